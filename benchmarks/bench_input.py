@@ -1,15 +1,15 @@
-"""Transformed examples to batches: stock TFX's input function against ours, on the same files.
+"""Compares stock TFX's input function with Fullpass's, from the same transformed examples to batches.
 
     python -m benchmarks.bench_input [--data flights taxi] [--repeat 1]
 
-Both examples are run to Transform; each side then reads the same train split in a fresh process: stock (TFXIO's
-TensorFlowDataset as the taxi template uses it), ours kept in memory, on disk, and not at all, and NumPy, which slices
-the same batches from arrays in memory and parses nothing. Files are read under so many names that there are 250,000
-rows at least.
+Both examples run to Transform. Each side then reads the same train split in a fresh process. The sides are stock
+(TFXIO's TensorFlowDataset, as the taxi template uses it), Fullpass with its cache in memory, on disk and off, and
+NumPy, which slices the same batches from arrays in memory and parses nothing. The files are linked under several names
+until there are at least 250,000 rows.
 
-What a first pass costs besides reading (graphs traced, pipelines built) is told apart by reading five times as many
-files. With a budget of what the rows take in memory, the peak of five times that is shown beside that of once: it must
-not grow with the rows.
+The set-up cost of a first pass (traced graphs, built pipelines) is separated from the reading by a second measurement
+on five times as many files. The disk cache is also measured with a memory budget equal to the size of the rows, on the
+rows and on five times the rows: its peak memory must not grow with the rows.
 """
 
 import argparse
@@ -35,7 +35,7 @@ Figures = dict[str, float]
 
 
 def prepare(data: str, work: Path) -> dict[str, Any]:
-    """Runs an example to Transform and returns where its examples and graph are, and the rows of the train split."""
+    """Runs an example to Transform; returns the paths of its examples and graph, and the rows of the train split."""
     root = work / data
     config = ROOT / "examples" / data / "pipeline.yaml"
     time_command([*_FULLPASS, "run", str(config), "--root", str(root), "--to", "Transform"], log=work / f"{data}.log")
@@ -45,12 +45,12 @@ def prepare(data: str, work: Path) -> dict[str, Any]:
 
 
 def _newest(root: Path, output: str) -> Path:
-    """Returns the artifact that was made last: a folder that was prepared before may hold older ones."""
+    """Returns the newest artifact; a folder that was prepared before may hold older ones."""
     return max((root / output).iterdir(), key=lambda path: int(path.name))
 
 
 def often(prepared: dict[str, Any], times: int, folder: Path) -> dict[str, Any]:
-    """Returns the same files, and their columns, so many times, each time under another name in `folder`."""
+    """Links the files and their column files `times` times into `folder`, each time under another name."""
     source, split, pending = Path(prepared["examples"]), folder / "Split-train", folder / "pending"
     index = json.loads((source / FOLDER / "train.json").read_text())
     split.mkdir(parents=True)
@@ -75,7 +75,7 @@ def measure(side: str, prepared: dict[str, Any], work: Path, **more: int) -> Fig
 
 
 def measure_all(prepared: dict[str, Any], work: Path, repeat: int) -> dict[str, Figures]:
-    """Runs all sides, then ours on five times the rows."""
+    """Runs all sides, then Fullpass on five times the rows."""
     once = often(prepared, -(-LEAST_ROWS // prepared["rows"]), work / "once")
     more = often(prepared, TIMES * -(-LEAST_ROWS // prepared["rows"]), work / "more")
     runs = [{side: measure(side, once, work) for side in SIDES} for _ in range(repeat)]
@@ -88,7 +88,7 @@ def measure_all(prepared: dict[str, Any], work: Path, repeat: int) -> dict[str, 
 
 
 def compare(rows: int, found: dict[str, Figures]) -> list[Ratio]:
-    """Returns the lines of the comparison, in examples per second, seconds and MiB."""
+    """Returns the lines of the comparison in examples per second, seconds and MiB."""
 
     def speed(side: str, which: str) -> float:
         return rows / found[side][which]
@@ -99,7 +99,7 @@ def compare(rows: int, found: dict[str, Figures]) -> list[Ratio]:
     stock, memory, more = found["stock"], found["memory"], found["memory, more"]
     later = speed("stock", "later")
     reading = (more["first"] - memory["first"]) / (TIMES - 1)
-    # Stock parses again in every pass: so many passes are so many times the rows.
+    # Stock parses in every pass, so TIMES passes cost as much as TIMES times the rows.
     stock_more = stock["first"] + (TIMES - 1) * stock["later"]
     unit = "examples/s"
     return [
@@ -134,7 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", nargs="+", choices=["flights", "taxi"], default=["flights", "taxi"])
     parser.add_argument("--repeat", type=int, default=1, help="runs of each side")
-    parser.add_argument("--prepared", type=Path, help="folder in which the examples were run before")
+    parser.add_argument("--prepared", type=Path, help="folder of an earlier run of the examples")
     arguments = parser.parse_args()
     console = Console()
     for data in arguments.data:

@@ -1,11 +1,12 @@
-"""What a task costs on Kubeflow beside the work itself.
+"""Measures the overhead of a task on Kubeflow.
 
     python -m benchmarks.bench_kubeflow [--imports] [--repeat N]
 
-First, what each container imports before its executor: stock TFX's entry point against ours, fresh interpreters one
-after the other, for a node that needs TensorFlow and for one that does not. Then (not with --imports) the taxi example,
-task by task in containers of the test harness, whose rules are those of Kubeflow's backend, against the same nodes of
-`fullpass run --parallel 1`. Pods, images and a network come on top on a cluster, and are the same for both.
+The first table times the imports of a container before its executor starts: stock TFX's entry point against Fullpass's,
+in fresh interpreters one after the other, for a node that needs TensorFlow and for one that does not. The second table
+(omitted with --imports) runs the taxi example task by task in containers of the test harness, which follows the rules
+of Kubeflow's backend, and compares them with the same nodes of `fullpass run --parallel 1`. A cluster adds the cost of
+pods, images and the network, which is the same for both.
 """
 
 import argparse
@@ -48,7 +49,7 @@ defaults: {{volumes: [{{claim: models, mount: {folder}/models}}]}}
 def main() -> None:
     """Runs the comparison and prints it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--imports", action="store_true", help="only what is imported")
+    parser.add_argument("--imports", action="store_true", help="measure the imports only")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each import")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-kubeflow-") as scratch:
@@ -68,7 +69,7 @@ def _imports(scratch: Path, repeat: int) -> list[Ratio]:
 
 
 def _tasks(scratch: Path) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:
-    """Returns seconds of each node in a container and in the local runner, and those of the look-ups."""
+    """Returns node -> seconds in a container and in the local runner, and look-up task -> seconds."""
     from fullpass.kubeflow.compile.parts import task_name
 
     harness = importlib.import_module("tests.kubeflow.backend.run")

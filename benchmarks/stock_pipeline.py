@@ -1,10 +1,10 @@
-"""The taxi pipeline as TFX's own template ships it, every component turned on: the process that is measured.
+"""Runs the taxi pipeline of TFX's own template with every component turned on; bench_taxi measures this process.
 
     python -m benchmarks.stock_pipeline DIRECTORY [--features default|all]
 
 The components, their order and their settings (steps, threshold, evaluation) follow
-`tfx.experimental.templates.taxi`; its `preprocessing_fn` and `run_fn` are called where they are installed.
-Everything is written under DIRECTORY.
+`tfx.experimental.templates.taxi`. Its installed `preprocessing_fn` and `run_fn` are called. All outputs go under
+DIRECTORY.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from benchmarks.stock_taxi import taxi_csv
 
 MODELS = "tfx.experimental.templates.taxi"
 
-# What the template's features.py offers in a comment as the fuller set.
+# The larger feature set that the template's features.py suggests in a comment.
 ALL_FEATURES = {
     "DENSE_FLOAT_FEATURE_KEYS": ["trip_miles", "fare", "trip_seconds"],
     "BUCKET_FEATURE_KEYS": ["pickup_latitude", "pickup_longitude", "dropoff_latitude", "dropoff_longitude"],
@@ -31,7 +31,7 @@ ALL_FEATURES = {
 
 
 def build_pipeline(directory: Path) -> tfx.dsl.Pipeline:
-    """Returns the template's pipeline on its own data, with outputs and metadata under `directory`."""
+    """Returns the template's pipeline on the template's data, with outputs and metadata under `directory`."""
     example_gen = tfx.components.CsvExampleGen(input_base=str(taxi_csv().parent))
     statistics_gen = tfx.components.StatisticsGen(examples=example_gen.outputs["examples"])
     schema_gen = tfx.components.SchemaGen(statistics=statistics_gen.outputs["statistics"])
@@ -83,7 +83,7 @@ def build_pipeline(directory: Path) -> tfx.dsl.Pipeline:
 
 
 def eval_config() -> tfma.EvalConfig:
-    """The template's: binary accuracy of at least its threshold, and not below the last blessed model's."""
+    """Returns the template's config: binary accuracy above its threshold, and not below the last blessed model's."""
     threshold = tfma.MetricThreshold(
         value_threshold=tfma.GenericValueThreshold(lower_bound={"value": configs.EVAL_ACCURACY_THRESHOLD}),
         change_threshold=tfma.GenericChangeThreshold(

@@ -1,8 +1,9 @@
-"""The stock TFX taxi template, end to end in one fresh process: wall time, time per node, AUC on its eval split.
+"""Runs the stock TFX taxi template end to end in a fresh process: wall time, time per node, AUC on its eval split.
 
     python -m benchmarks.stock_taxi DIRECTORY [--features default|all]
 
-DIRECTORY must not exist yet; it keeps the run, its log, and the two splits as CSV files for others to train on.
+DIRECTORY must not exist yet. It keeps the run, its log, and the two splits as CSV files, on which other pipelines can
+train.
 """
 
 import argparse
@@ -24,7 +25,7 @@ RECORDS = "pipeline_root/CsvExampleGen/examples/*/Split-{split}/*.gz"
 
 @dataclass(frozen=True)
 class Score:
-    """AUC of a model on an eval split; the counts tell whether two scores are about the same rows."""
+    """AUC of a model on an eval split; the counts show whether two scores are of the same rows."""
 
     auc: float
     rows: int
@@ -36,9 +37,9 @@ class StockRun:
     """A finished run of the stock pipeline.
 
     Attributes:
-      directory: Holds the pipeline root, the metadata and the pushed model.
-      timing: Of the whole process.
-      node_seconds: Node to seconds between the registration and the publication of its execution.
+      directory: Folder of the pipeline root, the metadata and the pushed model.
+      timing: Timing of the whole process.
+      node_seconds: Node -> seconds between the registration and the publication of its execution.
     """
 
     directory: Path
@@ -50,12 +51,12 @@ class StockRun:
         return max((self.directory / "serving_model").iterdir())
 
     def records(self, split: str) -> str:
-        """Glob pattern of the raw examples of `split`, "train" or "eval"."""
+        """Returns the glob pattern of the raw examples of `split`, "train" or "eval"."""
         return str(self.directory / RECORDS.format(split=split))
 
 
 def taxi_csv() -> Path:
-    """The 15,002 Chicago trips that TFX's template copies for its user, found without loading TFX."""
+    """Returns the file of 15,002 Chicago trips that TFX's template copies for its user, without importing TFX."""
     spec = find_spec("tfx")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("The package tfx is not installed. `make env` installs it.")
@@ -63,10 +64,10 @@ def taxi_csv() -> Path:
 
 
 def run_stock(directory: Path, *, features: str) -> StockRun:
-    """Runs the stock pipeline under `directory`, which it makes, with the "default" or "all" features.
+    """Creates `directory` and runs the stock pipeline in it, with the "default" or "all" features.
 
     Raises:
-      FileExistsError: `directory` exists: an earlier run's metadata would change what is measured.
+      FileExistsError: `directory` exists; the metadata of an earlier run would change the measurement.
       CommandFailed: The pipeline failed.
     """
     directory.mkdir(parents=True)
@@ -85,19 +86,19 @@ def _node_seconds(metadata: Path) -> dict[str, float]:
 
 
 def export_splits(run: StockRun, folder: Path) -> dict[str, int]:
-    """Writes `folder`/train.csv and eval.csv, the rows of the run's splits; returns rows per split."""
+    """Writes the rows of the run's splits to `folder`/train.csv and eval.csv; returns rows per split."""
     command = [sys.executable, "-m", "benchmarks.taxi_rows", "split", "--to", str(folder)]
     return run_json([*command, run.records("train"), run.records("eval")], log=run.directory / "split.log")
 
 
 def score_model(model: Path, records: str, *, output: str, log: Path) -> Score:
-    """Scores a SavedModel's `serving_default`, by its output of that name, on the raw examples in `records`."""
+    """Scores the output `output` of a SavedModel's `serving_default` on the raw examples in `records`."""
     command = [sys.executable, "-m", "benchmarks.taxi_rows", "score", str(model), records, "--output", output]
     return Score(**run_json(command, log=log))
 
 
 def score_stock(run: StockRun) -> Score:
-    """Scores the pushed model on the run's own eval split."""
+    """Scores the pushed model on the eval split of its run."""
     log = run.directory / "score.log"
     return score_model(run.model, run.records("eval"), output="outputs", log=log)
 

@@ -1,10 +1,10 @@
-"""The same rows for both sides: stock's split as CSV files, and one way to score a model on its eval records.
+"""Gives both sides the same rows: writes stock TFX's split as CSV files, and scores any model on its eval records.
 
     python -m benchmarks.taxi_rows split TRAIN_RECORDS EVAL_RECORDS --to FOLDER
     python -m benchmarks.taxi_rows score MODEL EVAL_RECORDS --output KEY
 
-RECORDS are glob patterns of TFRecord files of raw examples, gzipped where they end in .gz.
-Each command prints one JSON object.
+RECORDS are glob patterns of TFRecord files of raw examples. Files that end in .gz are gzipped. Each command prints one
+JSON object.
 """
 
 import argparse
@@ -25,7 +25,7 @@ Row = tuple[bytes | float | int | None, ...]
 
 
 def read_records(pattern: str) -> list[bytes]:
-    """Serialized examples of every TFRecord file that `pattern` matches (`**`: any depth), in name order."""
+    """Returns the serialized examples of all TFRecord files that `pattern` matches (`**`: any depth), in name order."""
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
         raise FileNotFoundError(f"No file matches {pattern}.")
@@ -34,21 +34,21 @@ def read_records(pattern: str) -> list[bytes]:
 
 
 def split_csv(source: Path, splits: Mapping[str, Sequence[bytes]], folder: Path) -> dict[str, int]:
-    """Divides the lines of a CSV file as TFX has divided the examples that it made of them.
+    """Splits the lines of a CSV file as TFX split the examples made from them.
 
-    A line goes, as it stands, to the split that holds an example with the same values. Lines with equal values
+    An unchanged line goes to the split that holds an example with the same values. Lines with equal values
     make equal examples, which TFX's hash puts into the same split.
 
     Args:
       source: CSV file with a header, read by CsvExampleGen.
-      splits: Split name to its serialized examples.
-      folder: Takes one file `<split>.csv` per split, with the header and the lines in the source's order.
+      splits: Split name -> its serialized examples.
+      folder: Output folder for one file `<split>.csv` per split, with the header and the lines in the source's order.
 
     Returns:
-      Split name to number of rows.
+      Split name -> number of rows.
 
     Raises:
-      ValueError: A line has no example, or a split gets another number of lines than it has examples.
+      ValueError: A line has no example, or the number of lines of a split differs from its number of examples.
     """
     with source.open(newline="", encoding="utf-8") as opened:
         header, *lines = csv.reader(opened)
@@ -76,7 +76,7 @@ def _write_csv(folder: Path, header: Sequence[str], rows: Mapping[str, list[list
 
 
 def _column_kinds(examples: Sequence[bytes]) -> dict[str, str]:
-    """Column to the kind of list that holds its values, as CsvExampleGen inferred it."""
+    """Returns column -> the kind of list that holds its values, as CsvExampleGen inferred it."""
     kinds: dict[str, str] = {}
     for serialized in examples:
         for column, feature in tf.train.Example.FromString(serialized).features.feature.items():
@@ -93,7 +93,7 @@ def _example_row(serialized: bytes, header: Sequence[str], kinds: Mapping[str, s
 
 
 def _line_row(line: Sequence[str], header: Sequence[str], kinds: Mapping[str, str]) -> Row:
-    """What CsvExampleGen makes of a line: empty cells missing, floats in single precision."""
+    """Returns the values that CsvExampleGen makes from a line: empty cells are missing, floats are float32."""
     parse: dict[str, Callable[[str], bytes | float | int]] = {
         "int64_list": int,
         "float_list": lambda cell: float(np.float32(cell)),
@@ -103,15 +103,15 @@ def _line_row(line: Sequence[str], header: Sequence[str], kinds: Mapping[str, st
 
 
 def score(model: Path, examples: Sequence[bytes], *, output: str) -> Score:
-    """Asks a SavedModel's `serving_default` about raw examples and compares with whether the tip was big.
+    """Scores raw examples with a SavedModel's `serving_default` and compares the scores with the label, a big tip.
 
     Args:
       model: SavedModel directory; its signature takes serialized examples.
       examples: Serialized raw examples with the columns `fare` and `tips`.
-      output: Name of the signature's output: one score per example, or one per class, the positive one last.
+      output: Name of the signature's output: one score per example, or one per class with the positive class last.
 
     Returns:
-      The AUC, and what the rows can be known by.
+      The AUC, and the counts that identify the rows.
     """
     serve = tf.saved_model.load(str(model)).signatures["serving_default"]
     (argument,) = serve.structured_input_signature[1]
@@ -125,7 +125,7 @@ def score(model: Path, examples: Sequence[bytes], *, output: str) -> Score:
 
 
 def is_big_tip(serialized: bytes) -> bool:
-    """The template's label: a tip of more than a fifth of the fare, in single precision."""
+    """Returns the template's label: whether the tip is more than a fifth of the fare, in float32."""
     features = tf.train.Example.FromString(serialized).features.feature
     fare, tips = (_number(features[name]) for name in ("fare", "tips"))
     return bool(tips > fare * np.float32(0.2))
@@ -137,14 +137,16 @@ def _number(feature: tf.train.Feature) -> np.float32:
 
 
 def auc(labels: np.ndarray, scores: np.ndarray) -> float:
-    """Area under the ROC curve, exactly: the share of (positive, negative) pairs in right order, ties half.
+    """Returns the exact area under the ROC curve: the share of correctly ordered (positive, negative) pairs.
+
+    A tie counts half.
 
     Args:
       labels: Booleans, shape (n,).
       scores: Numbers, shape (n,).
 
     Example:
-      labels [1, 0, 0], scores [0.7, 0.9, 0.7]: one pair is wrong, one tied, so 0.25.
+      labels [1, 0, 0], scores [0.7, 0.9, 0.7]: one pair is in the wrong order and one is tied, so the AUC is 0.25.
     """
     _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]

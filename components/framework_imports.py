@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-_IN_PARTS = ("tfx.components", "tensorflow_model_analysis", "tensorflow_model_analysis.utils")
+_LAZY_PACKAGES = ("tfx.components", "tensorflow_model_analysis", "tensorflow_model_analysis.utils")
 """Packages whose `__init__` imports everything they contain, such as the Kubernetes client and nltk. Nodes need only
 two of TFX's components, and only the messages and defaults of TFMA."""
 
@@ -20,7 +20,7 @@ _NODES_NEED = (
     "keras",
     "fullpass.components.transform.full_pass",
     "fullpass.components.evaluation.dependence_rows",
-    "fullpass.components.parity.compare_ways",
+    "fullpass.components.parity.compare_paths",
     "fullpass.trainer.run_fn",
 )
 """Modules that the first nodes do not need, in the order in which later nodes need them."""
@@ -32,10 +32,10 @@ def import_frameworks() -> None:
     Raises:
         ModuleNotFoundError: TensorFlow is not installed.
     """
-    for package in _IN_PARTS:
-        import_in_parts(package)
+    for package in _LAZY_PACKAGES:
+        import_lazily(package)
     # TensorFlow imports Keras last, as an optional dependency; the others are for notebooks.
-    with hidden("keras", "IPython", "tqdm.notebook"):
+    with blocked_imports("keras", "IPython", "tqdm.notebook"):
         import tensorflow  # noqa: F401, I001
         import apache_beam  # noqa: F401
         import tensorflow_data_validation  # noqa: F401
@@ -44,24 +44,26 @@ def import_frameworks() -> None:
 def import_for_nodes() -> Iterator[str]:
     """Imports the modules that nodes need and building a pipeline does not need, one by one, and yields their names."""
     for name in _NODES_NEED:
-        with hidden("sklearn", "IPython") if name == "keras" else nullcontext():  # for wrappers, and for notebooks
+        with (
+            blocked_imports("sklearn", "IPython") if name == "keras" else nullcontext()
+        ):  # for wrappers, and for notebooks
             importlib.import_module(name)
         yield name
 
 
 @contextmanager
-def hidden(*names: str) -> Iterator[None]:
+def blocked_imports(*names: str) -> Iterator[None]:
     """Makes imports of libraries fail as if they were not installed, unless they are already imported."""
-    hiding = [name for name in names if name not in sys.modules]
-    sys.modules |= dict.fromkeys(hiding)  # type: ignore[arg-type]
+    blocked = [name for name in names if name not in sys.modules]
+    sys.modules |= dict.fromkeys(blocked)  # type: ignore[arg-type]
     try:
         yield
     finally:
-        for name in hiding:
+        for name in blocked:
             del sys.modules[name]
 
 
-def import_in_parts(name: str) -> None:
+def import_lazily(name: str) -> None:
     """Imports a package lazily: its `__init__` runs only when an attribute is requested that is not a submodule.
 
     A package that is already imported stays unchanged.

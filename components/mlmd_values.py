@@ -23,8 +23,8 @@ def plain_value(value: Any) -> Any:
     kind = value.WhichOneof("value")
     if kind is None:
         return None
-    found = getattr(value, kind)
-    if not isinstance(found, Struct):
-        return found
-    given = MessageToDict(found)
-    return given.get(_TFX_VALUE_KEY, given)
+    content = getattr(value, kind)
+    if not isinstance(content, Struct):
+        return content
+    fields = MessageToDict(content)
+    return fields.get(_TFX_VALUE_KEY, fields)

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from fullpass.components.ingest.sources.storage import is_address, local_path
-from fullpass.preprocessing.errors import UserError, blame
+from fullpass.preprocessing.errors import UserError, prefix_errors
 
 _PENDING = ".part"
 _COPY_BYTES = 4 << 20
@@ -30,7 +30,7 @@ class Folder:
 
         self.path = local_path(path)
         self._local = not is_address(self.path)
-        with blame(path):
+        with prefix_errors(path):
             try:
                 self._files, self._root = fsspec.core.url_to_fs(self.path)
             except ImportError as error:
@@ -39,17 +39,17 @@ class Folder:
     def names(self, inside: str = "") -> list[str]:
         """Returns the sorted names of the files directly in a subfolder; empty if it does not exist."""
         folder = f"{self._root}/{inside}".rstrip("/")
-        with blame(self.path):
+        with prefix_errors(self.path):
             if not self._files.isdir(folder):
                 return []
             self._files.invalidate_cache(folder)
-            found = self._files.ls(folder, detail=True)
-        names = (PurePosixPath(entry["name"]).name for entry in found if entry["type"] == "file")
+            listing = self._files.ls(folder, detail=True)
+        names = (PurePosixPath(entry["name"]).name for entry in listing if entry["type"] == "file")
         return sorted(name for name in names if not name.startswith(".") and not name.endswith(_PENDING))
 
     def read(self, name: str) -> bytes | None:
         """Returns the content of a file, or None if it does not exist."""
-        with blame(f"{self.path}/{name}"):
+        with prefix_errors(f"{self.path}/{name}"):
             try:
                 return self._files.cat_file(f"{self._root}/{name}")
             except FileNotFoundError:
@@ -58,7 +58,7 @@ class Folder:
     def write(self, name: str, content: bytes) -> None:
         """Writes a file, and replaces an earlier one."""
         path = f"{self._root}/{name}"
-        with blame(f"{self.path}/{name}"):
+        with prefix_errors(f"{self.path}/{name}"):
             if not self._local:
                 self._files.pipe_file(path, content)  # a single request is atomic
                 return
@@ -76,7 +76,7 @@ class Folder:
 
     def copy(self, source: IO[bytes], name: str) -> None:
         """Copies an open file of any size to a file, and replaces an earlier one."""
-        with blame(f"{self.path}/{name}"):
+        with prefix_errors(f"{self.path}/{name}"):
             if not self._local:
                 with self._files.open(f"{self._root}/{name}", "wb") as file:  # the object appears on close
                     shutil.copyfileobj(source, file, _COPY_BYTES)
@@ -86,7 +86,7 @@ class Folder:
 
     def remove(self, name: str) -> None:
         """Removes a file if it exists; another run may have removed it."""
-        with blame(f"{self.path}/{name}"):
+        with prefix_errors(f"{self.path}/{name}"):
             try:
                 self._files.rm_file(f"{self._root}/{name}")
             except FileNotFoundError:

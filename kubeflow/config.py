@@ -249,7 +249,7 @@ class EnvironmentConfig(Spec):
     @classmethod
     def _supported_store(cls, root: str | None) -> str | None:
         if root is not None and not re.match(r"(gs|s3|minio)://[^/]+", root):
-            raise ValueError(f"Kubeflow keeps artifacts under gs://, s3:// or minio://. Received: {root!r}.")
+            raise ValueError(f"Kubeflow stores artifacts under gs://, s3:// or minio://. Received: {root!r}.")
         return root
 
     @field_validator("registry")
@@ -257,15 +257,15 @@ class EnvironmentConfig(Spec):
     def _not_mlmd(cls, registry: str) -> str:
         if registry == "mlmd":
             raise ValueError(
-                "Kubeflow's metadata keep no statistics of spans, windows and analyzer caches. Give a folder on a "
-                "volume or an address, and blessed_models: mlmd to look blessed models up there."
+                "Kubeflow's metadata do not store span statistics, windows and analyzer caches. Give a folder on a "
+                "volume or a URL. To find blessed models in Kubeflow's metadata, set blessed_models: mlmd."
             )
         return registry
 
     @model_validator(mode="after")
     def _clusters_need_direct_artifacts(self) -> "EnvironmentConfig":
         if self.defaults.workers is not None:
-            raise ValueError("defaults.workers: only Trainer works in several pods. Give nodes.Trainer.workers.")
+            raise ValueError("defaults.workers: only Trainer can run in several pods. Give nodes.Trainer.workers.")
         if self.artifacts == "direct":
             return self
         named = {"defaults": self.defaults, **{f"nodes.{name}": node for name, node in self.nodes.items()}}
@@ -273,7 +273,7 @@ class EnvironmentConfig(Spec):
             for key in ("beam", "workers"):
                 if getattr(node, key) is not None:
                     raise ValueError(
-                        f"{where}.{key}: other pods than the node's own cannot see its copies of artifacts. Give "
+                        f"{where}.{key}: pods other than the node's own cannot access its artifact copies. Give "
                         "artifacts: direct, and pipeline_root: gs://..."
                     )
         return self
@@ -281,9 +281,7 @@ class EnvironmentConfig(Spec):
     @model_validator(mode="after")
     def _direct_needs_gcs(self) -> "EnvironmentConfig":
         if self.artifacts == "direct" and not (self.pipeline_root or "").startswith("gs://"):
-            raise ValueError(
-                "artifacts: direct needs pipeline_root: gs://...; TensorFlow opens no other address itself."
-            )
+            raise ValueError("artifacts: direct needs pipeline_root: gs://...; TensorFlow itself opens no other URLs.")
         return self
 
     def node(self, name: str, *, small: bool = False) -> NodeConfig:

@@ -18,8 +18,8 @@ ENVIRONMENT = FileForm(
     examples=EXAMPLES,
     needed=("image", "kubeflow", "registry"),
     names=NAMES,
-    instead=(
-        "Packages are kept by the backend, for all to read. Give it by a Kubernetes secret of the namespace, as an "
+    advice=(
+        "Everyone can read packages in the backend. Use a Kubernetes secret of the namespace instead: as an "
         "environment variable, `secrets: [{name: SECRET, env: {VARIABLE: KEY}}]`, or as mounted files, `secrets: "
         "[{name: SECRET, mount: /FOLDER}]`, under `defaults` or a node."
     ),
@@ -88,7 +88,7 @@ def _volumes(environment: Environment, push_to: str, registry_nodes: Sequence[st
             yield _problem(
                 environment,
                 keys,
-                f"{folder} lies on no volume of {node}, so what is written there ends with the pod. Mounted: "
+                f"{folder} is on no volume of {node}, so its files are lost when the pod ends. Mounted: "
                 f"{', '.join(mounts) or 'nothing'}. Add defaults.volumes: [{{claim: NAME, mount: FOLDER}}].",
             )
 
@@ -107,8 +107,8 @@ def _image_tags(environment: Environment) -> Iterator[Problem]:
             yield _problem(
                 environment,
                 keys,
-                "an image without a tag of its own: Kubeflow's cache goes by the name, so that nodes are not repeated "
-                "when their code changes. Give a version or a digest.",
+                "the image has no version tag. Kubeflow's cache uses the image name, so nodes do not run again when "
+                "their code changes. Give a version or a digest.",
                 "warning",
             )
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.load_checked import load_checked
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
-from fullpass.pipeline.printing import say
+from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.process_environment import set_environment
 from fullpass.pipeline.registry.list_versions import Version, read_versions
 from fullpass.pipeline.registry.pushed_folder import pushed_to
@@ -438,7 +438,7 @@ def _printed(command: list[str], *, quiet: bool) -> str:
             for line in process.stdout or ():
                 tail.append(line)
                 if not quiet:
-                    say(line, nl=False)
+                    print_text(line, nl=False)
         except BaseException:
             process.terminate()  # interrupts its nodes; their finished work is kept
             raise

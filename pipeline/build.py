@@ -108,7 +108,7 @@ def trainer_config(config: PipelineConfig, paths: RunPaths) -> TrainerConfig:
     return trainer.model_copy(update=update)
 
 
-def made_from(request: Request, *parameters: Any) -> str:
+def lineage_digest(request: Request, *parameters: Any) -> str:
     """Returns a digest of the data, features, training and code of a model, but not of the model before it.
 
     Args:
@@ -204,7 +204,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
     if config.tuning is not None:
         # As text, since TFX sorts the keys of mappings and the order of the search matters.
         training["tuning"] = config.tuning.model_dump_json()
-    origin = made_from(request, training, code)
+    origin = lineage_digest(request, training, code)
     blessed = Resolver(
         strategy_class=LastBlessedModel,
         config={"made_from": origin, "target": paths.push_to},
@@ -225,7 +225,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         base_model=last if preprocessing.has_stable_ids else None,
     )
     transform_graph = transform.outputs["transform_graph"]
-    ready = transform.outputs["transformed_examples"] if materializes(preprocessing) else examples
+    training_examples = transform.outputs["transformed_examples"] if materializes(preprocessing) else examples
 
     tuner = None
     if config.tuning is not None:
@@ -233,13 +233,13 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
 
         tuner = Tuner(
             tuner_fn="fullpass.trainer.tuning.search.tuner_fn",
-            examples=ready,
+            examples=training_examples,
             transform_graph=transform_graph,
             custom_config={**training, "work": paths.work and f"{paths.work}/Tuner"},
         )
     trainer = Trainer(
         run_fn="fullpass.trainer.run_fn.run_fn",
-        examples=ready,
+        examples=training_examples,
         transform_graph=transform_graph,
         hyperparameters=tuner.outputs["best_hyperparameters"] if tuner else None,
         base_model=last if config.training.warm_start == "blessed" else None,
@@ -252,7 +252,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
 
     parity = Parity(
         examples=examples,
-        ready=ready,
+        ready=training_examples,
         transform_graph=transform_graph,
         model=model,
         model_run=trainer.outputs["model_run"],

@@ -81,13 +81,13 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        printing.say(explained(error), err=True)
+        printing.print_text(explained(error), err=True)
         sys.exit(exit_code(error))
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        printing.say(f"fullpass {installed_version('fullpass')}")
+        printing.print_text(f"fullpass {installed_version('fullpass')}")
         raise typer.Exit()
 
 
@@ -108,7 +108,9 @@ def init(
         str | None,
         typer.Option(help="A column, or a condition over columns.", show_default="the column that stands out"),
     ] = None,
-    task: Annotated[_Task | None, typer.Option(help="What is learned.", show_default="by the label's values")] = None,
+    task: Annotated[
+        _Task | None, typer.Option(help="The task of the label.", show_default="by the label's values")
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("pipeline.yaml"),
     rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at.")] = 20_000,
 ) -> None:
@@ -117,7 +119,7 @@ def init(
 
     written = write_pipeline(data, output=str(output), label=label, task=task, rows=rows)
     for line in written.summary:
-        printing.say(line)
+        printing.print_text(line)
 
 
 @app.command()
@@ -131,12 +133,12 @@ def check(
     from fullpass.pipeline.authoring.overview import overview
 
     loaded = _checked(file)
-    printing.say(overview(loaded.config, find_window(loaded.config.data, loaded.resolve).lines()))
+    printing.print_text(overview(loaded.config, find_window(loaded.config.data, loaded.resolve).lines()))
     if data:
         from fullpass.pipeline.authoring.data_check.data_check import check_data, table
 
         report = check_data(loaded, rows=rows)
-        printing.say(f"\n{table(report)}")
+        printing.print_text(f"\n{table(report)}")
         if report.has_errors:
             raise typer.Exit(ExitCode.WRONG_USAGE)
 
@@ -145,13 +147,13 @@ def check(
 def plan_shards(
     file: _File,
     readers: Annotated[
-        int | None, typer.Option(min=1, help="Hosts that training reads on.", show_default="records.readers")
+        int | None, typer.Option(min=1, help="Number of hosts that read in training.", show_default="records.readers")
     ] = None,
 ) -> None:
     """Print the rows, bytes and files that a run will write per split, and what to change for faster reads."""
     from fullpass.pipeline.authoring.plan_shards import plan, table
 
-    printing.say(table(plan(_checked(file), readers=readers)))
+    printing.print_text(table(plan(_checked(file), readers=readers)))
 
 
 @app.command()
@@ -160,7 +162,7 @@ def show(file: _File) -> None:
     from fullpass.pipeline.authoring.loading.load import load
     from fullpass.pipeline.authoring.show_config import resolved_yaml
 
-    printing.emit(resolved_yaml(load(file).config), nl=False)
+    printing.print_data(resolved_yaml(load(file).config), nl=False)
 
 
 @app.command()
@@ -170,7 +172,7 @@ def schema() -> None:
 
     from fullpass.pipeline.authoring.json_schema import json_schema
 
-    printing.emit(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    printing.print_data(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 
 @app.command()
@@ -180,21 +182,21 @@ def run(
         Path | None, typer.Option(help="Folder of artifacts, metadata and logs, instead of root of the YAML.")
     ] = None,
     from_node: Annotated[
-        str | None, typer.Option("--from", metavar="NODE", help="Start here; take what comes before from earlier runs.")
+        str | None, typer.Option("--from", metavar="NODE", help="Start at this node, with the outputs of earlier runs.")
     ] = None,
     to_node: Annotated[str | None, typer.Option("--to", metavar="NODE", help="Stop after this node.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Repeat every node, though nothing has changed.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run every node, even if nothing has changed.")] = False,
     span: Annotated[
         str | None,
         typer.Option(
             metavar="SPAN",
-            help="The newest span to train on, as a date (2013-01-05) or a number, or A:B for a window of its own.",
+            help="The newest span to train on, as a date (2013-01-05) or a number, or A:B for an explicit window.",
             show_default="latest",
         ),
     ] = None,
     gate: Annotated[
         Literal["stop", "warn"],
-        typer.Option(help="warn: train on data that the gate would stop at; what moved is told all the same."),
+        typer.Option(help="warn: train even if the data gate would stop the run; its findings are still shown."),
     ] = "stop",
     parallel: Annotated[
         int | None, typer.Option(min=1, help="Nodes that run at the same time.", show_default="one per core")
@@ -203,7 +205,7 @@ def run(
         bool, typer.Option("--wait", help="Wait for another run on the same root, instead of refusing.")
     ] = False,
     summary: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write what came out as JSON, once the run has ended.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the outcome as JSON when the run has ended.")
     ] = None,
 ) -> None:
     """Run the pipeline on this machine, from raw data to a pushed model. Unchanged nodes are not repeated."""
@@ -233,9 +235,10 @@ def diagnose(
     file: _File,
     root: Annotated[Path | None, typer.Option(help="Folder of the run, instead of root of the YAML.")] = None,
     seconds: Annotated[float, typer.Option(min=10, help="Time for all measurements.")] = 60.0,
-    apply: Annotated[bool, typer.Option("--apply", help="Write the settings that help into the YAML.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Write the recommended settings into the YAML.")] = False,
     batch_size: Annotated[
-        bool, typer.Option("--batch-size", help="With --apply: training.batch_size too, which changes the model.")
+        bool,
+        typer.Option("--batch-size", help="With --apply: also write training.batch_size, which changes the model."),
     ] = False,
     compute_at: Annotated[
         bool, typer.Option("--compute-at", help="Compare computing features in transform, input and model instead.")
@@ -260,16 +263,16 @@ def diagnose(
         seconds=seconds,
         apply=apply,
         batch_size=batch_size,
-        say=lambda text: printing.say(f"measuring {text}", err=True),
+        say=lambda text: printing.print_text(f"measuring {text}", err=True),
     )
     from fullpass.pipeline.diagnose.diagnosis_report import report_json, table
 
     if as_json:
-        printing.emit(report_json(found.diagnosis, {"page": str(found.page), "applied": found.changes}))
+        printing.print_data(report_json(found.diagnosis, {"page": str(found.page), "applied": found.changes}))
         return
-    printing.say(f"{table(found.diagnosis)}\nChart: {found.page}")
+    printing.print_text(f"{table(found.diagnosis)}\nChart: {found.page}")
     if apply:
-        printing.say(f"\n{found.diff}" if found.diff else f"\nNothing to write into {file}.")
+        printing.print_text(f"\n{found.diff}" if found.diff else f"\nNothing to write into {file}.")
 
 
 def _compare_placements(loaded: "Loaded", *, rows: int, as_json: bool) -> None:
@@ -279,11 +282,11 @@ def _compare_placements(loaded: "Loaded", *, rows: int, as_json: bool) -> None:
     with noise_to(Path(os.devnull)):
         from fullpass.pipeline.diagnose.compare_placements import compare_placements
 
-    found = compare_placements(loaded, rows=rows, say=lambda text: printing.say(f"measuring {text}", err=True))
+    found = compare_placements(loaded, rows=rows, say=lambda text: printing.print_text(f"measuring {text}", err=True))
     if as_json:
-        printing.emit(report_json(found))
+        printing.print_data(report_json(found))
     else:
-        printing.say(table(found))
+        printing.print_text(table(found))
 
 
 @app.command()
@@ -301,10 +304,12 @@ def predict(
     format_: Annotated[
         str | None,
         typer.Option(
-            "--format", metavar="FORMAT", help="Of INPUT: csv, tsv, jsonl, parquet ...", show_default="by name"
+            "--format", metavar="FORMAT", help="Format of INPUT: csv, tsv, jsonl, parquet ...", show_default="by name"
         ),
     ] = None,
-    separator: Annotated[str | None, typer.Option(metavar="CHARACTER", help="Between the cells of a CSV file.")] = None,
+    separator: Annotated[
+        str | None, typer.Option(metavar="CHARACTER", help="Separator of the cells of a CSV file.")
+    ] = None,
     columns: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Column names of a CSV file that has no header line.")
     ] = None,
@@ -313,25 +318,27 @@ def predict(
     ] = False,
     missing: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="Text that means missing, in place of those of training; repeatable."),
+        typer.Option(metavar="TEXT", help="Text that means missing, instead of the texts of training; repeatable."),
     ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of a CSV or text file, such as latin-1.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Encoding of a CSV or text file, such as latin-1.")] = None,
     source: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Any other key of data.source for INPUT, value in YAML; repeatable."),
+        typer.Option(
+            metavar="KEY=VALUE", help="Any other key of data.source for INPUT, with its value in YAML; repeatable."
+        ),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say how much each column moved the score of each row.")
+        bool, typer.Option("--explain", help="Add the effect of each column on the score of each row.")
     ] = False,
 ) -> None:
     """Predict raw rows with a trained model. Rows are read like its training data, unless an option overrides that.
 
     An absent column counts as missing. A row that cannot be read has no prediction; `bad_row` holds the reason.
     """
-    from fullpass.components.ingest.readers.crashes import survive_crashes
+    from fullpass.components.ingest.readers.crashes import continue_in_fork
     from fullpass.components.predict.read_options import read_as_of
 
-    survive_crashes()
+    continue_in_fork()
     read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
     # TensorFlow imports Keras, which takes a third of the time until the first prediction. An export runs without it.
     sys.modules["keras"] = None  # type: ignore[assignment]
@@ -345,14 +352,14 @@ def predict(
 
     if output is not None:
         done = predict_file(exported, rows, str(output), read_as=read_as, explained=explain)
-        printing.say(f"{done.rows - done.bad:,} rows predicted, in {output}")
+        printing.print_text(f"{done.rows - done.bad:,} rows predicted, in {output}")
     else:
         done = predict_tables(exported, rows, read_as, explained=explain)
         for table in done:
             for row in table.to_pylist():
-                printing.emit(to_json(row))
+                printing.print_data(to_json(row))
     for line in done.notes():
-        printing.say(line, err=True)
+        printing.print_text(line, err=True)
 
 
 @app.command()
@@ -361,13 +368,13 @@ def rollback(
         Path, typer.Argument(metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to.")
     ] = Path("pipeline.yaml"),
     to: Annotated[
-        int | None, typer.Option(metavar="VERSION", help="Version to serve.", show_default="one back")
+        int | None, typer.Option(metavar="VERSION", help="Version to serve.", show_default="the previous version")
     ] = None,
 ) -> None:
     """Serve an earlier model again, or with --to a later one. Newer versions are put aside, not deleted."""
     from fullpass.pipeline.api import rollback as roll_back
 
-    printing.say(f"Now served: version {roll_back(target, to)}")
+    printing.print_text(f"Now served: version {roll_back(target, to)}")
 
 
 app.command()(bless)
@@ -380,8 +387,8 @@ app.command()(gc)
 def version() -> None:
     """Print the versions of Fullpass, its main dependencies and Python."""
     for package in ("fullpass", "tfx", "tensorflow", "tensorflow-transform", "apache-beam", "keras"):
-        printing.say(f"{package} {installed_version(package)}")
-    printing.say(f"python {sys.version.split()[0]}")
+        printing.print_text(f"{package} {installed_version(package)}")
+    printing.print_text(f"python {sys.version.split()[0]}")
 
 
 def _checked(file: Path, *, runs_here: bool = True) -> "Loaded":

@@ -16,7 +16,7 @@ from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import Feature, Features
 from fullpass.preprocessing.features.ids import StableIds
 from fullpass.preprocessing.features.label import Label
-from fullpass.preprocessing.features.raw_columns import derived_behind
+from fullpass.preprocessing.features.raw_columns import derived_dependencies
 from fullpass.preprocessing.features.sequences import SequenceSpec, keys_of, with_columns_of
 from fullpass.preprocessing.spec import Count, Flag, Name, Spec
 from fullpass.trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep
@@ -150,7 +150,7 @@ class PipelineConfig(Spec):
         derive: dict[str, str] = {}
         if isinstance(split, StratifiedSplit):
             split = split.model_copy(update={"column": split.column or self.label.name})
-            derive = derived_behind(str(split.column), data.derive)
+            derive = derived_dependencies(str(split.column), data.derive)
         return IngestConfig(
             source=data.source,
             split=split,

@@ -22,20 +22,24 @@ class ExitCode(IntEnum):
     short: str
 
     DONE = 0, "done", "For `run`: the model is blessed, or `--to` ended the run before the evaluation."
-    FAILED = 1, "a run failed", "A node or another command failed, the run was interrupted, or another holds the root."
+    FAILED = (
+        1,
+        "a run failed",
+        "A node or another command failed, the run was interrupted, or another run holds the root.",
+    )
     WRONG_USAGE = 2, "the YAML or the command line is wrong", "Nothing was started; the message names every mistake."
     NOT_BLESSED = 3, "not blessed", "The run finished, but the model did not reach its thresholds and was not pushed."
-    NO_SPAN = 4, "no such span", "The span that was asked for is not there (`--span`, `on_late: fail`)."
+    NO_SPAN = 4, "no such span", "The requested span is missing (`--span`, `on_late: fail`)."
     GATE_STOP = 5, "stopped by the data gate", "The data has changed. Nothing was trained; the served model stays."
     NOTHING_TO_TRAIN = (
         6,
         "nothing to train",
         (
-            "Of `schedule run --once`: the span is late (`on_late: skip`) or was trained on already. "
+            "For `schedule run --once`: the span is late (`on_late: skip`) or was trained on already. "
             "0 with `--skipped-ok`."
         ),
     )
-    TERMINATED = 143, "stopped container", "Of a container on Kubeflow: a deadline, an eviction or a user stopped it."
+    TERMINATED = 143, "stopped container", "A deadline, an eviction or a user stopped a container on Kubeflow."
 
     def __new__(cls, value: int, short: str, meaning: str) -> "ExitCode":
         """Returns a member whose docstring is its meaning."""

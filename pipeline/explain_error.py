@@ -35,7 +35,7 @@ def explained(error: Exception) -> str:
     if isinstance(error, UserError):
         return str(error)
     return _of_this_machine(error) or (
-        f"{type(error).__name__}: {error}\nThis is a defect of Fullpass. --debug shows where it arose."
+        f"{type(error).__name__}: {error}\nThis is a defect of Fullpass. --debug shows the traceback."
     )
 
 
@@ -52,7 +52,7 @@ def exit_code(error: Exception) -> ExitCode:
 def _of_this_machine(error: Exception) -> str | None:
     """Returns the problem with a folder, a disk or a user of this machine; None for any other error."""
     if isinstance(error, BrokenPipeError):
-        return "what reads the output has ended before all was printed."
+        return "the program that reads the output ended before all was printed."
     if isinstance(error, OSError) and error.errno in _REFUSED:
         what = _REFUSED[error.errno].format(user=_user())
         return f"{error.filename or 'a file'}: {what}.\n{_WHERE}"

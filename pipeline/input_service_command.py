@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fullpass.pipeline.printing import say
+from fullpass.pipeline.printing import print_text
 from fullpass.preprocessing.errors import UserError
 
 app = typer.Typer(
@@ -17,26 +17,30 @@ app = typer.Typer(
 
 @app.command()
 def dispatcher(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="To listen at; 0 takes a free one.")] = 5050,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 5050,
     work_dir: Annotated[
         Path | None,
-        typer.Option(help="Keeps here what a restarted dispatcher needs to go on.", show_default="keeps nothing"),
+        typer.Option(
+            help="Folder of the state from which a restarted dispatcher resumes.", show_default="no state is kept"
+        ),
     ] = None,
 ) -> None:
     """Run the dispatcher, which distributes files to workers, until it is stopped."""
     from fullpass.trainer.input.service.input_server import run_dispatcher
 
-    run_dispatcher(port, say, work_dir)
+    run_dispatcher(port, print_text, work_dir)
 
 
 @app.command()
 def worker(
-    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Of the dispatcher.", show_default=False)],
+    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Address of the dispatcher.", show_default=False)],
     host: Annotated[
         str | None,
-        typer.Option(help="Under which trainers reach this machine.", show_default="localhost, or the machine's name"),
+        typer.Option(
+            help="Name under which trainers reach this machine.", show_default="localhost, or the machine's name"
+        ),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="To listen at; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 0,
 ) -> None:
     """Run a worker, which reads, parses and transforms examples, until it is stopped."""
     from fullpass.trainer.config import ADDRESS
@@ -44,4 +48,4 @@ def worker(
 
     if not ADDRESS.fullmatch(address):
         raise UserError(f"a worker needs the dispatcher's host:port. Received: {address!r}.")
-    run_worker(address, say, host, port)
+    run_worker(address, print_text, host, port)

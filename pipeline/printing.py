@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _WIDTH_OF_FILES = 160
 
 
-def say(text: object, *, err: bool = False, nl: bool = True) -> None:
+def print_text(text: object, *, err: bool = False, nl: bool = True) -> None:
     """Prints text for people.
 
     Args:
@@ -30,7 +30,7 @@ def say(text: object, *, err: bool = False, nl: bool = True) -> None:
     typer.echo(plain(str(text)), err=err, nl=nl)
 
 
-def emit(text: str, *, nl: bool = True) -> None:
+def print_data(text: str, *, nl: bool = True) -> None:
     """Prints text for programs (JSON, YAML) to standard output, unchanged."""
     typer.echo(text, nl=nl)
 
@@ -57,7 +57,7 @@ def accept_any_text() -> None:
 
 
 @contextlib.contextmanager
-def outlived(what: str, note: Callable[[Exception], None] | None = None) -> Iterator[None]:
+def report_errors(what: str, note: Callable[[Exception], None] | None = None) -> Iterator[None]:
     """Suppresses an error of the block and prints it, so a failure to report does not change a run's outcome.
 
     Args:
@@ -71,4 +71,4 @@ def outlived(what: str, note: Callable[[Exception], None] | None = None) -> Iter
             if note is not None:
                 note(error)
         with contextlib.suppress(Exception):
-            say(f"{what}: {type(error).__name__}: {error}", err=True)
+            print_text(f"{what}: {type(error).__name__}: {error}", err=True)

@@ -34,8 +34,8 @@ def check_root(root: Path, *, reuses: bool = False) -> None:
             ).fetchone()
     if old and reuses:
         raise UserError(
-            f"{layout.metadata}: an earlier release of Fullpass wrote it, whose artifacts have types of other names "
-            f"({old[0]}), so none can be reused. Run once without --from, or give the run a new root (--root)."
+            f"{layout.metadata}: an earlier release of Fullpass wrote it, with other names of artifact types "
+            f"({old[0]}), so no artifact can be reused. Run once without --from, or give the run a new root (--root)."
         )
 
 
@@ -53,7 +53,7 @@ def check_model_folder(folder: Path, what: str) -> None:
     if signs:
         raise UserError(
             f"{folder}: {what} has {' and '.join(signs)} in its path, which TensorFlow takes for a pattern, so it "
-            "finds no model there. Name another folder, without * ? [ and \\; the data may lie where it is."
+            "finds no model there. Name another folder, without * ? [ and \\; the data can stay where it is."
         )
 
 
@@ -70,6 +70,6 @@ def _refuse_artifacts_without_records(layout: RootLayout) -> None:
     if left:
         state = "empty" if layout.metadata.is_file() else "gone"
         raise UserError(
-            f"{layout.metadata} is {state}, but {layout.root} holds what earlier runs made ({', '.join(left)}), and a "
+            f"{layout.metadata} is {state}, but {layout.root} holds files of earlier runs ({', '.join(left)}), and a "
             f"run would mix its files with theirs. {METADATA_DAMAGED}"
         )

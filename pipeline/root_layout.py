@@ -108,7 +108,7 @@ class RootLayout:
         return self.root / CHECKSUMS
 
     @property
-    def whole_run(self) -> Path:
+    def last_full_run(self) -> Path:
         """The state file of the last successful run of all nodes."""
         return self.root / WHOLE_RUN
 
@@ -129,7 +129,7 @@ class RootLayout:
             self.analyzer_cache,
             self.input_cache,
             self.checksums,
-            self.whole_run,
+            self.last_full_run,
         )
 
 

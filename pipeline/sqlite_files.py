@@ -19,11 +19,9 @@ from fullpass.pipeline.root_layout import seal_of
 from fullpass.preprocessing import state_file
 from fullpass.preprocessing.state_file import DamagedState
 
-METADATA_DAMAGED = (
-    "Put it back from a copy, or give the next run a new root (--root); what was pushed is served as before."
-)
+METADATA_DAMAGED = "Put it back from a copy, or give the next run a new root (--root); pushed models are still served."
 HISTORY_DAMAGED = (
-    "Put it back from a copy, or remove it: it begins anew, and a schedule may train once more on data that it has "
+    "Put it back from a copy, or remove it: a new one is created, and a schedule may train again on data that it has "
     "trained on."
 )
 _BUSY_SECONDS = 60
@@ -61,7 +59,7 @@ def opened(file: Path, what_to_do: str, mode: Literal["rwc", "rw"] = "rw") -> It
             raise DamagedState(f"{file} is damaged: {error}. {what_to_do}") from error
         raise
     except UnicodeDecodeError as error:  # from SQLite's own message, which quotes the damaged text
-        raise DamagedState(f"{file} is damaged: it names what is not UTF-8. {what_to_do}") from error
+        raise DamagedState(f"{file} is damaged: it contains text that is not UTF-8. {what_to_do}") from error
 
 
 def seal(file: Path) -> None:
@@ -85,7 +83,7 @@ def verify(file: Path, what_to_do: str) -> None:
             return
         found = _sealed(content)
         if found != known and found.changes == known.changes:
-            raise DamagedState(f"{file} is damaged: it is not what was written. {what_to_do}")
+            raise DamagedState(f"{file} is damaged: its content is not what was written. {what_to_do}")
 
 
 def state_of(file: Path) -> str:

@@ -52,7 +52,7 @@ def listed(names: Collection[str], *, most: int = 20) -> str:
 
 
 @contextmanager
-def blame(path: str) -> Iterator[None]:
+def prefix_errors(path: str) -> Iterator[None]:
     """Converts any error of the enclosed code into a `UserError` whose message begins with a YAML path."""
     try:
         yield

@@ -8,9 +8,9 @@ import tensorflow as tf
 from fullpass.preprocessing.apply.apply_features import apply_features
 from fullpass.preprocessing.apply.apply_label import label
 from fullpass.preprocessing.apply.column_tensors import Columns
-from fullpass.preprocessing.apply.stable_ids import Continued
+from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import blame
+from fullpass.preprocessing.errors import prefix_errors
 from fullpass.preprocessing.features.outputs import ROW_ID
 
 
@@ -21,8 +21,8 @@ def preprocessing_fn(
 
     Args:
         inputs: raw columns, parsed by `column_tensors.raw_feature_spec`. An absent column is missing in every row.
-        custom_config: `{"preprocessing": PreprocessingConfig.model_dump(mode="json")}`; and `continued`, the fields of
-            a `stable_ids.Continued`, if ids follow those of a base model.
+        custom_config: `{"preprocessing": PreprocessingConfig.model_dump(mode="json")}`; and `base_model`, the fields
+            of a `stable_ids.BaseModelRef`, if ids are based on those of a base model.
 
     Returns:
         The outputs that `outputs.outputs` lists, and LABEL, EXAMPLE_WEIGHT and ROW_ID of that module. The features
@@ -32,7 +32,7 @@ def preprocessing_fn(
         UserError: A feature, the label or a derived column cannot be built; the message begins with its YAML path.
     """
     config = PreprocessingConfig.model_validate(custom_config["preprocessing"])
-    columns = Columns(inputs, config, Continued(**custom_config.get("continued", {})))
+    columns = Columns(inputs, config, BaseModelRef(**custom_config.get("base_model", {})))
     features = apply_features(config, columns)
-    with blame("label"):
+    with prefix_errors("label"):
         return {**features, **label(config.label, columns), ROW_ID: columns.row_id}

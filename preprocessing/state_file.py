@@ -15,8 +15,8 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
+from fullpass.preprocessing.atomic_files import write_atomically
 from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.whole_files import write_whole
 
 CHECKSUM = "checksum"
 T = TypeVar("T")
@@ -52,9 +52,9 @@ def decode(content: bytes, file: str | Path, what_to_do: str, *, checked: bool =
     try:
         fields = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise _damaged(file, "it is empty" if not content else f"it is no JSON ({error})", what_to_do) from error
+        raise _damaged(file, "it is empty" if not content else f"it is not JSON ({error})", what_to_do) from error
     if not isinstance(fields, dict):
-        raise _damaged(file, f"it holds no JSON object but {type(fields).__name__}", what_to_do)
+        raise _damaged(file, f"it holds no JSON object. Received: {type(fields).__name__}", what_to_do)
     written = fields.pop(CHECKSUM, None)
     if written != checksum_of(fields) and (checked or written is not None):
         raise _damaged(file, "it is not what was written", what_to_do)
@@ -99,7 +99,7 @@ def read_as(shape: type[T], path: Path, what_to_do: str) -> T:
 
 def write(path: Path, fields: Mapping[str, Any], *, indent: int | None = None) -> None:
     """Writes a local state file atomically: under a temporary name that is then renamed."""
-    write_whole(path, encode(fields, indent=indent))
+    write_atomically(path, encode(fields, indent=indent))
 
 
 def checksum_of(fields: Mapping[str, Any]) -> str:

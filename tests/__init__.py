@@ -1,4 +1,4 @@
-"""The tests, in folders that mirror the packages."""
+"""The tests. Their folders mirror those of the packages."""
 
 from pathlib import Path
 

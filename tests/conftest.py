@@ -1,4 +1,4 @@
-"""Shared fixtures. The TensorFlow environment is decided here, before any test imports it."""
+"""Shared fixtures. This module sets the environment variables of TensorFlow before any test imports it."""
 
 import contextlib
 import fcntl
@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, settings
 os.environ["TF_USE_LEGACY_KERAS"] = "0"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-# Servers of tests are on the loopback; a proxy of the machine would be asked for them otherwise.
+# Test servers run on loopback; without this, requests to them would go to a proxy of the machine.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
-# A busy machine is no failure: how long a case takes says nothing of whether it is right.
+# A slow case on a busy machine is not a failure, so hypothesis has no deadline.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
@@ -27,8 +27,11 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Orders files: first those with `RUN_FIRST = True`, as TensorFlow's threads do not survive a fork; then those that
-    take longest, so that all workers end about together."""
+    """Orders the test files: first those with `RUN_FIRST = True`, then those with the longest tests.
+
+    Files with `RUN_FIRST` fork, and TensorFlow's threads do not survive a fork. With the longest tests early, all
+    workers end at about the same time.
+    """
     marks: dict[str, set[str]] = {}
     for item in items:
         marks.setdefault(str(item.path), set()).update(mark.name for mark in item.iter_markers())
@@ -41,9 +44,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Takes what collecting has imported, close to a million objects, out of all later garbage collections.
+    """Excludes the objects imported during collection, close to a million, from all later garbage collections.
 
-    These come less often, too: tracing a graph makes objects by the thousand and drops few.
+    The collections also become less frequent, because tracing a graph creates thousands of objects and drops few.
     """
     gc.collect()
     gc.freeze()
@@ -52,13 +55,16 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Tests that wait for a process or a disk leave their core to another."""
+    """Returns one worker more than cores, because some tests only wait for a process or a disk."""
     return len(os.sched_getaffinity(0)) + 1
 
 
 @contextlib.contextmanager
 def restored_environment() -> Iterator[None]:
-    """Commands that run in this process set variables that the processes of later tests would inherit."""
+    """Restores `os.environ` after the block.
+
+    Commands that run in this process set variables, which the processes of later tests would inherit.
+    """
     before = dict(os.environ)
     yield
     os.environ.clear()
@@ -79,7 +85,7 @@ def _test_restores_environment() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], Any]], Any]:
-    """Returns `made_once(name, make)`: what `make(folder)` returned in the first of all workers that asked for it."""
+    """Returns `made_once(name, make)`, which calls `make(folder)` once for all workers and returns its result."""
     shared = tmp_path_factory.getbasetemp()
     shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
 
@@ -102,7 +108,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Returns `compare(name, text)`: the text must be that of tests/golden/NAME."""
+    """Returns `compare(name, text)`, which asserts that the text equals the file tests/golden/NAME."""
 
     def compare(name: str, text: str) -> None:
         file = GOLDEN / name

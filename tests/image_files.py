@@ -1,4 +1,4 @@
-"""Image files for tests: whole ones of given pixels, and a header that promises any size."""
+"""Image files for tests: complete files with given pixels, and a PNG header that declares any size."""
 
 import io
 import struct
@@ -9,14 +9,14 @@ from PIL import Image
 
 
 def encode_image(pixels: np.ndarray, form: str, mode: str, **options: object) -> bytes:
-    """Returns `pixels`, uint8 [height, width] or [height, width, 3], in a mode of PIL as a file of a format of PIL."""
+    """Returns `pixels`, uint8 [height, width] or [height, width, 3], as a file of PIL format `form` and PIL `mode`."""
     stream = io.BytesIO()
     Image.fromarray(pixels).convert(mode).save(stream, form, **options)
     return stream.getvalue()
 
 
 def png_header(width: int, height: int) -> bytes:
-    """Returns a PNG that ends behind a header of so many pixels."""
+    """Returns a PNG that ends after a header with this width and height."""
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     checksum = struct.pack(">I", zlib.crc32(b"IHDR" + head))
     return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", len(head)) + b"IHDR" + head + checksum

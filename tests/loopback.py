@@ -1,4 +1,4 @@
-"""Servers of tests, on the loopback."""
+"""HTTP servers for tests, on loopback."""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """Serves until the end of the block, and gives the address."""
+    """Serves until the end of the block, and yields the URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -1,17 +1,17 @@
-"""Texts with a secret planted in each, told apart by numbers, and texts of everyday that hold none."""
+"""Texts with one planted, numbered secret each, and ordinary texts without a secret."""
 
 from typing import NamedTuple
 
 
 class Planted(NamedTuple):
-    """A text and the part of it that must be found nowhere."""
+    """A text, and its secret part, which must not appear in any output."""
 
     text: str
     secret: str
 
 
 def _planted() -> list[Planted]:
-    texts = [  # {} is the secret, in as many letters as no shape asks for
+    texts = [  # {} is a secret of a length that no pattern requires
         "postgresql://me:{}@db.example.com/trips",
         "postgresql://me:a/{}@db.example.com:5432/trips",
         "mysql+pymysql://me:a@{}@db/trips",
@@ -59,7 +59,7 @@ def _planted() -> list[Planted]:
     for number, text in enumerate(texts):
         secret = f"pL4nted{number:02d}Secret"
         planted.append(Planted(text.replace("{}", secret), secret))
-    # Tokens that their issuers mark.
+    # Tokens with a prefix of their issuer.
     for prefix in (
         "gh" + "p_",
         "gl" + "pat-",
@@ -121,4 +121,4 @@ ORDINARY = (
     "the tip, in dollars: what the guest gave",
     "task-force_sk-learn pypi-mirror hf_transfer npm_config",
 )
-"""Values of YAML files that hold no secret."""
+"""Values of YAML files that contain no secret."""

@@ -1,4 +1,4 @@
-"""Every process that is started finds its code where it is installed, whatever lies in the working folder."""
+"""Every started process imports its code from the installation, whatever files are in the working folder."""
 
 import ast
 import json
@@ -18,7 +18,7 @@ BIN = Path(sys.executable).parent
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """A folder with a file for every name that Python, our code and the libraries could import."""
+    """A folder with a module for every name that Python, Fullpass and the libraries could import."""
     folder = tmp_path_factory.mktemp("hostile")
     installed = {path.stem for path in Path(json.__file__).parents[1].iterdir()}
     libraries = {path.name.partition(".")[0] for path in Path(pytest.__file__).parents[1].iterdir()}
@@ -63,7 +63,7 @@ def _start(hostile, start, monkeypatch):
     done = subprocess.run(STARTS[start], cwd=hostile, capture_output=True, text=True, timeout=120, check=False)
     executed = hostile / "EXECUTED"
     assert not executed.exists(), executed.read_text()
-    # What a pod's variables or arguments would hold is not given: these two end after their imports.
+    # The variables and arguments of a pod are not set, so these two commands fail after their imports.
     ends = {"drift": "JSONDecodeError", "a worker on Kubeflow": "KeyError: 'FULLPASS_JOB'"}
     assert done.returncode == 0 or (start in ends and ends[start] in done.stderr), done.stderr
 
@@ -76,7 +76,7 @@ def test_the_containers_are_started_as_tested():
 
 
 def test_every_python_that_is_started_searches_no_working_folder():
-    """A list or tuple whose first item is Python goes on with -P or -I; the image has the variable for all others."""
+    """In a list or tuple that starts with Python, -P or -I follows; the image sets PYTHONSAFEPATH for all others."""
     lacking = []
     for layer in LAYERS:
         for path in sorted((REPOSITORY / layer).rglob("*.py")):

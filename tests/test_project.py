@@ -1,4 +1,4 @@
-"""What holds for the project as a whole: its lock, its layers, its light imports, its version."""
+"""Tests of the project as a whole: its lock files, its layers, its light imports, its version."""
 
 import ast
 import importlib.metadata
@@ -19,7 +19,7 @@ from tests import REPOSITORY
 
 LAYERS = ("preprocessing", "trainer", "components", "pipeline", "kubeflow")
 HEAVY = ("tensorflow", "tensorflow_transform", "tfx", "apache_beam", "keras", "kfp")
-# The modules that `check`, `init` and an editor need to answer at once.
+# The modules that `check`, `init` and editors import; they must load fast.
 LIGHT_FILES = ("__init__.py", "api.py", "config.py", "checks.py", "cli.py", "spec.py", "feature.py", "transforms.py")
 SHARED_NAMES = ("__init__.py", "config.py", "component.py")
 
@@ -33,7 +33,7 @@ def source_files(package: str) -> list[Path]:
 
 
 def locked_lines(lock: str = LOCK) -> list[str]:
-    """One string per pinned package: 'name==1.0 ; marker --hash=sha256:... --hash=...'."""
+    """Returns one string per pinned package: 'name==1.0 ; marker --hash=sha256:... --hash=...'."""
     uncommented = re.sub(r"^\s*#.*\n", "", lock, flags=re.MULTILINE)
     return [line for line in uncommented.replace("\\\n", " ").splitlines() if line.strip()]
 
@@ -50,7 +50,7 @@ def direct_requirements() -> list[Requirement]:
 
 
 def imported_packages(source: str, package: tuple[str, ...]) -> set[str]:
-    """Names that `source`, a module of `package`, imports anywhere: top-level ones, those below fullpass by layer."""
+    """Returns the names that `source`, a module of `package`, imports: layers of fullpass, and top-level packages."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         paths: list[list[str]] = []
@@ -132,7 +132,8 @@ def test_no_two_source_files_have_one_name():
 def test_no_files_import_each_other_in_a_circle():
     graph = {module_name(path): path for layer in LAYERS for path in source_files(layer)}
     imports = {name: imported_modules(path, graph) for name, path in graph.items()}
-    # A file without imports from those that are left is in no circle; what remains in the end is, or leads to one.
+    # A file that imports none of the remaining files is in no cycle. The files left at the end are in a cycle or lead
+    # to one.
     while free := [name for name, found in imports.items() if not found & imports.keys()]:
         for name in free:
             del imports[name]
@@ -145,7 +146,7 @@ def module_name(path: Path) -> str:
 
 
 def imported_modules(path: Path, known: Container[str]) -> set[str]:
-    """Returns which of the known modules a file imports, inside functions too."""
+    """Returns the known modules that a file imports, including imports inside functions."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:

@@ -1,4 +1,4 @@
-"""What is installed: one top-level name, whole, whatever a user's own folders are called."""
+"""The installed package has one complete top-level name, which cannot clash with a user's own folders."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ def files_below(folder: Path) -> set[str]:
 
 
 def expected_files() -> set[str]:
-    """Every file of the layers, below the one name."""
+    """Returns every file of the layers, below the one top-level name."""
     own = {"fullpass/__init__.py", "fullpass/__main__.py", "fullpass/py.typed"}
     for layer in LAYERS:
         files = {f"{layer}/{name}" for name in files_below(REPOSITORY / layer)} - NOT_INSTALLED
@@ -43,7 +43,7 @@ def expected_files() -> set[str]:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """A copy of what a build reads, so that nothing is written into the checkout."""
+    """A copy of the files that a build reads, so that the build writes nothing into the checkout."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("fullpass", *LAYERS):
         shutil.copytree(REPOSITORY / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,10 +1,10 @@
-"""Runs Python commands as forks of one process that has imported TFX, TensorFlow and Beam already.
+"""Runs Python commands as forks of one process that has already imported TFX, TensorFlow and Beam.
 
-`run` and `Process` take the place of `subprocess.run` and `subprocess.Popen`: a command has a process, working folder,
-environment and standard streams of its own, without the 6 to 20 seconds of imports. Each pytest worker has one such
-server. It imports and computes nothing: TensorFlow hangs in a fork of a process in which it has computed.
+`run` and `Process` replace `subprocess.run` and `subprocess.Popen`. A command has its own process, working folder,
+environment and standard streams, but does not spend 6 to 20 seconds on imports. Each pytest worker has one such server.
+The server only imports and computes nothing, because TensorFlow hangs in a fork of a process in which it has computed.
 
-What tests the start itself (imports, exit codes of the interpreter, `python -I`) uses `subprocess`.
+Tests of the start itself (imports, exit codes of the interpreter, `python -I`) use `subprocess`.
 """
 
 import atexit
@@ -50,7 +50,7 @@ IMPORTED = (
 
 
 class Process:
-    """A command that runs, with what tests use of `subprocess.Popen`; `stdout=subprocess.PIPE` gives text."""
+    """A running command with the parts of `subprocess.Popen` that tests use; `stdout=subprocess.PIPE` gives text."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Process:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        with contextlib.suppress(ValueError):  # another thread has waited, and closed the connection
+        with contextlib.suppress(ValueError):  # another thread has already waited and closed the connection
             if self.returncode is None and not select.select([self._connection], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
         with self._receiving:
@@ -125,7 +125,7 @@ def run(
     timeout: float | None = None,
     check: bool = False,
 ) -> subprocess.CompletedProcess:
-    """Returns the command, done, with what it printed as text; check: a failure raises CalledProcessError."""
+    """Returns the completed command with its output as text; with `check`, a failure raises CalledProcessError."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = Process(command, cwd=cwd, env=env, stdout=out, stderr=err)
         try:
@@ -141,7 +141,7 @@ def run(
 
 
 def program(folder: Path, target: Path) -> None:
-    """Writes a program of the same name into `folder`, which runs `target` as a fork; for scripts of a shell."""
+    """Writes a program with the name of `target` into `folder` that runs `target` as a fork; for shell scripts."""
     text = f"""\
 #!{sys.executable}
 import sys
@@ -171,14 +171,14 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 
 
 class _Server:
-    """Starts the server of this process."""
+    """The connection to the server of this process, which it starts."""
 
     def __init__(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="warm-")  # a short path, as that of a socket must be
+        folder = tempfile.TemporaryDirectory(prefix="warm-")  # short, because the path of a socket must be
         self.address = os.path.join(folder.name, "socket")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.warm_process", self.address],
-            cwd=Path(__file__).parents[1],  # on the import path, whatever a test has set
+            cwd=Path(__file__).parents[1],  # puts the repository on the import path, whatever a test has set
             env={name: value for name, value in os.environ.items() if name != SAFE_PATH},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -204,14 +204,14 @@ def _server() -> _Server:
 
 
 def _serve(address: str) -> dict[str, Any]:
-    """Forks a process per request; returns in each of them, with the request."""
+    """Forks a process per request; returns only in the forks, with the request."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen(64)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest; the end of our input follows
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest; then stdin of this server ends
     signal.set_wakeup_fd(writing)
     running: dict[int, socket.socket] = {}
     assert threading.active_count() == 1, threading.enumerate()
@@ -249,7 +249,7 @@ def _serve(address: str) -> dict[str, Any]:
 
 
 def _become(request: dict[str, Any]) -> None:
-    """Makes this process what the interpreter makes of a command, and runs it."""
+    """Sets this process up as the interpreter would for a command, and runs the command."""
     import numpy as np
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -260,9 +260,9 @@ def _become(request: dict[str, Any]) -> None:
     os.chdir(request["cwd"])
     tempfile.tempdir = None
     np.random.seed()
-    logging.root.handlers.clear()  # of libraries that were imported; the program decides first
+    logging.root.handlers.clear()  # handlers of imported libraries; the program configures logging first
     logging.root.setLevel(logging.WARNING)
-    for name, number in (("stdout", 1), ("stderr", 2)):  # anew: whether they can seek was found out of other streams
+    for name, number in (("stdout", 1), ("stderr", 2)):  # reopened, since they were opened on other streams
         before = getattr(sys, name)
         setattr(
             sys,
@@ -281,7 +281,7 @@ def _become(request: dict[str, Any]) -> None:
     sys.modules["__main__"] = module
     if not os.path.basename(program).startswith("python"):
         words = [program, *words]
-    is_safe = words[0] == "-P"  # no folder of the program before those of the installation
+    is_safe = words[0] == "-P"  # the program's folder is not put on the import path
     words = words[is_safe:]
     if os.path.isfile(words[0]):
         begin, first, sys.argv = partial(_run_file, words[0], module), os.path.dirname(words[0]), words
@@ -303,7 +303,7 @@ def _run_file(program: str, module: types.ModuleType) -> None:
 
 
 def _end(begin: Callable[[], Any]) -> NoReturn:
-    """Runs a program and ends as the interpreter does, but for taking hundreds of modules apart (0.6 s)."""
+    """Runs a program and exits as the interpreter does, but without finalizing hundreds of modules (0.6 s)."""
     code = 0
     try:
         begin()
@@ -318,7 +318,7 @@ def _end(begin: Callable[[], Any]) -> NoReturn:
     except BaseException:
         traceback.print_exc()
         code = 1
-    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads that are no daemons
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for non-daemon threads
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -13,13 +13,13 @@ from fullpass.trainer.loss_config import Auto, LossConfig
 ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
 """host:port, or [IPv6 address]:port."""
 
-MOST_EPOCHS = 100
+MAX_EPOCHS = 100
 """Maximum number of epochs with `epochs: auto`."""
 
 TREE_KEYS = ("epochs", "early_stopping", "max_minutes", "loss", "calibration", "seed", "distribution")
 """Keys of `training:` that `model: {kind: trees}` reads; all other keys apply to networks only."""
 
-MOST_TREE_IDS = 256
+MAX_TREE_IDS = 256
 """Maximum number of different ids of a list or text under `model: {kind: trees}`, where each id becomes a column."""
 
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
@@ -291,15 +291,15 @@ class TrainingConfig(Spec):
     def _plateau_needs_patience(self) -> "TrainingConfig":
         if self.schedule == "plateau" and self.early_stopping is None:
             raise ValueError(
-                "schedule: plateau falls by the patience of early_stopping, which is null. Use schedule: cosine, or "
-                "leave early_stopping out."
+                "schedule: plateau reduces the learning rate after the patience of early_stopping, which is null. Use "
+                "schedule: cosine, or remove early_stopping: null."
             )
         return self
 
     @property
-    def most_epochs(self) -> int:
+    def max_epochs(self) -> int:
         """The maximum number of epochs."""
-        return MOST_EPOCHS if self.epochs == "auto" else self.epochs
+        return MAX_EPOCHS if self.epochs == "auto" else self.epochs
 
     @property
     def decay(self) -> Literal["plateau", "constant", "cosine", "linear"]:
@@ -357,9 +357,9 @@ class InputConfig(Spec):
     def _no_bad_records(cls, value: Any) -> Any:
         if isinstance(value, Mapping) and "bad_records" in value:
             raise ValueError(
-                "bad_records is no longer an option: a damaged record of the transformed examples fails the training, "
-                "which names its file, record and byte. Remove bad_records; to leave out bad rows of raw data, set "
-                "data.bad_rows."
+                "bad_records is no longer an option: a damaged record of the transformed examples fails the training "
+                "with an error that names its file, record and byte. Remove bad_records; to skip bad rows of raw data, "
+                "set data.bad_rows."
             )
         return value
 
@@ -373,8 +373,8 @@ class InputConfig(Spec):
     def _kept_once_served(self) -> "InputConfig":
         if self.service is not None and self.cache == "none":
             raise ValueError(
-                "service: its rows are sent once and kept by the trainer, which cache: none rules out. Use cache: "
-                "auto, memory or disk, or leave out service."
+                "service: it sends its rows once and the trainer must keep them, which cache: none does not allow. Use "
+                "cache: auto, memory or disk, or remove service."
             )
         return self
 

@@ -73,7 +73,7 @@ class Quantile(_Loss):
     @model_validator(mode="after")
     def _rising(self) -> "Quantile":
         if list(self.levels) != sorted(set(self.levels)):
-            raise ValueError(f"levels must rise, each once. Received: {list(self.levels)}.")
+            raise ValueError(f"levels must be different and in rising order. Received: {list(self.levels)}.")
         return self
 
     @property

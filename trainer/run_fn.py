@@ -76,7 +76,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     record["calibration"] = calibration
     label = inputs.spec.preprocessing.label
     record["model"] = {"label": label.name, "task": label.task, "lineage": read_run_facts()}
-    record["warm_start"] = warm_start_record(config.training, base, trained.began)
+    record["warm_start"] = warm_start_record(config.training, base, trained.weight_origins)
     if inputs.hyperparameters:
         record["hyperparameters"] = inputs.hyperparameters
     write_json(f"{inputs.model_run_dir}/{TRAINING_FILE}", record)
@@ -139,16 +139,16 @@ def _checkpoint_folder(inputs: TrainingInputs, data: TrainingData, base: BaseExp
     work = inputs.custom.get("work")
     if work is None:
         return None
-    apart: Any = {
+    excluded: Any = {
         "training": {"checkpoint", "profile", "steps_per_execution", "max_minutes"},
         "input": {"service": {"address", "wait_seconds"}},
     }
     config = inputs.spec.config
-    custom = {**inputs.custom, "trainer": config.model_dump(mode="json", exclude=apart)}
+    custom = {**inputs.custom, "trainer": config.model_dump(mode="json", exclude=excluded)}
     custom["found"] = {"hyperparameters": inputs.hyperparameters} if inputs.hyperparameters else {}
     custom["base"] = base and base.digest
     # The available memory determines where rows are kept, and therefore their order.
     split = data.train.split
-    kept = "memory" if split.in_memory else "disk" if split.on_disk else "files"
-    custom["order"] = [kept, 0 if split.in_memory else split.window_rows(shuffle_rows(config.input))]
+    storage = "memory" if split.in_memory else "disk" if split.on_disk else "files"
+    custom["order"] = [storage, 0 if split.in_memory else split.window_rows(shuffle_rows(config.input))]
     return folder_for(work, inputs.files(), custom, inputs.transform_output, data.batch_size, data.train.workers.count)

@@ -16,7 +16,7 @@ from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report
 from fullpass.trainer.fit.profiling import Profile
 from fullpass.trainer.fit.strategy import describe_devices
 from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS
 from fullpass.trainer.input.placement import with_preprocessing
 from fullpass.trainer.models.build_network import build_training
@@ -64,7 +64,7 @@ class Trained:
         fitted: The history of the epochs.
         devices: A description of the devices.
         precision: The name of the Keras dtype policy.
-        began: How a warm start initialized each weight; empty for a cold start.
+        weight_origins: How a warm start initialized each weight; empty for a cold start.
         trees: The numbers of trees and leaves of a tree model; empty for networks.
         compared: Kind of model -> its metric on the eval split, if several models were tried, else empty. The model
             with the smallest value is kept.
@@ -75,7 +75,7 @@ class Trained:
     fitted: Fitted
     devices: str
     precision: str
-    began: tuple[WeightOrigin, ...] = ()
+    weight_origins: tuple[WeightOrigin, ...] = ()
     trees: Mapping[str, int] = field(default_factory=dict)
     compared: Mapping[str, float] = field(default_factory=dict)
 
@@ -104,12 +104,12 @@ def train(
         return _train_both(data, spec, strategy, options)
     if isinstance(spec.config.model, Trees):
         return _grow(data, spec, options)
-    updates = data.steps_per_epoch * training.most_epochs
+    updates = data.steps_per_epoch * training.max_epochs
     built = build_training(spec, data.statistics, data.in_model, updates=updates, strategy=strategy, base=options.base)
     steps, saving = training.steps_per_execution, training.checkpoint
     fit = Fit(
         steps=built.steps,
-        epochs=options.until or training.most_epochs,
+        epochs=options.until or training.max_epochs,
         early_stopping=training.early_stopping,
         max_minutes=training.max_minutes,
         report=options.report,
@@ -120,10 +120,11 @@ def train(
         profile=Profile(options.logs, training.profile.steps if training.profile else None),
     )
     size, fixed = data.replica_batch_size, built.fixed_shapes
-    order = Order(batch_size=size, shuffle=shuffle_rows(spec.config.input), seed=training.seed, fixed=fixed)
-    evaluation = data.evaluation.batches(Order(batch_size=_eval_batch(built.network, size), fixed=fixed))
+    order = BatchOrder(batch_size=size, shuffle=shuffle_rows(spec.config.input), seed=training.seed, fixed=fixed)
+    evaluation = data.evaluation.batches(BatchOrder(batch_size=_eval_batch(built.network, size), fixed=fixed))
     fitted = fit.run(data.train.batches(order, data.factors.tolist()), evaluation)
-    return Trained(built.model, built.network, fitted, describe_devices(strategy), built.precision, built.began)
+    devices = describe_devices(strategy)
+    return Trained(built.model, built.network, fitted, devices, built.precision, built.weight_origins)
 
 
 def _train_both(
@@ -163,7 +164,7 @@ def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Traine
             f"model: kind: trees needs LightGBM, which cannot be loaded: {error}. It runs on OpenMP: install libgomp1 "
             "(Debian, Ubuntu), libgomp (Fedora) or libomp (macOS)."
         ) from error
-    epochs = options.until or spec.config.training.most_epochs
+    epochs = options.until or spec.config.training.max_epochs
     grown = grow_trees(data, spec, epochs=epochs, report=options.report, on_epoch=options.on_epoch)
     model = with_preprocessing(grown.network.model, data.in_model)
     trees = {"trees": grown.trees, "leaves": grown.leaves}
@@ -190,7 +191,7 @@ def training_record(data: TrainingData, trained: Trained, seconds: Mapping[str, 
         "classes": dict(zip(data.names, counts.class_rows.tolist(), strict=True)),
         "class_weights": dict(zip(data.names, data.factors.tolist(), strict=False)),
         "in_memory": data.train.split.in_memory is not None,
-        "input": {"train": data.train.split.kept, "eval": data.evaluation.split.kept},
+        "input": {"train": data.train.split.storage_note, "eval": data.evaluation.split.storage_note},
         "input_shared_by": "file" if data.train.by_file else "batch",
         "batch_size": data.batch_size,
         "steps_per_epoch": data.steps_per_epoch,
@@ -202,7 +203,7 @@ def training_record(data: TrainingData, trained: Trained, seconds: Mapping[str, 
         "ended_by": fitted.ended_by,
         "history": fitted.history,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "examples_per_second": round(counts.used * fitted.epochs / fitted.seconds),
+        "examples_per_second": round(counts.weighted_rows * fitted.epochs / fitted.seconds),
         "devices": trained.devices,
         "precision": trained.precision,
         "input_wait": round(float(np.mean(fitted.history.get("input_wait", [0.0]))), 4),

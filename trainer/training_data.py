@@ -87,7 +87,7 @@ def load_data(
     in_model = InModel(placement, tft_output) if placement.in_model else None
     rows = RowSpec(
         decode=decoder(tft_output, placement, placement.read, len(names)),
-        complete=in_model.complete if in_model else None,
+        add_model_features=in_model.add_model_features if in_model else None,
         task=label.task,
         classes=len(names),
     )
@@ -100,7 +100,7 @@ def load_data(
 
     def load(name: str, own_files: tuple[str, ...]) -> Split:
         split = load_split(name, own_files, rows, plan_reading(spec.config.input, name, own_files, key))
-        _LOG.info("input: split %s is %s", name, split.kept)
+        _LOG.info("input: split %s is %s", name, split.storage_note)
         return split
 
     train = load_shard(files["train"], workers, lambda own: load("train", own), len(names))
@@ -121,7 +121,7 @@ def _agreed(knots: Knots, workers: Workers) -> Knots:
     if not knots:
         return knots
     together = np.stack(list(knots.values()))
-    mean = workers.table(together.ravel().tolist()).mean(axis=0).reshape(together.shape)
+    mean = workers.all_gather(together.ravel().tolist()).mean(axis=0).reshape(together.shape)
     return dict(zip(knots, mean.astype(np.float32), strict=True))
 
 
@@ -129,10 +129,12 @@ def sized(data: TrainingData, spec: TrainingSpec) -> TrainingData:
     """Returns the same data with the batch sizes of a training."""
     workers = data.train.workers
     replicas = workers.count * workers.replicas
-    used = data.train.counts.used
+    weighted_rows = data.train.counts.weighted_rows
     pixels = most_pixels(outputs(spec.preprocessing))
-    per_replica = replica_batch_size(spec.config.training, used, replicas, pixels)
+    per_replica = replica_batch_size(spec.config.training, weighted_rows, replicas, pixels)
     size = per_replica * replicas
-    if used < size:
-        _LOG.warning("input: split train has %d rows, not one batch of %d: an epoch is one update", used, size)
+    if weighted_rows < size:
+        _LOG.warning(
+            "input: split train has %d rows, less than a batch of %d: an epoch is one update", weighted_rows, size
+        )
     return replace(data, batch_size=size, replica_batch_size=per_replica)

@@ -37,8 +37,8 @@ class NumberSketch:
         """Returns the distribution of the added numbers."""
         if not self._present:
             return Distribution("number", missing=float(self._missing))
-        found = self._sketch.GetQuantilesAndCumulativeWeights(ATOMS)
-        values, below = (np.asarray(part.flatten(), dtype=np.float64) for part in found)
+        quantiles = self._sketch.GetQuantilesAndCumulativeWeights(ATOMS)
+        values, below = (np.asarray(part.flatten(), dtype=np.float64) for part in quantiles)
         return number_distribution(values, below, missing=float(self._missing))
 
 
@@ -74,8 +74,8 @@ class TokenSketch:
 
     def distribution(self) -> Distribution:
         """Returns the distribution of the added tokens, without tokens that an approximate count may rank too high."""
-        found = self._sketch.Estimate().flatten() if self._present else [pa.array([]), pa.array([])]
-        tokens, counts = found[0].to_pylist(), np.asarray(found[1], dtype=np.float64)
+        estimate = self._sketch.Estimate().flatten() if self._present else [pa.array([]), pa.array([])]
+        tokens, counts = estimate[0].to_pylist(), np.asarray(estimate[1], dtype=np.float64)
         counted = {token.decode("utf-8", "replace"): count for token, count in zip(tokens, counts, strict=True)}
         complete = len(tokens) < _SKETCHED
         least = 0.0 if complete else 4 * self._present / _SKETCHED  # a count is too large by a quarter of this at most

@@ -19,7 +19,7 @@ from fullpass.components.data_gate.judge import judge
 from fullpass.components.data_gate.read_series import sketch_records
 from fullpass.components.data_gate.series import Series, series_of
 from fullpass.components.data_gate.span_summary import Summary, SummaryStore
-from fullpass.components.data_gate.write_summary import Part, SpanName, WriteSummary, lacking, span_name
+from fullpass.components.data_gate.write_summary import Part, SpanName, WriteSummary, missing_summaries, span_name
 from fullpass.components.ingest.component import by_span
 from fullpass.components.report.gate_page import render_gate
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -65,7 +65,7 @@ class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
         preprocessing: PreprocessingConfig,
         series: tuple[Series, ...],
     ) -> list[Summary]:
-        if new := lacking(spans, store):
+        if new := missing_summaries(spans, store):
             files = [(i, path) for i in new for path in _record_files(examples[i])]
             with self._make_beam_pipeline() as pipeline:
                 _ = (
@@ -96,8 +96,8 @@ class _Sketch(beam.DoFn):
 
     def process(self, element: tuple[int, str]) -> Iterator[tuple[int, Part]]:
         span, path = element
-        found = sketch_records([path] if path else [], self._preprocessing, self._series)
-        yield span, (found.rows, found.distributions())
+        sketches = sketch_records([path] if path else [], self._preprocessing, self._series)
+        yield span, (sketches.rows, sketches.distributions())
 
 
 def read_anomalies(anomalies: types.Artifact) -> list[str]:
@@ -105,11 +105,11 @@ def read_anomalies(anomalies: types.Artifact) -> list[str]:
     splits_of: dict[str, list[str]] = {}
     for split in artifact_utils.decode_split_names(anomalies.split_names):
         with fileio.open(f"{artifact_utils.get_split_uri([anomalies], split)}/{_ANOMALIES}", "rb") as file:
-            found = anomalies_pb2.Anomalies.FromString(file.read())
-        for name, info in found.anomaly_info.items():
+            message = anomalies_pb2.Anomalies.FromString(file.read())
+        for name, info in message.anomaly_info.items():
             splits_of.setdefault(f"{name}: {info.description}", []).append(split)
-        if found.HasField("dataset_anomaly_info"):
-            splits_of.setdefault(f"all columns: {found.dataset_anomaly_info.description}", []).append(split)
+        if message.HasField("dataset_anomaly_info"):
+            splits_of.setdefault(f"all columns: {message.dataset_anomaly_info.description}", []).append(split)
     return [f"{text} ({', '.join(splits)})" for text, splits in splits_of.items()]
 
 

@@ -37,7 +37,7 @@ class FeatureLimits(Spec):
     """Largest change of the share of missing values."""
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _not_empty(self) -> Self:
         if self.js is None and self.linf is None and self.max_missing_change is None:
             raise ValueError("give at least one of js, linf, max_missing_change, or write ignore.")
         return self

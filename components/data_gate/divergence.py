@@ -86,8 +86,8 @@ def jensen_shannon(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def _relative_entropy(p: np.ndarray, q: np.ndarray) -> float:
-    there = p > 0
-    return float(np.sum(p[there] * np.log2(p[there] / q[there])))
+    positive = p > 0
+    return float(np.sum(p[positive] * np.log2(p[positive] / q[positive])))
 
 
 def share_by_chance(share: float, inverse: float, comparisons: int = 1) -> float:
@@ -118,8 +118,8 @@ def _most_uncertain(shares: np.ndarray) -> float:
 
 
 def _shares(counts: Sequence[float]) -> np.ndarray:
-    found = np.array(counts, dtype=np.float64)
-    return found / found.sum() if found.sum() else found
+    weights = np.array(counts, dtype=np.float64)
+    return weights / weights.sum() if weights.sum() else weights
 
 
 def _token_bins(before: Distribution, now: Distribution) -> tuple[list[str], list[float], list[float]]:

@@ -21,22 +21,22 @@ def DataGate(
     Args:
         serving: the folder that models are pushed to, for the error message.
     """
-    found = read_comparison(comparison.uri)
-    if found.stopped:
-        raise UserError(stop_message(found, serving))
-    verdict.set_string_custom_property("span", found.span)
-    verdict.set_int_custom_property("warnings", len(found.findings))
-    verdict.set_int_custom_property("retrain", int(found.retrain))
+    judgment = read_comparison(comparison.uri)
+    if judgment.stopped:
+        raise UserError(stop_message(judgment, serving))
+    verdict.set_string_custom_property("span", judgment.span)
+    verdict.set_int_custom_property("warnings", len(judgment.findings))
+    verdict.set_int_custom_property("retrain", int(judgment.retrain))
 
 
-def stop_message(found: Verdict, serving: str) -> str:
+def stop_message(verdict: Verdict, serving: str) -> str:
     """Returns the error message of a verdict that stops a run: each finding, and the possible remedies."""
-    stops = [finding for finding in found.findings if finding.policy == "stop"]
+    stops = [finding for finding in verdict.findings if finding.policy == "stop"]
     return "\n".join(
         [
-            f"{found.span} has changed. Nothing was trained; the model served from {serving} stays.",
+            f"{verdict.span} has changed. Nothing was trained; the model served from {serving} is unchanged.",
             *(f"  {finding.text} (gates.{finding.check})" for finding in stops),
             "If the data is wrong, repair it and run again. If the change is real, `fullpass run FILE --gate warn` "
-            "trains on it once. To be warned only, from now on, set the check to `warn`.",
+            "trains on it once. To only be warned from now on, set the check to `warn`.",
         ]
     )

@@ -87,9 +87,9 @@ class Verdict:
     @property
     def worst(self) -> tuple[Compared, ...]:
         """The series that changed most by divergence or by another check, each once."""
-        found = {finding.subject: finding.over for finding in reversed(self.findings)}
+        excess_of = {finding.subject: finding.over for finding in reversed(self.findings)}
         first: dict[str, Compared] = {}
-        for one in sorted(self.compared, key=lambda c: -max(c.over, found.get(c.series, 0.0))):
+        for one in sorted(self.compared, key=lambda c: -max(c.over, excess_of.get(c.series, 0.0))):
             first.setdefault(one.series, one)
         return tuple(first.values())[:_WORST]
 

@@ -132,12 +132,12 @@ def _of_distribution(one: Series, newer: Summary, older: Summary, config: GatesC
 
 
 def _label(summary: Summary) -> str:
-    return summary.label or "the data of the run before"
+    return summary.label or "the data of the previous run"
 
 
 def _notes(newest: Summary, previous: Summary | None) -> Iterator[str]:
     if previous is None:
-        yield "Nothing to compare with: this is the first data that the gate sees."
+        yield "There is nothing to compare with: these are the first data that the gate checks."
     elif newest.number - previous.number > 1:
         gap = newest.number - previous.number - 1
         missing = "1 span" if gap == 1 else f"{gap} spans"
@@ -178,10 +178,10 @@ def _ignored(one: Series, config: GatesConfig) -> bool:
 def _compare(one: Series, newest: Summary, against: str, other: Summary, config: GatesConfig) -> Compared:
     _, js, linf, _ = _limits(one, config)
     before, now = other.distributions[one.name], newest.distributions[one.name]
-    found = divergence(before, now)
+    difference = divergence(before, now)
     if not before.rows or not now.rows or _ignored(one, config):
-        found = replace(found, js=0.0, linf=0.0)
-    return Compared(one.name, against, found, js, linf)
+        difference = replace(difference, js=0.0, linf=0.0)
+    return Compared(one.name, against, difference, js, linf)
 
 
 def _drift(one: Series, c: Compared, config: GatesConfig) -> Iterator[Finding]:
@@ -190,7 +190,7 @@ def _drift(one: Series, c: Compared, config: GatesConfig) -> Iterator[Finding]:
     if c.over <= 1:
         return
     exceeded = [
-        f"{name} {value:.3f}, over {limit:g}" + (f" and the {chance:.3f} of chance" if chance >= 0.001 else "")
+        f"{name} {value:.3f}, over {limit:g}" + (f" plus {chance:.3f} by chance" if chance >= 0.001 else "")
         for name, value, limit, chance in (
             ("Jensen-Shannon", d.js, c.js_limit, d.js_chance),
             ("L-infinity", d.linf, c.linf_limit, d.linf_chance),
@@ -200,13 +200,13 @@ def _drift(one: Series, c: Compared, config: GatesConfig) -> Iterator[Finding]:
     kind = "label" if one.is_label else "drift"
     text = f"{c.series}: drifted from {c.against}: {'; '.join(exceeded)}. {_most_moved(d)}"
     if d.unseen:
-        text += f" {d.unseen:.1%} of rows have values that were not there before."
+        text += f" {d.unseen:.1%} of rows have values that did not occur before."
     yield Finding(kind, c.series, check.policy, text, c.over)
 
 
 def _most_moved(d: Divergence) -> str:
     index = max(range(len(d.bins)), key=lambda i: abs(d.now[i] - d.before[i]))
-    return f"Most of all {d.bins[index]!r}: {d.before[index]:.1%} of rows before, {d.now[index]:.1%} now."
+    return f"The largest change is in {d.bins[index]!r}: {d.before[index]:.1%} of rows before, {d.now[index]:.1%} now."
 
 
 def _columns(one: Series, newest: Summary, against: str, other: Summary, config: GatesConfig) -> Iterator[Finding]:
@@ -233,8 +233,8 @@ def _missing(one: Series, newest: Summary, against: str, other: Summary, config:
     change = abs(q - p) - chance
     if change > limit:
         text = (
-            f"{one.column}: {q:.1%} of values missing, {p:.1%} in {against}; a change of over {limit:.1%} and the "
-            f"{chance:.1%} of chance."
+            f"{one.column}: {q:.1%} of values missing, {p:.1%} in {against}; a change of over {limit:.1%} plus "
+            f"{chance:.1%} by chance."
         )
         yield Finding("missing", one.column, config.missing.policy, text, change / max(limit, 1e-3))
 

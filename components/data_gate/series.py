@@ -22,7 +22,12 @@ from fullpass.components.ingest.splitting.assign_split import instant
 from fullpass.components.ingest.splitting.derived_batches import derived_column
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
-from fullpass.preprocessing.features.raw_columns import RawColumn, derived_behind, raw_columns, with_origins
+from fullpass.preprocessing.features.raw_columns import (
+    RawColumn,
+    derived_dependencies,
+    raw_columns,
+    with_source_columns,
+)
 
 LABEL = "label"
 """Prefix of the name of the label's series."""
@@ -79,15 +84,15 @@ def series_of(config: PreprocessingConfig, unit: str | None) -> tuple[Series, ..
         config: features and label.
         unit: length of a span; None for a source without spans.
     """
-    found: list[Series] = []
+    series: list[Series] = []
     for name, column in raw_columns(config).items():
         if name == config.label.name:
             continue
         if column.type == "string":
-            found += _of_text(name, config, unit)
+            series += _of_text(name, config, unit)
         else:
-            found.append(Series(name, name, "mean" if column.type == "vector" else "number"))
-    return (*found, _label(config))
+            series.append(Series(name, name, "mean" if column.type == "vector" else "number"))
+    return (*series, _label(config))
 
 
 def _of_text(column: str, config: PreprocessingConfig, unit: str | None) -> Iterator[Series]:
@@ -174,9 +179,9 @@ class Sketches:
         return {name: sketch.distribution() for name, sketch in self._sketches.items()}
 
     def _derived(self, column: str, flat: Mapping[str, pa.Array]) -> pa.Array:
-        needed = with_origins([column], self.config.derive)
+        needed = with_source_columns([column], self.config.derive)
         columns = [one for one in self._columns if one.name in needed] or [c for c in self._columns if not c.many]
-        return derived_column(column, flat, columns, derived_behind(column, self.config.derive))
+        return derived_column(column, flat, columns, derived_dependencies(column, self.config.derive))
 
 
 def _elements(array: pa.Array | None, rows: int, column: RawColumn) -> pa.Array:
@@ -264,9 +269,9 @@ def _date_parts(texts: pa.Array, series: Series) -> pa.Array:
 
 def _moment(text: str, format: str) -> datetime | None:
     if format == "iso":
-        found = _ISO_HOUR.match(text)
+        match = _ISO_HOUR.match(text)
         try:
-            return datetime(*(int(field or 0) for field in found.groups())) if found else None  # type: ignore[arg-type]
+            return datetime(*(int(field or 0) for field in match.groups())) if match else None  # type: ignore[arg-type]
         except ValueError:
             return None
     seconds = instant(text, format)

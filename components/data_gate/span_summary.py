@@ -84,10 +84,10 @@ class SummaryStore:
 
     def read(self, number: int, fingerprint: str) -> Summary | None:
         """Returns the summary of a span, or None if the store has none."""
-        found = [
+        matching = [
             e for e in self._entries() if (e.number, e.fingerprint, e.series) == (number, fingerprint, self._series)
         ]
-        return self._open(found[-1]) if found else None
+        return self._open(matching[-1]) if matching else None
 
     def write(self, summary: Summary) -> None:
         """Writes a summary."""
@@ -120,7 +120,9 @@ class SummaryStore:
         try:
             return read_summary(json.loads(gzip.decompress(self._folder.read(entry.name) or b"")))
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-            logging.warning("%s/%s is damaged: %s. It is left out or made anew.", self._folder.path, entry.name, error)
+            logging.warning(
+                "%s/%s is damaged: %s. It is skipped, or computed again.", self._folder.path, entry.name, error
+            )
             return None
 
     def _entries(self) -> list[Entry]:

@@ -34,8 +34,8 @@ class Entry:
 
 def entries(names: Iterable[str]) -> list[Entry]:
     """Returns the entries among file names, the oldest first. Other file names are ignored."""
-    found = filter(None, map(_NAME.fullmatch, names))
-    every = [Entry(int(m["number"]), int(m["time"]), m["fingerprint"], m["series"]) for m in found]
+    matches = filter(None, map(_NAME.fullmatch, names))
+    every = [Entry(int(m["number"]), int(m["time"]), m["fingerprint"], m["series"]) for m in matches]
     return sorted(every, key=lambda entry: entry.time)
 
 

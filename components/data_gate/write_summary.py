@@ -20,7 +20,7 @@ def span_name(examples: types.Artifact, unit: str | None) -> SpanName:
     return examples.span, label, examples.get_string_custom_property(FINGERPRINT)
 
 
-def lacking(spans: Sequence[SpanName], store: SummaryStore) -> list[int]:
+def missing_summaries(spans: Sequence[SpanName], store: SummaryStore) -> list[int]:
     """Returns the indices of the spans without a summary in the store."""
     return [i for i, (number, _, fingerprint) in enumerate(spans) if store.read(number, fingerprint) is None]
 

@@ -43,12 +43,12 @@ def points_of(column: ColumnReaders, values: np.ndarray, most: int) -> Points | 
         return column.left_out
     if column.kind == "number":
         known = values[np.isfinite(values)]
-        found = _ordered("number", known, known.astype(np.float64), [f"{value:.7g}" for value in known], most)
+        points = _ordered("number", known, known.astype(np.float64), [f"{value:.7g}" for value in known], most)
     elif column.kind == "date":
-        found = _dates(values[values != b""], compile_format(column.formats[0]), most)
+        points = _dates(values[values != b""], compile_format(column.formats[0]), most)
     else:
         return _frequent(values[values != b""], most)
-    return found if len(found.values) > 1 else "it has one value or none"
+    return points if len(points.values) > 1 else "it has one value or none"
 
 
 def _dates(values: np.ndarray, written: DateFormat, most: int) -> Points:
@@ -57,8 +57,8 @@ def _dates(values: np.ndarray, written: DateFormat, most: int) -> Points:
     valid = read.valid.numpy()
     values = values[valid]
     microseconds = (read.days * MICROSECONDS_PER_DAY + read.microseconds - read.offset).numpy()[valid]
-    told = np.datetime_as_string(microseconds.astype("datetime64[us]"), unit="s") if written.unit else values
-    texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in told]
+    dates = np.datetime_as_string(microseconds.astype("datetime64[us]"), unit="s") if written.unit else values
+    texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in dates]
     return _ordered("date", values, microseconds / MICROSECONDS_PER_DAY, texts, most)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns, serving_columns, with_origins
+from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns, serving_columns, with_source_columns
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def column_readers(config: PreprocessingConfig) -> list[ColumnReaders]:
     formats: dict[str, list[str]] = {}
     for name, feature in config.features.items():
         columns = feature_columns(name, feature)
-        for column in with_origins(columns, config.derive):
+        for column in with_source_columns(columns, config.derive):
             readers.setdefault(column, []).append(name)
         if feature.type in ("date", "duration"):
             for column in columns:
@@ -58,8 +58,8 @@ def most_important(
     """
     known = {entry["feature"]: float(entry["importance"]) for entry in importance}
     worth = {one.name: max((known[name] for name in one.features if name in known), default=None) for one in readers}
-    found = [one for one in readers if worth[one.name] is not None]
-    return sorted(found, key=lambda one: -(worth[one.name] or 0.0))[:most]
+    measured = [one for one in readers if worth[one.name] is not None]
+    return sorted(measured, key=lambda one: -(worth[one.name] or 0.0))[:most]
 
 
 def _readers(

@@ -90,7 +90,7 @@ def _write_results(
     state: State, accumulator: SliceAccumulator, config: EvaluationConfig, folder: str, exports: Sequence[str]
 ) -> None:
     """Writes the files of the evaluation, as the last step on Beam; therefore no state is written to a file."""
-    _warn_of_crowded(state, config)
+    _warn_of_overflowed(state, config)
     measured = _measured(accumulator, state)
     blessed = is_blessed(list(measured.values()), config)
     write_tfma_files(folder, config, measured, blessed=blessed, newest_span=accumulator.newest, exports=exports)
@@ -106,13 +106,13 @@ def _write(path: str, text: str) -> None:
 
 def _measured(accumulator: SliceAccumulator, state: State) -> dict[SliceKey, Rows]:
     """Returns the metrics of each slice; all rows and the newest span come first."""
-    found = accumulator.measure(state)
+    measurements = accumulator.measure(state)
     measured = {}
     for key in sorted(state.places, key=lambda key: (key.entry, key.newest, key.values)):
         columns = accumulator.slices[key.entry] if key.entry >= 0 else ()
         shared = tuple(sorted((column, text_of(value)) for column, value in zip(columns, key.values, strict=True)))
         place = state.places[key]
-        values, errors = ([_at(place, one) for one in every] for every in (found.values, found.errors))
+        values, errors = ([_at(place, one) for one in every] for every in (measurements.values, measurements.errors))
         measured[key] = Rows(
             shared,
             values[0],
@@ -120,7 +120,7 @@ def _measured(accumulator: SliceAccumulator, state: State) -> dict[SliceKey, Row
             key.newest,
             errors[0],
             errors[1] if len(errors) > 1 else {},
-            _at(place, found.differences),
+            _at(place, measurements.differences),
         )
     return measured
 
@@ -129,8 +129,8 @@ def _at(place: int, values: Mapping[str, np.ndarray]) -> dict[str, float]:
     return {name: float(of_slices[place]) for name, of_slices in values.items()}
 
 
-def _warn_of_crowded(state: State, config: EvaluationConfig) -> None:
-    for entry in sorted(state.crowded):
+def _warn_of_overflowed(state: State, config: EvaluationConfig) -> None:
+    for entry in sorted(state.overflowed):
         columns = ", ".join(config.slices[entry])
         logging.warning(
             "evaluation.slices: %s has more than %d values, so none of its slices is measured. Slice by columns "

@@ -30,17 +30,17 @@ class Bounds(Spec):
     the measured values are compared."""
 
     @model_validator(mode="after")
-    def _says_something(self) -> "Bounds":
+    def _not_empty(self) -> "Bounds":
         if self.is_empty:
             raise ValueError("give at least one of min, max, not_worse_than.")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"min must not exceed max. Received: min={self.min:g}, max={self.max:g}.")
         if self.tolerance and self.not_worse_than is None:
-            raise ValueError("tolerance goes with not_worse_than: blessed. Add that, or lower min.")
+            raise ValueError("tolerance requires not_worse_than: blessed. Add it, or lower min.")
         if self.confidence is not None and self.not_worse_than is None:
-            raise ValueError("confidence goes with not_worse_than: blessed. Add that, or remove confidence.")
+            raise ValueError("confidence requires not_worse_than: blessed. Add it, or remove confidence.")
         if self.beyond_chance is not None and self.min is None and self.max is None:
-            raise ValueError("beyond_chance goes with min or max. Add one, or remove beyond_chance.")
+            raise ValueError("beyond_chance requires min or max. Add one, or remove beyond_chance.")
         return self
 
     @property

@@ -58,7 +58,7 @@ def read_dependence(folder: str) -> Dependence | None:
     content = read_bytes(f"{folder}/{FILE}")
     if content is None:
         return None
-    found: dict[str, Any] = json.loads(content)
+    fields: dict[str, Any] = json.loads(content)
     columns = tuple(
         ColumnDependence(
             column=one["column"],
@@ -67,6 +67,6 @@ def read_dependence(folder: str) -> Dependence | None:
             places=tuple(one["places"]),
             scores=tuple(map(tuple, one["scores"])),
         )
-        for one in found["columns"]
+        for one in fields["columns"]
     )
-    return Dependence(found["rows"], tuple(found["series"]), tuple(found["means"]), columns, found["left_out"])
+    return Dependence(fields["rows"], tuple(fields["series"]), tuple(fields["means"]), columns, fields["left_out"])

@@ -10,7 +10,7 @@ import tensorflow as tf
 from fullpass.components.evaluation.column_points import Rows
 from fullpass.components.evaluation.column_readers import column_readers, most_important
 from fullpass.components.evaluation.dependence_file import Dependence
-from fullpass.components.evaluation.partial_dependence import MOST_COLUMNS, Answer, measure_dependence
+from fullpass.components.evaluation.partial_dependence import MOST_COLUMNS, Predict, measure_dependence
 from fullpass.components.evaluation.score_rows import load_export
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_columns import RawColumn, serving_columns
@@ -48,7 +48,7 @@ def dependence_of_export(
     spec = {name: tf.io.VarLenFeature(DTYPES[column.type]) for name, column in columns.items()}
     parsed = tf.io.parse_example(tf.constant(sampled), spec)
     dense = {name: to_dense(parsed[name], column).numpy() for name, column in columns.items()}
-    return measure_dependence(_answer(export, columns), dense, shown)
+    return measure_dependence(_predict(export, columns), dense, shown)
 
 
 def sample_records(files: Sequence[str], rows: int) -> list[bytes]:
@@ -59,12 +59,12 @@ def sample_records(files: Sequence[str], rows: int) -> list[bytes]:
     return next(gather(read, len, rows=_ROWS, most_bytes=_BYTES), [])
 
 
-def _answer(export: str, columns: Mapping[str, RawColumn]) -> Answer:
+def _predict(export: str, columns: Mapping[str, RawColumn]) -> Predict:
     loaded = load_export(export)
     keys = column_keys(tuple(columns))
 
-    def answer(rows: Rows) -> Mapping[str, np.ndarray]:
-        given = to_request(rows, columns, keys)
-        return {name: value.numpy() for name, value in loaded.signatures[SERVING_RAW](**given).items()}
+    def predict(rows: Rows) -> Mapping[str, np.ndarray]:
+        request = to_request(rows, columns, keys)
+        return {name: value.numpy() for name, value in loaded.signatures[SERVING_RAW](**request).items()}
 
-    return answer
+    return predict

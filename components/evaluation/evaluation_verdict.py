@@ -22,11 +22,11 @@ class Measured:
     value: float
     baseline: float | None
     required: str
-    held: bool
+    passed: bool
     error: float = math.nan
 
     @property
-    def reach(self) -> float | None:
+    def half_width(self) -> float | None:
         """Half the width of the 95 % interval around the value; None if the standard error is unknown."""
         return None if math.isnan(self.error) else quantile(0.975) * self.error
 
@@ -52,9 +52,9 @@ class Slice:
     judged: tuple[Measured, ...] = ()
 
     @property
-    def missed(self) -> frozenset[str]:
+    def failed(self) -> frozenset[str]:
         """The metrics that do not hold their bounds."""
-        return frozenset(m.metric for m in self.judged if not m.held)
+        return frozenset(m.metric for m in self.judged if not m.passed)
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,12 @@ class Verdict:
     @property
     def holds(self) -> bool:
         """Whether every metric holds its bounds, on all rows, on the newest span, and on every slice."""
-        return self.slices_hold and all(m.held for m in (*self.metrics, *self.newest))
+        return self.slices_hold and all(m.passed for m in (*self.metrics, *self.newest))
 
     @property
     def slices_hold(self) -> bool:
         """Whether every metric holds its bounds on every slice."""
-        return not any(one.missed for one in self.slices)
+        return not any(one.failed for one in self.slices)
 
     def judged_on_slices(self) -> Iterator[tuple[str, bool, list[tuple[Slice, Measured]]]]:
         """Yields each metric, whether it is measured on the newest span alone, and its judged slices, worst first."""
@@ -97,7 +97,7 @@ class Verdict:
             for metric in dict.fromkeys(m.metric for _, m in pairs):
                 mine = [(one, m) for one, m in pairs if m.metric == metric]
                 upwards = METRICS[metric].higher_is_better is not False
-                mine.sort(key=lambda pair: (pair[1].held, pair[1].value if upwards else -pair[1].value))
+                mine.sort(key=lambda pair: (pair[1].passed, pair[1].value if upwards else -pair[1].value))
                 yield metric, newest, mine
 
 
@@ -128,16 +128,16 @@ def judge(measured: Sequence[Rows], config: EvaluationConfig, *, blessed: bool) 
     """
     of_newest = {name: t.newest_span for name, t in config.thresholds.items() if t.newest_span is not None}
     whole, newest = (_together(measured, newest=newest) for newest in (False, True))
-    metrics = tuple(map(_undefined_not_held, _measured(whole, config, config.thresholds)))
+    metrics = tuple(map(_undefined_failed, _measured(whole, config, config.thresholds)))
     metrics_newest = _measured(newest, config, of_newest)
     slices = _slices(measured, config)
     reasons = [
         reason(m, config.thresholds[m.metric]) if m.metric in config.thresholds else _not_a_number(m)
         for m in metrics
-        if not m.held
+        if not m.passed
     ]
     reasons += [
-        f"on the newest span {reason(m, of_newest[m.metric], '.newest_span')}" for m in metrics_newest if not m.held
+        f"on the newest span {reason(m, of_newest[m.metric], '.newest_span')}" for m in metrics_newest if not m.passed
     ]
     verdict = Verdict(
         blessed, (), metrics, whole.examples, metrics_newest, newest.examples, slices, _notes(slices, config)
@@ -163,8 +163,8 @@ def _names(config: EvaluationConfig) -> list[str]:
 
 
 def _slices(measured: Iterable[Rows], config: EvaluationConfig) -> tuple[Slice, ...]:
-    found = [_slice(rows, config) for rows in measured if rows.keys]
-    return tuple(sorted(found, key=lambda one: (one.newest, -one.examples, one.name)))
+    slices = [_slice(rows, config) for rows in measured if rows.keys]
+    return tuple(sorted(slices, key=lambda one: (one.newest, -one.examples, one.name)))
 
 
 def _slice(rows: Rows, config: EvaluationConfig) -> Slice:
@@ -203,10 +203,10 @@ def _notes(slices: Sequence[Slice], config: EvaluationConfig) -> tuple[str, ...]
             small = sum(one.examples < bounds.min_examples for one in mine)
             none = sum(name not in {m.metric for m in one.judged} for one in mine) - small
             why = [f"{small} have fewer than {bounds.min_examples:,} examples"] if small else []
-            why += [f"{none} have no value of it, as rows of one class"] if none else []
+            why += [f"{none} have no value, for example because their rows are of one class"] if none else []
             if why:
                 of = f"{len(mine)} slices{' of the newest span' if newest else ''}"
-                notes.append(f"{name}: of {of}, {' and '.join(why)}; those are not judged")
+                notes.append(f"{name}: of {of}, {' and '.join(why)}; these are not judged")
     return tuple(notes)
 
 
@@ -215,12 +215,12 @@ def _reasons_of_slices(verdict: Verdict, config: EvaluationConfig) -> list[str]:
     for metric, newest, judged in verdict.judged_on_slices():
         bounds = slice_bounds(config, newest=newest)[metric]
         of = " of the newest span" if newest else ""
-        missed = [(one, m) for one, m in judged if not m.held]
-        for one, m in missed[:_SHOWN]:
+        failed = [(one, m) for one, m in judged if not m.passed]
+        for one, m in failed[:_SHOWN]:
             why = reason(m, bounds, f"{'.newest_span' if newest else ''}.slices")
             reasons.append(f"on the slice {one.name}{of} ({one.examples:,} examples) {why}")
-        if len(missed) > _SHOWN:
-            reasons.append(f"and {metric} on {len(missed) - _SHOWN} more slices{of}; the report shows them")
+        if len(failed) > _SHOWN:
+            reasons.append(f"and {metric} on {len(failed) - _SHOWN} more slices{of}; the report shows them")
     return reasons
 
 
@@ -230,19 +230,19 @@ def measure(name: str, rows: Rows, threshold: Bounds | None) -> Measured:
     error = rows.errors.get(name, math.nan)
     if threshold is None:
         return Measured(name, value, baseline, "", True, error)
-    held = _is_inside(value, error, threshold) and not _worse_than_blessed(
+    passed = _is_inside(value, error, threshold) and not _worse_than_blessed(
         name, value, baseline, threshold, rows.difference_errors.get(name, math.nan)
     )
-    return Measured(name, value, baseline, _required(threshold), held, error)
+    return Measured(name, value, baseline, _required(threshold), passed, error)
 
 
-def _undefined_not_held(measured: Measured) -> Measured:
-    """Marks a metric of all rows as not held if it needs two classes and the rows have only one.
+def _undefined_failed(measured: Measured) -> Measured:
+    """Marks a metric of all rows as failed if it needs two classes and the rows have only one.
 
     With or without bounds, a model is not blessed by a split that cannot show whether it is better than chance.
     """
     undefined = measured.metric in _NEEDS_TWO_CLASSES and math.isnan(measured.value)
-    return replace(measured, required=measured.required or "a value", held=False) if undefined else measured
+    return replace(measured, required=measured.required or "a value", passed=False) if undefined else measured
 
 
 def _required(threshold: Bounds) -> str:
@@ -303,7 +303,7 @@ def reason(measured: Measured, threshold: Bounds, below: str = "") -> str:
     shown = f"{name} is {value:.4f}"
     chance = ""
     if threshold.beyond_chance is not None:
-        shown += f" ± {measured.reach:.4f}" if measured.reach is not None else ""
+        shown += f" ± {measured.half_width:.4f}" if measured.half_width is not None else ""
         chance = f" beyond chance ({threshold.beyond_chance:g}, {path}.beyond_chance)"
     if threshold.min is not None and _is_low(value, measured.error, threshold):
         if chance and value >= threshold.min:

@@ -30,8 +30,8 @@ def _binary_loss(rows: Scored) -> np.ndarray:
 
 
 def _class_loss(rows: Scored) -> np.ndarray:
-    said = np.take_along_axis(rows.scores, rows.labels[:, None].astype(np.int64), axis=1)[:, 0]
-    return -np.log(np.clip(said / rows.scores.sum(axis=1), _EPSILON, 1 - _EPSILON))
+    predicted = np.take_along_axis(rows.scores, rows.labels[:, None].astype(np.int64), axis=1)[:, 0]
+    return -np.log(np.clip(predicted / rows.scores.sum(axis=1), _EPSILON, 1 - _EPSILON))
 
 
 def _percentage(rows: Scored) -> np.ndarray:

@@ -20,12 +20,12 @@ _MOST_CLASSES = 5
 _SECONDS = 20.0
 _BYTES_ASKED = 64 << 20
 
-Answer = Callable[[Rows], Mapping[str, np.ndarray]]
+Predict = Callable[[Rows], Mapping[str, np.ndarray]]
 """Raw columns, dense -> outputs of the model's signature `serving_raw`."""
 
 
 def measure_dependence(
-    answer: Answer, rows: Rows, readers: Sequence[ColumnReaders], *, seconds: float = _SECONDS
+    predict: Predict, rows: Rows, readers: Sequence[ColumnReaders], *, seconds: float = _SECONDS
 ) -> Dependence:
     """Returns the partial dependence on some columns: numbers and dates at their quantiles, others at frequent values.
 
@@ -33,7 +33,7 @@ def measure_dependence(
     down to 20, and further columns are omitted when the time is used up.
 
     Args:
-        answer: Computes the model's outputs.
+        predict: Computes the model's outputs.
         rows: Every raw column that the model reads, for at least one eval row, in any order.
         readers: The columns to show, the most important first.
         seconds: Approximate time limit for the model's calls.
@@ -41,35 +41,35 @@ def measure_dependence(
     left_out: dict[str, str] = {}
     points: dict[str, Points] = {}
     for column in readers:
-        found = points_of(column, rows[column.name], _MOST_POINTS)
-        if isinstance(found, str):
-            left_out[column.name] = found
+        column_points = points_of(column, rows[column.name], _MOST_POINTS)
+        if isinstance(column_points, str):
+            left_out[column.name] = column_points
         else:
-            points[column.name] = found
-    cost = _seconds_per_row(answer, rows) * _MOST_POINTS
+            points[column.name] = column_points
+    cost = _seconds_per_row(predict, rows) * _MOST_POINTS
     affordable = int(np.clip(seconds / (cost * max(len(points), 1)), _FEWEST_ROWS, _ROWS))
-    asked = _chosen(rows, affordable)
-    at_once = int(np.clip(_BYTES_ASKED // max(_bytes_of(asked), 1), 1, _MOST_POINTS))
-    usual = answer(asked)
+    sample = _chosen(rows, affordable)
+    at_once = int(np.clip(_BYTES_ASKED // max(_bytes_of(sample), 1), 1, _MOST_POINTS))
+    usual = predict(sample)
     series = _series(usual)
     count = len(usual["scores"])
     shown: list[ColumnDependence] = []
     for name, at in points.items():
         if shown and (len(shown) + 1) * cost * count > seconds:
-            left_out[name] = "the model answers too slowly to show more columns"
+            left_out[name] = "the model is too slow to show more columns"
         else:
-            shown.append(_dependence(answer, asked, name, at, series, at_once))
+            shown.append(_dependence(predict, sample, name, at, series, at_once))
     means = tuple(_means(usual["scores"], series).tolist())
     return Dependence(count, tuple(series), means, tuple(shown), left_out)
 
 
-def _seconds_per_row(answer: Answer, rows: Rows) -> float:
+def _seconds_per_row(predict: Predict, rows: Rows) -> float:
     """Returns the seconds per row of the model, after its graph is built."""
     few = {name: values[:_TIMED_ROWS] for name, values in rows.items()}
-    answer(few)
+    predict(few)
     started = time.perf_counter()
-    answered = answer(few)
-    return max(time.perf_counter() - started, 1e-9) / len(answered["scores"])
+    outputs = predict(few)
+    return max(time.perf_counter() - started, 1e-9) / len(outputs["scores"])
 
 
 def _chosen(rows: Rows, count: int) -> Rows:
@@ -91,17 +91,17 @@ def _series(answers: Mapping[str, np.ndarray]) -> dict[str, int]:
 
 
 def _dependence(
-    answer: Answer, rows: Rows, name: str, at: Points, series: Mapping[str, int], at_once: int
+    predict: Predict, rows: Rows, name: str, at: Points, series: Mapping[str, int], at_once: int
 ) -> ColumnDependence:
     """Returns the dependence on one column; one call of the model scores the rows for `at_once` values."""
     count = len(rows[name])
     means: list[np.ndarray] = []
     for first in range(0, len(at.values), at_once):
         values = at.values[first : first + at_once]
-        asked = {column: np.concatenate([cells] * len(values)) for column, cells in rows.items() if column != name}
+        inputs = {column: np.concatenate([cells] * len(values)) for column, cells in rows.items() if column != name}
         shape, dtype = rows[name].shape, rows[name].dtype
-        asked[name] = np.concatenate([np.full(shape, value, dtype) for value in values])
-        scores = answer(asked)["scores"]
+        inputs[name] = np.concatenate([np.full(shape, value, dtype) for value in values])
+        scores = predict(inputs)["scores"]
         means += [_means(scores[i * count :][:count], series) for i in range(len(values))]
     of_series = tuple(map(tuple, np.array(means).T.tolist()))
     return ColumnDependence(name, at.kind, at.texts, at.places, of_series)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS
-from fullpass.components.evaluation.score_buckets import BUCKETS, Areas, Cells
+from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, SparseHistograms
 
 COARSE = 64
 """Number of adjacent score buckets that are merged to one in the histograms of groups."""
@@ -43,7 +43,7 @@ def standard_errors(without: np.ndarray, present: np.ndarray) -> np.ndarray:
         return np.where(count > 1, np.sqrt((count - 1) / count * squares), np.nan)
 
 
-def areas_without(cells: Cells, sets: int, area: Callable[[Areas], np.ndarray]) -> np.ndarray:
+def areas_without(cells: SparseHistograms, sets: int, area: Callable[[CurveAreas], np.ndarray]) -> np.ndarray:
     """Returns the area under a curve of each set without each group, float64 [sets, GROUPS].
 
     Args:
@@ -60,5 +60,5 @@ def areas_without(cells: Cells, sets: int, area: Callable[[Areas], np.ndarray]) 
         weights[0, group, columns], weights[1, group, columns] = cells.positive[first:end], cells.negative[first:end]
         left = np.maximum(weights.sum(axis=1, keepdims=True) - weights, 0)
         keys = np.arange(GROUPS)[:, None] * BUCKETS + buckets
-        without[number] = area(Areas(Cells(keys.ravel(), left[0].ravel(), left[1].ravel()), GROUPS))
+        without[number] = area(CurveAreas(SparseHistograms(keys.ravel(), left[0].ravel(), left[1].ravel()), GROUPS))
     return without

@@ -35,7 +35,7 @@ def bucket_of(scores: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Cells:
+class SparseHistograms:
     """Histograms of some sets of rows, without empty buckets.
 
     Attributes:
@@ -48,12 +48,12 @@ class Cells:
     negative: np.ndarray
 
     @staticmethod
-    def none() -> "Cells":
+    def none() -> "SparseHistograms":
         """Returns histograms without rows."""
-        return Cells(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+        return SparseHistograms(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 
     @staticmethod
-    def sums(keys: np.ndarray, positive: np.ndarray, negative: np.ndarray) -> "Cells":
+    def sums(keys: np.ndarray, positive: np.ndarray, negative: np.ndarray) -> "SparseHistograms":
         """Returns the sums of the weights of each key.
 
         Args:
@@ -62,15 +62,17 @@ class Cells:
         """
         distinct, places = np.unique(keys, return_inverse=True)
         sums = (np.bincount(places, weights=weights, minlength=len(distinct)) for weights in (positive, negative))
-        return Cells(distinct, *sums)
+        return SparseHistograms(distinct, *sums)
 
     @staticmethod
-    def joined(parts: "list[Cells]") -> "Cells":
+    def joined(parts: "list[SparseHistograms]") -> "SparseHistograms":
         """Returns the sum of several histograms; an empty histogram if there are none."""
-        parts = parts or [Cells.none()]
-        return Cells.sums(*(np.concatenate(columns) for columns in zip(*map(Cells._columns, parts), strict=True)))
+        parts = parts or [SparseHistograms.none()]
+        return SparseHistograms.sums(
+            *(np.concatenate(columns) for columns in zip(*map(SparseHistograms._columns, parts), strict=True))
+        )
 
-    def moved(self, places: np.ndarray) -> "Cells":
+    def moved(self, places: np.ndarray) -> "SparseHistograms":
         """Returns the histograms with renumbered sets.
 
         Args:
@@ -79,13 +81,13 @@ class Cells:
         number, bucket = np.divmod(self.keys, BUCKETS)
         kept = places[number] >= 0
         keys = places[number[kept]] * BUCKETS + bucket[kept]
-        return Cells.sums(keys, self.positive[kept], self.negative[kept])
+        return SparseHistograms.sums(keys, self.positive[kept], self.negative[kept])
 
     def _columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.keys, self.positive, self.negative
 
 
-class Areas:
+class CurveAreas:
     """Areas under the curves of each set of rows; NaN if a set lacks one of the classes.
 
     Args:
@@ -93,7 +95,7 @@ class Areas:
         sets: number of sets.
     """
 
-    def __init__(self, cells: Cells, sets: int):
+    def __init__(self, cells: SparseHistograms, sets: int):
         self._cells = cells
         self._sets = sets
         self._set = cells.keys // BUCKETS

@@ -14,7 +14,7 @@ import numpy as np
 from fullpass.components.artifact_files import read_bytes
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.sampling_error import COARSE, standard_errors
-from fullpass.components.evaluation.score_buckets import BUCKETS, EDGES, Cells
+from fullpass.components.evaluation.score_buckets import BUCKETS, EDGES, SparseHistograms
 
 FILE = "curves.json"
 _GRID = np.linspace(0.0, 1.0, 101)
@@ -51,7 +51,7 @@ class Curves:
     confusion_errors: tuple[float, ...]
 
 
-def curves_of(cells: Cells, grouped: Cells, place: int) -> Curves | None:
+def curves_of(cells: SparseHistograms, grouped: SparseHistograms, place: int) -> Curves | None:
     """Returns the curves of one set of rows; None if it lacks one of the classes.
 
     Args:
@@ -110,7 +110,7 @@ def _numbers(values: Sequence[float | None]) -> tuple[float, ...]:
     return tuple(float("nan") if value is None else value for value in values)
 
 
-def _dense(cells: Cells, place: int, groups: int) -> np.ndarray:
+def _dense(cells: SparseHistograms, place: int, groups: int) -> np.ndarray:
     """Returns the weights of the positive and the negative rows in each bucket, float64 [2, groups, BUCKETS]."""
     first, end = np.searchsorted(cells.keys, np.array([place, place + 1]) * groups * BUCKETS)
     keys = cells.keys[first:end] - place * groups * BUCKETS

@@ -57,10 +57,10 @@ class Scorer:
         for model in self._models:
             # Exports of earlier releases have no function `labels`.
             transformed = getattr(model, LABELS, model.signatures[TRANSFORM_FEATURES])(examples)
-            said = model.signatures[SERVING_DEFAULT](examples)
-            quantiles = [said[name] for name in ("quantiles", "levels") if name in said]
+            outputs = model.signatures[SERVING_DEFAULT](examples)
+            quantiles = [outputs[name] for name in ("quantiles", "levels") if name in outputs]
             rows = rows or {name: transformed[name] for name in (ROW_ID, SPAN)}
-            models.append((transformed[LABEL], transformed[EXAMPLE_WEIGHT], said["scores"], *quantiles))
+            models.append((transformed[LABEL], transformed[EXAMPLE_WEIGHT], outputs["scores"], *quantiles))
         parsed = tf.io.parse_example(examples, self._columns) if self._columns else {}
         columns = {}
         for name, column in parsed.items():
@@ -86,6 +86,6 @@ def _scored(labels: np.ndarray, weights: np.ndarray, scores: np.ndarray, *quanti
     rows = Scored(labels.astype(np.float64), weights.reshape(-1).astype(np.float64), scores.astype(np.float64))
     if not quantiles or not len(labels):
         return rows
-    found, levels = quantiles
+    values, levels = quantiles
     # A level is a short decimal number, which float32 does not represent exactly.
-    return replace(rows, quantiles=found.astype(np.float64), levels=np.round(levels[0].astype(np.float64), 6))
+    return replace(rows, quantiles=values.astype(np.float64), levels=np.round(levels[0].astype(np.float64), 6))

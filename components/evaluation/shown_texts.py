@@ -36,10 +36,10 @@ def texts_of_export(export: str, files: Sequence[str], rows: int, config: Prepro
     # Exports of earlier releases have no function `labels`.
     transformed = getattr(model, LABELS, model.signatures[TRANSFORM_FEATURES])(examples)
     truth = {name: transformed[name].numpy().reshape(len(records)) for name in (LABEL, EXAMPLE_WEIGHT)}
-    said = {name: value.numpy() for name, value in model.signatures[SERVING_DEFAULT](examples=examples).items()}
-    names = [name.decode("utf-8", "replace") for name in said["classes"][0]]
-    predictions = [name.decode("utf-8", "replace") for name in said["prediction"].reshape(len(records))]
-    sure = _probabilities(said["scores"], predictions, names)
+    outputs = {name: value.numpy() for name, value in model.signatures[SERVING_DEFAULT](examples=examples).items()}
+    names = [name.decode("utf-8", "replace") for name in outputs["classes"][0]]
+    predictions = [name.decode("utf-8", "replace") for name in outputs["prediction"].reshape(len(records))]
+    sure = _probabilities(outputs["scores"], predictions, names)
     labels = [names[int(label)] if np.isfinite(label) else "" for label in truth[LABEL]]
     wrong = np.array([label != prediction for label, prediction in zip(labels, predictions, strict=True)])
     usable = truth[EXAMPLE_WEIGHT] > 0
@@ -63,15 +63,15 @@ def _probabilities(scores: np.ndarray, predictions: Sequence[str], names: Sequen
 
 def _texts(records: Sequence[bytes], features: Mapping[str, str]) -> list[dict[str, str]]:
     """Returns the text of each feature in each record, by the name of the feature; elements of a list are joined."""
-    found = []
+    shown = []
     for record in records:
         cells = tf.train.Example.FromString(record).features.feature
         texts = {
             name: " | ".join(part.decode("utf-8", "replace") for part in cells[column].bytes_list.value)
             for name, column in features.items()
         }
-        found.append({name: _cut(text) for name, text in texts.items()})
-    return found
+        shown.append({name: _cut(text) for name, text in texts.items()})
+    return shown
 
 
 def _cut(text: str) -> str:

@@ -13,13 +13,13 @@ import numpy as np
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.metric_terms import FORMULAS, TERMS, Sums
 from fullpass.components.evaluation.sampling_error import COARSE, areas_without, group_of, standard_errors
-from fullpass.components.evaluation.score_buckets import BUCKETS, Areas, Cells, bucket_of
+from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, SparseHistograms, bucket_of
 from fullpass.components.evaluation.score_curves import Curves, curves_of
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
 from fullpass.components.evaluation.slice_rows import SliceKey, members
 
 AREAS = {"auc": "roc", "auc_pr": "precision_recall"}
-"""Metrics that need histograms -> the property of `Areas` that computes them."""
+"""Metrics that need histograms -> the property of `CurveAreas` that computes them."""
 MOST_SLICES = 10_000
 """Largest number of slices of an entry of `evaluation.slices`. An entry with more gets no slices, to limit memory."""
 _PENDING_CELLS = 1 << 21
@@ -35,15 +35,15 @@ class State:
         histograms: histograms of each model, as parts to be summed; a set is a slice.
         grouped: histograms per group in coarse buckets; a set is slice * GROUPS + group.
         counts: number of slices of each entry of `evaluation.slices`.
-        crowded: entries of `evaluation.slices` with more than MOST_SLICES slices.
+        overflowed: entries of `evaluation.slices` with more than MOST_SLICES slices.
     """
 
     places: dict[SliceKey, int]
     sums: np.ndarray
-    histograms: list[list[Cells]]
-    grouped: list[list[Cells]]
+    histograms: list[list[SparseHistograms]]
+    grouped: list[list[SparseHistograms]]
     counts: dict[int, int] = field(default_factory=dict)
-    crowded: set[int] = field(default_factory=set)
+    overflowed: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class SliceAccumulator:
 
     def add(self, state: State, batch: ScoredRows) -> State:
         """Returns the state after a batch."""
-        added = [_Added(scored, self.terms, areas=self._has_areas) for scored in batch.models]
+        added = [_BatchContributions(scored, self.terms, areas=self._has_areas) for scored in batch.models]
         groups = group_of(batch.row_ids)
         for found in members(batch, self.slices, self.newest):
             places = _placed(state, found.keys)
@@ -96,15 +96,15 @@ class SliceAccumulator:
                     state.grouped[model].append(rows.histogram(found.rows, sets_of_groups, COARSE))
         for parts in (*state.histograms, *state.grouped):
             if parts and sum(len(part.keys) for part in parts[1:]) > max(_PENDING_CELLS, len(parts[0].keys)):
-                parts[:] = [Cells.joined(parts)]
+                parts[:] = [SparseHistograms.joined(parts)]
         return state
 
     def merge(self, states: Iterable[State]) -> State:
         """Merges the states of disjoint parts of the rows."""
         merged = self.start()
         for state in states:
-            for entry in state.crowded:
-                _crowd(merged, entry)
+            for entry in state.overflowed:
+                _drop_entry(merged, entry)
             by_entry: dict[int, list[SliceKey]] = {}
             for key in state.places:
                 by_entry.setdefault(key.entry, []).append(key)
@@ -126,7 +126,7 @@ class SliceAccumulator:
             for parts, more in zip(of_merged, of_state, strict=True):
                 added = [cells.moved(moves) for cells in more]
                 if parts or added:
-                    parts[:] = [Cells.joined([*parts, *added])]
+                    parts[:] = [SparseHistograms.joined([*parts, *added])]
 
     def measure(self, state: State) -> "Measurements":
         """Returns the metrics of each slice with their standard errors."""
@@ -134,8 +134,8 @@ class SliceAccumulator:
         for model, sums in enumerate(state.sums):
             whole: Sums = dict(zip(self.terms, sums.sum(axis=-1), strict=True))
             less: Sums = dict(zip(self.terms, sums.sum(axis=-1, keepdims=True) - sums, strict=True))
-            areas = Areas(Cells.joined(state.histograms[model]), sums.shape[1])
-            grouped = Cells.joined(state.grouped[model])
+            areas = CurveAreas(SparseHistograms.joined(state.histograms[model]), sums.shape[1])
+            grouped = SparseHistograms.joined(state.grouped[model])
             values.append({name: self._value(name, whole, areas) for name in self.metrics})
             without.append(
                 {
@@ -159,10 +159,13 @@ class SliceAccumulator:
             return []
         place = state.places[SliceKey(-1, newest=False)]
         parts = zip(state.histograms, state.grouped, strict=True)
-        return [curves_of(Cells.joined(whole), Cells.joined(grouped), place) for whole, grouped in parts]
+        return [
+            curves_of(SparseHistograms.joined(whole), SparseHistograms.joined(grouped), place)
+            for whole, grouped in parts
+        ]
 
     @staticmethod
-    def _value(name: str, sums: Sums, areas: Areas) -> np.ndarray:
+    def _value(name: str, sums: Sums, areas: CurveAreas) -> np.ndarray:
         return FORMULAS[name].value(sums) if name in FORMULAS else attrgetter(AREAS[name])(areas)
 
 
@@ -181,7 +184,7 @@ class Measurements:
     differences: dict[str, np.ndarray]
 
 
-class _Added:
+class _BatchContributions:
     """The contributions of the rows of a batch for one model. Rows of weight 0 contribute nothing, for any label."""
 
     def __init__(self, scored: Scored, terms: Sequence[str], *, areas: bool):
@@ -201,7 +204,7 @@ class _Added:
         sums = [np.bincount(sets, weights=term[rows], minlength=count) for term in self._terms]
         return np.stack(sums).reshape(-1, slices, GROUPS)
 
-    def histogram(self, rows: np.ndarray, sets: np.ndarray, width: int = 1) -> Cells:
+    def histogram(self, rows: np.ndarray, sets: np.ndarray, width: int = 1) -> SparseHistograms:
         """Returns the histograms of sets of rows; if a row has several labels, each counts separately.
 
         Args:
@@ -213,7 +216,7 @@ class _Added:
         labels, weights = self._labels[rows], self._weights[rows]
         keys = (sets * BUCKETS).reshape(-1, *[1] * (labels.ndim - 1)) + self._buckets[rows] // width * width
         weights = np.broadcast_to(weights.reshape(-1, *[1] * (labels.ndim - 1)), labels.shape)
-        return Cells.sums(keys.ravel(), (weights * labels).ravel(), (weights * (1 - labels)).ravel())
+        return SparseHistograms.sums(keys.ravel(), (weights * labels).ravel(), (weights * (1 - labels)).ravel())
 
 
 def _placed(state: State, keys: Sequence[SliceKey]) -> np.ndarray | None:
@@ -224,12 +227,12 @@ def _placed(state: State, keys: Sequence[SliceKey]) -> np.ndarray | None:
     if not keys:
         return np.zeros(0, np.int64)
     entry = keys[0].entry
-    if entry in state.crowded:
+    if entry in state.overflowed:
         return None
     new = [key for key in keys if key not in state.places]
     state.counts[entry] = state.counts.get(entry, 0) + sum(not key.newest for key in new)
     if state.counts[entry] > MOST_SLICES:
-        _crowd(state, entry)
+        _drop_entry(state, entry)
         return None
     if new:
         state.places |= {key: len(state.places) + i for i, key in enumerate(new)}
@@ -237,9 +240,9 @@ def _placed(state: State, keys: Sequence[SliceKey]) -> np.ndarray | None:
     return np.array([state.places[key] for key in keys])
 
 
-def _crowd(state: State, entry: int) -> None:
+def _drop_entry(state: State, entry: int) -> None:
     """Removes the slices of an entry, and blocks further ones."""
-    state.crowded.add(entry)
+    state.overflowed.add(entry)
     kept = [key for key in state.places if key.entry != entry]
     old = np.array([state.places[key] for key in kept])
     new_places = np.full(state.sums.shape[2], -1)

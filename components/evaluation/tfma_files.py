@@ -94,11 +94,11 @@ def _add(record: pb2.MetricsForSlice, key: pb2.MetricKey, value: float, error: f
     """Adds a value, with its 95 % interval if its standard error is known."""
     added = record.metric_keys_and_values.add(key=key, value=_value(value))
     if not math.isnan(error):
-        reach = quantile(0.975) * error
+        half_width = quantile(0.975) * error
         added.confidence_interval.CopyFrom(
             pb2.ConfidenceInterval(
-                lower_bound=_value(value - reach),
-                upper_bound=_value(value + reach),
+                lower_bound=_value(value - half_width),
+                upper_bound=_value(value + half_width),
                 standard_error=_value(error),
                 degrees_of_freedom={"value": GROUPS - 1},
             )
@@ -119,7 +119,7 @@ def _failures(
 ) -> Iterable[validation_result_pb2.ValidationFailure]:
     for name, of_metric in bounds.items():
         measured = measure(name, rows, of_metric)
-        if not measured.held:
+        if not measured.passed:
             yield validation_result_pb2.ValidationFailure(
                 metric_key=_metric_key(name, model),
                 metric_value=_value(measured.value),

@@ -29,7 +29,7 @@ class IngestExecutor(base_beam_executor.BaseBeamExecutor):
     ) -> None:
         """See base class."""
         request = read_request(exec_properties["request"])
-        artifacts = _one_each(artifact_utils.get_single_instance(output_dict["examples"]), request.spans)
+        artifacts = _artifact_per_span(artifact_utils.get_single_instance(output_dict["examples"]), request.spans)
         output_dict["examples"] = artifacts
         ingestions = [
             ingest_of(request, span, artifact.uri) for span, artifact in zip(request.spans, artifacts, strict=True)
@@ -42,7 +42,7 @@ class IngestExecutor(base_beam_executor.BaseBeamExecutor):
             describe(artifact, finish(ingestion), span)
 
 
-def _one_each(artifact: types.Artifact, spans: Sequence[SpanRequest]) -> list[types.Artifact]:
+def _artifact_per_span(artifact: types.Artifact, spans: Sequence[SpanRequest]) -> list[types.Artifact]:
     """Returns an artifact per span. TFX requires one artifact to keep the URI, and several to be directly below it."""
     if len(spans) < 2:
         return [artifact] * len(spans)

@@ -164,7 +164,7 @@ class DataConfig(Spec):
     @model_validator(mode="after")
     def _splits_once(self) -> "DataConfig":
         if self.source.given_splits and "split" in self.model_fields_set:
-            raise ValueError("source.path gives the files of each split, so split has nothing to do; remove one.")
+            raise ValueError("source.path gives the files of each split, so split has no effect; remove one of them.")
         return self
 
     @property

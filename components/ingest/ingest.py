@@ -29,7 +29,7 @@ from fullpass.components.ingest.readers.read_tasks import ReadTask, spread
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, Reading, Rows, text_at
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
-from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, made_by
+from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, columns_of_split
 from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter
 from fullpass.components.ingest.splitting.row_hash import hashes
 from fullpass.components.ingest.splitting.split_leakage import check_overlaps, count_overlaps
@@ -82,7 +82,7 @@ class Ingest:
             return 0
         if len(self.files) > 1 << SPAN_FILE_BITS:
             raise UserError(
-                f"data.source.path: a span of {len(self.files):,} files; {1 << SPAN_FILE_BITS:,} are the most. Join "
+                f"data.source.path: a span has {len(self.files):,} files; the most is {1 << SPAN_FILE_BITS:,}. Join "
                 "small files."
             )
         return span_in_row_ids(self.span) << SPAN_FILE_BITS
@@ -235,7 +235,7 @@ def _write_rows(
     arrays, good = convert_columns(ingest, reading, rows)
     places = place_rows(ingest, ingest.first_file + index, reading.file, rows, arrays)
     for row in np.flatnonzero(good & (places == NO_SPLIT)):
-        columns = made_by(ingest.config.split)
+        columns = columns_of_split(ingest.config.split)
         text = "-".join(text_at(rows.table.column(column), int(row)) for column in columns)
         reading.add_bad(int(rows.numbers[row]), ", ".join(columns) or None, "fits no split", text)
     row_ids = (ingest.first_file + index << ROW_BITS) + rows.numbers
@@ -318,11 +318,11 @@ def _check_budget(ingest: Ingest, manifest: Manifest, bad: Sequence[BadRow]) -> 
     if not over:
         return
     allowed = f"{budget.max_fraction:.2%} of rows" + (f" and {budget.max_rows}" if budget.max_rows is not None else "")
-    lines = [f"{count:,} of {total:,} rows cannot be used; data.bad_rows allows {allowed}. Commonest reasons:"]
+    lines = [f"{count:,} of {total:,} rows cannot be used; data.bad_rows allows {allowed}. Most frequent reasons:"]
     by_reason = Counter((row.reason, row.column) for row in bad)
     for (reason, column), n in by_reason.most_common(3):
         first = next(row for row in bad if (row.reason, row.column) == (reason, column))
         where = f" in column {column!r}" if column else ""
         lines.append(f"  {n:,} x {reason}{where}; first: {first.file}, row {first.row}: {first.text[:80]!r}")
-    lines.append("Declare a missing token (data.source.missing), mend the file, or raise data.bad_rows.")
+    lines.append("Declare a missing token (data.source.missing), fix the file, or raise data.bad_rows.")
     raise UserError("\n".join(lines))

@@ -36,25 +36,25 @@ class Tolerance(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Spread:
+class VarianceAccumulator:
     """An accumulator of the count, the mean and the sum of squared deviations of a feature's finite values."""
 
     count: int = 0
     mean: float = 0.0
     squares: float = 0.0
 
-    def plus(self, values: np.ndarray) -> "Spread":
+    def plus(self, values: np.ndarray) -> "VarianceAccumulator":
         """Returns the accumulator with the values, float [any shape], added."""
         values = values[np.isfinite(values)]
         if not values.size:
             return self
         mean, count = float(values.mean()), self.count + values.size
         squares = float(np.square(values - mean).sum())
-        apart = mean - self.mean
-        return Spread(
+        difference = mean - self.mean
+        return VarianceAccumulator(
             count,
-            self.mean + apart * values.size / count,
-            self.squares + squares + apart**2 * self.count * values.size / count,
+            self.mean + difference * values.size / count,
+            self.squares + squares + difference**2 * self.count * values.size / count,
         )
 
     @property
@@ -94,7 +94,7 @@ class Compared:
     mismatches: int
     examples: tuple[Mismatch, ...] = ()
     cause: str = ""
-    spread: Spread = field(default=Spread(), compare=False)
+    spread: VarianceAccumulator = field(default=VarianceAccumulator(), compare=False)
 
     def plus(self, later: "Compared") -> "Compared":
         """Merges this comparison with the comparison of later rows."""
@@ -116,9 +116,9 @@ class Comparison:
     def __init__(self) -> None:
         self._compared: dict[tuple[str, str], Compared] = {}
 
-    def spread_of(self, pair: str, feature: str) -> Spread:
+    def variance_of(self, pair: str, feature: str) -> VarianceAccumulator:
         """Returns the spread of a feature over the rows so far."""
-        return self._compared[pair, feature].spread if (pair, feature) in self._compared else Spread()
+        return self._compared[pair, feature].spread if (pair, feature) in self._compared else VarianceAccumulator()
 
     def add(self, compared: Iterable[Compared]) -> None:
         """Adds the rows of one batch."""
@@ -150,7 +150,7 @@ def compare(
     tolerance: Tolerance,
     before: Comparison | None = None,
     again: Again | None = None,
-    least_spread: float = 0.0,
+    least_deviation: float = 0.0,
 ) -> list[Compared]:
     """Compares features computed by two paths, row by row.
 
@@ -162,7 +162,7 @@ def compare(
         tolerance: tolerance between floats; all other values must be equal.
         before: the comparison of earlier batches, whose values count for the standard deviation.
         again: computes the right side again. It is called if values differ, to test whether this is deterministic.
-        least_spread: lower bound of the standard deviation in the tolerance, such as 1 for probabilities.
+        least_deviation: lower bound of the standard deviation in the tolerance, such as 1 for probabilities.
 
     Raises:
         UserError: A feature exists on one side only.
@@ -173,8 +173,8 @@ def compare(
     compared = []
     for name in sorted(left):
         _require_same_rows(name, pair, left[name], right[name])
-        known = before.spread_of(pair, name) if before else Spread()
-        compared.append(_compare_one(name, left[name], right[name], pair, row_names, tolerance, known, least_spread))
+        known = before.variance_of(pair, name) if before else VarianceAccumulator()
+        compared.append(_compare_one(name, left[name], right[name], pair, row_names, tolerance, known, least_deviation))
     if not any(one.mismatches for one in compared):
         return compared
     repeated = again() if again else right
@@ -212,11 +212,11 @@ def _compare_one(
     pair: str,
     row_names: RowNames,
     tolerance: Tolerance,
-    known: Spread,
-    least_spread: float,
+    known: VarianceAccumulator,
+    least_deviation: float,
 ) -> Compared:
     spread = known.plus(right.astype(np.float64)) if np.issubdtype(right.dtype, np.floating) else known
-    difference, allowed = _difference(left, right, tolerance, max(spread.deviation, least_spread))
+    difference, allowed = _difference(left, right, tolerance, max(spread.deviation, least_deviation))
     wrong = (difference > allowed).any(axis=1)
     rows = np.flatnonzero(wrong)
     shown = tuple(Mismatch(row_names[int(i)], _text(left[i]), _text(right[i])) for i in rows[:SHOWN_MISMATCHES])
@@ -245,19 +245,22 @@ def _cause(left: np.ndarray, right: np.ndarray, repeated: np.ndarray, compared: 
     a, b, again = (value.reshape(len(value), -1) for value in (left, right, repeated))
     numbers = np.issubdtype(b.dtype, np.floating)
     if b.shape != again.shape or not np.array_equal(b, again, equal_nan=numbers):
-        return "Not deterministic: the export gives other values when it is called again with the same rows."
+        return "Not deterministic: the export returns other values when it is called again with the same rows."
     if a.shape == b.shape and np.array_equal(np.sort(a, axis=0), np.sort(b, axis=0), equal_nan=numbers):
-        return "Order: both ways give the same values, in another order of the rows."
+        return "Order: both paths give the same values, in another order of the rows."
     if not numbers:
-        return "The values themselves differ: look for a vocabulary or a constant that is not the same in both ways."
+        return "The values themselves differ: look for a vocabulary or a constant that is not the same in both paths."
     scale = max(compared.spread.deviation, float(np.abs(b[np.isfinite(b)]).max(initial=0.0)))
     steps = compared.largest / (scale * FLOAT32_STEP) if scale else np.inf
     if steps <= ROUNDING_STEPS:
         return (
-            f"Rounding: the largest difference is {steps:,.0f} float32 steps of the largest value, and both ways give "
-            f"the same again. If the model may be this inexact, raise parity.rtol (by default {DEFAULT_RTOL:g})."
+            f"Rounding: the largest difference is {steps:,.0f} float32 steps of the largest value, and repeated calls "
+            f"give the same values. If this error is acceptable, raise parity.rtol (by default {DEFAULT_RTOL:g})."
         )
-    return "No rounding, the differences are too large: look for a constant or a transform that is not the same."
+    return (
+        "This is not rounding, because the differences are too large: look for a constant or a transform that is not "
+        "the same."
+    )
 
 
 def _same_width(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

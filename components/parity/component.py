@@ -37,13 +37,13 @@ def Parity(
     property `rows`.
     """
     # This module imports Keras, which is not needed to build a pipeline.
-    from fullpass.components.parity.compare_ways import compare_ways
+    from fullpass.components.parity.compare_paths import compare_paths
 
-    asked = json.loads(options)
-    compared, rows = compare_ways(
+    settings = json.loads(options)
+    compared, rows = compare_paths(
         PreprocessingConfig.model_validate_json(preprocessing),
-        Tolerance(asked["rtol"], asked["atol"]),
-        None if asked["rows"] == "all" else asked["rows"],
+        Tolerance(settings["rtol"], settings["atol"]),
+        None if settings["rows"] == "all" else settings["rows"],
         examples=examples,
         ready=ready,
         transform_graph=transform_graph,

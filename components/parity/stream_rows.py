@@ -114,18 +114,18 @@ class TrainedRows:
 
     def take(self, row_ids: np.ndarray) -> Features:
         """Returns the rows with the given ids, in this order; ids without a row are skipped."""
-        found = [self._among(held, row_ids) for held in self._held]
-        while sum(map(np.count_nonzero, found)) < len(row_ids) and self._read():
-            found.append(self._among(self._held[-1], row_ids))
+        masks = [self._among(held, row_ids) for held in self._held]
+        while sum(map(np.count_nonzero, masks)) < len(row_ids) and self._read():
+            masks.append(self._among(self._held[-1], row_ids))
         parts = [self._none]
-        for held, chosen in zip(self._held, found, strict=True):
+        for held, chosen in zip(self._held, masks, strict=True):
             parts.append({name: value[chosen] for name, value in held.rows.items()})
             held.left &= ~chosen
         self._held = [held for held in self._held if held.left.any()]
         rows = _join(parts)
         by_id = np.argsort(rows[ROW_ID])
-        there = row_ids[np.isin(row_ids, rows[ROW_ID])]
-        order = by_id[np.searchsorted(rows[ROW_ID], there, sorter=by_id)]
+        present = row_ids[np.isin(row_ids, rows[ROW_ID])]
+        order = by_id[np.searchsorted(rows[ROW_ID], present, sorter=by_id)]
         return {name: value[order] for name, value in rows.items()}
 
     @staticmethod

@@ -17,7 +17,7 @@ _ORDERS = 4
 
 Inputs = Mapping[str, np.ndarray]
 """Raw column -> its values, dense, as in `InputBatch.inputs`."""
-Answer = Callable[[Inputs], Mapping[str, np.ndarray]]
+Predict = Callable[[Inputs], Mapping[str, np.ndarray]]
 """Inputs -> outputs of the model's signatures for the same rows."""
 
 
@@ -34,27 +34,27 @@ class Explained:
     effects: Mapping[str, np.ndarray]
 
 
-def explain(answer: Answer, inputs: Inputs) -> Explained:
+def explain(predict: Predict, inputs: Inputs) -> Explained:
     """Explains the score of each row: a regression's prediction, or the probability of class 1 or the likeliest class.
 
     The model is called eight times per column. If at most two columns interact, for example if there are only two, the
     effects are the Shapley values. Otherwise they are the mean over eight orders of the columns.
 
     Args:
-        answer: Computes the model's outputs.
+        predict: Computes the model's outputs.
         inputs: The columns of the rows; all other columns count as missing.
     """
-    whole = answer(inputs)
+    whole = predict(inputs)
     likeliest = whole["scores"].argmax(axis=1) if whole["scores"].ndim == 2 else None
     nothing = {name: _missing(values) for name, values in inputs.items()}
-    score, base = _score(whole, likeliest), _score(answer(nothing), likeliest)
+    score, base = _score(whole, likeliest), _score(predict(nothing), likeliest)
     effects = {name: np.zeros(len(score)) for name in inputs}
     orders = _orders(list(inputs))
     for order in orders:
         known, before = dict(nothing), base
         for name in order:
             known[name] = inputs[name]
-            after = score if name == order[-1] else _score(answer(known), likeliest)
+            after = score if name == order[-1] else _score(predict(known), likeliest)
             effects[name] += (after - before) / len(orders)
             before = after
     return Explained(base, effects)

@@ -74,13 +74,13 @@ class InputRows:
         if present is not None:
             self._check_columns(file.path, present)
         needed = {name: column for name, column in self._columns.items() if present is None or name in present}
-        reading = Reading(file, needed, whole="to_show")
+        reading = Reading(file, needed, all_columns="to_show")
         bad: list[BadRow] = []
         shown = pa.table({name: pa.array([], pa.string()) for name in present or ()})
         for rows in read(reading, self._how.source):
             arrays, good = convert_rows(needed.values(), self._how.text, reading, rows)
             self._seen |= needed.keys() if present is not None else reading.seen
-            shown = cast(pa.Table, rows.whole)
+            shown = cast(pa.Table, rows.all_columns)
             if not self._seen:
                 self._check_columns(file.path, shown.column_names)
             # A reader records the malformed rows of a block before it yields the other rows.
@@ -136,11 +136,11 @@ class TableRows:
 def _check_columns(path: str, present: Sequence[str], columns: Sequence[str], hint: str = "") -> None:
     twice = [name for name, count in Counter(present).items() if count > 1]
     if twice:
-        raise UserError(f"{path}: column {twice[0]!r} stands there twice; rename one.")
+        raise UserError(f"{path}: column {twice[0]!r} appears twice; rename one.")
     if not set(present) & set(columns):
         raise UserError(
-            f"{path}: none of the columns that the model reads is there.{did_you_mean(columns[0], present)} "
-            f"It reads: {', '.join(columns)}. It has: {', '.join(present)}.{hint}"
+            f"{path}: none of the columns that the model reads is in the input.{did_you_mean(columns[0], present)} "
+            f"The model reads: {', '.join(columns)}. The input has: {', '.join(present)}.{hint}"
         )
 
 

@@ -26,7 +26,7 @@ from fullpass.components.ingest.sources.storage import find, is_compressed, is_f
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.values.raw_text import RawText
 
-_TOLD_BY_SUFFIX = (
+_RECOGNIZED_BY_SUFFIX = (
     CsvSource,
     JsonLinesSource,
     ParquetSource,
@@ -46,7 +46,7 @@ def _format(source: type[FileSource]) -> str:
 
 SOURCES: Mapping[str, type[FileSource]] = {_format(kind): kind for kind in READERS if issubclass(kind, FileSource)}
 """Format -> its source class, for the file formats."""
-_BY_SUFFIX = {suffix: _format(kind) for kind in _TOLD_BY_SUFFIX for suffix in kind.endings if suffix != ".gz"}
+_BY_SUFFIX = {suffix: _format(kind) for kind in _RECOGNIZED_BY_SUFFIX for suffix in kind.endings if suffix != ".gz"}
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
     kind = SOURCES.get(name)
     if kind is None:
         raise UserError(
-            f'{path}: predict reads no format "{name}".{did_you_mean(name, SOURCES)} '
+            f'{path}: predict does not support the format "{name}".{did_you_mean(name, SOURCES)} '
             f"Accepted: {', '.join(SOURCES)}, tsv."
         )
     same = name == trained["format"]
@@ -101,8 +101,8 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'source'}: {e['msg']}" for e in error.errors())
         raise UserError(
-            f"{path}: cannot be read as {name}: {wrong}. Accepted are the keys of data.source for {name} "
-            "(docs/sources.md), by an option of their own or as --source KEY=VALUE."
+            f"{path}: cannot be read as {name}: {wrong}. Accepted: the keys of data.source for {name} "
+            "(docs/sources.md), each by its own option or as --source KEY=VALUE."
         ) from error
     unset = {key: trained[key] for key in _OF_TEXT if key in trained and key not in read_as and not same}
     return InputSource(source, source.raw_text.model_copy(update=unset))

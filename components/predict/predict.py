@@ -41,7 +41,7 @@ class Exported:
 
     Attributes:
         directory: folder of the SavedModel.
-        answer: the signature `serving_raw`.
+        predict: the signature `serving_raw`.
         columns: raw columns that the signature reads.
         keys: raw column -> name of its input.
         classes: class names; empty for regression.
@@ -50,7 +50,7 @@ class Exported:
     """
 
     directory: Path
-    answer: Callable[..., Mapping[str, tf.Tensor]]
+    predict: Callable[..., Mapping[str, tf.Tensor]]
     columns: Mapping[str, RawColumn]
     keys: Mapping[str, str]
     classes: tuple[str, ...]
@@ -84,19 +84,21 @@ def load_export(path: Path) -> Exported:
     """
     directory = find_export(path)
     if not (directory / DESCRIPTION).is_file():
-        raise UserError(f"{directory}: a SavedModel, but not one of Fullpass's: it has no {DESCRIPTION}.")
-    said = state_file.read(directory / DESCRIPTION, "Put it back from a copy of the model, or use another version.")
+        raise UserError(f"{directory}: a SavedModel that Fullpass did not write: it has no {DESCRIPTION}.")
+    description = state_file.read(
+        directory / DESCRIPTION, "Put it back from a copy of the model, or use another version."
+    )
     verify_export(str(directory))
     # The loaded object must outlive its signature, which does not keep the variables alive.
     loaded = tf.saved_model.load(str(directory))
     return Exported(
         directory=directory,
-        answer=lambda **columns: loaded.signatures[SERVING_RAW](**columns),
-        columns={c["name"]: RawColumn(**{key: c[key] for key in c if key != "key"}) for c in said["columns"]},
-        keys={c["name"]: c["key"] for c in said["columns"]},
-        classes=tuple(said["classes"]),
-        levels=tuple(said.get("levels", ())),
-        source={"format": "csv", **said.get("source", {})},
+        predict=lambda **columns: loaded.signatures[SERVING_RAW](**columns),
+        columns={c["name"]: RawColumn(**{key: c[key] for key in c if key != "key"}) for c in description["columns"]},
+        keys={c["name"]: c["key"] for c in description["columns"]},
+        classes=tuple(description["classes"]),
+        levels=tuple(description.get("levels", ())),
+        source={"format": "csv", **description.get("source", {})},
     )
 
 
@@ -156,7 +158,7 @@ class Predictions:
     def reasons(self) -> tuple[str, ...]:
         """The three most frequent reasons why rows have no prediction, as text."""
         return tuple(
-            f"{count:,} x {_said(None, column, reason)}; first: {self._first[column, reason].file}, row "
+            f"{count:,} x {_describe_bad_row(None, column, reason)}; first: {self._first[column, reason].file}, row "
             f"{self._first[column, reason].row}: {self._first[column, reason].text[:80]!r}"
             for (column, reason), count in self._reasons.most_common(3)
         )
@@ -270,50 +272,54 @@ def _check_names(path: str, present: Sequence[str], columns: Sequence[str]) -> N
 
 
 def _with_predictions(model: Exported, batch: InputBatch, *, explained: bool) -> pa.Table:
-    answers = _answers(model, batch, explained=explained) if batch.good.any() else {}
+    predictions = _prediction_columns(model, batch, explained=explained) if batch.good.any() else {}
     # Index into the predictions, null for rows without a prediction.
     index = pa.array(np.cumsum(batch.good) - 1, mask=~batch.good)
     kind = pa.string() if model.classes else pa.float32()
     nulls = pa.nulls(len(batch.good), kind)
     # Image bytes are not readable, and as large as all other columns together; the column `file` names the image.
     images = [name for name in batch.shown.column_names if name in model.columns and model.columns[name].image]
-    table = batch.shown.drop(images).append_column(PREDICTION, answers[PREDICTION].take(index) if answers else nulls)
+    table = batch.shown.drop(images).append_column(
+        PREDICTION, predictions[PREDICTION].take(index) if predictions else nulls
+    )
     for name in _columns_of(model, explained=explained):
-        column = answers[name].take(index) if answers else pa.nulls(len(batch.good), pa.float32())
+        column = predictions[name].take(index) if predictions else pa.nulls(len(batch.good), pa.float32())
         table = table.append_column(name, column)
-    why = iter(_said(row.row, row.column, row.reason) for row in batch.bad)
+    why = iter(_describe_bad_row(row.row, row.column, row.reason) for row in batch.bad)
     return table.append_column(BAD_ROW, pa.array([None if good else next(why) for good in batch.good], pa.string()))
 
 
 def _columns_of(model: Exported, *, explained: bool) -> list[str]:
     """Returns the output columns other than the prediction, in the order of the model's outputs."""
     classes = [f"{PROBABILITY}{name}" for name in model.classes]
-    found = classes or [f"{QUANTILE}{level:g}" for level in model.levels]
-    return [*found, BASE, *(f"{EFFECT}{name}" for name in model.columns)] if explained else found
+    scores = classes or [f"{QUANTILE}{level:g}" for level in model.levels]
+    return [*scores, BASE, *(f"{EFFECT}{name}" for name in model.columns)] if explained else scores
 
 
-def _answers(model: Exported, batch: InputBatch, *, explained: bool) -> dict[str, pa.Array]:
+def _prediction_columns(model: Exported, batch: InputBatch, *, explained: bool) -> dict[str, pa.Array]:
     """Returns the prediction and the other output columns of every good row, by column name."""
-    answers = _asked(model, batch.inputs)
-    predicted = answers["prediction"]
-    found = {PREDICTION: pa.array(predicted, pa.binary()).cast(pa.string()) if model.classes else pa.array(predicted)}
+    outputs = _predict(model, batch.inputs)
+    predicted = outputs["prediction"]
+    columns_by_name = {
+        PREDICTION: pa.array(predicted, pa.binary()).cast(pa.string()) if model.classes else pa.array(predicted)
+    }
     if columns := _columns_of(model, explained=False):
-        beside = answers["probabilities" if model.classes else "quantiles"]
-        found |= {name: pa.array(beside[:, i]) for i, name in enumerate(columns)}
+        beside = outputs["probabilities" if model.classes else "quantiles"]
+        columns_by_name |= {name: pa.array(beside[:, i]) for i, name in enumerate(columns)}
     if explained:
-        why = explain(lambda inputs: _asked(model, inputs), batch.inputs)
+        why = explain(lambda inputs: _predict(model, inputs), batch.inputs)
         none = np.zeros(len(predicted))
-        found[BASE] = pa.array(why.base, pa.float32())
-        found |= {f"{EFFECT}{n}": pa.array(why.effects.get(n, none), pa.float32()) for n in model.columns}
-    return found
+        columns_by_name[BASE] = pa.array(why.base, pa.float32())
+        columns_by_name |= {f"{EFFECT}{n}": pa.array(why.effects.get(n, none), pa.float32()) for n in model.columns}
+    return columns_by_name
 
 
-def _asked(model: Exported, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _predict(model: Exported, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the model's outputs; absent columns count as missing in every row."""
-    given = to_request(inputs, model.columns, model.keys)
-    return {name: tensor.numpy() for name, tensor in model.answer(**given).items()}
+    request = to_request(inputs, model.columns, model.keys)
+    return {name: tensor.numpy() for name, tensor in model.predict(**request).items()}
 
 
-def _said(row: int | None, column: str | None, reason: str) -> str:
+def _describe_bad_row(row: int | None, column: str | None, reason: str) -> str:
     where = [f"row {row}"] if row is not None else []
     return ": ".join([*where, *([f"column {column!r}"] if column else []), reason])

@@ -39,14 +39,14 @@ def read_as_of(
     """
     if header and columns is not None:
         raise UserError("--header reads the names of the columns from the file, --columns gives them; drop one.")
-    given = {
+    options = {
         "format": format_,
         "separator": "\t" if separator == r"\t" else separator,
         "columns": None if columns is None else tuple(name.strip() for name in columns.split(",")),
         "missing": None if missing is None else tuple(missing),
         "encoding": encoding,
     }
-    read_as: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    read_as: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if header:
         read_as["columns"] = None
     for written in others or ():

@@ -70,14 +70,14 @@ def push_model(
         keep: Number of versions to keep.
         config: Section `evaluation`, which names the metrics.
     """
-    found = {name: RecordedArtifact.of(artifacts[0].mlmd_artifact) for name, artifacts in inputs.items()}
+    artifacts_by_name = {name: RecordedArtifact.of(artifacts[0].mlmd_artifact) for name, artifacts in inputs.items()}
     origins = ModelArtifacts(
-        model=found["model"],
+        model=artifacts_by_name["model"],
         examples=[RecordedArtifact.of(span.mlmd_artifact) for span in inputs["examples"]],
-        transform_graph=found["transform_graph"],
-        evaluation=found["evaluation"],
-        blessing=found["blessing"],
-        gates={node: found[name] for name, node in GATES.items() if name in found},
+        transform_graph=artifacts_by_name["transform_graph"],
+        evaluation=artifacts_by_name["evaluation"],
+        blessing=artifacts_by_name["blessing"],
+        gates={node: artifacts_by_name[name] for name, node in GATES.items() if name in artifacts_by_name},
     )
     lineage = lineage_of(origins, facts_in_export(origins.model.uri), config)
     export = Path(path_utils.serving_model_path(origins.model.uri))

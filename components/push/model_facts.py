@@ -6,7 +6,7 @@ from fullpass.components.artifact_files import read_bytes
 from fullpass.components.push.push import DESCRIPTION
 from fullpass.preprocessing import state_file
 
-_DAMAGED = "Put it back from a copy, or remove it: then no run follows this model."
+_DAMAGED = "Put it back from a copy, or remove it; then no run continues from this model."
 SERVING = "Format-Serving"
 """Folder of the export in an artifact of TFX's type Model."""
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fullpass.components import own_files
+from fullpass.components import link_safe_files
 from fullpass.preprocessing import state_file
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.secrets.redact import redact_tree
@@ -34,7 +34,7 @@ _LOCK = ".lock"
 _NUMBER = re.compile("[0-9]{1,18}")
 _DAMAGED = (
     "Put it back from a copy of the model, or remove the folder of this version: `fullpass run --fresh` trains and "
-    "pushes anew."
+    "pushes again."
 )
 CURRENT = "current"
 """Link to the served version."""
@@ -194,13 +194,13 @@ def recorded_origin(version: Path) -> str | None:
 @contextlib.contextmanager
 def _locked(target: Path) -> Iterator[None]:
     """Locks out other pushes and rollbacks, removes the leftovers of killed ones, and sets `current` at the end."""
-    lock = own_files.open_lock(target / _LOCK)
+    lock = link_safe_files.open_lock(target / _LOCK)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _refuse_strays(target)
         for name in (_PENDING, _REMOVED):
-            for left in own_files.entries(target.resolve(), f"{name}*"):
-                own_files.remove(left)
+            for left in link_safe_files.entries(target.resolve(), f"{name}*"):
+                link_safe_files.remove(left)
         try:
             yield
         finally:
@@ -215,7 +215,7 @@ def _refuse_strays(target: Path) -> None:
         folder = target / str(version)
         if not any((folder / file).is_file() for file in ("saved_model.pb", ORIGIN)):
             raise UserError(
-                f"{folder} holds no model (saved_model.pb), but a model server takes it for version {version}. Remove "
+                f"{folder} holds no model (saved_model.pb), but a model server treats it as version {version}. Remove "
                 "it, or give it a name that is no number."
             )
 

@@ -48,9 +48,9 @@ def _axes(x: str, y: str) -> str:
 
 def _line(curve: Curve, color: str, *, points: bool) -> str:
     known = [p for p in zip(curve.x, curve.y, curve.error, strict=True) if math.isfinite(p[0]) and math.isfinite(p[1])]
-    reach = [0.0 if math.isnan(error) else quantile(0.975) * error for _, _, error in known]
-    above = [_at(x, min(y + far, 1.0)) for (x, y, _), far in zip(known, reach, strict=True)]
-    below = [_at(x, max(y - far, 0.0)) for (x, y, _), far in zip(known, reach, strict=True)]
+    half_widths = [0.0 if math.isnan(error) else quantile(0.975) * error for _, _, error in known]
+    above = [_at(x, min(y + far, 1.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
+    below = [_at(x, max(y - far, 0.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
     line = " ".join(_at(x, y) for x, y, _ in known)
     dots = "".join(
         f'<circle cx="{at[0]}" cy="{at[1]}" r="2.5" fill="{color}"/>'

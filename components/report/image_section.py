@@ -30,12 +30,12 @@ class Images:
 
 def image_section(record: Mapping[str, Any]) -> Images:
     """Returns the images in `training.json`; names of classes are cut after 40 characters."""
-    found = [
+    images = [
         ShownImage(e["png"], _short(e["label"]), _short(e["prediction"]), float(e["probability"]), bool(e["right"]))
         for e in record.get("images", ())
         if _BASE64.fullmatch(e["png"])
     ]
-    return Images(tuple(i for i in found if not i.right), tuple(i for i in found if i.right))
+    return Images(tuple(i for i in images if not i.right), tuple(i for i in images if i.right))
 
 
 def _short(name: str) -> str:

@@ -38,12 +38,12 @@ class Insight:
 
 def insight_section(record: Mapping[str, Any]) -> Insight:
     """Returns the facts about the simple reference and the features from `training.json`."""
-    found = tuple(Importance(**entry) for entry in record.get("importance", ()))
-    missed = {entry.feature: entry.importance for entry in found[:_SHOWN] if entry.importance > 0}
+    importances = tuple(Importance(**entry) for entry in record.get("importance", ()))
+    shown = {entry.feature: entry.importance for entry in importances[:_SHOWN] if entry.importance > 0}
     return Insight(
         reference=reference_words(record.get("reference")),
-        features=found,
-        chart=bar_chart(missed, unit="", label="importance of features") if missed else Markup(""),
+        features=importances,
+        chart=bar_chart(shown, unit="", label="importance of features") if shown else Markup(""),
         unit=_unit(record.get("classes", ())),
     )
 

@@ -41,13 +41,13 @@ def model_card(run: Run, record: Mapping[str, Any]) -> tuple[Section, ...]:
         run: the facts of the report.
         record: training.json.
     """
-    made = record.get("model", {})
+    facts = record.get("model", {})
     return (
-        Section("What it predicts", tuple(_purpose(run, made, record))),
-        Section("What it was made from", tuple(_origin(run, made))),
-        Section("How good it is", tuple(_quality(run)), _metrics(run.verdict)),
-        Section("Where it is worst", (), _worst_slices(run.verdict)),
-        Section("What it goes by", (), _features(run.insight)),
+        Section("Purpose", tuple(_purpose(run, facts, record))),
+        Section("Origin", tuple(_origin(run, facts))),
+        Section("Quality", tuple(_quality(run)), _metrics(run.verdict)),
+        Section("Worst slices", (), _worst_slices(run.verdict)),
+        Section("Most important features", (), _features(run.insight)),
         Section("Limits", tuple(_limits(run))),
     )
 
@@ -68,9 +68,9 @@ def to_html(name: str, card: tuple[Section, ...]) -> str:
     return render_page("model_card.html", name=name, card=card)
 
 
-def _purpose(run: Run, made: Mapping[str, Any], record: Mapping[str, Any]) -> Iterator[str]:
-    if made:
-        yield f"It predicts {made['label']} ({made['task']})."
+def _purpose(run: Run, facts: Mapping[str, Any], record: Mapping[str, Any]) -> Iterator[str]:
+    if facts:
+        yield f"It predicts {facts['label']} ({facts['task']})."
     if record.get("classes"):
         total = sum(record["classes"].values()) or 1
         shares = ", ".join(f"{name} ({rows / total:.1%} of train)" for name, rows in record["classes"].items())
@@ -79,8 +79,8 @@ def _purpose(run: Run, made: Mapping[str, Any], record: Mapping[str, Any]) -> It
     yield from (f"Not blessed: {reason}." for reason in run.verdict.reasons)
 
 
-def _origin(run: Run, made: Mapping[str, Any]) -> Iterator[str]:
-    lineage = made.get("lineage", {})
+def _origin(run: Run, facts: Mapping[str, Any]) -> Iterator[str]:
+    lineage = facts.get("lineage", {})
     if lineage.get("run"):
         yield f"Run {lineage['run']}."
     if lineage.get("config", {}).get("hash"):
@@ -127,19 +127,19 @@ def _limits(run: Run) -> Iterator[str]:
         if shown.column.missing >= _OFTEN_MISSING:
             yield f"{shown.column.name} was missing in {shown.column.missing:.0%} of train."
     numbers = [shown.column for shown in run.data.columns if shown.column.kind == "number" and shown.column.bars]
-    yield from (f"{column.name}: train holds {column.text}; beyond that it was not tried." for column in numbers)
+    yield from (f"{column.name}: train contains {column.text}; other values were not tested." for column in numbers)
     useless = [f.feature for f in run.insight.features if not f.certain]
     if useless:
-        yield f"It was measured to gain no more than chance from {', '.join(useless)}."
+        yield f"The measured importance is no more than chance for {', '.join(useless)}."
     yield from (f"{note.rstrip('.')}." for note in (*run.verdict.notes, *run.data.notes))
 
 
 def _value(measured: Measured) -> str:
-    return f"{measured.value:.4f}" + (f" ± {measured.reach:.4f}" if measured.reach is not None else "")
+    return f"{measured.value:.4f}" + (f" ± {measured.half_width:.4f}" if measured.half_width is not None else "")
 
 
 def _held(measured: Measured) -> str:
-    return "" if not measured.required else "held" if measured.held else "not held"
+    return "" if not measured.required else "met" if measured.passed else "not met"
 
 
 def _table(table: Table) -> str:

@@ -140,9 +140,11 @@ def training(record: Mapping[str, Any]) -> Training:
         *(_of_trees(record) if record.get("trees") else _of_network(record)),
     ]
     if record.get("compared"):
-        facts.append(("the better of", ", ".join(f"{kind} {value:.4g}" for kind, value in record["compared"].items())))
+        facts.append(
+            ("compared models", ", ".join(f"{kind} {value:.4g}" for kind, value in record["compared"].items()))
+        )
     waited = record["step_ms"] * record["input_wait"]
-    step = {"waiting for input": waited, "the update itself": record["step_ms"] - waited}
+    step = {"waiting for input": waited, "model update": record["step_ms"] - waited}
     if record["classes"]:
         facts.append(("classes", "; ".join(f"{name}: {rows:,}" for name, rows in record["classes"].items())))
     if record.get("calibration"):
@@ -181,16 +183,21 @@ def _quantiles(history: Mapping[str, Sequence[float]], epoch: int) -> str:
     levels = [key.removeprefix(name) for key in history if key.startswith(name)]
     shares = {level: history[f"{name}{level}"][epoch - 1] for level in levels}
     losses = {level: history.get(f"val_pinball_{level}", [])[epoch - 1 : epoch] for level in levels}
-    told = [f"{level}: {shares[level]:.1%}" + "".join(f", loss {v:.4g}" for v in losses[level]) for level in levels]
-    return f"share of the eval split's labels below, and pinball loss: {'; '.join(told)}" if told else ""
+    parts = [f"{level}: {shares[level]:.1%}" + "".join(f", loss {v:.4g}" for v in losses[level]) for level in levels]
+    return (
+        f"share of the eval split's labels below each quantile, and pinball loss: {'; '.join(parts)}" if parts else ""
+    )
 
 
 def _calibration(record: Mapping[str, Any]) -> str:
     if "deviation" in record:
         raised = math.exp(record["shift"][0])
-        return f"logarithms err by {record['deviation']:.3f}; predictions are {raised:.3f} times the median, the mean"
+        return (
+            f"the standard deviation of the logarithm's error is {record['deviation']:.3f}; predictions are the mean, "
+            f"which is {raised:.3f} times the median"
+        )
     before, after = record["before"], record["after"]
-    gap = f"probabilities and shares of the eval split are {after['gap']:.3f} apart"
+    gap = f"probabilities and shares of the eval split differ by {after['gap']:.3f}"
     if record["scale"] == 1 and not any(record["shift"]):
         return f"{gap}; a correction would gain no more than chance"
     losses = f"log loss {before['log_loss']:.4f} to {after['log_loss']:.4f}"
@@ -208,7 +215,7 @@ def _parity(compared: Sequence[Mapping[str, Any]]) -> Parity:
 def _serving(facts: Mapping[str, Any]) -> str:
     one, slow, batch = facts["latency_ms"], facts["latency_p99_ms"], facts["batch_ms"]
     return (
-        f"The export answered in a fresh process that has TensorFlow {facts['tensorflow']} alone: {one:.2f} ms for one "
+        f"The export was called in a new process with TensorFlow {facts['tensorflow']} only: {one:.2f} ms for one "
         f"row (99 of 100 within {slow:.2f} ms), {batch:.1f} ms for {facts['batch_rows']:,} rows, "
         f"{facts['load_seconds']:.1f} s to load."
     )
@@ -230,7 +237,7 @@ def _data(examples: Sequence[types.Artifact], statistics: types.Artifact, compar
     )
     notes = [f"{rows:,} rows quarantined: {reason}" for reason, rows in sorted(reasons.items(), key=lambda r: -r[1])]
     quarantined = [artifact for artifact, m in zip(examples, manifests, strict=True) if m.quarantined]
-    notes += [f"their text: {path}" for path in quarantines(quarantined)]
+    notes += [f"the text of these rows: {path}" for path in quarantines(quarantined)]
     notes += [f"{overlap.words}." for manifest in manifests for overlap in manifest.overlaps if overlap.rows]
     with fileio.open(f"{comparison.uri}/comparison.txt") as file:
         return Data(facts, tuple(notes), _columns(statistics), file.read())

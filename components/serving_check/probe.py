@@ -118,10 +118,10 @@ def _answers(outputs: Mapping[str, Any]) -> dict[str, list[Any]]:
 def _check_answers(answers: Mapping[str, list[Any]], rows: int) -> None:
     for name in ("scores", "prediction"):
         if name not in answers:
-            raise ValueError(f"the answer lacks {name!r}; it has {sorted(answers)}")
+            raise ValueError(f"the response lacks {name!r}; it has {sorted(answers)}")
     for name, values in answers.items():
         if len(values) != rows:
-            raise ValueError(f"{rows} rows were asked, {name!r} holds {len(values)} answers")
+            raise ValueError(f"{rows} rows were sent, {name!r} has {len(values)} outputs")
         if not all(math.isfinite(number) for number in _numbers(values)):
             raise ValueError(f"{name!r} is not finite: {values}")
 

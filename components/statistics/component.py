@@ -20,13 +20,13 @@ from tfx.types import artifact_utils, component_spec, standard_artifacts
 
 from fullpass.components.data_gate.series import Series, Sketches, series_of
 from fullpass.components.data_gate.span_summary import SummaryStore
-from fullpass.components.data_gate.write_summary import WriteSummary, lacking, span_name
+from fullpass.components.data_gate.write_summary import WriteSummary, missing_summaries, span_name
 from fullpass.components.ingest.component import rows_of
 from fullpass.components.ingest.writing.record_writer import PENDING
-from fullpass.components.statistics.accumulators_of_tfdv import States, StatisticsAccumulator
 from fullpass.components.statistics.raw_records import RawRecords
+from fullpass.components.statistics.tfdv_accumulator import States, StatisticsAccumulator
 from fullpass.components.transform.component import split_files
-from fullpass.components.transform.read_records import ahead
+from fullpass.components.transform.read_records import prefetch
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_columns import raw_columns
 from fullpass.preprocessing.progress import report
@@ -71,16 +71,16 @@ class StatisticsExecutor(base_beam_executor.BaseBeamExecutor):
         rows = sum(rows_of(examples, split) for split in splits) or None
         pending = f"{statistics.uri}/{PENDING}"
         fileio.makedirs(pending)
-        accumulate = _Accumulate(preprocessing, rows, series, lacking(spans, store), pending)
+        accumulate = _Accumulate(preprocessing, rows, series, missing_summaries(spans, store), pending)
         with self._make_beam_pipeline() as pipeline:
-            made = (
+            accumulated = (
                 pipeline
                 | "Files" >> beam.Create(files)
                 | "Accumulate" >> beam.ParDo(accumulate).with_outputs(_SKETCHES, main="statistics")
             )
-            _ = made["statistics"] | "Split" >> beam.GroupByKey() | "Write" >> beam.MapTuple(_Write(folders))
+            _ = accumulated["statistics"] | "Split" >> beam.GroupByKey() | "Write" >> beam.MapTuple(_Write(folders))
             _ = (
-                made[_SKETCHES]
+                accumulated[_SKETCHES]
                 | "Span" >> beam.GroupByKey()
                 | "WriteSummary" >> beam.MapTuple(WriteSummary(store, spans))
             )
@@ -123,7 +123,7 @@ class _Accumulate(beam.DoFn):
         split, number, path, span = element
         states = self._accumulator.start()
         sketches = Sketches(self._preprocessing, self._series) if span in self._sketched else None
-        for batch in ahead(self._records.batches(path), self._reading):
+        for batch in prefetch(self._records.batches(path), self._reading):
             states = self._accumulator.add(states, batch)
             if sketches is not None:
                 sketches.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)

@@ -50,7 +50,7 @@ def unpack(fingerprint: str, content: bytes) -> EncodedStates:
         DamagedEntries: An entry does not match its checksum. The error contains the states of the other entries.
     """
     if not content.startswith(_MAGIC):
-        raise DamagedEntries({}, "it does not begin as a file of accumulators")
+        raise DamagedEntries({}, "its first bytes are not those of an accumulator file")
     states: EncodedStates = {}
     damaged = []
     for number, (checksum, head, key, packed) in enumerate(_entries(content)):

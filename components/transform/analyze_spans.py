@@ -16,7 +16,13 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
-from fullpass.components.transform.read_records import ExampleParser, ReadExamples, RecordReader, ToRecordBatches, ahead
+from fullpass.components.transform.read_records import (
+    ExampleParser,
+    ReadExamples,
+    RecordReader,
+    ToRecordBatches,
+    prefetch,
+)
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
 from fullpass.preprocessing.analysis.analyze import BatchAccumulator, analyze_on_beam, merge_states, write_graph
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
@@ -69,8 +75,8 @@ class _Plan:
         states = self.cache.read(self.spans[index].fingerprint)
         if not keys <= states.keys():
             raise UserError(
-                f"{self.cache.folder}: the cached statistics of {self.spans[index].label} are gone since this run "
-                "began. Something else removes files there; run again, and the span is analysed anew."
+                f"{self.cache.folder}: the cached statistics of {self.spans[index].label} were removed after "
+                "this run began. Another process removes files there. Run again; the span is then analysed again."
             )
         return {key: values for key, values in states.items() if key in keys}
 
@@ -114,7 +120,7 @@ def analyze(
         constants = _constants(pipeline, function, plans[:index], merged)
         merged.append(
             pipeline
-            | f"Files{index}" >> beam.Create(files_of_spans, reshuffle=False)
+            | f"Files{index}" >> beam.Create(files_of_spans)
             | f"Accumulate{index}" >> beam.ParDo(_Accumulate(function, plan.absent, total), *constants)
             | f"BySpan{index}" >> beam.GroupByKey()
             | f"MergeFiles{index}" >> beam.ParDo(_MergeFiles(function, plan))
@@ -134,8 +140,10 @@ def _constants(
     if not plans:
         return []
     once = pipeline | f"Phase{len(plans)}" >> beam.Create([len(plans)], reshuffle=False)
-    made = once | f"Constants{len(plans)}" >> beam.ParDo(_Constants(function, plans), *map(beam.pvalue.AsList, merged))
-    return [beam.pvalue.AsSingleton(made)]
+    constants = once | f"Constants{len(plans)}" >> beam.ParDo(
+        _Constants(function, plans), *map(beam.pvalue.AsList, merged)
+    )
+    return [beam.pvalue.AsSingleton(constants)]
 
 
 def _analysis(plans: Sequence[_Plan], keys: Sequence[frozenset[bytes]]) -> Analysis:
@@ -145,13 +153,13 @@ def _analysis(plans: Sequence[_Plan], keys: Sequence[frozenset[bytes]]) -> Analy
         first.spans[n].label: _why(len(first.known[n]), len(keys[0]), damaged=n in first.damaged) for n in first.missed
     }
     for span in first.spans if later else ():
-        whys.setdefault(span.label, f"{later} of {later + len(keys[0])} analyzers use the statistics of others")
+        whys.setdefault(span.label, f"{later} of {later + len(keys[0])} analyzers depend on the statistics of others")
     hit = tuple(span.label for span in first.spans if span.label not in whys) if keys[0] else ()
     return Analysis(hit, whys)
 
 
 def _plan(spans: Sequence[TrainSpan], cache: AnalyzerCache | None, wanted: frozenset[bytes]) -> _Plan:
-    cached = [cache.read_whether_whole(span.fingerprint) if cache else ({}, True) for span in spans]
+    cached = [cache.read_with_status(span.fingerprint) if cache else ({}, True) for span in spans]
     known = tuple(wanted & states.keys() for states, _ in cached)
     missed = tuple(n for n, keys in enumerate(known) if keys < wanted)
     absent = frozenset(key for n in missed for key in wanted - known[n])
@@ -192,7 +200,7 @@ class _Accumulate(beam.DoFn):
             self._accumulator = BatchAccumulator(self._function, accumulators, constants or {})
             schema = schema_pb2.Schema.FromString(self._function.schema)
             self._parse = ExampleParser(schema, self._accumulator.columns)
-        encoded = self._accumulator.accumulate(ahead(map(self._parse, self._reader.batches(path)), self._parsing))
+        encoded = self._accumulator.accumulate(prefetch(map(self._parse, self._reader.batches(path)), self._parsing))
         if encoded:
             yield span, (index, encoded)
 

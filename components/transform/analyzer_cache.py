@@ -18,7 +18,7 @@ from fullpass.components.shared_folder import Folder
 from fullpass.components.transform.accumulator_file import DamagedEntries, pack, unpack
 from fullpass.preprocessing import state_file
 from fullpass.preprocessing.analysis.accumulators import EncodedStates
-from fullpass.preprocessing.analysis.token_counts import at_file, file_of
+from fullpass.preprocessing.analysis.token_counts import encode_file_reference, file_reference
 from fullpass.preprocessing.analysis.token_files import TokenFile, open_file
 from fullpass.preprocessing.errors import UserError
 
@@ -43,10 +43,10 @@ class AnalyzerCache:
         Damaged states are logged and omitted.
         """
         states, damage = self._read(fingerprint)
-        _tell(damage)
+        _warn(damage)
         return states
 
-    def read_whether_whole(self, fingerprint: str) -> tuple[EncodedStates, bool]:
+    def read_with_status(self, fingerprint: str) -> tuple[EncodedStates, bool]:
         """Returns the states of `read` without those whose files of counts are damaged, and whether none is damaged."""
         states, damage = self._read(fingerprint)
         for key, path in _files_of(states):
@@ -55,7 +55,7 @@ class AnalyzerCache:
             except (UserError, OSError) as error:
                 damage.append(str(error))
                 del states[key]
-        _tell(damage)
+        _warn(damage)
         return states, not damage
 
     def write(self, fingerprint: str, entries: Mapping[bytes, Sequence[bytes]]) -> None:
@@ -66,7 +66,7 @@ class AnalyzerCache:
             if path != f"{folder.path}/{name}":
                 with open_file(path, "rb") as source:
                     folder.copy(source, name)
-            kept[key] = at_file(name)
+            kept[key] = encode_file_reference(name)
         folder.write(fingerprint + _ENDING, pack(fingerprint, kept))
         used = {name for _, name in _files_of(kept)}
         for name in folder.names():
@@ -98,7 +98,7 @@ class AnalyzerCache:
         if content is None:
             return {}
         try:
-            return state_file.decode(content, f"{self._folder.path}/{_USES}", "It is begun anew.", checked=True)
+            return state_file.decode(content, f"{self._folder.path}/{_USES}", "A new record is started.", checked=True)
         except state_file.DamagedState as error:
             logging.warning("%s", error)
             return {}
@@ -113,7 +113,7 @@ class AnalyzerCache:
             states, damage = unpack(fingerprint, content), []
         except DamagedEntries as error:
             states, damage = error.states, [f"{folder.path}/{fingerprint}{_ENDING} is damaged: {error}"]
-        return states | {key: at_file(f"{folder.path}/{name}") for key, name in _files_of(states)}, damage
+        return states | {key: encode_file_reference(f"{folder.path}/{name}") for key, name in _files_of(states)}, damage
 
     @property
     def _folder(self) -> Folder:
@@ -122,10 +122,10 @@ class AnalyzerCache:
 
 def _files_of(states: Mapping[bytes, Sequence[bytes]]) -> list[tuple[bytes, str]]:
     """Returns the key and the file of each state that is stored in a file of counts."""
-    found = ((key, file_of(values)) for key, values in states.items())
-    return [(key, path) for key, path in found if path is not None]
+    files = ((key, file_reference(values)) for key, values in states.items())
+    return [(key, path) for key, path in files if path is not None]
 
 
-def _tell(damage: Sequence[str]) -> None:
+def _warn(damage: Sequence[str]) -> None:
     for line in damage:
-        logging.warning("%s What it holds is computed anew.", line.rstrip(".") + ".")
+        logging.warning("%s Its content is computed again.", line.rstrip(".") + ".")

@@ -14,7 +14,7 @@ from tfx.utils import io_utils, path_utils
 
 from fullpass.components.ingest.component import FINGERPRINT, LABEL, by_span, rows_of
 from fullpass.components.ingest.config import RecordsConfig
-from fullpass.preprocessing.apply.stable_ids import FOLDER, Continued
+from fullpass.preprocessing.apply.stable_ids import FOLDER, BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.export.export_files import verify_export
@@ -55,7 +55,7 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
             temporary=self._get_tmp_dir(),
             spans=tuple(TrainSpan(*_described(span), tuple(split_files([span], ANALYZED_SPLIT))) for span in examples),
             cache=options["cache"],
-            continued=Continued(
+            base_model=BaseModelRef(
                 base=serving_model(input_dict.get("base_model")), ledger=f"{graph.uri}/{FOLDER}", span=examples[-1].span
             ),
         )

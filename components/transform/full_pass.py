@@ -26,7 +26,7 @@ from fullpass.components.transform.apply_graph import ApplyGraph, TransformedRow
 from fullpass.components.transform.column_writer import ColumnWriter
 from fullpass.components.transform.read_records import ReadExamples
 from fullpass.preprocessing.analysis.traced_preprocessing import Function
-from fullpass.preprocessing.apply.stable_ids import Continued
+from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.sample_requests import write_samples
 from fullpass.trainer.input.cache import blocks
@@ -51,7 +51,7 @@ class FullPass:
         temporary: folder for temporary files.
         spans: the train split of each span, if the source has spans.
         cache: folder of the accumulator states of the spans.
-        continued: the model whose vocabulary ids are kept stable.
+        base_model: the model whose vocabulary ids are kept stable.
     """
 
     preprocessing: PreprocessingConfig
@@ -64,7 +64,7 @@ class FullPass:
     temporary: str
     spans: tuple[TrainSpan, ...] = ()
     cache: str | None = None
-    continued: Continued = Continued()
+    base_model: BaseModelRef = BaseModelRef()
 
 
 def run(full_pass: FullPass, pipeline: beam.Pipeline) -> Analysis | None:
@@ -79,7 +79,7 @@ def run(full_pass: FullPass, pipeline: beam.Pipeline) -> Analysis | None:
         full_pass.preprocessing.model_dump_json(),
         full_pass.schema.SerializeToString(),
         full_pass.temporary,
-        full_pass.continued,
+        full_pass.base_model,
     )
     graph, analysis = analyze(pipeline, function, spans, cache, full_pass.graph, full_pass.rows[ANALYZED_SPLIT])
     if full_pass.transformed is not None:

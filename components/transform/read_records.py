@@ -68,12 +68,12 @@ class ExampleParser:
         return self._parse(tf.constant(records, tf.string))
 
 
-def ahead(items: Iterable[_Item], thread: ThreadPoolExecutor) -> Iterator[_Item]:
+def prefetch(items: Iterable[_Item], thread: ThreadPoolExecutor) -> Iterator[_Item]:
     """Yields items, and computes the next one in `thread` while one is used: both run C++ that releases the GIL."""
     iterator = iter(items)
-    made = thread.submit(list, islice(iterator, 1))
-    while item := made.result():
-        made = thread.submit(list, islice(iterator, 1))
+    future = thread.submit(list, islice(iterator, 1))
+    while item := future.result():
+        future = thread.submit(list, islice(iterator, 1))
         yield item[0]
 
 

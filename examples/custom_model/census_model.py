@@ -1,4 +1,4 @@
-"""A residual network for the census example: what a `model: {kind: module}` looks like."""
+"""A residual network for the census example, as an example of `model: {kind: module}`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,15 +9,15 @@ from fullpass.trainer.models.model_inputs import ModelInput, encode, keras_input
 
 
 def build_model(inputs: Mapping[str, ModelInput], task: str, classes: int, options: dict[str, Any]) -> keras.Model:
-    """Returns a model of `inputs` to logits float32 [batch, classes].
+    """Returns a model from `inputs` to logits, float32 [batch, classes].
 
     Args:
-        inputs: by name of transformed feature. `encode` makes one float32 [batch, width] of each: numbers as they
-            are, ids one-hot or embedded, as the YAML says. A model that wants its own way reads `keras_input`, `size`
-            and `output.kind` of each instead.
-        task: the label's task; this model fits any, since the loss is chosen outside.
-        classes: columns of the logits, 1 for a binary label.
-        options: `units` of each layer and number of `blocks`, from the YAML.
+        inputs: Transformed feature name -> input. `encode` turns each into a float32 [batch, width]: numbers unchanged,
+            ids one-hot or embedded as declared in the YAML. A model with its own encoding can use `keras_input`, `size`
+            and `output.kind` of each input instead.
+        task: The task of the label. This model fits every task, because the Trainer chooses the loss.
+        classes: Number of columns of the logits, 1 for a binary label.
+        options: `units` of each layer and the number of `blocks`, from the YAML.
     """
     x = keras.layers.Concatenate()(encode(inputs))
     x = keras.layers.Dense(options["units"])(x)

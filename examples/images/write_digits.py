@@ -1,4 +1,4 @@
-"""Writes scikit-learn's 1,797 handwritten digits as PNG files: one folder per class, in a folder beside this file."""
+"""Writes scikit-learn's 1,797 handwritten digits as PNG files beside this file, one folder per class."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parent / "data" / "digits"
 
 
 def main() -> None:
-    """Writes data/digits/CLASS/NUMBER.png, grey, 8 x 8 pixels."""
+    """Writes data/digits/CLASS/NUMBER.png, grayscale images of 8 x 8 pixels."""
     digits = load_digits()
     for number, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
         folder = FOLDER / str(label)

@@ -1,8 +1,8 @@
-"""Writes data/visits.jsonl, 8,000 visits of a shop with a known answer, beside this file; no data is downloaded.
+"""Writes data/visits.jsonl beside this file: 8,000 visits of a shop with a known label. No data is downloaded.
 
-A visitor is shown one of the articles that he looked at before. He buys a cheap one if it is among the later half of
-them, and a dear one if it is among the earlier half, having thought it over. So the answer depends on the order of the
-list, on the article shown, and on the price that it had in the list: a mean over the list knows none of it.
+The shop shows one of the articles that the visitor saw before. A visitor buys a cheap article from the later half of
+the list, and an expensive one from the earlier half. The label therefore depends on the order of the list, on the
+article shown, and on its price in the list. A mean over the list contains none of this.
 """
 
 import json

@@ -45,7 +45,7 @@ import pendulum
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import {imports}
 
-# In the order of the graph. skip: exit codes of a run that has nothing more to do. seconds: of the longest attempt.
+# Tasks in the order of the graph. skip: exit codes that skip the task. seconds: time limit of an attempt.
 TASKS = {{
 {tasks}
 }}
@@ -56,7 +56,7 @@ with DAG(
     schedule={schedule},
     start_date=pendulum.datetime({start}, tz={zone!r}),
     catchup={catchup},
-    # A root belongs to one run at a time, and a task goes on with what the task before it left there.
+    # Only one run at a time can use a root, and each task reuses the results of the previous tasks there.
     max_active_runs=1,
     max_active_tasks=1,{parameters}
 ):
@@ -69,7 +69,7 @@ with DAG(
             append_env=True,
             do_xcom_push=False,
             skip_on_exit_code=task["skip"],
-            # A skipped node before this one has done what it had to; a run whose data is missing skips all.
+            # Runs if no upstream task failed and at least one succeeded. A run without data skips all tasks.
             trigger_rule="none_failed_min_one_success" if task["after"] else "all_success",
             execution_timeout=timedelta(seconds=task["seconds"]) if "seconds" in task else None,
             **task.get("options", {{}}),
@@ -80,7 +80,7 @@ with DAG(
 _SPAN_FUNCTION = '''
 
 def span_of(time):
-    """Returns the span that a run of this time trains up to: {lag} {plural} back, by the calendar of {zone}."""
+    """Returns the newest span of a run at this time: {lag} {plural} earlier, in the time zone {zone}."""
     local = pendulum.instance(time).in_timezone({zone!r}).naive()
     return local.subtract({plural}={lag}).format({form!r})
 '''
@@ -92,7 +92,7 @@ SETTINGS = FileForm(
     examples=EXAMPLES,
     needed=(),
     names=NAMES,
-    instead="A DAG file is for all of Airflow to read. Set the variable in the environment of the workers.",
+    advice="Everyone in Airflow can read a DAG file. Set the variable in the environment of the workers.",
 )
 
 
@@ -121,7 +121,7 @@ def airflow_dag(loaded: Loaded, settings: Path | None = None) -> AirflowDag:
     unit, schedule = span_unit(loaded.config.data), loaded.config.schedule or ScheduleConfig()
     _check(schedule, unit, config)
     tasks = {task_id: task for task_id, task in _tasks(loaded, config, nodes, unit, schedule)}
-    return AirflowDag(_written(loaded, config, unit, schedule, tasks), tuple(tasks))
+    return AirflowDag(_dag_text(loaded, config, unit, schedule, tasks), tuple(tasks))
 
 
 def _nodes(loaded: Loaded) -> Sequence[base_node.BaseNode]:
@@ -157,24 +157,24 @@ def _settings(file: Path | None, nodes: Sequence[str]) -> AirflowConfig:
 def _check(schedule: ScheduleConfig, unit: Unit | None, config: AirflowConfig) -> None:
     """Raises UserError for settings that a DAG file does not support."""
     waits = schedule.wait_for is not None or length(schedule.timeout)
-    asked = [key for key, given in (("new_span", schedule.new_span), ("drift", schedule.drift)) if given]
-    asked += ["wait_for and timeout"] if waits else []
-    if asked:
+    unsupported = [key for key, given in (("new_span", schedule.new_span), ("drift", schedule.drift)) if given]
+    unsupported += ["wait_for and timeout"] if waits else []
+    if unsupported:
         raise UserError(
-            f"schedule.{asked[0]}: a DAG file starts runs by the clock and waits for no data. Remove it, or let one "
-            "task of your own run `fullpass schedule run FILE --once`, which does."
+            f"schedule.{unsupported[0]}: a DAG file starts runs at set times and does not wait for data. Remove it, "
+            "or run `fullpass schedule run FILE --once`, which waits, in a task of your own."
         )
     if schedule.cron and unit == "number":
         raise UserError(
-            "schedule.cron: spans that are numbers belong to no time. Remove it and start the DAG with the parameter "
-            "span, or let one task of your own run `fullpass schedule run FILE --once`."
+            "schedule.cron: numbered spans have no scheduled time. Remove it and start the DAG with the parameter "
+            "span, or run `fullpass schedule run FILE --once` in a task of your own."
         )
     if schedule.cron and len(schedule.cron.split()) == 6:
-        raise UserError(f"schedule.cron: a DAG file takes five fields, without seconds. Received: {schedule.cron}.")
+        raise UserError(f"schedule.cron: a DAG file accepts five fields, without seconds. Received: {schedule.cron}.")
     if schedule.cron and schedule.catch_up == "each" and config.start is None:
         raise UserError(
-            "schedule.catch_up: each runs every time since a first day. Give `start: 2026-01-01` in the settings file "
-            "(--env)."
+            "schedule.catch_up: `each` runs every scheduled time since a start date. Give `start: 2026-01-01` in the "
+            "settings file (--env)."
         )
 
 
@@ -205,7 +205,7 @@ def _tasks(
 def _check_braces(*texts: str) -> None:
     for text in texts:
         if any(sign in text for sign in ("{{", "{%", "{#")):
-            raise UserError(f"{text}: Airflow would take the braces for a template. Use other names.")
+            raise UserError(f"{text}: Airflow would replace the braces as a template. Use other names.")
 
 
 def _command(loaded: Loaded, config: AirflowConfig, node: str, *, is_first: bool, spans: bool) -> str:
@@ -230,7 +230,7 @@ def _options(settings: TaskConfig, *, retried: bool) -> dict[str, Any]:
     return options | {key: value for key, value in given.items() if value is not None}
 
 
-def _written(
+def _dag_text(
     loaded: Loaded, config: AirflowConfig, unit: Unit | None, schedule: ScheduleConfig, tasks: dict[str, Any]
 ) -> str:
     start = config.start
@@ -266,7 +266,7 @@ def _span_parts(unit: Unit | None, schedule: ScheduleConfig) -> tuple[str, str, 
         parameter = f'Param(type="string", pattern="{pattern}", description="The newest span, or A:B.")'
         return "", f'\n    params={{"span": {parameter}}},', ', "SPAN": "{{ params.span }}"'
     plural, form = _FORMATS[unit]
-    text = "The newest span, or A:B; by default that of the time."
+    text = "The newest span, or A:B; by default the span of the scheduled time."
     parameter = f'Param("", type="string", pattern="{pattern.replace("+", "*")}", description="{text}")'
     function = _SPAN_FUNCTION.format(lag=schedule.lag, plural=plural, zone=schedule.timezone, form=form)
     arguments = f'\n    params={{"span": {parameter}}},\n    user_defined_macros={{"span_of": span_of}},'

@@ -25,7 +25,14 @@ from fullpass.kubeflow.compile.node_tasks import ENTRYPOINT, Sources, executor_a
 from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.compile.package_paths import check_engines, cluster_paths, span_records
 from fullpass.kubeflow.compile.parts import Json, Output, Task, task_name
-from fullpass.kubeflow.compile.pod import LAUNCHER_MEMORY, LOOKUP_MEMORY, container, kubernetes, retry_policy, waiting
+from fullpass.kubeflow.compile.pod import (
+    LAUNCHER_MEMORY,
+    LOOKUP_MEMORY,
+    container,
+    helper_pod_settings,
+    kubernetes,
+    retry_policy,
+)
 from fullpass.kubeflow.compile.redacted_inputs import redacted_environment, redacted_pipeline
 from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Volume
 from fullpass.kubeflow.environment import Environment, require
@@ -123,7 +130,7 @@ class _PackageBuilder:
         command: Sequence[str] = ENTRYPOINT
         if settings.workers:
             command, args = WORKER_LAUNCHER, self._job_args(node, settings, settings.workers.count, args)
-            settings = waiting(settings, self.environment.defaults, LAUNCHER_MEMORY)
+            settings = helper_pod_settings(settings, self.environment.defaults, LAUNCHER_MEMORY)
         if isinstance(node, Trainer):
             facts = {pod_provenance.VARIABLE: pod_provenance.package_facts(self.loaded)}
             settings = settings.model_copy(update={"env": settings.env | facts})
@@ -140,15 +147,15 @@ class _PackageBuilder:
 
     def _job_args(self, node: base_node.BaseNode, settings: NodeConfig, count: int, args: list[str]) -> list[str]:
         """Returns the arguments of the container that runs the node as a Job."""
-        asked = {
+        launcher_settings = {
             "pipeline": self.loaded.config.name,
             "node_id": node.id,
             "node": settings.model_dump(mode="json"),
             "pull_secrets": self.environment.image_pull_secrets,
             "pull_policy": self.environment.image_pull_policy,
         }
-        self.remarks.append(f"{node.id}: {count} pods of a Job of its own do the work; its task waits for them.")
-        return ["--workers", json.dumps(asked, sort_keys=True), *args]
+        self.remarks.append(f"{node.id}: runs in {count} pods of a separate Job; its task waits for them.")
+        return ["--workers", json.dumps(launcher_settings, sort_keys=True), *args]
 
     def package(self) -> Package:
         """Returns the package of all added nodes."""
@@ -165,7 +172,9 @@ class _PackageBuilder:
         if self.loaded.config.notify:
             pipeline = self._with_notify(pipeline)
         if self.loaded.config.mlflow is not None:
-            self.remarks.append("mlflow: runs of packages are not recorded in MLflow; `fullpass run` records its own.")
+            self.remarks.append(
+                "mlflow: runs of packages are not recorded in MLflow; only `fullpass run` records its runs."
+            )
         if self.environment.pipeline_root:
             pipeline["defaultPipelineRoot"] = self.environment.pipeline_root
         return Package(pipeline, {"platforms": {"kubernetes": {"deploymentSpec": {"executors": self.kubernetes}}}})
@@ -173,13 +182,13 @@ class _PackageBuilder:
     def _with_notify(self, pipeline: Json) -> Json:
         """Returns the pipeline with a task that records the outcome of a run, and a task that notifies receivers."""
         config = self.loaded.config
-        made = {
+        reported = {
             "evaluation": ("Evaluator", standard_artifacts.ModelEvaluation),
             "blessing": ("Evaluator", standard_artifacts.ModelBlessing),
             "pushed_model": ("Pusher", standard_artifacts.PushedModel),
             "report": ("Report", Report),
         }
-        artifacts = {key: (self.sources[node, key], title(kind)) for key, (node, kind) in made.items()}
+        artifacts = {key: (self.sources[node, key], title(kind)) for key, (node, kind) in reported.items()}
         records = [name for name in self.tasks if name.startswith("record-")]
         outcome = notify_tasks.outcome_task(config.evaluation.model_dump_json(), artifacts, records)
         self._add_lookup("outcome", outcome, notify_tasks.NODE)
@@ -187,13 +196,13 @@ class _PackageBuilder:
         exit_task = notify_tasks.notify_task(config.name, f"{folder}/{file}", config.notify, folder)
         self._add_lookup("tell", exit_task, notify_tasks.NODE)
         del self.tasks[exit_task.name]
-        self.remarks.append(f"notify: {exit_task.name} runs when all else has ended, and tells receivers.")
+        self.remarks.append(f"notify: {exit_task.name} runs after all other tasks and notifies the receivers.")
         return notify_tasks.with_exit_task(pipeline, exit_task)
 
     def _run_parameters(self) -> Json:
         declared: Json = {}
         if self._has_path:
-            text = "Files to read instead of data.source.path: a path, or JSON as it stands in the YAML."
+            text = "Files to read instead of data.source.path: a path, or the value of that key as JSON."
             declared[lookup_tasks.DATA_PATH] = _text_parameter("", text)
         if self.spanned:
             text = (
@@ -223,14 +232,14 @@ class _PackageBuilder:
         )
         # With a span column, the look-up must read the rows, like Ingest, to determine their spans.
         self._add_lookup("inputs", found, node.id, small=not isinstance(data.span, SpanColumn))
-        self.remarks.append(f"{node.id}: its files and their fingerprint are found by {found.name} when a run begins.")
+        self.remarks.append(f"{node.id}: {found.name} finds its files and their fingerprints when a run begins.")
         self.request = Output(found.name, lookup_tasks.REQUEST)
         task.parameters |= {"request": self.request}
         where: Json = {"registry": self.environment.registry, "pipeline": self.loaded.config.name}
         if not records:
             return where
         self.found_window, self.request = found, Output(found.name, lookup_tasks.WINDOW)
-        self.remarks.append(f"{node.id}: spans that earlier runs ingested are taken from the registry.")
+        self.remarks.append(f"{node.id}: spans that earlier runs ingested are reused from the registry.")
         return {**where, **records, "anew": not task.cache}
 
     def _record_window(self, node: base_node.BaseNode) -> None:
@@ -238,7 +247,7 @@ class _PackageBuilder:
             return
         task = lookup_tasks.record_window_task(self.loaded.config.name, self.found_window, node.id, self.environment)
         self._add_lookup("record-window", task, node.id)
-        self.remarks.append(f"{node.id}: {task.name} remembers the window for runs that take only what is new.")
+        self.remarks.append(f"{node.id}: {task.name} records the window for runs that train only on new spans.")
 
     def _add_resolver(self, node: Resolver) -> None:
         strategy = node.exec_properties.get("resolver_class")
@@ -250,8 +259,8 @@ class _PackageBuilder:
         if strategy is not LastBlessedModel:
             name = getattr(strategy, "__name__", strategy)
             raise UserError(
-                f"{node.id}: Kubeflow runs no resolvers, and nothing stands in for {name}. Run the pipeline with "
-                "`fullpass run`."
+                f"{node.id}: Kubeflow runs no resolvers, and a package has no replacement for {name}. Run the pipeline "
+                "with `fullpass run`."
             )
         self.made_from = self._made_from(node)
         nothing = lookup_tasks.empty_artifact_task(node.id, self.environment)
@@ -268,17 +277,17 @@ class _PackageBuilder:
         self.tasks[name] = importer.dag_task
         self.components |= {f"comp-{name}": importer.dag, f"comp-{importer.name}": importer.component}
         self.executors[f"exec-{importer.name}"] = importer.executor
-        self._add_end(importer.end, node.id, importer.dag["dag"]["tasks"])
+        self._add_dag_end_task(importer.end, node.id, importer.dag["dag"]["tasks"])
         self.sources[node.id, "model"] = Output(name, "model")
         if not by_metadata:
             self.resolvers.append(node.id)
-        asked = "Kubeflow's metadata" if by_metadata else f"the registry {self.environment.registry}"
-        self.remarks.append(f"{node.id}: {found.name} asks {asked}, {importer.name} imports the model.")
+        searched = "Kubeflow's metadata" if by_metadata else f"the registry {self.environment.registry}"
+        self.remarks.append(f"{node.id}: {found.name} searches {searched}; {importer.name} imports the model.")
 
     def _made_from(self, node: Resolver) -> dict[str, str | Output]:
         """Returns the look-up inputs that identify a model's parameters and data."""
         if self.request is None:
-            raise ValueError(f"{node.id} stands before Ingest, which says what a model follows from")
+            raise ValueError(f"{node.id} is before Ingest, whose request identifies the data of a model")
         return {"made_from": node.exec_properties[RESOLVER_CONFIG]["made_from"], "request": self.request}
 
     def _record_blessings(self, node: base_node.BaseNode, task: Task) -> None:
@@ -289,7 +298,7 @@ class _PackageBuilder:
                         resolver, self.loaded.config.name, Output(task.name, key), self.made_from, self.environment
                     )
                     self._add_lookup("record", record, resolver)
-                    self.remarks.append(f"{node.id}: {record.name} remembers a blessed model for later runs.")
+                    self.remarks.append(f"{node.id}: {record.name} records a blessed model for later runs.")
 
     def _push_volume(self, node: str, push_to: str) -> tuple[Volume, ...]:
         """Returns the volume that a look-up also mounts to find models that were rolled back."""
@@ -308,13 +317,17 @@ class _PackageBuilder:
     def _add_lookup(
         self, kind: str, task: Task, node: str, volumes: tuple[Volume, ...] = (), *, small: bool = True
     ) -> None:
-        settings = waiting(self.environment.node(node, small=small), self.environment.defaults, LOOKUP_MEMORY)
+        settings = helper_pod_settings(
+            self.environment.node(node, small=small), self.environment.defaults, LOOKUP_MEMORY
+        )
         settings = settings.model_copy(update={"volumes": settings.volumes + volumes})
         self._add_container(task, lookup_tasks.COMMAND, lookup_tasks.lookup_args(kind, task), settings)
 
-    def _add_end(self, task: Task, node: str, dag: Json) -> None:
+    def _add_dag_end_task(self, task: Task, node: str, dag: Json) -> None:
         """Adds the task that ends a DAG; it opens no volumes or secrets."""
-        settings = waiting(self.environment.node(node, small=True), self.environment.defaults, LOOKUP_MEMORY)
+        settings = helper_pod_settings(
+            self.environment.node(node, small=True), self.environment.defaults, LOOKUP_MEMORY
+        )
         settings = settings.model_copy(update={"volumes": (), "secrets": (), "env": {}})
         self._add_container(task, lookup_tasks.END_COMMAND, (), settings, dag)
 
@@ -337,9 +350,9 @@ class _PackageBuilder:
         definitions = {"inputDefinitions": task.input_definitions(), "outputDefinitions": task.output_definitions()}
         self.components[f"comp-{task.name}"] = component | {key: value for key, value in definitions.items() if value}
         self.executors[f"exec-{task.name}"] = {"container": container(settings, command, args)}
-        asked = kubernetes(settings, self.environment)
-        if asked:
-            self.kubernetes[f"exec-{task.name}"] = asked
+        kubernetes_part = kubernetes(settings, self.environment)
+        if kubernetes_part:
+            self.kubernetes[f"exec-{task.name}"] = kubernetes_part
         tasks[task.name] = task.task_spec()
 
 

@@ -8,8 +8,8 @@ import typer
 
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.load_checked import load_checked
-from fullpass.pipeline.printing import say
-from fullpass.preprocessing.whole_files import write_whole
+from fullpass.pipeline.printing import print_text
+from fullpass.preprocessing.atomic_files import write_atomically
 
 if TYPE_CHECKING:
     from fullpass.kubeflow.compile.compile import Compiled
@@ -27,8 +27,8 @@ def _engine(text: str) -> str:
     """
     if text == "vertex":
         raise typer.BadParameter(
-            "Vertex AI Pipelines is not supported. Its packages have no part for Kubernetes, and with it no volumes "
-            "and no secrets, on which registry, served models and credentials stand here. Compile for Kubeflow "
+            "Vertex AI Pipelines is not supported. Its packages have no Kubernetes part, so they cannot mount the "
+            "volumes and secrets that the registry, served models and credentials need. Compile for Kubeflow "
             "Pipelines on a cluster of GKE (docs/kubeflow-cluster.md), or --for airflow."
         )
     if text not in _ENGINES:
@@ -52,7 +52,10 @@ def compile_(
     engine: Annotated[
         str,
         typer.Option(
-            "--for", metavar="|".join(_ENGINES), parser=_engine, help="Who runs it: Kubeflow Pipelines, or Airflow 3."
+            "--for",
+            metavar="|".join(_ENGINES),
+            parser=_engine,
+            help="Engine that runs it: Kubeflow Pipelines, or Airflow 3.",
         ),
     ] = "kubeflow",
 ) -> None:
@@ -75,9 +78,9 @@ def _compile_for_kubeflow(loaded: Loaded, env: Path, output: Path) -> None:
     from fullpass.kubeflow.compile.package import write
 
     write(compiled.package, output)
-    say(f"{output}: {len(compiled.package.tasks)} tasks for Kubeflow Pipelines {environment.config.kubeflow}")
+    print_text(f"{output}: {len(compiled.package.tasks)} tasks for Kubeflow Pipelines {environment.config.kubeflow}")
     for sentence in compiled.remarks:
-        say(f"  {sentence}")
+        print_text(f"  {sentence}")
 
 
 def _compile_for_airflow(loaded: Loaded, env: Path | None, output: Path) -> None:
@@ -87,8 +90,10 @@ def _compile_for_airflow(loaded: Loaded, env: Path | None, output: Path) -> None
         from fullpass.kubeflow.airflow.airflow_dag import airflow_dag
 
         dag = airflow_dag(loaded, env)
-    write_whole(output, dag.text)
-    say(f"{output}: {len(dag.order)} tasks for Airflow 3, one after the other: a root belongs to one run at a time")
+    write_atomically(output, dag.text)
+    print_text(
+        f"{output}: {len(dag.order)} tasks for Airflow 3, run one after the other, because only one run can use a root"
+    )
 
 
 def compile_quietly(loaded: Loaded, environment: "Environment") -> "Compiled":
@@ -108,5 +113,5 @@ def compile_quietly(loaded: Loaded, environment: "Environment") -> "Compiled":
 
         compiled = compile_package(loaded, environment)
     for problem in compiled.warnings:
-        say(problem.located(environment.file), err=True)
+        print_text(problem.located(environment.file), err=True)
     return compiled

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from fullpass.kubeflow.compile import argument_sizes
-from fullpass.kubeflow.compile.lookup_tasks import PLANNED
+from fullpass.kubeflow.compile.lookup_tasks import SCHEDULE_TIME_PLACEHOLDER
 from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.config import RESTRICTED_SINCE, SCHEDULE_TIME_SINCE, is_before
@@ -75,14 +75,14 @@ def _schema_version(package: Package, release: str) -> Iterator[str]:
 def _pipeline_name(package: Package, release: str) -> Iterator[str]:
     """The API server checks the name (apiserver/template/v2_template.go:196)."""
     if not _PIPELINE_NAME.fullmatch(package.name):
-        yield f"the pipeline's name takes lower-case letters, digits, dashes and dots. Received: {package.name!r}."
+        yield f"the pipeline's name accepts lower-case letters, digits, dashes and dots. Received: {package.name!r}."
 
 
 def _pipeline_root(package: Package, release: str) -> Iterator[str]:
     """The backend supports these stores only (v2/objectstore/config.go:115)."""
     root = package.pipeline.get("defaultPipelineRoot")
     if root and not re.match(r"(gs|s3|minio)://[^/]+", root):
-        yield f"defaultPipelineRoot: artifacts lie under gs://, s3:// or minio://. Received: {root!r}."
+        yield f"defaultPipelineRoot: artifacts must be under gs://, s3:// or minio://. Received: {root!r}."
 
 
 def _executor_kinds(package: Package, release: str) -> Iterator[str]:
@@ -99,11 +99,11 @@ def _task_names(package: Package, release: str) -> Iterator[str]:
     for where, tasks in _dags(package):
         for name in tasks:
             if not _TASK_NAME.fullmatch(name):
-                yield f"{where}: task {name!r}: Argo takes letters, digits and dashes. Use parts.task_name."
+                yield f"{where}: task {name!r}: Argo accepts letters, digits and dashes. Use parts.task_name."
             if name in seen:
-                yield f"{where}: task {name!r} stands in two DAGs; the backend knows tasks by name alone. Rename one."
+                yield f"{where}: task {name!r} is in two DAGs; the backend identifies tasks by name alone. Rename one."
             if f"{name}-driver" in tasks:
-                yield f"{where}: task {name}-driver: the backend calls its driver of {name!r} so. Rename it."
+                yield f"{where}: task {name}-driver: the backend uses this name for its driver of {name!r}. Rename it."
             seen.add(name)
 
 
@@ -117,7 +117,7 @@ def _references(package: Package, release: str) -> Iterator[str]:
             elif "executorLabel" in component and component["executorLabel"] not in package.executors:
                 yield f"{where}: task {name!r}: no executor {component['executorLabel']!r}."
             for upstream in set(task.get("dependentTasks", ())) - set(tasks):
-                yield f"{where}: task {name!r}: waits for {upstream!r}, which is no task of this DAG."
+                yield f"{where}: task {name!r}: waits for {upstream!r}, which is not a task of this DAG."
             yield from _task_outputs(package, where, name, task, tasks)
 
 
@@ -134,8 +134,8 @@ def _task_outputs(package: Package, where: str, name: str, task: Json, tasks: Js
             if producer is None:
                 yield f"{where}: task {name!r}: {key} comes from the unknown producer task {source['producerTask']!r}."
                 continue
-            made = package.pipeline["components"].get(producer["componentRef"]["name"], {})
-            if source[output_key] not in made.get("outputDefinitions", {}).get(kind, {}):
+            component = package.pipeline["components"].get(producer["componentRef"]["name"], {})
+            if source[output_key] not in component.get("outputDefinitions", {}).get(kind, {}):
                 yield f"{where}: task {name!r}: {source['producerTask']!r} has no output {source[output_key]!r}."
 
 
@@ -170,7 +170,7 @@ def _root_parameters(package: Package, release: str) -> Iterator[str]:
     """v2_template.go:388: a run is rejected if a parameter of the pipeline has neither a value nor a default."""
     for name, entry in package.pipeline["root"].get("inputDefinitions", {}).get("parameters", {}).items():
         if "defaultValue" not in entry:
-            yield f"parameter {name!r} of the pipeline has no default value, so that no run starts without one."
+            yield f"parameter {name!r} of the pipeline has no default value, so a run without a value is rejected."
 
 
 def _placeholders(package: Package, release: str) -> Iterator[str]:
@@ -183,11 +183,11 @@ def _placeholders(package: Package, release: str) -> Iterator[str]:
             for found in _PLACEHOLDER.findall(text):
                 known = _KNOWN_PLACEHOLDER.fullmatch(found)
                 if known is None:
-                    yield f"{label}: {found} is never filled in. Known: {{{{$}}}}, .uri, .path, .output_file."
+                    yield f"{label}: {found} is never replaced. Accepted: {{{{$}}}}, .uri, .path, .output_file."
                 elif known["name"] and known["name"] not in component.get(
                     "inputDefinitions" if known["side"] == "inputs" else "outputDefinitions", {}
                 ).get(known["kind"], {}):
-                    yield f"{label}: {found} is never filled in: the component declares no {known['name']!r}."
+                    yield f"{label}: {found} is never replaced: the component declares no {known['name']!r}."
 
 
 def _replaced_text(package: Package, release: str) -> Iterator[str]:
@@ -196,10 +196,10 @@ def _replaced_text(package: Package, release: str) -> Iterator[str]:
     for where, name, task in _tasks(package):
         for key, value in _given_constants(task):
             changed = re.search(r"\{\{|\$\$|\$\([A-Za-z_][\w.-]*\)", value) if isinstance(value, str) else None
-            if changed and not (value == PLANNED and not is_before(release, SCHEDULE_TIME_SINCE)):
+            if changed and not (value == SCHEDULE_TIME_PLACEHOLDER and not is_before(release, SCHEDULE_TIME_SINCE)):
                 yield (
-                    f"{where}: task {name!r}: parameter {key!r} holds {changed.group()!r}, which Argo or Kubernetes "
-                    "change on the way. Write it another way in the pipeline YAML."
+                    f"{where}: task {name!r}: parameter {key!r} contains {changed.group()!r}, which Argo or "
+                    "Kubernetes would replace. Write it differently in the pipeline YAML."
                 )
 
 
@@ -208,9 +208,9 @@ def _argument_sizes(package: Package, release: str) -> Iterator[str]:
     for size in argument_sizes.sizes(package, release):
         if size.bytes > argument_sizes.MOST_BYTES:
             yield (
-                f"{size.what} takes {size.bytes:,} bytes with {size.cause}; a pod takes {argument_sizes.LIMIT:,} in "
-                f"one argument or variable, of which a package may use {argument_sizes.MOST_BYTES:,}. Move lists such "
-                "as vocabularies into files beside the pipeline YAML."
+                f"{size.what} takes {size.bytes:,} bytes with {size.cause}. One argument or variable of a pod holds at "
+                f"most {argument_sizes.LIMIT:,} bytes, of which a package may use {argument_sizes.MOST_BYTES:,}. Move "
+                "lists, such as vocabularies, into files beside the pipeline YAML."
             )
 
 
@@ -223,11 +223,11 @@ def _importers(package: Package, release: str) -> Iterator[str]:
         if importer is None:
             continue
         if task.get("triggerPolicy", {}).get("condition"):
-            yield f"{where}: task {name!r}: an importer takes no condition. Put it into a DAG of its own."
+            yield f"{where}: task {name!r}: an importer cannot have a condition. Put it into a separate DAG."
         address = importer["artifactUri"]
         if "constant" in address and not _STORE.fullmatch(str(address["constant"])):
             given = address["constant"]
-            yield f"{where}: task {name!r}: an importer opens gs://, s3://, minio://. Received: {given!r}."
+            yield f"{where}: task {name!r}: an importer accepts only gs://, s3:// and minio://. Received: {given!r}."
         source = task.get("inputs", {}).get("parameters", {}).get(address.get("runtimeParameter", ""), {})
         if "runtimeParameter" in address and "componentInputParameter" not in source:
             yield f"{where}: task {name!r}: an importer's address must be an input of the DAG it is in."
@@ -239,13 +239,13 @@ def _release_features(package: Package, release: str) -> Iterator[str]:
     that it waits for, so with several such tasks it would run once after each (dag.go:84)."""
     for where, name, task in _tasks(package):
         if task.get("retryPolicy") and is_before(release, "2.5"):
-            yield f"{where}: task {name!r}: {release} knows no retries. Leave `retries` out, or use 2.5 or later."
+            yield f"{where}: task {name!r}: {release} does not support retries. Remove `retries`, or use 2.5 or later."
         final = [key for key, spec in task.get("inputs", {}).get("parameters", {}).items() if "taskFinalStatus" in spec]
         if final and is_before(release, "2.14"):
-            yield f"{where}: task {name!r}: {final[0]} is how the run ended, which needs 2.14 or later."
+            yield f"{where}: task {name!r}: {final[0]} is the final status of the run, which needs 2.14 or later."
         exits = task.get("triggerPolicy", {}).get("strategy") == "ALL_UPSTREAM_TASKS_COMPLETED"
         if exits and len(task.get("dependentTasks", ())) != 1:
-            yield f"{where}: task {name!r}: an exit task waits for one task. Put all others into a DAG of their own."
+            yield f"{where}: task {name!r}: an exit task waits for one task. Put all other tasks into a separate DAG."
         if task.get("artifactIterator"):
             yield f"{where}: task {name!r}: no release iterates over artifacts. Write one task per artifact."
 
@@ -254,7 +254,7 @@ def _kubernetes_options(package: Package, release: str) -> Iterator[str]:
     """kubernetes_platform/proto/kubernetes_executor_config.proto: the driver fails on an unknown field."""
     for label, config in package.kubernetes.items():
         if label not in package.executors:
-            yield f"the Kubernetes part names {label!r}, which is no executor."
+            yield f"the Kubernetes part names {label!r}, which is not an executor."
         if "securityContext" in config and is_before(release, RESTRICTED_SINCE):
             yield f"{label}: securityContext needs {RESTRICTED_SINCE} or later."
         for key in sorted(set(config) - _KUBERNETES):

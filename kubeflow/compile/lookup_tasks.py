@@ -29,7 +29,7 @@ SCHEDULED = "scheduled"
 """Value of SPAN: the span of the scheduled time, which must not have been trained on before either."""
 SCHEDULE_TIME = "schedule_time"
 """Scheduled time of a run, in UTC; for a manual run, its creation time."""
-PLANNED = "{{$.pipeline_job_schedule_time_utc}}"
+SCHEDULE_TIME_PLACEHOLDER = "{{$.pipeline_job_schedule_time_utc}}"
 """Placeholder that the driver replaces by SCHEDULE_TIME."""
 SCHEDULE = "schedule"
 """JSON: lag and timezone of the YAML's schedule."""
@@ -41,7 +41,7 @@ ENTRIES = "entries"
 """The folder with the entry of each span, which names the span's records."""
 WINDOW = "window"
 MODEL_URI = "model_uri"
-NOTHING = "nothing"
+EMPTY_ARTIFACT = "nothing"
 """An empty artifact, whose URI is imported if a look-up found nothing."""
 PUSH_TO = "push_to"
 """The folder of pushed models, which records rollbacks."""
@@ -86,11 +86,11 @@ def schedule_time(schedule: ScheduleConfig | None, unit: Unit | None, release: s
 
     They are empty unless the schedule has a lag, spans are dates, and the release provides the scheduled time.
     """
-    told = not is_before(release, SCHEDULE_TIME_SINCE) and unit not in (None, "number")
-    if schedule is None or not told or "lag" not in schedule.model_fields_set:
+    has_scheduled_time = not is_before(release, SCHEDULE_TIME_SINCE) and unit not in (None, "number")
+    if schedule is None or not has_scheduled_time or "lag" not in schedule.model_fields_set:
         return {}
     return {
-        SCHEDULE_TIME: PLANNED,
+        SCHEDULE_TIME: SCHEDULE_TIME_PLACEHOLDER,
         SCHEDULE: json.dumps({"lag": schedule.lag, "timezone": schedule.timezone}, sort_keys=True),
     }
 
@@ -119,7 +119,7 @@ def empty_artifact_task(resolver: str, environment: EnvironmentConfig) -> Task:
     return Task(
         name=f"no-{task_name(resolver)}",
         label=resolver,
-        outputs={NOTHING: "system.Artifact"},
+        outputs={EMPTY_ARTIFACT: "system.Artifact"},
         cache=environment.node(resolver).cache is not False,
     )
 
@@ -135,7 +135,7 @@ def find_blessed_model_task(
         name=name,
         label=resolver,
         parameters={**where, PUSH_TO: push_to, **made_from},
-        artifacts={NOTHING: (Output(nothing.name, NOTHING), "system.Artifact")},
+        artifacts={EMPTY_ARTIFACT: (Output(nothing.name, EMPTY_ARTIFACT), "system.Artifact")},
         output_parameters={MODEL_URI: "STRING"},
         cache=False,
     )

@@ -107,12 +107,12 @@ def _check_kind(node: base_node.BaseNode) -> None:
     if not isinstance(node, base_component.BaseComponent):
         raise UserError(f"{node.id}: a {type(node).__name__} has no container on Kubeflow. {instead}")
     if isinstance(node.executor_spec, executor_specs.TemplatedExecutorContainerSpec):
-        raise UserError(f"{node.id}: runs a container of its own, whose inputs Kubeflow cannot fill in. {instead}")
+        raise UserError(f"{node.id}: runs its own container, whose inputs Kubeflow cannot provide. {instead}")
     if not isinstance(node.executor_spec, executor_spec.ExecutorClassSpec):
-        raise UserError(f"{node.id}: its executor is no Python class. {instead}")
+        raise UserError(f"{node.id}: its executor is not a Python class. {instead}")
     if node.driver_class is not base_driver.BaseDriver:
         raise UserError(
-            f"{node.id}: has a driver of its own ({node.driver_class.__name__}), which Kubeflow never calls. {instead}"
+            f"{node.id}: has its own driver ({node.driver_class.__name__}), which Kubeflow never calls. {instead}"
         )
 
 
@@ -132,7 +132,7 @@ def _constant(node: base_node.BaseNode, name: str, value: Any) -> str | int | fl
 def _source(node: base_node.BaseNode, name: str, channel: types.BaseChannel, sources: Sources) -> Output:
     if not isinstance(channel, OutputChannel):
         raise UserError(
-            f"{node.id}.{name}: comes from a {type(channel).__name__}; Kubeflow joins one output to one input. Give "
+            f"{node.id}.{name}: comes from a {type(channel).__name__}; Kubeflow connects one output to one input. Give "
             "the output of one node."
         )
     return sources[channel.producer_component_id, channel.output_key]

@@ -28,8 +28,8 @@ def check(hooks: Sequence[Hook], environment: EnvironmentConfig) -> None:
     """
     if environment.kubeflow == "2.4":
         raise UserError(
-            "notify: needs Kubeflow Pipelines 2.5 or later: in 2.4 a task without outputs does not know its run, and "
-            "cannot say why that failed. Remove it, or set kubeflow in the environment file."
+            "notify: needs Kubeflow Pipelines 2.5 or later: in 2.4 a task without outputs cannot identify its run, "
+            "so it cannot report a failure. Remove notify, or set a later kubeflow in the environment file."
         )
     node = environment.node(NODE)
     given = {*node.env, *(name for secret in node.secrets for name in secret.env)}
@@ -37,7 +37,7 @@ def check(hooks: Sequence[Hook], environment: EnvironmentConfig) -> None:
         for key, name in (("url_env", hook.url_env), ("token_env", hook.token_env)):
             if name is not None and name not in given:
                 raise UserError(
-                    f"notify[{number}].{key}: nothing gives {name} to the container that tells receivers. Add to the "
+                    f"notify[{number}].{key}: the container that notifies receivers has no variable {name}. Add to the "
                     f"environment file nodes.{NODE}: {{secrets: [{{name: SECRET, env: {{{name}: KEY}}}}]}}."
                 )
 

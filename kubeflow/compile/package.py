@@ -6,8 +6,8 @@ from pathlib import Path
 import yaml
 
 from fullpass.kubeflow.compile.parts import Json
+from fullpass.preprocessing.atomic_files import write_atomically
 from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.whole_files import write_whole
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ def from_yaml(text: str) -> Package:
     try:
         documents = [document for document in yaml.safe_load_all(text) if document is not None]
     except yaml.YAMLError as error:
-        raise UserError(f"the package is no YAML: {error}") from error
+        raise UserError(f"the package is not YAML: {error}") from error
     if not documents or len(documents) > 2 or not all(isinstance(document, dict) for document in documents):
-        raise UserError(f"a package holds one or two YAML documents, each a mapping. Received: {len(documents)}.")
+        raise UserError(f"a package contains one or two YAML documents, each a mapping. Received: {len(documents)}.")
     return Package(documents[0], documents[1] if len(documents) == 2 else {})
 
 
 def write(package: Package, target: Path) -> None:
     """Writes a package atomically: a reader finds either the old or the new file, complete."""
-    write_whole(target, to_yaml(package))
+    write_atomically(target, to_yaml(package))

@@ -24,7 +24,9 @@ def cluster_paths(loaded: Loaded, environment: EnvironmentConfig) -> RunPaths:
         if is_address(path):
             return path
         if path.startswith("package:"):
-            raise UserError(f"{path}: where a package lies in the image is not known. Copy the file beside the YAML.")
+            raise UserError(
+                f"{path}: the folder of an installed package in the image is unknown. Copy the file beside the YAML."
+            )
         return str(PurePosixPath(environment.folder) / path)
 
     push_to = environment.push_to or resolve(loaded.config.push.to)
@@ -58,16 +60,17 @@ def check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequenc
     runner = loaded.config.beam.runner
     if environment.artifacts == "copied" and runner not in ("direct", "DirectRunner"):
         raise UserError(
-            f"beam.runner: {runner}: its workers cannot see a pod's copies of artifacts. Give artifacts: direct in the "
+            f"beam.runner: {runner}: its workers cannot access a pod's artifact copies. Give artifacts: direct in the "
             "environment file, or beam.runner: direct."
         )
     others = [name for name in nodes if name != "Trainer" and environment.node(name).workers]
     if others:
-        raise UserError(f"nodes.{others[0]}.workers: only Trainer works in several pods. Remove it.")
-    asked = loaded.config.training.distribution
-    if environment.node("Trainer").workers and asked not in ("auto", "multi_worker"):
+        raise UserError(f"nodes.{others[0]}.workers: only Trainer can run in several pods. Remove it.")
+    distribution = loaded.config.training.distribution
+    if environment.node("Trainer").workers and distribution not in ("auto", "multi_worker"):
         raise UserError(
-            f"nodes.Trainer.workers: the pipeline's training.distribution is {asked}. Make it multi_worker or auto."
+            f"nodes.Trainer.workers: the pipeline's training.distribution is {distribution}. Set it to multi_worker "
+            "or auto."
         )
 
 

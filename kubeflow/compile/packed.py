@@ -36,5 +36,5 @@ def unpack(text: str) -> Any:
         return json.loads(zlib.decompress(base64.urlsafe_b64decode(text)))
     except (ValueError, zlib.error) as error:
         raise UserError(
-            f"not what `fullpass compile` wrote ({error}). Compile the package anew. Received: {text[:80]!r}"
+            f"not data that `fullpass compile` packed ({error}). Compile the package again. Received: {text[:80]!r}"
         ) from error

@@ -105,7 +105,7 @@ def parameter_type(value: object) -> str:
         TypeError: The type is not supported.
     """
     if type(value) not in _PARAMETER_TYPES:
-        raise TypeError(f"a parameter is text, a number or a truth value. Received: {type(value).__name__}.")
+        raise TypeError(f"a parameter must be text, a number or a boolean. Received: {type(value).__name__}.")
     return _PARAMETER_TYPES[type(value)]
 
 

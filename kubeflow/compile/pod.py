@@ -24,7 +24,7 @@ LAUNCHER_MEMORY = "1Gi"
 _WAITING_CORES = "100m"
 
 
-def waiting(node: NodeConfig, defaults: NodeConfig, memory: str) -> NodeConfig:
+def helper_pod_settings(node: NodeConfig, defaults: NodeConfig, memory: str) -> NodeConfig:
     """Returns the settings of a pod that looks something up for a node, or waits for it.
 
     It opens the node's volumes with the node's secrets, but needs neither its devices nor the machines with these

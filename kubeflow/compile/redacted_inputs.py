@@ -39,8 +39,8 @@ def redacted_environment(config: EnvironmentConfig, file: str) -> tuple[Environm
 
 def _remarks(file: str, before: Any, after: Any) -> list[str]:
     return [
-        f"{file}: {format_path(keys)}: may be a secret, so the package has *** in its place. Give it by `secrets:` of "
-        "the environment file."
+        f"{file}: {format_path(keys)}: may be a secret, so the package has *** in its place. Use `secrets:` of the "
+        "environment file."
         for keys in _differences((), before, after)
     ]
 

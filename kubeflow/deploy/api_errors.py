@@ -45,17 +45,17 @@ def explain_errors(host: str, action: str) -> Iterator[None]:
             raise
         # kfp's client received text instead of fields: a page of another server.
         raise UserError(
-            f"{action}: {host} answers, but not as Kubeflow Pipelines does ({type(error).__name__}: {error}). Give the "
-            "address that stands before /apis/v2beta1; behind Kubeflow's dashboard it ends in /pipeline."
+            f"{action}: the response of {host} is not from Kubeflow Pipelines ({type(error).__name__}: {error}). Give "
+            "the part of the URL before /apis/v2beta1; behind Kubeflow's dashboard it ends in /pipeline."
         ) from error
 
 
 def error_for_status(host: str, action: str, status: int, message: str) -> UserError:
     """Returns the error for an HTTP status and the server's message."""
-    quoted = f' The server says: "{message}"' if message else ""
+    quoted = f' Server message: "{message}"' if message else ""
     if status == 401 or 300 <= status < 400:
-        where = " (it sends callers to a login page)" if status != 401 else ""
-        return UserError(f"{action}: {host} does not know who asks{where}. {LOGIN}{quoted}")
+        where = " (it redirects to a login page)" if status != 401 else ""
+        return UserError(f"{action}: {host} requires authentication{where}. {LOGIN}{quoted}")
     if status == 403:
         return UserError(
             f"{action}: not allowed at {host}. In a multi-user installation give the namespace of your profile "
@@ -64,20 +64,20 @@ def error_for_status(host: str, action: str, status: int, message: str) -> UserE
         )
     if status == 404:
         return UserError(
-            f"{action}: {host} knows no such thing. Either it is gone, or the address is not that of Kubeflow "
-            f"Pipelines 2: give what stands before /apis/v2beta1.{quoted}"
+            f"{action}: {host} has no such object. Either it was deleted, or the URL is not that of Kubeflow "
+            f"Pipelines 2: give the part before /apis/v2beta1.{quoted}"
         )
     if status == 409:
         return UserError(f"{action}: it exists already at {host}.{quoted}")
     if status == 400 and "namespace" in message.lower():
         return UserError(
-            f"{action}: {host} does not take the namespace. Give that of your profile (--namespace).{quoted}"
+            f"{action}: {host} rejects the namespace. Give the namespace of your profile (--namespace).{quoted}"
         )
     if status in (429, 502, 503, 504):
-        return Unreachable(f"{action}: {host} cannot answer now (status {status}).{quoted}")
+        return Unreachable(f"{action}: {host} is temporarily unavailable (status {status}).{quoted}")
     if status >= 500:
         return Unreachable(f"{action}: {host} failed (status {status}).{quoted} Its log: deployment/ml-pipeline.")
-    return UserError(f"{action}: {host} refused (status {status}).{quoted}")
+    return UserError(f"{action}: {host} rejected the request (status {status}).{quoted}")
 
 
 def error_text(body: object) -> str:
@@ -97,10 +97,10 @@ def error_text(body: object) -> str:
 def _connection_error(host: str, action: str, message: str) -> UserError:
     if "CERTIFICATE_VERIFY_FAILED" in message or "SSL" in message:
         return UserError(
-            f"{action}: the certificate of {host} is not trusted. Name the file of its authority in "
-            f"FULLPASS_KUBEFLOW_CA. ({message})"
+            f"{action}: the certificate of {host} is not trusted. Set FULLPASS_KUBEFLOW_CA to the file of "
+            f"its certificate authority. ({message})"
         )
     return Unreachable(
-        f"{action}: nothing answers at {host}. Check the address and the network; a cluster without an address of its "
-        f"own is reached by --port-forward. ({message})"
+        f"{action}: nothing answers at {host}. Check the address and the network; use --port-forward for a cluster "
+        f"without its own address. ({message})"
     )

@@ -73,7 +73,9 @@ class Cluster:
         """
         _check_length("pipeline", pipeline)
         if len(package.encode()) > _MAX_BYTES:
-            raise UserError(f"the package has {len(package.encode()):,} bytes; Kubeflow takes {_MAX_BYTES:,}.")
+            raise UserError(
+                f"the package has {len(package.encode()):,} bytes; Kubeflow accepts at most {_MAX_BYTES:,}."
+            )
         name, pipeline_id = version_name(package), self._pipeline_id(pipeline)
         found = self._version(pipeline_id, name) if pipeline_id else None
         if found:
@@ -186,4 +188,6 @@ class Cluster:
 
 def _check_length(kind: str, name: str) -> None:
     if len(name) > _MAX_LENGTH[kind]:
-        raise UserError(f"{kind}: Kubeflow takes {_MAX_LENGTH[kind]} characters. Received {len(name)}: {name!r}.")
+        raise UserError(
+            f"{kind}: Kubeflow accepts at most {_MAX_LENGTH[kind]} characters. Received {len(name)}: {name!r}."
+        )

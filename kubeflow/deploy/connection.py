@@ -81,7 +81,7 @@ def client(host: str, variables: Mapping[str, str]) -> "ApiClient":
     token, cookie = _credential(TOKEN, variables), _credential(COOKIE, variables)
     mounted = variables.get(f"{TOKEN}_FILE") or variables.get(MOUNTED_TOKEN)
     if (token or cookie) and not _is_private(host):
-        raise UserError(f"credentials are not sent to {host}, where anybody on the way could read them. Use https://.")
+        raise UserError(f"credentials are not sent to {host}, because the connection is not encrypted. Use https://.")
     configuration = kfp_server_api.Configuration(host=host)
     # Redirects are not followed, as they would send a package to a login page. Sent requests are not repeated.
     configuration.retries = Retry(total=None, connect=2, read=False, redirect=False, status=False, other=False)
@@ -116,7 +116,7 @@ def _read_secret(file: str, name: str) -> str:
 def _readable_file(name: str, file: str) -> Path:
     path = Path(file)
     if not path.is_file() or not os.access(path, os.R_OK):
-        raise UserError(f"{name}: {file} is no file that can be read.")
+        raise UserError(f"{name}: {file} is not a readable file.")
     return path
 
 
@@ -170,6 +170,6 @@ def _port(process: "subprocess.Popen[bytes]", namespace: str) -> str:
                 break
     raise UserError(
         f"kubectl forwards no port of service/ml-pipeline-ui in namespace {namespace}: "
-        f"{' '.join(received.decode(errors='replace').split()) or f'it said nothing for {_FORWARD_SECONDS} s'}. "
+        f"{' '.join(received.decode(errors='replace').split()) or f'no output for {_FORWARD_SECONDS} s'}. "
         "Check `kubectl config current-context` and where Kubeflow Pipelines is installed."
     )

@@ -10,7 +10,7 @@ import typer
 from fullpass.kubeflow.compile.compile_command import compile_, compile_quietly
 from fullpass.kubeflow.deploy.connection import HOST, Connection, connected
 from fullpass.pipeline.authoring.loading.load_checked import load_checked
-from fullpass.pipeline.printing import say
+from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.scheduling.cron import six_fields
 from fullpass.preprocessing.errors import UserError
 
@@ -31,7 +31,9 @@ _Namespace = Annotated[
 ]
 _Forward = Annotated[
     str | None,
-    typer.Option("--port-forward", metavar="NAMESPACE", help="Reach the installation there with kubectl instead."),
+    typer.Option(
+        "--port-forward", metavar="NAMESPACE", help="Namespace of the installation, to reach it with kubectl."
+    ),
 ]
 _Context = Annotated[str | None, typer.Option(help="Of the kubeconfig, with --port-forward.")]
 _Account = Annotated[
@@ -42,12 +44,12 @@ _Parameters = Annotated[
     typer.Option("--param", metavar="NAME=VALUE", help="A parameter of the run, such as data_path=PATH."),
 ]
 _Span = Annotated[
-    str | None, typer.Option(help="As of `fullpass run`: latest, a date, a number, or A:B; or new.", show_default=False)
+    str | None, typer.Option(help="As in `fullpass run`: latest, a date, a number, or A:B; or new.", show_default=False)
 ]
 _Experiment = Annotated[str | None, typer.Option(help="Where runs are listed.", show_default="name of the pipeline")]
 _CHANGES = {
-    "pause": ("Have Kubeflow start no more runs by the schedule, until it is resumed.", "paused"),
-    "resume": ("Have Kubeflow start runs by a paused schedule again.", "runs by its schedule"),
+    "pause": ("Pause the schedule in Kubeflow: no run starts until it is resumed.", "paused"),
+    "resume": ("Resume a paused schedule in Kubeflow.", "its schedule is resumed"),
     "delete": ("Delete the schedule from Kubeflow. Runs that it started remain.", "its schedule is deleted"),
 }
 """Command of `fullpass schedule` and function of `recurring_runs` -> its help, and its message on success."""
@@ -81,7 +83,7 @@ def submit(
     span: _Span = None,
     wait: Annotated[bool, typer.Option(help="Wait for the end of the run.")] = True,
     timeout: Annotated[
-        int | None, typer.Option(min=1, help="Seconds to wait; the run goes on.", show_default="no limit")
+        int | None, typer.Option(min=1, help="Seconds to wait; the run continues.", show_default="no limit")
     ] = None,
 ) -> None:
     """Compile the pipeline, upload it to Kubeflow Pipelines, and run it there once."""
@@ -94,17 +96,17 @@ def submit(
     settings = verb.Settings(experiment or loaded.config.name, service_account, parameters)
     with _cluster(Connection(host, forward, context, namespace)) as cluster:
         run = verb.start(cluster, compiled.package, to_yaml(compiled.package), settings)
-        say(f"run {run.run_id}: {verb.link(cluster, run.run_id)}")
+        print_text(f"run {run.run_id}: {verb.link(cluster, run.run_id)}")
         if not wait:
             return
         tasks = list(compiled.package.tasks)
         try:
-            run = verb.wait(cluster, run.run_id, tasks, say, timeout=timeout)
+            run = verb.wait(cluster, run.run_id, tasks, print_text, timeout=timeout)
         except KeyboardInterrupt:
-            raise UserError(f"no longer waiting; run {run.run_id} goes on.") from None
-    say(f"run {run.run_id}: {run.state.lower()}")
+            raise UserError(f"no longer waiting; run {run.run_id} continues.") from None
+    print_text(f"run {run.run_id}: {run.state.lower()}")
     if run.state != "SUCCEEDED":
-        raise UserError("\n".join(verb.failures(run)) or "Its page and the logs of its pods say why.")
+        raise UserError("\n".join(verb.failures(run)) or "See its page and the logs of its pods for the cause.")
 
 
 def apply(
@@ -141,11 +143,11 @@ def apply(
     with _cluster(Connection(host, forward, context, namespace)) as cluster:
         planned = recurring_runs.plan(cluster, desired)
         for line in planned.lines(desired):
-            say(line)
+            print_text(line)
         if dry_run:
-            say("Nothing was changed.")
+            print_text("Nothing was changed.")
             return
-        say(f"recurring run {recurring_runs.apply(cluster, desired, planned)}")
+        print_text(f"recurring run {recurring_runs.apply(cluster, desired, planned)}")
 
 
 def _finds_span_of_its_time(loaded: "Loaded", env: Path) -> bool:
@@ -163,18 +165,18 @@ def _cron_line(loaded: "Loaded", schedule: "ScheduleConfig", *, by_time: bool) -
     by_time: whether a run takes the span of its scheduled time.
     """
     beyond = ("new_span", "drift", "lag", "wait_for", "timeout", "on_late", "catch_up", "poll")
-    asked = [name for name in beyond if name in schedule.model_fields_set and not (by_time and name == "lag")]
-    refused = asked[0] if asked else None
+    unsupported = [name for name in beyond if name in schedule.model_fields_set and not (by_time and name == "lag")]
+    refused = unsupported[0] if unsupported else None
     if refused is not None or schedule.cron is None:
         key = refused or "cron"
         raise UserError(
-            f"{loaded.file}:{loaded.line('schedule', key)}: schedule.{key}: recurring runs of Kubeflow start by the "
-            "clock alone. Give cron, at a time when the files are there, and lag where spans are dates (from 2.17)."
+            f"{loaded.file}:{loaded.line('schedule', key)}: schedule.{key}: recurring runs of Kubeflow start only at "
+            "set times. Give cron, at a time when the files exist, and lag if spans are dates (from 2.17)."
         )
     if "timezone" in schedule.model_fields_set:
-        say(
-            f"schedule.timezone: Kubeflow runs by the clock of its installation (CRON_SCHEDULE_TIMEZONE, UTC unless "
-            f"changed). See that it is {schedule.timezone}.",
+        print_text(
+            f"schedule.timezone: Kubeflow uses the time zone of its installation (CRON_SCHEDULE_TIMEZONE, by default "
+            f"UTC). Check that it is {schedule.timezone}.",
             err=True,
         )
     return schedule.cron
@@ -186,7 +188,7 @@ def list_(
         Path | None, typer.Argument(metavar="[FILE]", help="Of this pipeline. Needed without --env.")
     ] = None,
     env: Annotated[
-        Path | None, typer.Option(help="The environment file: list what Kubeflow runs by.", show_default="here")
+        Path | None, typer.Option(help="The environment file: list the schedules in Kubeflow.", show_default="here")
     ] = None,
     root: Annotated[Path | None, typer.Option(help="Folder of artifacts, metadata and logs, instead of root.")] = None,
     runs: Annotated[int, typer.Option(min=0, help="How many of the last runs to show.")] = 10,
@@ -200,17 +202,17 @@ def list_(
         sources = {name: context_.get_parameter_source(name) for name in ("host", "namespace", "forward", "context")}
         given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
         if given or file is None:
-            what = f"{given[0]} is of a cluster: give --env too" if given else "give FILE, or --env for Kubeflow's"
+            what = f"{given[0]} applies to a cluster: give --env too" if given else "give FILE, or --env for Kubeflow's"
             raise typer.BadParameter(f"{what}.")
         from fullpass.pipeline.scheduling.schedule_table import table
 
-        say(table(load_checked(file, runs_here=False), root=root, runs=runs))
+        print_text(table(load_checked(file, runs_here=False), root=root, runs=runs))
         return
     from fullpass.kubeflow.deploy import recurring_runs
 
     name = load_checked(file, runs_here=False).config.name if file else None
     with _cluster(Connection(host, forward, context, namespace)) as cluster:
-        say(recurring_runs.table(cluster.recurring_runs(name)))
+        print_text(recurring_runs.table(cluster.recurring_runs(name)))
 
 
 def _changes_schedule(summary: str, change: str, done: str) -> Callable[..., None]:
@@ -228,7 +230,7 @@ def _changes_schedule(summary: str, change: str, done: str) -> Callable[..., Non
         name = load_checked(file, runs_here=False).config.name
         with _cluster(Connection(host, forward, context, namespace)) as cluster:
             getattr(recurring_runs, change)(cluster, name)
-        say(f"{name}: {done}")
+        print_text(f"{name}: {done}")
 
     command.__doc__ = summary
     return command
@@ -248,7 +250,7 @@ def _span_parameter(compiled: "Compiled", span: str | None) -> list[str]:
     from fullpass.kubeflow.compile.lookup_tasks import SPAN
 
     if span is not None and SPAN not in _declared(compiled):
-        raise UserError(f"--span {span}: data.source has no spans. Say in its path where they are (docs/spans.md).")
+        raise UserError(f"--span {span}: data.source has no spans. Add span fields to its path (docs/spans.md).")
     return [] if span is None else [f"{SPAN}={span}"]
 
 

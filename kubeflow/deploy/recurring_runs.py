@@ -48,11 +48,11 @@ class SchedulePlan:
 
     def lines(self, desired: DesiredSchedule) -> list[str]:
         """Returns the plan as readable lines."""
-        words = {"create": "will be created", "keep": "is as it should be", "replace": "will be replaced"}
+        words = {"create": "will be created", "keep": "is up to date", "replace": "will be replaced"}
         lines = [f"{desired.name}: {words[self.change]} ({desired.cron}){', paused' if self.paused else ''}"]
         lines += [f"  {reason}" for reason in self.reasons]
         surplus = len(self.obsolete) - (self.change == "replace")
-        return lines + ([f"  {surplus} more of this name will be deleted"] if surplus else [])
+        return lines + ([f"  {surplus} more recurring runs of this name will be deleted"] if surplus else [])
 
 
 def plan(cluster: Cluster, desired: DesiredSchedule) -> SchedulePlan:
@@ -119,7 +119,7 @@ def _runs_of(cluster: Cluster, name: str) -> list[Any]:
     if not found:
         others = sorted({run.display_name for run in cluster.recurring_runs()})
         raise UserError(
-            f"{name} has no schedule at {cluster.host}. There are: {', '.join(others) or 'none'}. "
+            f"{name} has no schedule at {cluster.host}. Existing schedules: {', '.join(others) or 'none'}. "
             "Create it with `fullpass schedule apply`."
         )
     return found

@@ -65,8 +65,8 @@ def parameters(package: Package, given: list[str]) -> Json:
         shape = find_shape(text)
         if shape is not None:
             raise UserError(
-                f"--param {name}: the backend keeps the parameters of runs for all to read, and this holds "
-                f"{shape.name}. Give it by `secrets:` of the environment file."
+                f"--param {name}: everyone can read the parameters of runs in the backend, and this value contains "
+                f"{shape.name}. Use `secrets:` of the environment file instead."
             )
         values[name] = _typed(name, declared[name]["parameterType"], text)
     return values
@@ -81,7 +81,7 @@ def _typed(name: str, kind: str, text: str) -> Any:
         value = None
     wanted = _KINDS[kind]
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-        raise UserError(f"--param {name}: takes {kind.lower().replace('_', ' ')}, as in JSON. Received: {text!r}.")
+        raise UserError(f"--param {name}: requires {kind.lower().replace('_', ' ')} as JSON. Received: {text!r}.")
     return value
 
 
@@ -139,7 +139,9 @@ def wait(
             if run.state in ENDED:
                 return run
         if timeout is not None and time.monotonic() - begin >= timeout:
-            raise UserError(f"run {run_id} has not ended after {timeout:g} s. It goes on; see {link(cluster, run_id)}.")
+            raise UserError(
+                f"run {run_id} has not ended after {timeout:g} s. It continues; see {link(cluster, run_id)}."
+            )
         time.sleep(poll)
 
 

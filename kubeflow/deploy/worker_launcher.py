@@ -25,9 +25,9 @@ from fullpass.kubeflow.config import NodeConfig
 from fullpass.kubeflow.runtime import pod_outcomes, pod_provenance, termination
 from fullpass.kubeflow.runtime.executor_input import add_arguments, from_arguments
 from fullpass.kubeflow.runtime.worker_entrypoint import output_address
+from fullpass.preprocessing.atomic_files import write_atomically
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.secrets.redact import redact_streams
-from fullpass.preprocessing.whole_files import write_whole
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -102,7 +102,7 @@ def run(
     with tf.io.gfile.GFile(output_address(task), "r") as file:
         output = file.read()
     task.output_file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(task.output_file, output)
+    write_atomically(task.output_file, output)
 
 
 def job_name(pipeline: str, node: str) -> str:
@@ -192,7 +192,7 @@ class Job:
                     f"{action} {self.name}: the run's service account may not do this in {self.namespace}. Grant it "
                     "create, get and delete of jobs (batch) and services, and list of pods (docs/kubeflow-cluster.md)."
                 ) from error
-            raise UserError(f"{action} {self.name}: refused (status {error.status}): {error.body}") from error
+            raise UserError(f"{action} {self.name}: rejected (status {error.status}): {error.body}") from error
         except HTTPError as error:
             raise UserError(f"{action} {self.name}: the cluster's API does not answer: {error}") from error
 

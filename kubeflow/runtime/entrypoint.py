@@ -148,13 +148,15 @@ def _ingest_window(
 
     where, [(name, output)] = plan["ingest"], task.outputs.items()
 
-    def ingest(asked: Request, folder: str) -> list[tuple[str, Json]]:
-        made = {name: [to_tfx(ArtifactCopy(folder, Path(folder), {}, ""), plan["outputs"][name], direct=True)]}
-        executor.Do({}, made, {"request": asked.to_json()})
-        return [(artifact.uri, metadata_of(artifact, ())) for artifact in made[name]]
+    def ingest(request: Request, folder: str) -> list[tuple[str, Json]]:
+        output_dict = {name: [to_tfx(ArtifactCopy(folder, Path(folder), {}, ""), plan["outputs"][name], direct=True)]}
+        executor.Do({}, output_dict, {"request": request.to_json()})
+        return [(artifact.uri, metadata_of(artifact, ())) for artifact in output_dict[name]]
 
     store = SpanStore(where["entries"])
-    window = ingest_window(read_request(properties["request"]), store, where["records"], ingest, anew=where["anew"])
+    window = ingest_window(
+        read_request(properties["request"]), store, where["records"], ingest, reingest_all=where["anew"]
+    )
     return {name: (output, write_window(window, output.path))}
 
 
@@ -215,8 +217,8 @@ def _check_inputs(inputs: Copies) -> None:
     for name, [copy] in inputs.items():
         if not _has_files(copy.path) and not copy.metadata:
             raise UserError(
-                f"input {name!r}: {copy.uri} holds no files. They were deleted since they were written, or the run may "
-                "not read them."
+                f"input {name!r}: {copy.uri} contains no files. They were deleted, or the run has no permission to "
+                "read them."
             )
 
 
@@ -232,7 +234,7 @@ def _describe_output(
     metadata = metadata_of(artifacts[0], copies)
     if not direct and not metadata and not _has_files(copy.path):
         name = copy.uri.rsplit("/", 1)[-1]
-        raise UserError(f"output {name!r}: the executor neither wrote a file under {copy.path} nor described it.")
+        raise UserError(f"output {name!r}: the executor neither wrote a file under {copy.path} nor set its metadata.")
     return metadata
 
 

@@ -6,7 +6,7 @@ TFX itself works without TensorFlow and Beam if they are not installed.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fullpass.components.framework_imports import hidden, import_frameworks
+from fullpass.components.framework_imports import blocked_imports, import_frameworks
 from fullpass.preprocessing.errors import UserError
 
 WITHOUT_TENSORFLOW = frozenset(
@@ -33,7 +33,7 @@ def libraries_for(executor: str, *, direct: bool) -> Iterator[None]:
         direct: whether artifacts are opened in the object store, for which TFX uses TensorFlow.
     """
     if executor in WITHOUT_TENSORFLOW and not direct:
-        with hidden("tensorflow", "apache_beam"):
+        with blocked_imports("tensorflow", "apache_beam"):
             yield
         return
     _import_frameworks()
@@ -47,6 +47,6 @@ def _import_frameworks() -> None:
         if error.name != "tensorflow":
             raise
         raise UserError(
-            "this node needs TensorFlow, and its image has none, as the variant small. Give `image`, or "
-            "`nodes.NAME.image`, an image of the variants cpu or gpu."
+            "this node needs TensorFlow, which its image lacks; images of the variant small have none. Set "
+            "`image`, or `nodes.NAME.image`, to an image of the variant cpu or gpu."
         ) from error

@@ -9,9 +9,9 @@ from typing import Any
 
 from fullpass.kubeflow.compile.packed import unpack
 from fullpass.kubeflow.compile.parts import Json
+from fullpass.preprocessing.atomic_files import write_atomically
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.secrets.redact import redact_tree
-from fullpass.preprocessing.whole_files import write_whole
 
 ABSENT = "FULLPASS_ABSENT"
 """File that marks the folder of an absent artifact; the backend has no empty inputs."""
@@ -76,7 +76,7 @@ def parse(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, 
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"--executor-input is not what Kubeflow's launcher writes ({type(error).__name__}: {error}). This program "
+            f"--executor-input is not a message of Kubeflow's launcher ({type(error).__name__}: {error}). This program "
             f"runs in a task of a package that `fullpass compile` wrote. Received: {text[:200]!r}"
         ) from error
 
@@ -116,7 +116,7 @@ def run_id(addresses: Iterable[str], pipeline: str) -> str | None:
 def write_absent(copy: ArtifactCopy) -> None:
     """Marks an artifact as absent."""
     copy.path.mkdir(parents=True, exist_ok=True)
-    (copy.path / ABSENT).write_text("Stands for an artifact that is not there.\n")
+    (copy.path / ABSENT).write_text("Marks an absent artifact.\n")
 
 
 def write_output(file: Path, artifacts: Mapping[str, tuple[ArtifactCopy, Json]], parameters: Mapping[str, Any]) -> None:
@@ -136,7 +136,7 @@ def write_output(file: Path, artifacts: Mapping[str, tuple[ArtifactCopy, Json]],
     }
     file.parent.mkdir(parents=True, exist_ok=True)
     # The backend stores both, and everyone can read them.
-    write_whole(file, json.dumps(_redacted(answer), sort_keys=True))
+    write_atomically(file, json.dumps(_redacted(answer), sort_keys=True))
 
 
 def _redacted(answer: Json) -> Json:

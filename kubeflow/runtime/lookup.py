@@ -24,10 +24,10 @@ from fullpass.components.ingest.spans.spans import LATEST, Span, Window, find_wi
 from fullpass.components.push.push import rolled_back_origins
 from fullpass.kubeflow.compile.lookup_tasks import (
     DATA_PATH,
+    EMPTY_ARTIFACT,
     ENTRIES,
     MODEL_URI,
     NEW,
-    NOTHING,
     PUSH_TO,
     REQUEST,
     SCHEDULE,
@@ -89,11 +89,11 @@ def find_ingest_inputs(task: ExecutorInput) -> Outputs:
         UserError: The registry is not writable.
     """
     check_writable(task.parameters["registry"])
-    asked = json.loads(task.parameters["request"])
+    fields = json.loads(task.parameters["request"])
     given = task.parameters.get(DATA_PATH, "")
     if given:
-        asked["config"]["source"]["path"] = json.loads(given) if given[0] in "[{" else given
-    request = read_request(json.dumps(asked))
+        fields["config"]["source"]["path"] = json.loads(given) if given[0] in "[{" else given
+    request = read_request(json.dumps(fields))
     folder = Path(task.parameters["folder"])
     if SPANS in task.parameters:
         return {}, _window_inputs(task, request, folder)
@@ -106,10 +106,10 @@ def _record_request(task: ExecutorInput, request: Request, *, again: bool = Fals
     """Stores a request in the registry and returns JSON with its name there and a readable summary."""
     registry, pipeline = FolderRegistry(task.parameters["registry"]), task.parameters["pipeline"]
     files = [file for span in request.spans for file in span.files]
-    told: Json = {"files": len(files), "bytes": sum(file.size for file in files)}
+    summary: Json = {"files": len(files), "bytes": sum(file.size for file in files)}
     if request.spanned:
-        told |= {"spans": len(request.spans), "first_span": request.spans[0].label, "span": request.spans[-1].label}
-    return json.dumps({"name": registry.record_request(pipeline, request.to_json(), again=again), **told})
+        summary |= {"spans": len(request.spans), "first_span": request.spans[0].label, "span": request.spans[-1].label}
+    return json.dumps({"name": registry.record_request(pipeline, request.to_json(), again=again), **summary})
 
 
 def _window_inputs(task: ExecutorInput, request: Request, folder: Path) -> dict[str, str]:
@@ -125,11 +125,11 @@ def _window_inputs(task: ExecutorInput, request: Request, folder: Path) -> dict[
     if task.parameters.get(SPAN) in (NEW, SCHEDULED):
         _check_new(newest, registry.newest_trained(pipeline))
     registry.record_spans(pipeline, [KnownSpan(s.number, s.fingerprint, s.version) for s in request.spans])
-    lacking = SpanStore(task.parameters[ENTRIES]).lacking(request.spans)
-    logging.info("%d of %d spans are to be ingested", len(lacking), len(request.spans))
+    missing_spans = SpanStore(task.parameters[ENTRIES]).missing_spans(request.spans)
+    logging.info("%d of %d spans are to be ingested", len(missing_spans), len(request.spans))
     fingerprints = hashlib.sha256("".join(span.fingerprint for span in request.spans).encode()).hexdigest()
     facts = {"number": newest.number, "fingerprint": newest.fingerprint, "label": newest.label, "spans": fingerprints}
-    return {WINDOW: json.dumps(facts), REQUEST: _record_request(task, request, again=bool(lacking))}
+    return {WINDOW: json.dumps(facts), REQUEST: _record_request(task, request, again=bool(missing_spans))}
 
 
 def _find_window(task: ExecutorInput, request: Request, folder: Path) -> Window:
@@ -141,8 +141,8 @@ def _find_window(task: ExecutorInput, request: Request, folder: Path) -> Window:
     registry = task.parameters["registry"]
     # An index on a volume avoids reading files again to determine their spans.
     index = None if is_address(registry) else RootLayout(Path(registry) / task.parameters["pipeline"]).span_index
-    asked = _planned_span(task, data) if span == SCHEDULED else LATEST if span == NEW else span
-    return find_window(data, lambda path: resolve_path(path, folder), asked, index=index)
+    requested = _planned_span(task, data) if span == SCHEDULED else LATEST if span == NEW else span
+    return find_window(data, lambda path: resolve_path(path, folder), requested, index=index)
 
 
 def _planned_span(task: ExecutorInput, data: DataConfig) -> str:
@@ -151,19 +151,21 @@ def _planned_span(task: ExecutorInput, data: DataConfig) -> str:
     Raises:
         UserError: The package was compiled without a lag, or the backend provided no scheduled time.
     """
-    unit, told = span_unit(data), task.parameters.get(SCHEDULE_TIME, "")
+    unit, scheduled = span_unit(data), task.parameters.get(SCHEDULE_TIME, "")
     if unit is None or SCHEDULE not in task.parameters:
         raise UserError(
             f"span: {SCHEDULED} needs `schedule: {{lag: ...}}` in the YAML. Compile with it, or give a date."
         )
     try:
-        planned = datetime.fromisoformat(told)
+        planned = datetime.fromisoformat(scheduled)
     except ValueError:
-        raise UserError(f"span: {SCHEDULED}: the backend told no time of the schedule. Received: {told!r}.") from None
+        raise UserError(
+            f"span: {SCHEDULED}: the backend provided no scheduled time. Received: {scheduled!r}."
+        ) from None
     number = expected_span(unit, planned, ScheduleConfig.model_validate_json(task.parameters[SCHEDULE]))
     if number is None:
-        raise UserError(f"span: {SCHEDULED}: spans that are numbers belong to no time. Give a number, or {LATEST}.")
-    logging.info("planned for %s: span %s", told, label_of(unit, number))
+        raise UserError(f"span: {SCHEDULED}: numbered spans have no scheduled time. Give a number, or {LATEST}.")
+    logging.info("scheduled for %s: span %s", scheduled, label_of(unit, number))
     return label_of(unit, number)
 
 
@@ -175,8 +177,8 @@ def _check_new(newest: SpanRequest, last: Trained | None) -> None:
         logging.info("%s was trained on before; its files have changed since, so it is new", newest.label)
         return
     raise NoNewSpanError(
-        f"no new span: {newest.label} is the newest that is there, and a model was trained on {last.label} at "
-        f"{last.time}. Nothing was trained. Wait for its files; or start a run with span: latest to train on it again."
+        f"no new span: {newest.label} is the newest existing span, and a model was trained on {last.label} at "
+        f"{last.time}. Nothing was trained. Wait for newer files, or start a run with span: latest to train again."
     )
 
 
@@ -185,14 +187,14 @@ def record_window(task: ExecutorInput) -> Outputs:
     facts = json.loads(task.parameters[WINDOW])
     registry = FolderRegistry(task.parameters["registry"])
     new = registry.record_trained(task.parameters["pipeline"], facts["number"], facts["fingerprint"], facts["label"])
-    logging.info("%s %s", "recorded" if new else "known already:", facts["label"])
+    logging.info("%s %s", "recorded" if new else "already recorded:", facts["label"])
     return {}, {}
 
 
 def make_empty_artifact(task: ExecutorInput) -> Outputs:
     """Creates the artifact that represents an absent model."""
-    write_absent(task.outputs[NOTHING])
-    return {NOTHING: (task.outputs[NOTHING], {})}, {}
+    write_absent(task.outputs[EMPTY_ARTIFACT])
+    return {EMPTY_ARTIFACT: (task.outputs[EMPTY_ARTIFACT], {})}, {}
 
 
 def find_blessed_model(task: ExecutorInput) -> Outputs:
@@ -209,7 +211,7 @@ def find_blessed_model_in_metadata(task: ExecutorInput) -> Outputs:
     """Finds the same model as `find_blessed_model`, in Kubeflow's own metadata."""
     from fullpass.kubeflow.runtime import metadata_lookup
 
-    known, name = task.inputs[NOTHING].uri, task.parameters["task"]
+    known, name = task.inputs[EMPTY_ARTIFACT].uri, task.parameters["task"]
     with metadata_lookup.metadata() as store:
         made_from, rolled_back = _made_from(task.parameters), _rolled_back(task)
         found = metadata_lookup.last_blessed(store, known, name, made_from, _made_from, rolled_back)
@@ -220,7 +222,7 @@ def _rolled_back(task: ExecutorInput) -> set[str]:
     check_writable(task.parameters[PUSH_TO])
     rolled_back = rolled_back_origins(Path(task.parameters[PUSH_TO]))
     for model in sorted(rolled_back):
-        logging.info("passed over if it was blessed, for it was rolled back: %s", model)
+        logging.info("not a baseline, because it was rolled back: %s", model)
     return rolled_back
 
 
@@ -228,21 +230,21 @@ def _model_output(task: ExecutorInput, found: Blessed | None) -> Outputs:
     logging.info(
         "%s", f"the baseline is {found.model}, blessed {found.time}" if found else "no model was blessed before"
     )
-    return {}, {MODEL_URI: found.model if found else task.inputs[NOTHING].uri}
+    return {}, {MODEL_URI: found.model if found else task.inputs[EMPTY_ARTIFACT].uri}
 
 
 def record_blessing(task: ExecutorInput) -> Outputs:
     """Records the model of a blessing artifact if the model was blessed."""
     blessing = task.inputs["blessing"]
     if not blessing.metadata.get("blessed"):
-        logging.info("not blessed; nothing to record")
+        logging.info("The model is not blessed; nothing is recorded.")
         return {}, {}
     model = blessing.metadata.get("current_model")
     if not isinstance(model, str):
         raise UserError(f"the blessing at {blessing.uri} names no model. Received: {sorted(blessing.metadata)}.")
     registry = FolderRegistry(task.parameters["registry"])
     new = registry.record_blessed(task.parameters["pipeline"], model, blessing.uri, _made_from(task.parameters))
-    logging.info("%s %s", "recorded" if new else "known already:", model)
+    logging.info("%s %s", "recorded" if new else "already recorded:", model)
     return {}, {}
 
 

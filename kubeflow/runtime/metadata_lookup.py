@@ -43,9 +43,9 @@ def metadata(variables: Mapping[str, str] = os.environ) -> Iterator[metadata_sto
     """
     if HOST not in variables or PORT not in variables:
         raise UserError(
-            f"blessed_models: mlmd: {HOST} and {PORT} are not set, so that Kubeflow's metadata cannot be asked. They "
-            "come from the configuration map metadata-grpc-configmap of the namespace that runs are in. Mend the "
-            "installation, or give blessed_models: registry."
+            f"blessed_models: mlmd: {HOST} and {PORT} are not set, so Kubeflow's metadata service cannot be "
+            "reached. They come from the ConfigMap metadata-grpc-configmap in the namespace of the runs. Fix the "
+            "installation, or set blessed_models: registry."
         )
     host, port = variables[HOST], variables[PORT]
     try:
@@ -54,9 +54,9 @@ def metadata(variables: Mapping[str, str] = os.environ) -> Iterator[metadata_sto
         )
     except errors.StatusError as error:
         raise UserError(
-            f"blessed_models: mlmd: the metadata service at {host}:{port} answers {type(error).__name__}: {error}. "
-            "Give the node retries if it was away for a while; where it is not to be had, as behind TLS, give "
-            "blessed_models: registry."
+            f"blessed_models: mlmd: the metadata service at {host}:{port} failed with {type(error).__name__}: {error}. "
+            "If it was temporarily unavailable, give the node retries. If it cannot be reached, for example behind "
+            "TLS, set blessed_models: registry."
         ) from error
 
 
@@ -89,7 +89,7 @@ def last_blessed(
     pipeline = next((context for context in contexts if context.type == _PIPELINE), None)
     namespaces = {_namespace(context) for context in contexts if context.type == _RUN}
     if pipeline is None:
-        raise UserError(f"Kubeflow's metadata know no run with {known}, so that none before it can be found.")
+        raise UserError(f"Kubeflow's metadata contain no run with {known}, so earlier runs cannot be found.")
     of_type = metadata_store.ListOptions(filter_query=f"type = '{BLESSING}'")
     blessings = store.get_artifacts_by_context(pipeline.id, of_type)
     for blessing in sorted(blessings, key=lambda artifact: artifact.id, reverse=True):

@@ -71,7 +71,7 @@ def _records(task: ExecutorInput) -> OutcomeRecords:
     records = container_records(os.environ, task.message)
     if records is None:
         raise UserError(
-            "which run this is cannot be told from the addresses of its outputs. Where the installation has "
-            "PUBLISH_LOGS false, tasks without outputs have none: set it to true, or remove `notify` from the YAML."
+            "the URIs of this task's outputs do not identify its run. If the installation sets PUBLISH_LOGS to false, "
+            "tasks without outputs have no URIs: set it to true, or remove `notify` from the YAML."
         )
     return records

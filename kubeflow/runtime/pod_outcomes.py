@@ -65,7 +65,9 @@ class OutcomeRecords:
         found = [self._read(name) for name in self._folder.names(self.run) if name.startswith(_FAILED)]
         records = [record for record in found if record is not None]
         if not records:
-            text = "a task ended without a word: killed, evicted, past its deadline, or it never began."
+            text = (
+                "a task left no record of its failure: it was killed, evicted, ran past its deadline, or never started."
+            )
             return Outcome("failure", text, window)
         # A deliberate stop of a run is more informative than other failures.
         first = min(records, key=lambda record: record["event"] == "failure")

@@ -118,9 +118,9 @@ class FolderRegistry:
             again: whether to return a name that no earlier run had, because spans of this request must be ingested.
         """
         digest = hashlib.sha256(request.encode()).hexdigest()[:32]
-        made = [int(name.split(".")[1]) for name in self._names(pipeline, "requests") if name.startswith(digest)]
-        number = max(made, default=-1) + (again or not made)
-        if number not in made:
+        numbers = [int(name.split(".")[1]) for name in self._names(pipeline, "requests") if name.startswith(digest)]
+        number = max(numbers, default=-1) + (again or not numbers)
+        if number not in numbers:
             self._folder.write(f"{pipeline}/requests/{digest}.{number}.json", request.encode())
         return f"{digest}.{number}"
 
@@ -134,7 +134,8 @@ class FolderRegistry:
         if content is None:
             where = f"{self._folder.path}/{pipeline}/requests/{name}.json"
             raise UserError(
-                f"{where} is not there, though the look-up of this run wrote it. Do the two mount one volume?"
+                f"{where} does not exist, although the look-up of this run wrote it. Check that both containers "
+                "mount the same volume."
             )
         return content.decode()
 
@@ -149,7 +150,7 @@ class FolderRegistry:
             return kind(**fields)
         except (ValueError, TypeError) as error:
             where = f"{self._folder.path}/{pipeline}/{name}"
-            raise UserError(f"{where}: no entry of a registry ({error}). Delete it. Received: {text[:80]!r}") from error
+            raise UserError(f"{where}: not a registry entry ({error}). Delete it. Received: {text[:80]!r}") from error
 
     def _write(self, pipeline: str, name: str, entry: Any) -> None:
         self._folder.write(f"{pipeline}/{name}", json.dumps(asdict(entry)).encode())

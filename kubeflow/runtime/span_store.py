@@ -22,7 +22,7 @@ from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.components.shared_folder import Folder
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.runtime.executor_input import ArtifactCopy
-from fullpass.preprocessing.errors import UserError, blame
+from fullpass.preprocessing.errors import UserError, prefix_errors
 
 WINDOW_FILE = "window.json"
 """File of the artifact that represents the examples of a window: its entries, the oldest span first."""
@@ -47,7 +47,7 @@ class SpanStore:
         """Initializes with the folder of the entries, a path or a URL."""
         self._entries = Folder(entries)
 
-    def lacking(self, spans: Iterable[SpanRequest]) -> list[SpanRequest]:
+    def missing_spans(self, spans: Iterable[SpanRequest]) -> list[SpanRequest]:
         """Returns the spans without an entry, and the spans whose records have been deleted."""
         known, spans = set(self._entries.names()), list(spans)
         entered = [span for span in spans if _entry_name(span) in known]
@@ -76,7 +76,9 @@ class SpanStore:
             return StoredSpan(**json.loads(self._entries.read(_entry_name(span)) or b""))
         except (ValueError, TypeError) as error:
             where = f"{self._entries.path}/{_entry_name(span)}"
-            raise UserError(f"{where}: no entry of an ingested span ({error}). Delete it, and run again.") from error
+            raise UserError(
+                f"{where}: not the entry of an ingested span ({error}). Delete it, and run again."
+            ) from error
 
 
 Ingestion = Callable[[Request, str], list[tuple[str, Json]]]
@@ -84,7 +86,7 @@ Ingestion = Callable[[Request, str], list[tuple[str, Json]]]
 
 
 def ingest_window(
-    request: Request, store: SpanStore, records: str, ingest: Ingestion, *, anew: bool
+    request: Request, store: SpanStore, records: str, ingest: Ingestion, *, reingest_all: bool
 ) -> list[StoredSpan]:
     """Ingests the spans of a window that the store lacks, and returns all spans of the window.
 
@@ -93,11 +95,11 @@ def ingest_window(
         store: the store of ingested spans; newly ingested spans are added.
         records: folder or URL under which new folders are created.
         ingest: writes records to a folder that TensorFlow can write to.
-        anew: whether to ingest all spans even if the store has them.
+        reingest_all: whether to ingest all spans even if the store has them.
     """
-    lacking = list(request.spans) if anew else store.lacking(request.spans)
-    for begin in range(0, len(lacking), _SPANS_AT_ONCE):
-        part = tuple(lacking[begin : begin + _SPANS_AT_ONCE])
+    missing_spans = list(request.spans) if reingest_all else store.missing_spans(request.spans)
+    for begin in range(0, len(missing_spans), _SPANS_AT_ONCE):
+        part = tuple(missing_spans[begin : begin + _SPANS_AT_ONCE])
         target = f"{records}/{uuid.uuid4().hex}"
         written = _write_records(replace(request, spans=part), target, ingest)
         for span, (folder, metadata) in zip(part, written, strict=True):
@@ -119,7 +121,7 @@ def _write_records(request: Request, target: str, ingest: Ingestion) -> list[tup
         written = ingest(request, scratch)
         moved = [(target + folder.removeprefix(scratch), metadata) for folder, metadata in written]
         copies = [partial(_upload, folder, to) for (folder, _), (to, _) in zip(written, moved, strict=True)]
-        _all(copies)
+        _run_transfers(copies)
     return moved
 
 
@@ -144,12 +146,12 @@ def open_window(copy: ArtifactCopy, *, direct: bool) -> list[ArtifactCopy]:
     entries = [StoredSpan(**fields) for fields in json.loads((copy.path / WINDOW_FILE).read_text())]
     copies = [_local_copy(entry, direct=direct) for entry in entries]
     remote = [opened for opened in copies if is_address(opened.uri) and not direct]
-    _all([partial(_download, opened.uri, opened.path) for opened in remote])
+    _run_transfers([partial(_download, opened.uri, opened.path) for opened in remote])
     for entry, opened in zip(entries, copies, strict=True):
         if not direct and not opened.path.is_dir():
             raise UserError(
-                f"span {entry.label}: {entry.records} is gone; deleted since the run began, or on a volume that this "
-                "node does not mount. Start the run again: what was deleted is ingested anew."
+                f"span {entry.label}: {entry.records} does not exist: it was deleted after the run began, or is on a "
+                "volume that this node does not mount. Start the run again: deleted spans are ingested again."
             )
     return copies
 
@@ -164,7 +166,7 @@ def _local_copy(entry: StoredSpan, *, direct: bool) -> ArtifactCopy:
 def _is_there(records: str) -> bool:
     if not is_address(records):
         return Path(records).is_dir()
-    with blame(records):
+    with prefix_errors(records):
         try:
             files, folder = _file_system(records)
         except ImportError:  # Nodes that open gs:// with TensorFlow may lack the fsspec driver.
@@ -176,7 +178,7 @@ def _entry_name(span: SpanRequest) -> str:
     return f"{span.number}.{span.version}.{span.fingerprint}.json"
 
 
-def _all(transfers: Sequence[Callable[[], None]]) -> None:
+def _run_transfers(transfers: Sequence[Callable[[], None]]) -> None:
     with ThreadPoolExecutor(_TRANSFERS) as pool:
         for _ in pool.map(lambda transfer: transfer(), transfers):
             pass
@@ -185,7 +187,7 @@ def _all(transfers: Sequence[Callable[[], None]]) -> None:
 def _upload(folder: str, address: str) -> None:
     for file in sorted(Path(folder).rglob("*")):
         if file.is_file():
-            with blame(address):
+            with prefix_errors(address):
                 files, target = _file_system(address)
                 files.put_file(str(file), f"{target}/{file.relative_to(folder)}")
 
@@ -194,7 +196,7 @@ def _download(address: str, folder: Path) -> None:
     if folder.is_dir():
         return
     part = folder.with_name(f"{folder.name}.part")
-    with blame(address):
+    with prefix_errors(address):
         files, source = _file_system(address)
         for file in files.find(source):
             target = part / file[len(source) :].lstrip("/")

@@ -10,14 +10,14 @@ from types import FrameType
 from typing import NoReturn
 
 from fullpass.pipeline.exit_codes import ExitCode
-from fullpass.pipeline.printing import say
+from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.running.execution import failure
 
 LOG_VARIABLE = "FULLPASS_TERMINATION_LOG"
 """Environment variable with the path of the file, if a pod's terminationMessagePath is not the default."""
 _USUAL_LOG = "/dev/termination-log"
 _MOST_BYTES = 4096  # Kubernetes truncates longer messages.
-_STOPPED = "stopped: the pod was asked to end (deadline, eviction, or the run was terminated)."
+_STOPPED = "stopped: the pod received SIGTERM (deadline, eviction, or the run was terminated)."
 
 
 class Terminated(BaseException):
@@ -61,7 +61,7 @@ def run_to_end(name: str, work: Callable[[], None], note: Callable[[BaseExceptio
 def report(name: str, cause: str) -> None:
     """Writes the cause to standard error, and to the termination message if the container has one."""
     message = f"{name}: {cause}"
-    say(message, err=True)
+    print_text(message, err=True)
     log = Path(os.environ.get(LOG_VARIABLE, _USUAL_LOG))
     if log.exists():
         log.write_bytes(message.encode(errors="backslashreplace")[:_MOST_BYTES])

@@ -25,7 +25,7 @@ def overview(config: PipelineConfig, window: Sequence[str] = ()) -> str:
         f"  features  {features}: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common())}",
         f"  crosses   {len(config.crosses)}",
         f"  serving   needs {len(serving)} columns: {listed(serving)}",
-        f"  training  needs besides: {listed(training_only) or 'nothing'}",
+        f"  training  also needs: {listed(training_only) or 'nothing'}",
         f"  splits    {', '.join(config.data.split_names)}",
         *(f"  window    {line}" for line in window),
     ]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.components.ingest.spans.spans import find_window
-from fullpass.components.ingest.splitting.assign_split import split_columns
+from fullpass.components.ingest.splitting.assign_split import raw_split_columns
 from fullpass.components.ingest.writing.shards import FILES_PER_READER, FRAME_BYTES, LEAST_BYTES, Layout, shard_count
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample, split_indices
@@ -78,14 +78,14 @@ def plan(loaded: Loaded, *, readers: int | None = None) -> ShardPlan:
     source = loaded.config.data.source
     files = find_window(loaded.config.data, loaded.resolve).files
     columns = raw_columns(loaded.config.preprocessing_config)
-    needed = [*columns, *(n for n in split_columns(loaded.config.data.split) if n not in columns)]
+    needed = [*columns, *(n for n in raw_split_columns(loaded.config.data.split) if n not in columns)]
     sample = read_sample(files, source, needed, rows=ROWS)
     if not sample.rows:
         raise UserError("data.source: no row that can be read, so there is nothing to plan.")
     if sample.total is None:
         raise UserError(
-            f"data.source: {len(files)} compressed files or a format that does not say how many rows it has, and too "
-            "much of it to read now. Decompress it, or let `fullpass run` count."
+            f"data.source: {len(files)} compressed files, or files of a format without row counts, and they are too "
+            "large to count now. Decompress them, or let `fullpass run` count."
         )
     layout = loaded.config.data.records.layout(gzip=False)
     layout = replace(layout, readers=readers or layout.readers)
@@ -135,7 +135,7 @@ def _read_all(batches: Any) -> None:
 def _why(splits: Sequence[SplitPlan], layout: Layout) -> Iterator[str]:
     hosts = "1 host reads" if layout.readers == 1 else f"{layout.readers} hosts read"
     yield (
-        f"{hosts} (records.readers): {FILES_PER_READER} files for each, of {LEAST_BYTES >> 20} MB or more, and none of "
+        f"{hosts} (records.readers): {FILES_PER_READER} files for each, of {LEAST_BYTES >> 20} MB or more, and none "
         f"over {layout.shard_bytes >> 20} MB (records.shard_mb)."
     )
     wanted = FILES_PER_READER * layout.readers
@@ -143,11 +143,11 @@ def _why(splits: Sequence[SplitPlan], layout: Layout) -> Iterator[str]:
         if split.shards == wanted:
             why = f"{wanted} files, {FILES_PER_READER} per reader."
         elif split.shards > wanted:
-            why = f"more files than {FILES_PER_READER} per reader, none of over {layout.shard_bytes >> 20} MB."
+            why = f"more than {FILES_PER_READER} files per reader, so that none exceeds {layout.shard_bytes >> 20} MB."
         elif split.shards < layout.readers:
             why = (
-                f"{split.bytes / 2**20:,.1f} MB are too few for {layout.readers} readers of their own files: hosts "
-                "without one would take turns by record, and each read everything."
+                f"{split.bytes / 2**20:,.1f} MB are too few for own files of {layout.readers} readers: hosts "
+                "without a file would share files by record, and each would read everything."
             )
         else:
             why = f"{split.bytes / 2**20:,.1f} MB are too few for {wanted} files of {LEAST_BYTES >> 20} MB."

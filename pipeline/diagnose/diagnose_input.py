@@ -61,7 +61,7 @@ def diagnose(
         from fullpass.trainer.diagnosis.diagnosis import diagnose_training
 
     newest = newest_training(loaded, pipeline_root(loaded, root))
-    found = diagnose_training(newest.training, seconds=seconds, say=say)
+    found = diagnose_training(newest.training, seconds=seconds, log=say)
     page = newest.logs / PAGE
     write_page(found, page)
     changes: dict[str, Any] = dict(found.best.candidate.changes) if apply and found.best else {}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fullpass.preprocessing.whole_files import write_whole
+from fullpass.preprocessing.atomic_files import write_atomically
 from fullpass.trainer.diagnosis.candidates import BATCH_SIZE
 from fullpass.trainer.diagnosis.diagnosis import Diagnosis
 from fullpass.trainer.diagnosis.stages import (
@@ -57,7 +57,7 @@ def verdict(diagnosis: Diagnosis) -> Iterator[str]:
     alone, step = f"{1000 * d.model_seconds:.3g}", f"{1000 * d.step_seconds:.3g}"
     left = f"a step would take {alone} ms instead of {step}"
     if d.model_seconds >= d.step_seconds:
-        left = f"a step would take its {step} ms all the same, for the model alone was measured at {alone}"
+        left = f"a step would still take {step} ms, because the model alone was measured at {alone} ms"
     yield (
         f"Verdict: {d.bound}. The model waits for input during {d.written.wait:.0%} of the training; if input cost "
         f"nothing, {left}. "
@@ -71,12 +71,12 @@ def verdict(diagnosis: Diagnosis) -> Iterator[str]:
             for path in d.best.candidate.changes
         ):
             yield "Then `fullpass run`: the records are written anew."
-    elif doubtful := [t for t in d.trials if t.candidate.learns_alike and t.gain >= WORTH_IT]:
+    elif doubtful := [t for t in d.trials if t.candidate.same_updates and t.gain >= WORTH_IT]:
         most_gained = max(doubtful, key=lambda trial: trial.gain)
         uneven = "in one round only" if most_gained.rounds == 1 else "but not in every round"
         yield (
             f"Do: nothing yet. {most_gained.candidate.text} was {most_gained.gain:.2f} times as fast, {uneven}, which "
-            "may be chance; more --seconds tell."
+            "may be chance; measure with more --seconds."
         )
     elif d.bound == "compute-bound":
         yield "Do: nothing about the input; no setting of it makes this training faster by a tenth."
@@ -96,7 +96,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "bound": d.bound,
         "stage": d.stage.name,
         "wait_share": d.written.wait,
-        "lost_share": d.lost,
+        "lost_share": d.input_share,
         "step_seconds": d.step_seconds,
         "examples_per_second": d.written.per_second,
         "batch_size": d.setting.batch_size,
@@ -132,7 +132,7 @@ def write_page(diagnosis: Diagnosis, path: Path) -> None:
         f"<h1>Where the time of a training step goes</h1>{chart}<pre>{text}</pre></html>\n"
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, page)
+    write_atomically(path, page)
 
 
 def _header_lines(d: Diagnosis) -> Iterator[str]:
@@ -141,10 +141,10 @@ def _header_lines(d: Diagnosis) -> Iterator[str]:
         f"{d.setting.batch_size:,}, {d.epochs} epoch{'s' * (d.epochs != 1)}, {d.setting.readers} "
         f"reader{'s' * (d.setting.readers != 1)}; one {d.devices}, {d.cores} cores."
     )
-    spread = "" if d.setting.kept == "files" else f": what reading them costs is spread over {d.epochs} epochs"
+    spread = "" if d.setting.kept == "files" else f": the cost of reading them is spread over {d.epochs} epochs"
     yield f"{_KEPT[d.setting.kept].capitalize()}{spread}."
     if d.served:
-        yield "input.service is left out: what its workers do for the trainer is measured here, on this machine."
+        yield "input.service is not used: the work of its workers is measured on this machine."
 
 
 def _stage_lines(d: Diagnosis) -> Iterator[str]:

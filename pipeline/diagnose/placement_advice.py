@@ -137,9 +137,9 @@ def _reason(best: PlacementCost) -> str:
     if best.compute_at == "transform":
         return "Computing the features once and reading them in every epoch is the shortest"
     if best.compute_at == "input" and best.kept != "files":
-        return f"The rows are kept in {best.kept}, so the features are computed once there too, and nothing is written"
+        return f"The rows are kept in {best.kept}, so the features are also computed once, and nothing is written"
     if best.compute_at == "input":
         return "Computing the features anew in every epoch costs less than writing and reading them"
     if best.compute_at == "model":
-        return "The step computes the features at less cost than writing, or than handing over, what they become"
+        return "Computing the features in the training step costs less than writing or transferring them"
     return "It is the shortest, with each feature where it costs least"

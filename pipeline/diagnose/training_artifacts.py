@@ -49,7 +49,7 @@ def newest_training(loaded: Loaded, root: Path) -> NewestTraining:
     run_id = newest_run_with(metadata, name, ["Ingest", "Transform"]) if metadata.exists() else None
     if run_id is None:
         raise UserError(
-            f"no run in {root} has written examples yet, and there is nothing to measure without. "
+            f"no run in {root} has written examples yet, and the measurement reads them. "
             f"Write them: `fullpass run {loaded.file} --to Transform`."
         )
     preprocessing = with_absolute_files(loaded.config.preprocessing_config, loaded.resolve)
@@ -62,8 +62,8 @@ def newest_training(loaded: Loaded, root: Path) -> NewestTraining:
         examples = transform["transformed_examples"]
     else:
         raise UserError(
-            "the newest run wrote no transformed examples, for no feature was computed by Transform then; the YAML "
-            f"now has some. Write them: `fullpass run {loaded.file} --to Transform`."
+            "the newest run wrote no transformed examples, because Transform computed no feature then; the YAML "
+            f"now has such features. Write them: `fullpass run {loaded.file} --to Transform`."
         )
     records = loaded.config.data.records
     training = Training(
@@ -82,7 +82,7 @@ def _files(examples: Sequence[Artifact], file: Path) -> tuple[str, ...]:
         return list_files([f"{each.uri}/Split-{TRAIN}/*" for each in examples], TRAIN)
     except UserError as error:
         raise UserError(
-            f"what the newest run wrote is not there any more, or not all of it: {error} Or write the examples anew: "
+            f"the examples of the newest run are incomplete: {error} Or write the examples again: "
             f"`fullpass run {file} --fresh --to Transform`."
         ) from error
 

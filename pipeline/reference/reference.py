@@ -17,13 +17,13 @@ from fullpass.pipeline.authoring.loading.accepted_values import TAGS, describe, 
 from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.reference import reference_text
+from fullpass.preprocessing.atomic_files import write_atomically
 from fullpass.preprocessing.dates.date_format import DIRECTIVES, PARTS, SPECIAL_FORMATS
 from fullpass.preprocessing.expressions.expression import function_table
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
 from fullpass.preprocessing.features.sequences import SequenceSpec
 from fullpass.preprocessing.features.transforms import NumberTransform, VectorTransform
 from fullpass.preprocessing.spec import union_members
-from fullpass.preprocessing.whole_files import write_whole
 
 _ELSEWHERE = {
     "features": "transforms.md",
@@ -87,7 +87,7 @@ def expressions_page() -> str:
 def write(folder: Path) -> None:
     """Writes the pages into `folder`, each atomically."""
     for name, text in pages().items():
-        write_whole(folder / name, text)
+        write_atomically(folder / name, text)
 
 
 def _exit_codes() -> str:

@@ -5,7 +5,7 @@ CONFIG = """
 
 <!-- Written by `make docs` from the config models; change those. -->
 
-Look up here what a key of the pipeline file means, what it accepts and what it is when you leave it out. To start one,
+Look up here what a key of the pipeline file means, which values it accepts and its default. To start a file,
 let `fullpass init` write it from your data ([init.md](init.md)), or begin with
 
 ```yaml
@@ -32,7 +32,7 @@ begin it with
 - YAML 1.2: `no` and `2013-07-01` are text, `true` is a boolean, keys are text. Anchors, aliases and `<<` work.
 - Unknown keys, duplicate keys and values of another type are errors.
 - Relative paths begin at the file's folder. `package:NAME/PATH` is a file inside an installed Python package.
-- Variables such as `${HOME}` are not filled in, and credentials are refused: the file is copied into artifacts and
+- Variables such as `${HOME}` are not substituted, and credentials are refused: the file is copied into artifacts and
   reports. Cloud credentials come from the environment of the run.
 
 ## Exit codes
@@ -40,7 +40,7 @@ begin it with
 
 KEYS = """
 `fullpass schedule run` without `--once` ends with 0 when it is stopped. `fullpass backfill` ends with the code of its
-last step, or 1 where it was interrupted.
+last step, or 1 if it was interrupted.
 
 ## All keys
 """
@@ -48,7 +48,7 @@ last step, or 1 where it was interrupted.
 METRICS = """
 ## Metrics
 
-Of `evaluation.metrics` and `evaluation.thresholds`.
+For `evaluation.metrics` and `evaluation.thresholds`.
 """
 
 FEATURES = """
@@ -74,16 +74,16 @@ or more columns and gives one or more transformed features. All statistics come 
 TRANSFORMS = """
 ## Transforms
 
-Of number and duration features (`pca`: of vectors), applied in order. Input is a float32 column in which a missing
+For number and duration features (`pca`: for vectors), applied in order. Input is a float32 column in which a missing
 value is NaN; it stays missing through all transforms, so statistics describe present values only. A value outside
-the domain of a transform, such as the square root of -1, becomes missing. After the last transform missing values
-become what the feature's `missing` says.
+the domain of a transform, such as the square root of -1, becomes missing. After the last transform, `missing` of the
+feature decides what replaces missing values.
 """
 
 IDS = """
 ## Ids and encodings
 
-Everything that becomes a category has ids by one contract: 0 is missing, then the OOV buckets, then the vocabulary.
+All categories have ids by the same contract: 0 is missing, then the OOV buckets, then the vocabulary.
 Sizes are read from the transform graph and are never written twice.
 
 `encoding` is `one_hot` (multi-hot if a cell holds several values), `{embedding: 16}`, or `auto`: one-hot up to 32 ids,
@@ -121,21 +121,21 @@ data:
 ## Syntax
 
 Syntax and precedence are Python's, for numbers, `"strings"`, `true`, `false`, columns, the operators and functions
-below, and chains of comparisons (`0 < a <= 5`). A column whose name has other signs than letters, digits and `_`
-stands in backticks. An expression may read derived columns above it.
+below, and chains of comparisons (`0 < a <= 5`). A column name with characters other than letters, digits and `_`
+is written in backticks. An expression may read derived columns above it.
 
 ## Types
 
-Values are numbers (float32), strings and booleans. A raw column has the type that its features read it as; one that
-only expressions read is a number unless `data.types` says `string`. A boolean counts as a number (true is 1, false
-0); only functions convert anything else.
+Values are numbers (float32), strings and booleans. A raw column has the type of the features that read it; a column
+that only expressions read is a number unless `data.types` says `string`. A boolean counts as a number (true is 1,
+false 0); only functions convert anything else.
 
 ## Missing values
 
 - The result of an operator or function is missing if one of its arguments is: `x == y` with x missing is neither true
   nor false.
 - `and`, `or` and `not` follow three-valued logic: `false and missing` is false, `true or missing` is true.
-- `where`, `coalesce`, `is_missing` and `missing_if` treat missing values as the table says.
+- `where`, `coalesce`, `is_missing` and `missing_if` treat missing values as the table states.
 - A result that is no finite number is missing: division by zero, log of 0, overflow.
 - A binary label that is missing gives its row weight 0.
 

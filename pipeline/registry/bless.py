@@ -61,11 +61,11 @@ def bless(loaded: Loaded, root: Path, *, model: str | None, force: bool, why: st
             refused = _RefusedModel.find(handle, loaded, model)
             if not force:
                 raise UserError(
-                    f"The model in {refused.model.uri} was not blessed:\n{refused.reasons}\nTo push it all the same: "
+                    f"The model in {refused.model.uri} was not blessed:\n{refused.reasons}\nTo push it anyway: "
                     'fullpass bless --force --why "..."'
                 )
             if not why.strip():
-                raise UserError('--why is empty. Say what you know better than the thresholds: --why "...".')
+                raise UserError('--why is empty. Give the reason to override the thresholds: --why "...".')
             done = refused.bless(root, by=_user_and_host(), why=why.strip())
         seal_metadata(root)
         return done

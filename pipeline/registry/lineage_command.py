@@ -12,13 +12,18 @@ def lineage(
         str, typer.Argument(metavar="MODEL", help="A version's number, `latest` for the served one, or a folder.")
     ] = "latest",
     file: Annotated[
-        Path, typer.Option("--file", "-f", metavar="FILE|DIR", help="The pipeline YAML, or the folder models go to.")
+        Path,
+        typer.Option(
+            "--file", "-f", metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to."
+        ),
     ] = Path("pipeline.yaml"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, the YAML as it was included.")] = False,
-    as_yaml: Annotated[bool, typer.Option("--yaml", help="Print the YAML that it was trained by, as it was.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, including the YAML of the training run.")
+    ] = False,
+    as_yaml: Annotated[bool, typer.Option("--yaml", help="Print the YAML of the training run, unchanged.")] = False,
 ) -> None:
     """Show the lineage of a model: spans, configuration, code, transform graph, metrics, gates, blessing."""
-    from fullpass.pipeline.printing import console, emit
+    from fullpass.pipeline.printing import console, print_data
     from fullpass.pipeline.registry.locate_model import read_lineage
     from fullpass.pipeline.registry.show_lineage import tree
     from fullpass.preprocessing.errors import UserError
@@ -28,8 +33,8 @@ def lineage(
         config = record.lineage.get("config")
         if not config:
             raise UserError("The configuration was not recorded: the model was not trained by `fullpass run`.")
-        emit(config["yaml"], nl=False)
+        print_data(config["yaml"], nl=False)
     elif as_json:
-        emit(json.dumps({"source": record.source, **record.lineage}, indent=2))
+        print_data(json.dumps({"source": record.source, **record.lineage}, indent=2))
     else:
         console().print(tree(record))

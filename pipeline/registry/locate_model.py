@@ -48,8 +48,8 @@ def read_lineage(model: str, config: Path) -> LineageRecord:
     lineage = description(export).get(LINEAGE)
     if not lineage:
         raise UserError(
-            f"{export} does not say what made it, and no metadata knows it: its pipeline's root is not here, and it "
-            "was exported by an earlier version of Fullpass or not by `fullpass run`."
+            f"{export} contains no provenance, and no metadata lists it: its pipeline's root is not on this "
+            "machine, and it was exported by an earlier version of Fullpass or not by `fullpass run`."
         )
     return LineageRecord(lineage, str(export / DESCRIPTION))
 
@@ -65,7 +65,7 @@ def _export(model: str, config: Path) -> Path:
     target = pushed_to(config)
     version = served_version(target) if model == LATEST else int(model)
     if version is None or not folder_of(target, version).is_dir():
-        raise UserError(f"{target}: no version {model}. `fullpass models` lists what there is.")
+        raise UserError(f"{target}: no version {model}. `fullpass models` lists the versions.")
     return folder_of(target, version)
 
 

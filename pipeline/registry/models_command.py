@@ -17,12 +17,12 @@ def models(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the pushed models with their state, metrics, spans, configuration, code and who blessed them."""
-    from fullpass.pipeline.printing import console, emit
+    from fullpass.pipeline.printing import console, print_data
     from fullpass.pipeline.registry import list_versions
 
     folder = pushed_to(target)
     found = list_versions.read_versions(folder)
     if as_json:
-        emit(json.dumps([asdict(version) for version in found], indent=2))
+        print_data(json.dumps([asdict(version) for version in found], indent=2))
     else:
         console().print(list_versions.table(found, folder))

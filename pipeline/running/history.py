@@ -132,7 +132,7 @@ class History:
             row = database.execute("SELECT value FROM state WHERE name = ?", [name]).fetchone()
         return row[0] if row else None
 
-    def keep(
+    def save_state(
         self, name: str, value: str, *, ended: Iterable[OccasionRecord] = (), requests: Sequence[int] = ()
     ) -> None:
         """Saves a text under a name, adds ended occasions and removes handled requests, in one transaction."""
@@ -145,7 +145,7 @@ class History:
                 database.execute(f"INSERT INTO occasion ({', '.join(names)}) VALUES ({marks})", values)
             database.executemany("DELETE FROM request WHERE number = ?", [[number] for number in requests])
 
-    def forget(self, since: datetime, *, dry_run: bool = False) -> int:
+    def delete_before(self, since: datetime, *, dry_run: bool = False) -> int:
         """Deletes occasions and runs without a model that ended before a time; returns their number.
 
         Runs that trained a model stay, so no data is trained on twice.
@@ -165,7 +165,7 @@ class History:
                     database.execute(f"DELETE FROM {condition}", [moment])
         return old
 
-    def ask(self, span: int | None) -> int:
+    def add_request(self, span: int | None) -> int:
         """Adds a request for a run, which the scheduler reads; returns the number of the request."""
         with self._transaction() as database:
             at = datetime.now(UTC).isoformat()

@@ -15,7 +15,7 @@ from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline import printing
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import ExitCode
-from fullpass.pipeline.printing import outlived
+from fullpass.pipeline.printing import report_errors
 from fullpass.pipeline.root_check import check_model_folder, check_root, seal_metadata
 from fullpass.pipeline.root_layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.execution import locks
@@ -58,7 +58,7 @@ def run(
         loaded: a checked config.
         root: folder of artifacts, metadata and logs; by default `root:` of the YAML plus the pipeline's name.
         from_node, to_node: the first and the last node to run, to run only a part of the pipeline.
-        fresh: repeat every node, even if nothing has changed.
+        fresh: record_repeat every node, even if nothing has changed.
         span: the newest span to train on, as a date or number, or A:B; by default the newest existing span.
         gate: `warn` trains even if the data gate would stop the run, and reports the findings.
         parallel: maximum number of nodes that run at a time; by default the number of cores.
@@ -99,25 +99,25 @@ def run(
             )
             # A finished run is recorded and notifies. From here on, a signal ends only the wait between two attempts.
             stop = until_notified.enter_context(stop_signals())
-            from fullpass.pipeline.running.execution.unchanged_run import remember
+            from fullpass.pipeline.running.execution.unchanged_run import write_state
             from fullpass.pipeline.running.run_outcome import payload_of, record
             from fullpass.pipeline.running.tracking.track import track
             from fullpass.pipeline.running.tracking.tracked_run import tracked_run
 
-            finished = _tell(loaded, root, ended, console, partial=bool(from_node or to_node))
+            finished = _summarize_and_print(loaded, root, ended, console, partial=bool(from_node or to_node))
             outcome = record(loaded, root, finished)
-            with outlived("The metadata could not be sealed by a checksum"):
+            with report_errors("The checksum of the metadata could not be written"):
                 seal_metadata(root)
-                remember(root, ended.inputs, ended.result)
+                write_state(root, ended.inputs, ended.result)
             if summary is not None:
-                with outlived(f"{summary} could not be written"):
+                with report_errors(f"{summary} could not be written"):
                     shutil.copyfile(RootLayout(root).run_summary(finished.result.run_id), summary)
         # The lock is released before notifications, so slow receivers do not block the next run.
         payload = payload_of(loaded, root, outcome, finished)
         if payload is not None:
             notify(loaded.config.notify, payload, folder=loaded.folder, say=say, wait=stop.wait)
             if loaded.config.mlflow is not None:
-                with outlived("The run could not be recorded in MLflow"):
+                with report_errors("The run could not be recorded in MLflow"):
                     track(tracked_run(loaded, root, outcome, finished), loaded.config.mlflow.timeout, say=say)
     return finished.exit_code
 
@@ -145,7 +145,7 @@ class _EndedRun:
 
 
 def _say(console: "Console", line: str) -> None:
-    with outlived("A line could not be printed"):
+    with report_errors("A line could not be printed"):
         console.print(line, soft_wrap=True, highlight=False)
 
 
@@ -185,7 +185,7 @@ def _execute(
     if unchanged is not None:
         with display(console) as listener:
             seconds = time.monotonic() - started
-            result = unchanged_run.repeat(unchanged, root, loaded.config.name, run_id, facts, listener, seconds)
+            result = unchanged_run.record_repeat(unchanged, root, loaded.config.name, run_id, facts, listener, seconds)
         return _EndedRun(window, result, logs, inputs)
     with noise_to(_start_log(logs)), large_imports():
         import_frameworks()
@@ -225,11 +225,13 @@ def _import_for_nodes(log: Path) -> Iterator[str]:
         yield module
 
 
-def _tell(loaded: Loaded, root: Path, ended: _EndedRun, console: "Console", *, partial: bool) -> "FinishedRun":
+def _summarize_and_print(
+    loaded: Loaded, root: Path, ended: _EndedRun, console: "Console", *, partial: bool
+) -> "FinishedRun":
     """Reads, prints and writes the summary of a run; failures are printed, and logged with their traceback."""
     from fullpass.pipeline.running.execution.run_outputs import outputs
     from fullpass.pipeline.running.run_outcome import FinishedRun
-    from fullpass.pipeline.running.run_summary import bare_summary, summarize, unread_summary, write_summary
+    from fullpass.pipeline.running.run_summary import metadata_summary, summarize, unreadable_summary, write_summary
     from fullpass.pipeline.running.show_summary import print_summary
 
     result = ended.result
@@ -238,13 +240,13 @@ def _tell(loaded: Loaded, root: Path, ended: _EndedRun, console: "Console", *, p
         with ended.start_log.open("a", encoding="utf-8", errors="backslashreplace") as file:
             traceback.print_exception(error, file=file)
 
-    summary = unread_summary(result)
-    with outlived("The run has ended, but not all that it made can be read", log), noise_to(ended.start_log):
-        summary = bare_summary(result, lambda node: outputs(result, node))
+    summary = unreadable_summary(result)
+    with report_errors("The run has ended, but some of its outputs cannot be read", log), noise_to(ended.start_log):
+        summary = metadata_summary(result, lambda node: outputs(result, node))
         summary = summarize(result, lambda node: outputs(result, node), loaded.config)
-    with outlived("The summary could not be printed", log):
+    with report_errors("The summary could not be printed", log):
         print_summary(summary, result, console)
-    with outlived("The summary could not be written", log):
+    with report_errors("The summary could not be written", log):
         write_summary(summary, result, RootLayout(root).run_summary(result.run_id))
     return FinishedRun(ended.window, result, summary, _exit_code(result, summary), partial)
 

@@ -10,7 +10,7 @@ from fullpass.components.ingest.spans.spans import Window
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import ExitCode, outcome_of
 from fullpass.pipeline.plain_text import plain
-from fullpass.pipeline.printing import outlived
+from fullpass.pipeline.printing import report_errors
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.execution.events import RunResult, Status
 from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
@@ -65,7 +65,7 @@ def record(loaded: Loaded, root: Path, finished: FinishedRun) -> RunRecord:
         trained=result.ok and summary.verdict is not None and not _from_elsewhere(result),
         pushed_to=summary.pushed_to,
     )
-    with outlived(f"{RootLayout(root).history}: the run could not be recorded"):
+    with report_errors(f"{RootLayout(root).history}: the run could not be recorded"):
         History(root).record(run)
     return run
 
@@ -97,7 +97,7 @@ def _message(result: RunResult, summary: Summary, outcome: str) -> str:
     if summary.verdict is not None and not summary.verdict.blessed:
         return "; ".join(summary.verdict.reasons)
     if summary.unread:
-        return "the run has ended, but what it made cannot be read"
+        return "the run has ended, but its outputs cannot be read"
     if summary.newly_pushed:
         return f"pushed to {summary.pushed_to}"
     return summary.pushed.not_served if summary.pushed else ""

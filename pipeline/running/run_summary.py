@@ -70,19 +70,19 @@ def stopped_by_gate(result: RunResult) -> bool:
     return any(node.id == DATA_GATE and node.status is Status.FAILED for node in result.nodes)
 
 
-def unread_summary(result: RunResult) -> Summary:
+def unreadable_summary(result: RunResult) -> Summary:
     """Returns the summary of a run whose metadata and artifacts cannot be read."""
     return Summary(unread=any(node.id == "Evaluator" and node.status in _READ for node in result.nodes))
 
 
-def bare_summary(result: RunResult, outputs: Outputs) -> Summary:
+def metadata_summary(result: RunResult, outputs: Outputs) -> Summary:
     """Returns the verdict and the model of a run from the metadata alone, for a run whose files cannot be read."""
     blessing, model = (_artifact(result, outputs, *of) for of in (("Evaluator", "blessing"), ("Trainer", "model")))
     pushed = _artifact(result, outputs, "Pusher", "pushed_model")
     verdict = None
     if blessing is not None:
         blessed = bool(blessing.properties.get("blessed"))
-        why = () if blessed else ("what was measured cannot be read",)
+        why = () if blessed else ("the measurements cannot be read",)
         verdict = Verdict(blessed, why, metrics=(), examples=0)
     return Summary(
         verdict=verdict,
@@ -128,7 +128,7 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
     analysed = graph is not None and result.node("Transform").status is Status.OK
     analysis = graph.properties.get("analysis") if graph and analysed else None
     return replace(
-        bare_summary(result, outputs),
+        metadata_summary(result, outputs),
         rows={split: _total(examples, f"rows_{split}") for split in config.data.split_names} if examples else None,
         rows_read=_total(examples, "rows_read"),
         rows_per_second=int(examples[0].properties.get("rows_per_second", 0)) if len(examples) == 1 else 0,

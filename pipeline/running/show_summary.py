@@ -89,7 +89,7 @@ def _gate(data: DataVerdict) -> list[str]:
     if len(data.findings) > _SHOWN:
         lines.append(f"and {len(data.findings) - _SHOWN} more, in the report")
     if not data.findings and against:
-        lines.append(f"{data.span} is as {against}")
+        lines.append(f"{data.span}: within the limits, compared with {against}")
     return [*lines, *data.notes]
 
 
@@ -101,10 +101,10 @@ def _metrics(verdict: Verdict) -> Table:
     of_newest = [replace(m, metric=f"{m.metric}, newest span") for m in verdict.newest]
     for m in (*verdict.metrics, *of_newest, *_on_slices(verdict)):
         baseline = "" if m.baseline is None else f"{m.baseline:.4f}"
-        mark = "" if not m.required else "held" if m.held else "not held"
-        reach = f" ± {m.reach:.4f}" if m.reach is not None else ""
+        mark = "" if not m.required else "met" if m.passed else "not met"
+        reach = f" ± {m.half_width:.4f}" if m.half_width is not None else ""
         table.add_row(
-            m.metric, f"{m.value:.4f}{reach}", baseline, m.required, Text(mark, style="green" if m.held else "red")
+            m.metric, f"{m.value:.4f}{reach}", baseline, m.required, Text(mark, style="green" if m.passed else "red")
         )
     return table
 
@@ -112,7 +112,7 @@ def _metrics(verdict: Verdict) -> Table:
 def _on_slices(verdict: Verdict) -> Iterator[Measured]:
     """Yields the slices on which a metric misses its threshold, or else the worst slice, named for the table."""
     for metric, newest, judged in verdict.judged_on_slices():
-        missed = [(f"{metric}, {one.name}", m) for one, m in judged if not m.held]
+        missed = [(f"{metric}, {one.name}", m) for one, m in judged if not m.passed]
         counted = "1 slice" if len(judged) == 1 else f"worst of {len(judged)} slices"
         for name, m in missed[:_SHOWN] or [(f"{metric}, {counted}", judged[0][1])]:
             yield replace(m, metric=f"{name}, newest span" if newest else name)
@@ -131,15 +131,15 @@ def _times(result: RunResult) -> Table:
 
 def _verdict_line(summary: Summary, result: RunResult) -> RenderableType:
     if stopped_by_gate(result):
-        return Text("Stopped by the data gate. Nothing was trained; what is served stays.", style="red")
+        return Text("Stopped by the data gate. Nothing was trained; the served model stays.", style="red")
     if not result.ok:
-        return Text("The run did not finish; the next one goes on from here.", style="red")
+        return Text("The run did not finish; the next run continues from here.", style="red")
     verdict = summary.verdict
     if verdict is not None and not verdict.blessed:
         lines = ["Not blessed, not pushed:", *(f"  {reason}" for reason in verdict.reasons)]
         return Text("\n".join([*lines, f"The model is kept in {summary.model}"]), style="yellow")
     if summary.unread:
-        return Text("The run has ended, but what it made cannot be read; see start.log in its logs.", style="red")
+        return Text("The run has ended, but its outputs cannot be read; see start.log in its logs.", style="red")
     if summary.pushed is not None:
         how = "Blessed and pushed to" if summary.newly_pushed else "Nothing new; blessed before, and served from"
         if summary.pushed.not_served:

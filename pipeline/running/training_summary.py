@@ -42,7 +42,9 @@ class TrainingFacts:
     @property
     def words(self) -> str:
         """The facts as one line."""
-        resumed = f"; went on after update {self.resumed_at_update:,} of a run before" if self.resumed_at_update else ""
+        resumed = (
+            f"; resumed after update {self.resumed_at_update:,} of an earlier run" if self.resumed_at_update else ""
+        )
         ended = ", ended by max_minutes" if self.ended_by == "max_minutes" else ""
         return (
             f"{self.epochs} epochs{ended}, the best {self.best_epoch}, on {self.devices}, {self.examples_per_second:,} "
@@ -61,11 +63,11 @@ class TrainingFacts:
         if said is None or said["asked"] == "none":
             return ""
         if said["from"] is None:
-            return "from scratch: no blessed model says what its weights stand for"
+            return "from scratch: no blessed model describes its weights"
         anew = [weight for weight in said["weights"] if weight["outcome"] == "anew"]
         shown = "; ".join(f"{weight['weight']} ({weight['why']})" for weight in anew[:_MOST_ANEW])
         more = f" and {len(anew) - _MOST_ANEW} more, see training.json" if len(anew) > _MOST_ANEW else ""
-        counts = f"{said['taken']} weights taken over, {said['partly']} in part, {said['anew']} anew"
+        counts = f"{said['taken']} weights reused, {said['partly']} in part, {said['anew']} initialized"
         return f"{counts}{f': {shown}{more}' if anew else ''}; from {said['from']}"
 
 

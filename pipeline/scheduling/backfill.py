@@ -9,7 +9,7 @@ from pathlib import Path
 from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import WITH_VERDICT, ExitCode
-from fullpass.pipeline.printing import say
+from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.root_layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
 from fullpass.pipeline.scheduling import run_process
@@ -36,7 +36,9 @@ class Step:
     done: RunRecord | None = None
 
 
-def backfill(loaded: Loaded, spans: str, *, last_only: bool = False, root: Path | None = None, say: Say = say) -> int:
+def backfill(
+    loaded: Loaded, spans: str, *, last_only: bool = False, root: Path | None = None, say: Say = print_text
+) -> int:
     """Runs the pipeline for each existing span of a range, oldest first, or only for the last of them.
 
     A step is completed if a run has trained on the same window of the same files with the same config. So a stopped
@@ -58,7 +60,7 @@ def backfill(loaded: Loaded, spans: str, *, last_only: bool = False, root: Path 
         UserError: The source has no spans, or `spans` is no range.
     """
     if ":" not in spans:
-        raise UserError(f"{spans}: a backfill takes the first span and the last, as 2013-01-01:2013-02-28.")
+        raise UserError(f"{spans}: a backfill takes the first and the last span, such as 2013-01-01:2013-02-28.")
     layout = RootLayout(pipeline_root(loaded, root))
     window = find_window(loaded.config.data, loaded.resolve, spans, index=layout.span_index)
     steps = _steps(loaded, window, layout, last_only=last_only)
@@ -109,8 +111,8 @@ def _run(loaded: Loaded, step: Step, root: Path | None, layout: RootLayout, name
             )
         except BlockingIOError:
             raise UserError(
-                "a run of the scheduler or of another backfill is going on. Wait for it to end, or stop it; what is "
-                "done by then is not done again."
+                "a run of the scheduler or of another backfill is in progress. Wait for it to end, or stop it; "
+                "completed steps are not repeated."
             ) from None
         say(f"{name}: started, prints to {log}")
         while (code := running.wait(_LOOK_SECONDS)) is None:
@@ -118,7 +120,7 @@ def _run(loaded: Loaded, step: Step, root: Path | None, layout: RootLayout, name
                 running.interrupt()
                 if running.wait(_STOPPING_SECONDS) is None:
                     running.kill()
-                say(f"{name}: interrupted. The same command goes on from here.")
+                say(f"{name}: interrupted. The same command continues from here.")
                 return ExitCode.FAILED
     run = History(layout.root).run_for(occasion)
     outcome = run.outcome.replace("_", " ") if run else f"ended with exit code {code}, see {log}"

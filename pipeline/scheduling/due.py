@@ -74,26 +74,26 @@ class SourceState:
     Attributes:
         unit: unit of the spans, or of the marker files if the source has no spans; None if nothing is dated or
             numbered.
-        there: spans that exist, and that are marked if `wait_for` is set.
+        available: spans that exist, and that are marked if `wait_for` is set.
         steady: those of them that have not changed since the last look.
         spans: whether the source has spans.
         ready: whether the path of `wait_for` exists.
         trained: the newest span of a completed run.
         fresh: whether a source without spans has changed since a completed run.
         run: the id of that run.
-        moved: the data gate's decisions about new, steady spans, as far as known.
+        drift_by_span: the data gate's decisions about new, steady spans, as far as known.
         problem: the reason why the source cannot be read.
     """
 
     unit: Unit | None = None
-    there: frozenset[int] = frozenset()
+    available: frozenset[int] = frozenset()
     steady: frozenset[int] = frozenset()
     spans: bool = True
     ready: bool = True
     trained: int | None = None
     fresh: bool = True
     run: str = ""
-    moved: Mapping[int, SpanDrift] = field(default_factory=dict)
+    drift_by_span: Mapping[int, SpanDrift] = field(default_factory=dict)
     problem: str = ""
 
 
@@ -176,16 +176,16 @@ def decide(config: ScheduleConfig, state: State, now: datetime, source: SourceSt
         wanted = expected_span(source.unit, occasion.due, config)
     if not source.spans:
         return _without_spans(config, occasion, wanted, now, source)
-    newest = max(source.there, default=None)
+    newest = max(source.available, default=None)
     target = newest if wanted is None else wanted
     if target is None or (wanted is None and target == source.trained):
         return _late(config, source, occasion, f"a span newer than {_name(source, source.trained)}", now)
     if source.trained is not None and source.trained >= target:
         message = f"{_name(source, source.trained)} was trained already, by run {source.run}"
         if source.trained > target:
-            message = f"{_name(source, target)} is older than what was trained: {message}"
+            message = f"{_name(source, target)} is older than the newest trained span: {message}"
         return Ended(occasion, "skipped", message, target)
-    if target in source.there:
+    if target in source.available:
         return Start(occasion, target)
     return _late(config, source, occasion, f"span {_name(source, target)}", now, target)
 
@@ -207,7 +207,7 @@ def requeued(state: State) -> tuple[State, tuple[Ended, ...]]:
     if lost is None:
         return state, ()
     if lost.attempts >= MOST_ATTEMPTS:
-        message = f"its process died {lost.attempts} times without a word, as one does that is out of memory"
+        message = f"its process died {lost.attempts} times without a result, as happens when memory runs out"
         return without(state, lost), (Ended(lost, "failure", message, lost.span),)
     return replace(state, running=None, queue=(lost, *state.queue)), ()
 
@@ -224,13 +224,13 @@ def _note_times(config: ScheduleConfig, state: State, now: datetime) -> tuple[St
         return replace(state, queue=(*state.queue, *new)), ()
     if config.catch_up == "none":
         late = [o for o in new if state.running is not None or now - o.due > _UNSEEN]
-        why = "another run was going on" if state.running is not None else "no scheduler was running"
+        why = "another run was in progress" if state.running is not None else "no scheduler was running"
         kept = tuple(o for o in new if o not in late)
         return replace(state, queue=(*state.queue, *kept)), tuple(Ended(o, "missed", why) for o in late)
     waiting = [o for o in state.queue if o.kind == "cron"]
     *dropped, newest = [*waiting, *new]
     others = tuple(o for o in state.queue if o.kind != "cron")
-    why = f"one run for it and that of {newest.due.astimezone(config.zone):%Y-%m-%d %H:%M}"
+    why = f"one run covers it and {newest.due.astimezone(config.zone):%Y-%m-%d %H:%M}"
     return replace(state, queue=(*others, newest)), tuple(Ended(o, "missed", why) for o in dropped)
 
 
@@ -242,7 +242,7 @@ def _newer(state: State, source: SourceState) -> list[int]:
 
 def _note_drift(state: State, now: datetime, source: SourceState) -> tuple[State, tuple[Ended, ...]]:
     new = _newer(state, source)
-    found = source.moved.get(new[-1]) if new else None
+    found = source.drift_by_span.get(new[-1]) if new else None
     if found is None:
         return state, ()
     occasion = Occasion(f"drift {_label(source, new[-1])}", "drift", now, new[-1])
@@ -264,7 +264,7 @@ def _note_spans(
     arrived = [Occasion(f"new span {_label(source, number)}", "new span", now, number) for number in taken]
     overtaken = () if config.catch_up == "each" else tuple(o for o in state.queue if o.kind == "new span")
     kept = tuple(o for o in state.queue if o not in overtaken)
-    why = f"one run for it and the newer {_label(source, new[-1])}"
+    why = f"one run covers it and the newer {_label(source, new[-1])}"
     state = replace(state, seen_span=new[-1], queue=(*kept, *arrived))
     return state, tuple(Ended(o, "missed", why, o.span) for o in overtaken)
 
@@ -272,8 +272,8 @@ def _note_spans(
 def _without_spans(
     config: ScheduleConfig, occasion: Occasion, wanted: int | None, now: datetime, source: SourceState
 ) -> Start | Ended | Wait:
-    if not source.ready or (wanted is not None and wanted not in source.there):
-        what = f"what schedule.wait_for names{'' if wanted is None else f' of {_name(source, wanted)}'}"
+    if not source.ready or (wanted is not None and wanted not in source.available):
+        what = f"the path of schedule.wait_for{'' if wanted is None else f' of {_name(source, wanted)}'}"
         return _late(config, source, occasion, what, now)
     if not source.fresh:
         return _late(config, source, occasion, f"data other than that of run {source.run}", now)
@@ -286,7 +286,7 @@ def _late(
     until = occasion.due + length(config.timeout)
     if now < until:
         return Wait(f"waiting for {what}, until {until.astimezone(config.zone):%Y-%m-%d %H:%M %Z}", until)
-    waited = f" It was waited for {config.timeout}." if length(config.timeout) else ""
+    waited = f" The scheduler waited {config.timeout}." if length(config.timeout) else ""
     outcome: Outcome = "skipped" if config.on_late == "skip" else "late"
     problem = f" {source.problem}" if source.problem else ""
     return Ended(occasion, outcome, f"{what} is not there, and nothing was trained.{waited}{problem}", span)

@@ -18,8 +18,8 @@ from fullpass.pipeline.plain_text import plain
 from fullpass.pipeline.scheduling.config import ScheduleConfig
 from fullpass.pipeline.scheduling.cron import Cron
 from fullpass.pipeline.scheduling.local_scheduler import schedule_of
+from fullpass.preprocessing.atomic_files import write_atomically
 from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.whole_files import write_whole
 
 Form = Literal["cron", "systemd", "kubernetes"]
 _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
@@ -82,7 +82,7 @@ def write(files: Mapping[str, str], folder: Path) -> list[Path]:
     """Writes files into a folder, each atomically; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        write_whole(folder / name, text)
+        write_atomically(folder / name, text)
     return [folder / name for name in files]
 
 
@@ -122,7 +122,7 @@ def _five_fields(config: ScheduleConfig, form: str) -> str:
     if len(fields) == 6:
         first, *fields = fields
         if first != "0":
-            raise UserError(f"schedule.cron: {form} knows no seconds. Received: {config.cron}. Write 0 for them.")
+            raise UserError(f"schedule.cron: {form} supports no seconds. Received: {config.cron}. Write 0 for them.")
     if "7" in fields[4]:
         fields[4] = ",".join(str(day) for day in Cron.parse(config.cron or "").weekdays)
     return " ".join(fields)
@@ -141,8 +141,8 @@ def _crontab(loaded: Loaded, config: ScheduleConfig) -> str:
     return (
         f"# {loaded.config.name}: append this to what `crontab -l` prints, and give it to `crontab -`.\n"
         "# CRON_TZ is the time zone of the lines below it, for cronie (Fedora, RHEL, Arch). The cron of Debian and\n"
-        f"# Ubuntu knows none: there the machine must be in {config.timezone}, or use --as systemd.\n"
-        "# Times that pass while the machine is off are not made up for.\n"
+        f"# Ubuntu ignores it: there the time zone of the machine must be {config.timezone}, or use --as systemd.\n"
+        "# Times that pass while the machine is off are skipped.\n"
         f"CRON_TZ={config.timezone}\n"
         f"{line}\n"
     )
@@ -167,7 +167,7 @@ def _systemd(loaded: Loaded, config: ScheduleConfig) -> dict[str, str]:
         "# SIGTERM goes to the command alone, which interrupts the nodes of its run.\n"
         "KillMode=mixed\n"
         "TimeoutStopSec=90\n"
-        "# Credentials and addresses of notify: come from here, if anywhere.\n"
+        "# Optional file with credentials and the addresses of notify:.\n"
         f"EnvironmentFile=-/etc/fullpass/{loaded.config.name}.env\n"
     )
     timer = (
@@ -176,7 +176,7 @@ def _systemd(loaded: Loaded, config: ScheduleConfig) -> dict[str, str]:
         "\n"
         "[Timer]\n"
         f"{events}\n"
-        "# Times that passed while the machine was off are made up for by one run.\n"
+        "# Times that passed while the machine was off are replaced by one run.\n"
         f"Persistent={'false' if config.catch_up == 'none' else 'true'}\n"
         "AccuracySec=1s\n"
         "\n"

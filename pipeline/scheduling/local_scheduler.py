@@ -9,7 +9,7 @@ from pathlib import Path
 from fullpass.components.ingest.spans.span_pattern import label_of
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import OUTCOME_CODES, ExitCode
-from fullpass.pipeline.printing import say
+from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.root_layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.execution.locks import run_lock
 from fullpass.pipeline.running.history import History
@@ -19,7 +19,7 @@ from fullpass.pipeline.scheduling import run_process
 from fullpass.pipeline.scheduling.config import ScheduleConfig
 from fullpass.pipeline.scheduling.due import Ended, Occasion, Start, State
 from fullpass.pipeline.scheduling.scheduler import Scheduler, SchedulerDeps, next_times
-from fullpass.pipeline.scheduling.source_state import BoundedLook, Source, span_unit
+from fullpass.pipeline.scheduling.source_state import Source, SourceReaderWithTimeout, span_unit
 from fullpass.pipeline.scheduling.stop_signals import stop_signals
 from fullpass.preprocessing.errors import UserError
 
@@ -100,7 +100,7 @@ def _deps(loaded: Loaded, root: Path | None, folder: Path, stop: threading.Event
 
     return SchedulerDeps(
         clock=lambda: datetime.now(UTC),
-        look=BoundedLook(Source(loaded, folder.parent)),
+        look=SourceReaderWithTimeout(Source(loaded, folder.parent)),
         launch=launch,
         label=label,
         in_flight=lambda: run_process.in_flight(folder),
@@ -131,4 +131,4 @@ def _next(config: ScheduleConfig) -> str:
 
 
 def _say(line: str) -> None:
-    say(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S} {line}")
+    print_text(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S} {line}")

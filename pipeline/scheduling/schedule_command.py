@@ -9,7 +9,7 @@ import typer
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.load_checked import load_checked
 from fullpass.pipeline.exit_codes import ExitCode
-from fullpass.pipeline.printing import emit, say
+from fullpass.pipeline.printing import print_data, print_text
 
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
 _Root = Annotated[
@@ -28,7 +28,7 @@ def run(
     file: _File,
     root: _Root = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Do what is due now and end, for those who have a scheduler of their own.")
+        bool, typer.Option("--once", help="Handle what is due now and exit, for use with another scheduler.")
     ] = False,
     skipped_ok: Annotated[
         bool, typer.Option("--skipped-ok", help="With --once: exit with 0 if there was nothing to train.")
@@ -58,13 +58,16 @@ def trigger(
     loaded = load(file)
     from fullpass.pipeline.scheduling.trigger import ask
 
-    say(ask(loaded, root=root, span=span))
+    print_text(ask(loaded, root=root, span=span))
 
 
 def export(
     file: _File,
-    form: Annotated[Literal["cron", "systemd", "kubernetes"], typer.Option("--as", help="Whose.", show_default=False)],
-    image: Annotated[str | None, typer.Option(help="Of the CronJob: an image with Fullpass in it.")] = None,
+    form: Annotated[
+        Literal["cron", "systemd", "kubernetes"],
+        typer.Option("--as", help="The scheduler to export for.", show_default=False),
+    ],
+    image: Annotated[str | None, typer.Option(help="Image of the CronJob, which contains Fullpass.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write into.", show_default="standard output")
     ] = None,
@@ -76,17 +79,17 @@ def export(
     files = files_of(load(file), form, image=image)
     if output is not None:
         for path in write(files, output):
-            say(path)
+            print_text(path)
         return
     for name, text in files.items():
-        emit(f"# {name}\n{text}" if len(files) > 1 else text, nl=False)
+        print_data(f"# {name}\n{text}" if len(files) > 1 else text, nl=False)
 
 
 def backfill(
     file: _File,
     spans: Annotated[str, typer.Argument(metavar="A:B", help="The first span and the last, as dates or numbers.")],
     last_only: Annotated[
-        bool, typer.Option("--last-only", help="Ingest all, and train on the window of the last span alone.")
+        bool, typer.Option("--last-only", help="Ingest all spans, but train only on the window of the last one.")
     ] = False,
     root: _Root = None,
 ) -> None:
@@ -94,4 +97,4 @@ def backfill(
     loaded = load_checked(file)
     from fullpass.pipeline.scheduling.backfill import backfill as fill
 
-    raise typer.Exit(fill(loaded, spans, last_only=last_only, root=root, say=say))
+    raise typer.Exit(fill(loaded, spans, last_only=last_only, root=root, say=print_text))

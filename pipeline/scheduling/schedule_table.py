@@ -34,7 +34,7 @@ def table(loaded: Loaded, *, root: Path | None = None, runs: int = 10) -> str:
         rows += [(_time(o.due, config), o.kind, "", "waiting", "") for o in state.queue]
     rows += [(_time(time, config), "cron", "", "next", "") for time in next_times(config, datetime.now(UTC), _NEXT)]
     triggers = {"new span": config.new_span, "drift": config.drift}
-    rows += [("", kind, "", "next", f"looked for every {config.poll}") for kind, is_set in triggers.items() if is_set]
+    rows += [("", kind, "", "next", f"checked every {config.poll}") for kind, is_set in triggers.items() if is_set]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[4]]).rstrip() for row in rows]
     return "\n".join([f"{loaded.config.name}: {_words(config)}", *lines])

@@ -135,8 +135,8 @@ class Scheduler:
             self._looked = None if state.queue != self.state.queue else self._looked
             self._keep(state, ended=passed, requests=[number for number, *_ in asked])
             for new in (occasion for occasion in state.queue if occasion not in before):
-                if new.span is not None and new.kind == "drift" and new.span in source.moved:
-                    self._deps.say(f"{new.key}: {source.moved[new.span].why}")
+                if new.span is not None and new.kind == "drift" and new.span in source.drift_by_span:
+                    self._deps.say(f"{new.key}: {source.drift_by_span[new.span].why}")
             for quiet in (each for each in passed if each.outcome != "missed"):
                 self._deps.say(f"{quiet.occasion.key}: {quiet.outcome}. {quiet.message}")
                 self._deps.notify(quiet, None, False)
@@ -199,7 +199,7 @@ class Scheduler:
 
     def _keep(self, state: State, *, ended: tuple[Ended, ...] = (), requests: list[int] | None = None) -> None:
         entries = [self._entry(each) for each in ended]
-        self._history.keep(self._name, scheduler_state.dumped(state), ended=entries, requests=requests or ())
+        self._history.save_state(self._name, scheduler_state.dumped(state), ended=entries, requests=requests or ())
         self.state = state
 
     def _entry(self, ended: Ended) -> OccasionRecord:

@@ -59,16 +59,16 @@ class Source:
             return self.unseen(str(error))
         if unit is None:
             fresh = run is None or data_digest(window) != run.data
-            there = frozenset() if marked is None else marked
+            available = frozenset() if marked is None else marked
             ready = marked is None or _marker(loaded) is not None or bool(marked)
-            return SourceState(_marker_unit(loaded), there, spans=False, ready=ready, fresh=fresh, run=run_id)
-        there = frozenset(window.there) if marked is None else marked & frozenset(window.there)
-        steady = self._steady(window, there)
+            return SourceState(_marker_unit(loaded), available, spans=False, ready=ready, fresh=fresh, run=run_id)
+        available = frozenset(window.all_spans) if marked is None else marked & frozenset(window.all_spans)
+        steady = self._steady(window, available)
         newest = max(steady, default=None)
-        moved: Mapping[int, SpanDrift] = {}
+        drift_by_span: Mapping[int, SpanDrift] = {}
         if self._drift is not None and newest is not None and (trained is None or newest > trained):
-            moved = self._drift.look(newest)
-        return SourceState(unit, there, steady, trained=trained, run=run_id, moved=moved)
+            drift_by_span = self._drift.look(newest)
+        return SourceState(unit, available, steady, trained=trained, run=run_id, drift_by_span=drift_by_span)
 
     def unseen(self, problem: str) -> SourceState:
         """Returns the state of a source that cannot be read: only the facts known without it."""
@@ -78,15 +78,15 @@ class Source:
         shown = unit or _marker_unit(self._loaded)
         return SourceState(unit=shown, spans=unit is not None, trained=trained, run=run_id, problem=problem)
 
-    def _steady(self, window: Window, there: frozenset[int]) -> frozenset[int]:
+    def _steady(self, window: Window, available: frozenset[int]) -> frozenset[int]:
         """Returns the complete spans: those that are marked, or unchanged since the last look."""
         if self._loaded.config.schedule is not None and self._loaded.config.schedule.wait_for is not None:
-            return there
+            return available
         before, self._known = self._known, {span.number: fingerprint(span.files) for span in window.spans}
-        return frozenset(n for n in there if n not in self._known or before.get(n) == self._known[n])
+        return frozenset(n for n in available if n not in self._known or before.get(n) == self._known[n])
 
 
-class BoundedLook:
+class SourceReaderWithTimeout:
     """Reads the state of a source in a thread with a time limit, because a store may answer slowly or never.
 
     The next call returns a result that arrives after the limit. No second read starts while one is running.
@@ -105,7 +105,7 @@ class BoundedLook:
         try:
             state = self._found.result(self._seconds)
         except FutureTimeoutError:
-            return self._source.unseen(f"looking at the source takes longer than {self._seconds:g} s")
+            return self._source.unseen(f"reading the source takes longer than {self._seconds:g} s")
         except BaseException:
             self._found = None
             raise
@@ -147,7 +147,7 @@ def _moved(loaded: Loaded, root: Path, number: int) -> SpanDrift:
     except UserError as error:
         return SpanDrift(True, str(error))
     reasons = [finding.text for finding in verdict.findings if finding.policy == "retrain"]
-    nothing = "nothing moved further than the checks with the policy retrain allow"
+    nothing = "no change exceeds a limit of the checks with the policy retrain"
     return SpanDrift(verdict.retrain, "; ".join(reasons) or nothing)
 
 
@@ -201,9 +201,9 @@ def _marked(loaded: Loaded, unit: Unit | None, window: Window) -> frozenset[int]
         return None
     pattern = marker_pattern(schedule.wait_for, loaded)
     if pattern is None:
-        return frozenset(window.there or (0,)) if matches(loaded.resolve(schedule.wait_for)) else frozenset()
+        return frozenset(window.all_spans or (0,)) if matches(loaded.resolve(schedule.wait_for)) else frozenset()
     places = (pattern.place(path) for path in matches(pattern.glob))
     marked = {place[0] for place in places if place is not None}
     if unit is None:
         return frozenset(marked)
-    return frozenset(n for n in window.there if coarser(unit, n, pattern.unit) in marked)
+    return frozenset(n for n in window.all_spans if coarser(unit, n, pattern.unit) in marked)

@@ -26,9 +26,9 @@ def ask(loaded: Loaded, *, root: Path | None = None, span: str | None = None) ->
         raise UserError(f"--span {span}: data.source has no spans.")
     number = parse_span(unit, span) if span is not None and unit is not None else None
     layout = RootLayout(pipeline_root(loaded, root))
-    asked = History(layout.root).ask(number)
+    asked = History(layout.root).add_request(number)
     lock = layout.schedule / RUN_LOCK
     # The lock file of a running scheduler contains its holder.
     running = lock.exists() and lock.stat().st_size
-    then = "" if running else " No scheduler is running; the next one, or `fullpass schedule run --once`, takes it."
-    return f"by hand {asked}: asked for.{then}"
+    then = "" if running else " No scheduler is running; the next one, or `fullpass schedule run --once`, handles it."
+    return f"by hand {asked}: requested.{then}"

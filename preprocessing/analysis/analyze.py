@@ -21,13 +21,17 @@ from tfx_bsl.tfxio.tensor_adapter import TensorAdapter
 
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, Tensors, trace
-from fullpass.preprocessing.apply.stable_ids import NOTHING, Continued
+from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_schema import raw_schema
 
 
 def analyze_table(
-    config: PreprocessingConfig, batches: Sequence[pa.RecordBatch], graph: str, *, continued: Continued = NOTHING
+    config: PreprocessingConfig,
+    batches: Sequence[pa.RecordBatch],
+    graph: str,
+    *,
+    base_model: BaseModelRef = NO_BASE_MODEL,
 ) -> tft.TFTransformOutput:
     """Analyzes rows in memory, in this process, and writes the transform graph.
 
@@ -38,7 +42,7 @@ def analyze_table(
         config: features, crosses, derived columns and label.
         batches: the rows of the train split, in the layout of `raw_batches`; read once for each phase of analyzers.
         graph: output folder of the transform graph; it must not exist yet.
-        continued: the base model of the stable ids.
+        base_model: the base model of the stable ids.
 
     Returns:
         The transform graph.
@@ -52,7 +56,7 @@ def analyze_table(
     """
     schema = raw_schema(config)
     with tempfile.TemporaryDirectory() as temporary:
-        function = Function(config.model_dump_json(), schema.SerializeToString(), temporary, continued)
+        function = Function(config.model_dump_json(), schema.SerializeToString(), temporary, base_model)
         phases = trace(function).phases
         if phases is None:
             with beam.Pipeline() as pipeline:
@@ -139,6 +143,6 @@ def analyze_on_beam(batches: beam.PCollection, function: Function, graph: str) -
         The path of the graph, emitted once the graph is written.
     """
     with tft_beam.Context(temp_dir=function.temporary):
-        made = (batches, function.adapter) | "Analyze" >> tft_beam.AnalyzeDataset(function)
-        written = made | "WriteGraph" >> tft_beam.WriteTransformFn(graph)
+        analyzed = (batches, function.adapter) | "Analyze" >> tft_beam.AnalyzeDataset(function)
+        written = analyzed | "WriteGraph" >> tft_beam.WriteTransformFn(graph)
     return written | "Folder" >> beam.Map(lambda _: graph)

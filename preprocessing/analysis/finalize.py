@@ -65,7 +65,7 @@ def _ptransform(operation: Any, inputs: Sequence[Any], folder: str) -> tuple[Any
     if isinstance(operation.ptransform, MergeCounts):
         return tuple(inputs)
     limits = operation.ptransform.limits
-    ranked = rank(inputs[0], least=limits.min_count, top_k=limits.top_k, folder=folder)
+    ranked = rank(inputs[0], min_count=limits.min_count, top_k=limits.top_k, folder=folder)
     pairs = (
         pair
         for table in ranked.tables()
@@ -83,7 +83,7 @@ def _arrays_per_key(operation: Any, inputs: Sequence[Any], folder: str) -> tuple
 
 
 def _ranked(operation: Any, inputs: Sequence[Any], folder: str) -> tuple[Any, ...]:
-    return (rank(inputs[0], least=operation.frequency_threshold, top_k=operation.top_k, folder=folder),)
+    return (rank(inputs[0], min_count=operation.frequency_threshold, top_k=operation.top_k, folder=folder),)
 
 
 def _distinct(tokens: TokenCounts | Ranked, folder: str) -> int:

@@ -44,12 +44,12 @@ class Ranked:
                 return
 
 
-def rank(counts: TokenCounts, *, least: int, top_k: int | None, folder: str) -> Ranked:
-    """Returns the `top_k` most frequent tokens among those with a count of at least `least`.
+def rank(counts: TokenCounts, *, min_count: int, top_k: int | None, folder: str) -> Ranked:
+    """Returns the `top_k` most frequent tokens among those with a count of at least `min_count`.
 
     Args:
         counts: token counts over all rows.
-        least: smallest accepted count.
+        min_count: smallest accepted count.
         top_k: largest number of tokens; None for no limit.
         folder: for temporary files.
     """
@@ -59,7 +59,7 @@ def rank(counts: TokenCounts, *, least: int, top_k: int | None, folder: str) -> 
     table = None
     for part in counts.tables(folder):
         total += pc.sum(part["count"]).as_py() or 0
-        table = part.filter(pc.greater_equal(part["count"], least)).sort_by(_ORDER)
+        table = part.filter(pc.greater_equal(part["count"], min_count)).sort_by(_ORDER)
         table = table if top_k is None else table.slice(0, top_k)
         kept += table.num_rows
         if in_files:

@@ -124,7 +124,9 @@ class TokenFile:
             return file.read(count)
 
     def _damaged(self) -> UserError:
-        return UserError(f"{self.path} is damaged: it does not hold the counts of tokens that were written. Run again.")
+        return UserError(
+            f"{self.path} is damaged: its content differs from the token counts that were written. Run again."
+        )
 
 
 def read_buckets(files: Sequence[TokenFile]) -> Iterator[tuple[int, list[pa.Table]]]:

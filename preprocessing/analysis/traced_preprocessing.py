@@ -34,8 +34,8 @@ from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
 
 from fullpass.preprocessing.analysis.accumulators import Accumulator, accumulator_of
 from fullpass.preprocessing.analysis.finalize import CannotFinalize, Finalizer, can_finalize
-from fullpass.preprocessing.apply.columns_behind import columns_behind
-from fullpass.preprocessing.apply.stable_ids import NOTHING, Continued
+from fullpass.preprocessing.apply.source_columns import source_columns
+from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
 from fullpass.preprocessing.preprocessing_fn import preprocessing_fn
 
 Tensors = Mapping[str, tf.Tensor | tf.SparseTensor]
@@ -66,17 +66,17 @@ class Function:
     """The preprocessing function of a config, in a form that can be pickled and sent to workers.
 
     preprocessing: the config as JSON. schema: serialized schema of the raw examples. temporary: folder for temporary
-    files of tracing and analysis. continued: the base model of the stable ids.
+    files of tracing and analysis. base_model: the base model of the stable ids.
     """
 
     preprocessing: str
     schema: bytes
     temporary: str
-    continued: Continued = NOTHING
+    base_model: BaseModelRef = NO_BASE_MODEL
 
     def __call__(self, inputs: Any) -> dict[str, tf.Tensor | tf.SparseTensor]:
         """Returns the transformed features of a batch."""
-        config = {"preprocessing": json.loads(self.preprocessing), "continued": asdict(self.continued)}
+        config = {"preprocessing": json.loads(self.preprocessing), "base_model": asdict(self.base_model)}
         return preprocessing_fn(inputs, config)
 
     @property
@@ -146,7 +146,7 @@ class Traced:
         """
         names = sorted({name for one in accumulators for name in one.tensors})
         fetches = {name: self._graph.get_tensor_by_name(name) for name in names}
-        columns = columns_behind(fetches, self._inputs) or tuple(self._inputs)[:1]
+        columns = source_columns(fetches, self._inputs) or tuple(self._inputs)[:1]
         feeds = [t for name in columns for t in tf.nest.flatten(self._inputs[name], expand_composites=True)]
         known = [self._graph.get_tensor_by_name(name) for name in constants]
         values = [tf.constant(constants[tensor.name], tensor.dtype) for tensor in known]
@@ -250,8 +250,8 @@ class _TableSession:
         if isinstance(fetches, Mapping):
             return dict(zip(fetches, self.run(list(fetches.values())), strict=True))
         flat = tf.nest.flatten(fetches)
-        asked = [tensor for tensor in flat if tf.is_symbolic_tensor(tensor)]
-        computed = iter(self._whole.prune([], asked)() if asked else ())
+        symbolic = [tensor for tensor in flat if tf.is_symbolic_tensor(tensor)]
+        computed = iter(self._whole.prune([], symbolic)() if symbolic else ())
         values = [next(computed) if tf.is_symbolic_tensor(tensor) else tensor for tensor in flat]
         return tf.nest.pack_sequence_as(fetches, [value.numpy() for value in values])
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from fullpass.preprocessing.apply.apply_lists import elements_of
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.list_tensors import present_elements
-from fullpass.preprocessing.apply.number_chains import or_zero, stateless_chain
+from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero, stateless_chain
 from fullpass.preprocessing.apply.vocabulary import Table, count_table, encode, hash_ids, make_table, with_domain
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError, did_you_mean
@@ -94,7 +94,7 @@ def _table(name: str, tokens: tf.Tensor, vocabulary: Vocabulary, columns: Column
         return make_table(tokens, vocabulary, vocabulary_name(name), columns), vocabulary.oov_buckets
     declared = columns.config.features[owner]
     if not isinstance(declared, CategoryFeature) or declared.vocabulary is None:
-        raise UserError(f"vocabulary.shared_with: {owner!r} is no category with a vocabulary.")
+        raise UserError(f"vocabulary.shared_with: {owner!r} is not a category with a vocabulary.")
     if owner not in columns.tables:
         of_all = tf.concat([_present_tokens(user, columns) for user in users], 0)
         columns.tables[owner] = make_table(of_all, declared.vocabulary, vocabulary_name(owner), columns)
@@ -105,7 +105,7 @@ def _present_tokens(name: str, columns: Columns) -> tf.Tensor:
     """Returns the present tokens of a category's column: string [n]."""
     feature = columns.config.features[name]
     if not isinstance(feature, CategoryFeature):
-        raise UserError(f"vocabulary.shared_with: is for categories, and {name!r} is none.")
+        raise UserError(f"vocabulary.shared_with: only categories share a vocabulary; {name!r} is not a category.")
     options = list_options(feature)
     if options is None:
         column = columns.string(feature.column or name)
@@ -145,7 +145,7 @@ def count(name: str, feature: CountFeature, columns: Columns) -> dict[str, tf.Te
     table = count_table(tf.boolean_mask(column.values, column.present), count_name(name))
     counts = tf.cast(tf.where(column.present, table(column.values), 0), tf.float32)
     chain = stateless_chain([[spec] for spec in feature.transforms])
-    return {transformed_name(name): or_zero(chain(counts[:, tf.newaxis]))[:, 0]}
+    return {transformed_name(name): fill_remaining_with_zero(chain(counts[:, tf.newaxis]))[:, 0]}
 
 
 def cross(

@@ -59,8 +59,8 @@ def _check_output(function: str, name: Any, value: Any) -> None:
     reserved = (LABEL, EXAMPLE_WEIGHT, ROW_ID)
     if not isinstance(name, str) or name in reserved:
         raise UserError(
-            f"{function} must name its features with texts other than {', '.join(reserved)}, which are added to "
-            f"them. Received: {name!r}."
+            f"{function} must name its features with strings other than {', '.join(reserved)}, which are "
+            f"reserved. Received: {name!r}."
         )
     if not isinstance(value, tf.Tensor | tf.SparseTensor | tf.RaggedTensor) or value.dtype not in _OUTPUT_DTYPES:
         raise UserError(
@@ -82,7 +82,7 @@ def _import(path: str) -> Callable[[Mapping[str, tf.Tensor]], Any]:
     except Exception as error:
         raise UserError(
             f"{path} cannot be imported: {type(error).__name__}: {error}. Accepted: package.module:function of a "
-            "module that Python finds where the pipeline runs."
+            "module that can be imported where the pipeline runs."
         ) from error
 
 

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from fullpass.preprocessing.apply.apply_lists import Rows, elements_of, rows_of_numbers, transform_elements
 from fullpass.preprocessing.apply.column_tensors import Columns
-from fullpass.preprocessing.apply.number_chains import Quantity, or_zero
+from fullpass.preprocessing.apply.number_chains import Quantity, fill_remaining_with_zero
 from fullpass.preprocessing.apply.vocabulary import with_domain
 from fullpass.preprocessing.dates.date_format import PARTS, compile_format
 from fullpass.preprocessing.dates.date_ops import DateColumn, cyclic, difference, parse, part
@@ -44,7 +44,7 @@ def _quantity(dates: DateColumn, name: str, path: str) -> Quantity:
 def _ids(dates: DateColumn, name: str) -> tuple[tf.Tensor, int]:
     """Returns the ids of a part, int64, and the number of different ids."""
     known = PARTS[name]
-    ids = tf.where(dates.valid, tf.cast(or_zero(part(dates, name)), tf.int64) - known.low + 1, 0)
+    ids = tf.where(dates.valid, tf.cast(fill_remaining_with_zero(part(dates, name)), tf.int64) - known.low + 1, 0)
     return ids, (known.size or 0) + 1
 
 
@@ -61,7 +61,7 @@ def _of_lists(name: str, feature: DateFeature, options: ListOf, columns: Columns
             result[key] = elements.pooled(_on_circle(dates, chosen), dates.valid, 0.0)
         else:
             done = transform_elements(_quantity(dates, chosen, f"features.{name}"), elements.kept)
-            if elements.whole:
+            if elements.keeps_missing:
                 names = key, weight_name(name, chosen)
                 result |= rows_of_numbers(names, done[:-1], dates.valid, elements)
                 continue
@@ -70,7 +70,7 @@ def _of_lists(name: str, feature: DateFeature, options: ListOf, columns: Columns
 
 
 def _on_circle(dates: DateColumn, name: str) -> tf.Tensor:
-    return or_zero(tf.stack(cyclic(dates, name), axis=1))
+    return fill_remaining_with_zero(tf.stack(cyclic(dates, name), axis=1))
 
 
 def elapsed(name: str, feature: DurationFeature, columns: Columns) -> tf.Tensor:

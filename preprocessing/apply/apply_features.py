@@ -15,7 +15,7 @@ from fullpass.preprocessing.apply.apply_vector import vector
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.number_chains import Quantity, apply_quantities
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import blame
+from fullpass.preprocessing.errors import prefix_errors
 from fullpass.preprocessing.features.feature import (
     BooleanFeature,
     CategoryFeature,
@@ -41,15 +41,15 @@ def apply_features(config: PreprocessingConfig, columns: Columns) -> dict[str, T
         UserError: A feature cannot be traced; the message begins with its YAML path.
     """
     if config.function is not None:
-        with blame("function"):
+        with prefix_errors("function"):
             return apply_function(config.function, columns)
     results: dict[str, Transformed | Quantity] = {}
     for name, feature in config.features.items():
-        with blame(config.path_of(name)):
+        with prefix_errors(config.path_of(name)):
             results |= FEATURES[type(feature)](name, feature, columns)
     results |= apply_quantities({key: value for key, value in results.items() if isinstance(value, Quantity)})
     for index, declared in enumerate(config.crosses):
-        with blame(f"crosses[{index}]"):
+        with prefix_errors(f"crosses[{index}]"):
             results |= cross(declared, config, columns, results)
     return results
 

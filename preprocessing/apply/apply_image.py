@@ -31,26 +31,26 @@ def image(name: str, feature: ImageFeature, columns: Columns) -> dict[str, tf.Te
 
     def one(item: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         value, there = item
-        return tf.cond(there, lambda: _made(value, feature), lambda: tf.zeros(feature.shape, tf.uint8))
+        return tf.cond(there, lambda: _decode_and_resize(value, feature), lambda: tf.zeros(feature.shape, tf.uint8))
 
     signature = tf.TensorSpec(feature.shape, tf.uint8)
     pixels = tf.map_fn(one, (raw, is_there), parallel_iterations=_AT_THE_SAME_TIME, fn_output_signature=signature)
     return {transformed_name(name): tf.cast(tf.ensure_shape(pixels, [None, *feature.shape]), tf.int64)}
 
 
-def _made(value: tf.Tensor, feature: ImageFeature) -> tf.Tensor:
+def _decode_and_resize(value: tf.Tensor, feature: ImageFeature) -> tf.Tensor:
     """Returns the pixels of one image, uint8 of shape `feature.shape`, from its bytes or its numbers."""
     if feature.pixels is None:
-        pixels = tf.cond(tf.io.is_jpeg(value), lambda: _of_jpeg(value, feature.size), lambda: _of_file(value))
+        pixels = tf.cond(tf.io.is_jpeg(value), lambda: _decode_jpeg(value, feature.size), lambda: _decode_file(value))
         decoded = tf.cast(tf.ensure_shape(pixels, [None, None, None]), tf.float32)
     else:
         decoded = tf.reshape(value, feature.pixels)
-    resized = _resized(_with_channels(decoded, feature.channels), feature)
+    resized = _resize_by_mode(_convert_channels(decoded, feature.channels), feature)
     whole = tf.cast(tf.clip_by_value(tf.round(resized), 0.0, 255.0), tf.uint8)
     return tf.ensure_shape(whole, feature.shape)
 
 
-def _of_file(value: tf.Tensor) -> tf.Tensor:
+def _decode_file(value: tf.Tensor) -> tf.Tensor:
     """Returns the pixels of a file, uint8 [height, width, channels], with all channels of the file.
 
     The channels are not converted while decoding, because the result of TensorFlow's decoders depends on the format.
@@ -58,8 +58,8 @@ def _of_file(value: tf.Tensor) -> tf.Tensor:
     return tf.io.decode_image(value, channels=0, dtype=tf.uint8, expand_animations=False)
 
 
-def _of_jpeg(value: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """Returns the pixels of a JPEG, as `_of_file`; a far too large image at a half, a quarter or an eighth of its size.
+def _decode_jpeg(value: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+    """Returns the pixels of a JPEG, as `_decode_file`; a far too large image at 1/2, 1/4 or 1/8 of its size.
 
     The decoder averages while decoding, which takes half the time of decoding all pixels. The decoded image is at least
     twice as large as wanted, so the final resize averages too.
@@ -68,10 +68,10 @@ def _of_jpeg(value: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     times_too_large = tf.reduce_min(tf.cast(shape, tf.float32) / tf.constant(size, tf.float32))
     shrunk = [lambda ratio=ratio: tf.io.decode_jpeg(value, channels=0, ratio=ratio) for ratio in _JPEG_RATIOS]
     fits = [times_too_large >= 2.0 * ratio for ratio in _JPEG_RATIOS]
-    return tf.switch_case(tf.reduce_sum(tf.cast(fits, tf.int32)), [lambda: _of_file(value), *shrunk])
+    return tf.switch_case(tf.reduce_sum(tf.cast(fits, tf.int32)), [lambda: _decode_file(value), *shrunk])
 
 
-def _with_channels(pixels: tf.Tensor, channels: int) -> tf.Tensor:
+def _convert_channels(pixels: tf.Tensor, channels: int) -> tf.Tensor:
     """Returns float32 [height, width, channels] from 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGBA) channels."""
     is_colour = tf.shape(pixels)[2] >= 3
     if channels == 1:
@@ -80,17 +80,17 @@ def _with_channels(pixels: tf.Tensor, channels: int) -> tf.Tensor:
     return tf.cond(is_colour, lambda: pixels[:, :, :3], lambda: tf.repeat(pixels[:, :, :1], 3, axis=2))
 
 
-def _resized(pixels: tf.Tensor, feature: ImageFeature) -> tf.Tensor:
+def _resize_by_mode(pixels: tf.Tensor, feature: ImageFeature) -> tf.Tensor:
     """Returns float32 [*feature.size, channels]."""
     size = tf.constant(feature.size)
     if feature.resize == "pad":
-        return _padded(_brought_to(pixels, _largest_inside(pixels, size)), size)
+        return _pad(_resize(pixels, _largest_size_within(pixels, size)), size)
     if feature.resize == "crop":
-        pixels = _cut_to_shape(pixels, size)
-    return _brought_to(pixels, size)
+        pixels = _center_crop(pixels, size)
+    return _resize(pixels, size)
 
 
-def _brought_to(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def _resize(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Returns the pixels resized to `size`, int32 [2]: by the mean of areas, or interpolated if a side grows.
 
     The mean of areas takes a quarter of the time of `antialias`, which is used only if a side grows.
@@ -102,21 +102,21 @@ def _brought_to(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     return tf.cond(tf.reduce_all(tf.equal(given, size)), lambda: pixels, resized)
 
 
-def _largest_inside(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def _largest_size_within(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Returns rows and columns of the largest image within `size` that keeps the aspect ratio."""
     given = tf.cast(tf.shape(pixels)[:2], tf.float32)
     fitting = tf.round(given * tf.reduce_min(tf.cast(size, tf.float32) / given))
     return tf.clip_by_value(tf.cast(fitting, tf.int32), 1, size)
 
 
-def _padded(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def _pad(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Returns the image centered on black."""
     free = size - tf.shape(pixels)[:2]
     first = free // 2
     return tf.pad(pixels, [[first[0], free[0] - first[0]], [first[1], free[1] - first[1]], [0, 0]])
 
 
-def _cut_to_shape(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def _center_crop(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Returns the largest central crop with the aspect ratio of `size`."""
     given = tf.cast(tf.shape(pixels)[:2], tf.float32)
     wanted = tf.cast(size, tf.float32)

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from fullpass.preprocessing.apply.apply_category import boolean_ids, present_tokens
 from fullpass.preprocessing.apply.column_tensors import Columns
-from fullpass.preprocessing.apply.number_chains import or_zero
+from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero
 from fullpass.preprocessing.apply.vocabulary import Table, given_table, learned_table, with_domain
 from fullpass.preprocessing.features.feature import BooleanFeature
 from fullpass.preprocessing.features.ids import Vocabulary
@@ -23,13 +23,13 @@ def label(declared: Label, columns: Columns) -> dict[str, tf.Tensor | tf.SparseT
     if declared.weight is None:
         weight = tf.ones_like(usable, tf.float32)
     else:
-        weight = tf.maximum(or_zero(columns.number(declared.weight)), 0.0)
+        weight = tf.maximum(fill_remaining_with_zero(columns.number(declared.weight)), 0.0)
     return {LABEL: value, EXAMPLE_WEIGHT: tf.where(usable, weight, 0.0)}
 
 
 def _regression(declared: Label, columns: Columns) -> Labelled:
     value = columns.number(declared.name)
-    return or_zero(value), ~tf.math.is_nan(value)
+    return fill_remaining_with_zero(value), ~tf.math.is_nan(value)
 
 
 def _binary(declared: Label, columns: Columns) -> Labelled:

@@ -7,7 +7,14 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from fullpass.preprocessing.apply.column_tensors import Columns
-from fullpass.preprocessing.apply.list_tensors import Kept, keep, pool, present_elements, take, used_lengths
+from fullpass.preprocessing.apply.list_tensors import (
+    KeptElements,
+    gather_kept,
+    pool,
+    present_elements,
+    select_kept,
+    used_lengths,
+)
 from fullpass.preprocessing.apply.number_chains import MISSING, Quantity, apply_quantities
 from fullpass.preprocessing.apply.vocabulary import with_domain
 from fullpass.preprocessing.features.feature import NumberFeature, transformed_name
@@ -22,15 +29,15 @@ class Elements:
     """The kept elements of a column of lists.
 
     values: float32 or string [elements], NaN or "" for missing. kept: their rows. options: how they are pooled.
-    weights: float32 [elements], or None. whole: whether rows of ids hold 0 for missing elements; otherwise missing
-    elements are omitted.
+    weights: float32 [elements], or None. keeps_missing: whether rows of ids hold 0 for missing elements; otherwise
+    missing elements are omitted.
     """
 
     values: tf.Tensor
-    kept: Kept
+    kept: KeptElements
     options: ListOf
     weights: tf.Tensor | None
-    whole: bool = False
+    keeps_missing: bool = False
 
     def pooled(self, numbers: tf.Tensor, present: tf.Tensor, empty: tf.Tensor | float) -> tf.Tensor:
         """Returns one number or vector per row; see `list_tensors.pool`."""
@@ -53,7 +60,7 @@ class Elements:
 
     def _sparse(self, values: tf.Tensor, present: tf.Tensor, mark: Callable[[tf.Tensor], tf.Tensor]) -> tf.SparseTensor:
         rows = self.kept.ragged(values)
-        rows = (rows if self.whole else tf.ragged.boolean_mask(rows, self.kept.ragged(present))).to_sparse()
+        rows = (rows if self.keeps_missing else tf.ragged.boolean_mask(rows, self.kept.ragged(present))).to_sparse()
         return tf.SparseTensor(rows.indices, mark(rows.values), rows.dense_shape)
 
 
@@ -62,21 +69,21 @@ def elements_of(name: str, lists: tf.RaggedTensor, options: ListOf, columns: Col
     sequence = columns.config.sequence_of(name)
     if sequence is not None:
         kept = kept_of_sequence(sequence, options, columns)
-        return Elements(take(lists, kept), kept, options, None, whole=True)
-    kept = keep(used_lengths(lists), options)
+        return Elements(gather_kept(lists, kept), kept, options, None, keeps_missing=True)
+    kept = select_kept(used_lengths(lists), options)
     weights = None
     if options.weights is not None:
-        weights = take(columns.elements(options.weights, numbers=True), kept)
+        weights = gather_kept(columns.elements(options.weights, numbers=True), kept)
         weights = tf.where(tf.math.is_nan(weights), 1.0, weights)
-    return Elements(take(lists, kept), kept, options, weights)
+    return Elements(gather_kept(lists, kept), kept, options, weights)
 
 
-def kept_of_sequence(sequence: str, options: ListOf, columns: Columns) -> Kept:
+def kept_of_sequence(sequence: str, options: ListOf, columns: Columns) -> KeptElements:
     """Returns the kept elements of the columns of a sequence: up to the last element that any column has."""
     members = columns.config.sequences[sequence].features(sequence).values()
     lists = [columns.elements(feature.column, numbers=feature.type == "number") for feature in members]
     lengths = tf.reduce_max(tf.stack([used_lengths(one) for one in lists]), axis=0)
-    return keep(lengths, options)
+    return select_kept(lengths, options)
 
 
 def numbers(name: str, feature: NumberFeature, options: ListOf, columns: Columns) -> Rows:
@@ -90,7 +97,7 @@ def numbers(name: str, feature: NumberFeature, options: ListOf, columns: Columns
     if feature.bucketized:
         size = tft.get_num_buckets_for_transformed_feature(transformed)
         result = elements.rows_of_ids((key, weight_name(name)), transformed[:-1], present, size)
-    elif elements.whole:
+    elif elements.keeps_missing:
         result = rows_of_numbers((key, weight_name(name)), transformed[:-1], present, elements)
     else:
         result = {key: elements.pooled(transformed[:-1], present, transformed[-1])}
@@ -113,7 +120,7 @@ def rows_of_numbers(names: tuple[str, str], numbers: tf.Tensor, present: tf.Tens
     return replace(elements, weights=numbers).rows_of_ids(names, ids, present, 3)
 
 
-def transform_elements(quantity: Quantity, kept: Kept) -> tf.Tensor:
+def transform_elements(quantity: Quantity, kept: KeptElements) -> tf.Tensor:
     """Returns the transformed elements, followed by the transformed value of a missing element: [elements + 1].
 
     Args:

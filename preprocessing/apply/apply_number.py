@@ -58,7 +58,8 @@ class Group(NamedTuple):
         return tf.constant([getattr(spec, field) for spec in self.specs], tf.float32)
 
 
-def missing_outside_domain(values: tf.Tensor) -> tf.Tensor:
+def nonfinite_to_nan(values: tf.Tensor) -> tf.Tensor:
+    """Replaces infinite values by NaN: a value outside the domain of a transform becomes missing."""
     return tf.where(tf.math.is_finite(values), values, MISSING)
 
 
@@ -148,7 +149,7 @@ def _quantiles_at(statistics: Statistics, shares: Sequence[float]) -> tf.Tensor:
     ends = [tf.cast(end, tf.float32)[:, tf.newaxis] for end in (low, high)]
     ranks = tf.constant([round(share * steps) for share in shares])
     # For a column that is empty in the train split the result is NaN, and no value compares below or above NaN.
-    return missing_outside_domain(tf.gather(tf.concat([ends[0], inner, ends[1]], 1), ranks, batch_dims=1))
+    return nonfinite_to_nan(tf.gather(tf.concat([ends[0], inner, ends[1]], 1), ranks, batch_dims=1))
 
 
 def _quantile_scale(group: Group) -> Apply:

@@ -9,7 +9,7 @@ from fullpass.preprocessing.apply.apply_category import present_tokens
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.counted_vocabulary import Learn
 from fullpass.preprocessing.apply.learn_subwords import CONTINUES, LONGEST_PIECE, MOST_WORDS, learn_pieces
-from fullpass.preprocessing.apply.list_tensors import keep, take, used_lengths
+from fullpass.preprocessing.apply.list_tensors import gather_kept, select_kept, used_lengths
 from fullpass.preprocessing.apply.split_subwords import split_long_words, split_words
 from fullpass.preprocessing.apply.vocabulary import encode, given_tokens, make_table, with_domain
 from fullpass.preprocessing.features.feature import TextFeature, transformed_name
@@ -60,8 +60,8 @@ def _tokens(name: str, feature: TextFeature, columns: Columns) -> tf.SparseTenso
     if feature.list is None:
         return tokenize(columns.string(column).values, feature)
     lists = columns.elements(column, numbers=False)
-    kept = keep(used_lengths(lists), feature.list)
-    of_texts = tf.RaggedTensor.from_sparse(tokenize(take(lists, kept), feature))
+    kept = select_kept(used_lengths(lists), feature.list)
+    of_texts = tf.RaggedTensor.from_sparse(tokenize(gather_kept(lists, kept), feature))
     return kept.ragged(of_texts).merge_dims(1, 2).to_sparse()
 
 

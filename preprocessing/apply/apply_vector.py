@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from fullpass.preprocessing.apply.column_tensors import Columns
-from fullpass.preprocessing.apply.number_chains import analyze_chain, or_zero
+from fullpass.preprocessing.apply.number_chains import analyze_chain, fill_remaining_with_zero
 from fullpass.preprocessing.apply.statistics import Statistics
 from fullpass.preprocessing.features.feature import VectorFeature, transformed_name
 from fullpass.preprocessing.features.raw_columns import RawColumn
@@ -23,7 +23,7 @@ def vector(name: str, feature: VectorFeature, columns: Columns) -> dict[str, tf.
     of_components = [[COMPONENTWISE[type(t)]] * feature.size for t in feature.transforms if not isinstance(t, Pca)]
     chain, transformed = analyze_chain(of_components, raw, keys={})
     fill = chain(tf.cast(raw.mean, tf.float32)[tf.newaxis, :])
-    filled = or_zero(tf.where(tf.math.is_nan(transformed.values), fill, transformed.values))
+    filled = fill_remaining_with_zero(tf.where(tf.math.is_nan(transformed.values), fill, transformed.values))
     last = feature.transforms[-1] if feature.transforms else None
     return {transformed_name(name): _project(filled, last) if isinstance(last, Pca) else filled}
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from fullpass.preprocessing.apply.stable_ids import NOTHING, Continued
+from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError, blame, did_you_mean
+from fullpass.preprocessing.errors import UserError, did_you_mean, prefix_errors
 from fullpass.preprocessing.expressions.expression import Expression, parse
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, Value, evaluate
 from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
@@ -38,13 +38,16 @@ class Columns:
     Args:
         inputs: raw columns as parsed by `raw_feature_spec`; an absent column is missing in every example.
         config: the configuration.
-        continued: the base model of the stable ids.
+        base_model: the base model of the stable ids.
     """
 
     def __init__(
-        self, inputs: Mapping[str, tf.SparseTensor], config: PreprocessingConfig, continued: Continued = NOTHING
+        self,
+        inputs: Mapping[str, tf.SparseTensor],
+        config: PreprocessingConfig,
+        base_model: BaseModelRef = NO_BASE_MODEL,
     ):
-        self.config, self.continued = config, continued
+        self.config, self.base_model = config, base_model
         self.vocabulary_users = config.vocabulary_users()
         self._raw = raw = raw_columns(config)
         serving = serving_columns(config)
@@ -60,7 +63,7 @@ class Columns:
         self._read([column for name, column in raw.items() if name not in serving])
         self._in_serving = set(serving)
         for name, text in config.derive.items():
-            with blame(f"data.derive.{name}"):
+            with prefix_errors(f"data.derive.{name}"):
                 self._values[name] = self._derived(text)
             if parse(text).columns <= self._in_serving:
                 self._in_serving.add(name)
@@ -69,13 +72,13 @@ class Columns:
         """Returns a number column, or a derived number or condition."""
         value = self._value(name)
         if not isinstance(value, tf.Tensor) or value.dtype != tf.float32:
-            raise UserError(f"column {name!r} is text, where a number is needed.")
+            raise UserError(f"column {name!r} is text; a number is required.")
         return value
 
     def string(self, name: str) -> StringColumn:
         """Returns a column as text. Whole numbers have no point, others the fewest digits that keep them exact."""
         value = self._value(name)
-        return value if isinstance(value, StringColumn) else _written_out(value)
+        return value if isinstance(value, StringColumn) else _format_number(value)
 
     def vector(self, column: RawColumn) -> tf.Tensor:
         """Returns a vector column; a row without exactly `width` numbers is missing."""
@@ -105,7 +108,7 @@ class Columns:
         """
         column = self._raw.get(name)
         if column is None or not column.many:
-            raise UserError(f"column {name!r} is no list.{did_you_mean(name, self._inputs)}")
+            raise UserError(f"column {name!r} is not a list.{did_you_mean(name, self._inputs)}")
         if name in self._inputs:
             sparse = self._inputs[name]
             lists = tf.RaggedTensor.from_value_rowids(
@@ -119,7 +122,7 @@ class Columns:
         if column.type == "string":
             return lists
         values = tf.where(tf.math.is_finite(lists.values), lists.values, _MISSING)
-        return lists.with_values(values if numbers else _written_out(values).values)
+        return lists.with_values(values if numbers else _format_number(values).values)
 
     @cached_property
     def row_id(self) -> tf.Tensor:
@@ -132,7 +135,7 @@ class Columns:
 
     def _value(self, name: str) -> tf.Tensor | StringColumn:
         if name in self._lists:
-            raise UserError(f"column {name!r} is a list, where a single value is needed.")
+            raise UserError(f"column {name!r} is a list; a single value is required.")
         if name not in self._values:
             raise UserError(f"no column {name!r}.{did_you_mean(name, self._values)}")
         return self._values[name]
@@ -214,7 +217,7 @@ def _repeated(values: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
     return tf.gather(values, tf.squeeze(of_each, [0]))
 
 
-def _written_out(number: tf.Tensor) -> StringColumn:
+def _format_number(number: tf.Tensor) -> StringColumn:
     present = ~tf.math.is_nan(number)
     whole = tf.equal(number, tf.floor(number)) & (tf.abs(number) < 2.0**63)
     as_integer = tf.strings.as_string(tf.cast(tf.where(whole, number, 0.0), tf.int64))

@@ -7,7 +7,7 @@ import tensorflow as tf
 from fullpass.preprocessing.features.lists import ListOf
 
 
-class Kept(NamedTuple):
+class KeptElements(NamedTuple):
     """The kept elements of each row. first: position of the first one, int64 [batch]. count: int64 [batch]."""
 
     first: tf.Tensor
@@ -36,15 +36,15 @@ def used_lengths(lists: tf.RaggedTensor) -> tf.Tensor:
     return tf.maximum(tf.math.unsorted_segment_max(used, rows, lists.nrows()), 0)
 
 
-def keep(lengths: tf.Tensor, options: ListOf) -> Kept:
+def select_kept(lengths: tf.Tensor, options: ListOf) -> KeptElements:
     """Returns the kept elements of rows with these lengths, int64 [batch]."""
     if options.max_length is None:
-        return Kept(tf.zeros_like(lengths), lengths)
+        return KeptElements(tf.zeros_like(lengths), lengths)
     count = tf.minimum(lengths, options.max_length)
-    return Kept(lengths - count if options.keep == "last" else tf.zeros_like(lengths), count)
+    return KeptElements(lengths - count if options.keep == "last" else tf.zeros_like(lengths), count)
 
 
-def take(lists: tf.RaggedTensor, kept: Kept) -> tf.Tensor:
+def gather_kept(lists: tf.RaggedTensor, kept: KeptElements) -> tf.Tensor:
     """Returns the kept elements, [elements]; NaN or "" for missing ones and for positions beyond the end of a row."""
     counts = kept.count
     rows = kept.rows
@@ -59,7 +59,7 @@ def take(lists: tf.RaggedTensor, kept: Kept) -> tf.Tensor:
 
 
 def pool(
-    values: tf.Tensor, used: tf.Tensor, kept: Kept, options: ListOf, weights: tf.Tensor | None, empty: tf.Tensor
+    values: tf.Tensor, used: tf.Tensor, kept: KeptElements, options: ListOf, weights: tf.Tensor | None, empty: tf.Tensor
 ) -> tf.Tensor:
     """Returns one number per row, or one vector: float32 [batch] or [batch, width].
 
@@ -75,12 +75,12 @@ def pool(
     share = tf.cast(used, tf.float32) * (1.0 if weights is None else weights)
     counts = tf.math.unsorted_segment_sum(tf.cast(used, tf.int64), rows, batch)
     if options.pooling == "max":
-        held = tf.where(_beside(used, values), values, values.dtype.min)
+        held = tf.where(_expand_to_rank(used, values), values, values.dtype.min)
         pooled = tf.math.unsorted_segment_max(held, rows, batch)
     else:
-        total = tf.math.unsorted_segment_sum(values * _beside(share, values), rows, batch)
+        total = tf.math.unsorted_segment_sum(values * _expand_to_rank(share, values), rows, batch)
         pooled = _divided(total, share, rows, batch, options)
-    return tf.where(_beside(counts > 0, pooled), pooled, empty)
+    return tf.where(_expand_to_rank(counts > 0, pooled), pooled, empty)
 
 
 def _divided(total: tf.Tensor, share: tf.Tensor, rows: tf.Tensor, batch: tf.Tensor, options: ListOf) -> tf.Tensor:
@@ -90,9 +90,9 @@ def _divided(total: tf.Tensor, share: tf.Tensor, rows: tf.Tensor, batch: tf.Tens
         mass = tf.sqrt(tf.math.unsorted_segment_sum(tf.square(share), rows, batch))
     else:
         mass = tf.math.unsorted_segment_sum(share, rows, batch)
-    return tf.math.divide_no_nan(total, _beside(mass, total))
+    return tf.math.divide_no_nan(total, _expand_to_rank(mass, total))
 
 
-def _beside(flags: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+def _expand_to_rank(flags: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """Returns `flags`, one value per row or element, expanded to the rank of `values`."""
     return flags if values.shape.rank == 1 else flags[:, tf.newaxis]

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from fullpass.preprocessing.apply.apply_number import ANALYZE, MISSING, Apply, Group, bucketize, missing_outside_domain
+from fullpass.preprocessing.apply.apply_number import ANALYZE, MISSING, Apply, Group, bucketize, nonfinite_to_nan
 from fullpass.preprocessing.apply.statistics import Moments, Statistics
-from fullpass.preprocessing.errors import blame
+from fullpass.preprocessing.errors import prefix_errors
 from fullpass.preprocessing.features.number_features import MissingRule
 from fullpass.preprocessing.features.transforms import Bucketize, NumberTransform, Transform
 
@@ -37,12 +37,12 @@ class Quantity:
 class _Chain(NamedTuple):
     """The transforms of columns with equally shaped chains, split before the first analyzer.
 
-    lead: the stateless transforms at the beginning; None if there are none. rest: the transform of each column, for
-    every later index.
+    stateless_prefix: the stateless transforms at the beginning; None if there are none. rest: the transform of each
+    column, for every later index.
     """
 
     members: Sequence[Quantity]
-    lead: Apply | None
+    stateless_prefix: Apply | None
     rest: Sequence[Sequence[Transform]]
 
 
@@ -53,7 +53,7 @@ def apply_quantities(quantities: Mapping[str, Quantity]) -> dict[str, tf.Tensor]
     groups: dict[Hashable, list[str]] = {}
     for name, quantity in quantities.items():
         groups.setdefault(_shape(quantity), []).append(name)
-    chains = [_cut([quantities[name] for name in names]) for names in groups.values()]
+    chains = [_split_chain([quantities[name] for name in names]) for names in groups.values()]
     names = [name for group in groups.values() for name in group]
     return dict(zip(names, _apply_chains(chains), strict=True))
 
@@ -68,11 +68,11 @@ def _shape(quantity: Quantity) -> Hashable:
     return transforms, quantity.path if quantity.keys else None
 
 
-def _cut(members: Sequence[Quantity]) -> _Chain:
+def _split_chain(members: Sequence[Quantity]) -> _Chain:
     columns = list(zip(*(member.transforms for member in members), strict=True))
     stateless = list(itertools.takewhile(lambda specs: specs[0].is_stateless, columns))
-    lead = stateless_chain(stateless) if stateless else None
-    return _Chain(members, lead, columns[len(stateless) :])
+    stateless_prefix = stateless_chain(stateless) if stateless else None
+    return _Chain(members, stateless_prefix, columns[len(stateless) :])
 
 
 def _apply_chains(chains: Sequence[_Chain]) -> list[tf.Tensor]:
@@ -80,28 +80,28 @@ def _apply_chains(chains: Sequence[_Chain]) -> list[tf.Tensor]:
     members = [member for chain in chains for member in chain.members]
     widths = [len(chain.members) for chain in chains]
     raw = tf.stack([member.values for member in members], axis=1)
-    of_raw, of_led = _statistics(raw, widths, [chain.lead for chain in chains])
+    of_raw, of_prefixed = _statistics(raw, widths, [chain.stateless_prefix for chain in chains])
     fills = tf.split(_fill(members, of_raw), widths, axis=1)
     results: list[tf.Tensor] = []
-    for chain, led, fill in zip(chains, of_led, fills, strict=True):
-        with blame(", ".join(member.path for member in chain.members)):
-            results += _apply_chain(chain, led, chain.lead(fill) if chain.lead else fill)
+    for chain, prefixed, fill in zip(chains, of_prefixed, fills, strict=True):
+        with prefix_errors(", ".join(member.path for member in chain.members)):
+            results += _apply_chain(chain, prefixed, chain.stateless_prefix(fill) if chain.stateless_prefix else fill)
     return results
 
 
 def _statistics(
-    raw: tf.Tensor, widths: Sequence[int], leads: Sequence[Apply | None]
+    raw: tf.Tensor, widths: Sequence[int], prefixes: Sequence[Apply | None]
 ) -> tuple[Statistics, list[Statistics]]:
     """Returns statistics of the raw columns, and of the inputs of the first analyzer of each chain.
 
     All are parts of one matrix, so each kind of moment needs one analyzer for any number of different chains.
     """
     of_chains = tf.split(raw, widths, axis=1)
-    led = [lead(values) if lead else None for values, lead in zip(of_chains, leads, strict=True)]
-    moments = Moments(tf.concat([raw, *(values for values in led if values is not None)], 1))
+    prefixed = [prefix(values) if prefix else None for values, prefix in zip(of_chains, prefixes, strict=True)]
+    moments = Moments(tf.concat([raw, *(values for values in prefixed if values is not None)], 1))
     statistics: list[Statistics] = []
     in_raw, behind_raw = 0, raw.shape[1]
-    for values, transformed, width in zip(of_chains, led, widths, strict=True):
+    for values, transformed, width in zip(of_chains, prefixed, widths, strict=True):
         if transformed is None:
             statistics.append(Statistics(values, moments, first=in_raw))
         else:
@@ -111,14 +111,14 @@ def _statistics(
     return Statistics(raw, moments), statistics
 
 
-def _apply_chain(chain: _Chain, led: Statistics, fill: tf.Tensor) -> list[tf.Tensor]:
+def _apply_chain(chain: _Chain, prefixed: Statistics, fill: tf.Tensor) -> list[tf.Tensor]:
     keys = chain.members[0].keys
     last = chain.rest[-1] if chain.rest and isinstance(chain.rest[-1][0], Bucketize) else None
-    rest, transformed = analyze_chain(chain.rest[:-1] if last else chain.rest, led, keys=keys)
+    rest, transformed = analyze_chain(chain.rest[:-1] if last else chain.rest, prefixed, keys=keys)
     filled = tf.where(tf.math.is_nan(transformed.values), rest(fill), transformed.values)
     if last:
         return bucketize(Group(last, transformed, keys), filled)
-    return tf.unstack(or_zero(filled), num=len(chain.members), axis=1)
+    return tf.unstack(fill_remaining_with_zero(filled), num=len(chain.members), axis=1)
 
 
 def analyze_chain(
@@ -138,7 +138,7 @@ def analyze_chain(
     statistics = raw
     for specs in columns:
         functions.append(ANALYZE[type(specs[0])](Group(specs, statistics, keys)))
-        statistics = Statistics(missing_outside_domain(functions[-1](statistics.values)))
+        statistics = Statistics(nonfinite_to_nan(functions[-1](statistics.values)))
     return _compose(functions), statistics
 
 
@@ -150,13 +150,13 @@ def stateless_chain(columns: Sequence[Sequence[Transform]]) -> Apply:
 def _compose(functions: Sequence[Apply]) -> Apply:
     def chain(values: tf.Tensor) -> tf.Tensor:
         for function in functions:
-            values = missing_outside_domain(function(values))
+            values = nonfinite_to_nan(function(values))
         return values
 
     return chain
 
 
-def or_zero(values: tf.Tensor) -> tf.Tensor:
+def fill_remaining_with_zero(values: tf.Tensor) -> tf.Tensor:
     """Replaces values that are still missing by 0: the train split has no fill, or the fill is outside a domain."""
     return tf.where(tf.math.is_nan(values), 0.0, values)
 
@@ -172,7 +172,7 @@ def _fill(members: Sequence[Quantity], raw: Statistics) -> tf.Tensor:
     by_median = [[index] for index, rule in enumerate(rules) if rule == "median"]
     if by_median:
         fill = tf.tensor_scatter_nd_update(fill, by_median, _medians(tf.gather(raw.values, by_median, axis=1)[:, :, 0]))
-    return missing_outside_domain(tf.cast(fill, tf.float32))[tf.newaxis, :]
+    return nonfinite_to_nan(tf.cast(fill, tf.float32))[tf.newaxis, :]
 
 
 def _medians(values: tf.Tensor) -> tf.Tensor:

@@ -54,7 +54,7 @@ class Slots:
 
 
 @dataclass(frozen=True)
-class Continued:
+class BaseModelRef:
     """The base model of learned vocabularies, as plain data that `custom_config` can carry.
 
     base: folder of the export whose ids stay; None on a first run. ledger: output folder of the new ledgers; None
@@ -66,12 +66,12 @@ class Continued:
     span: int = 0
 
 
-NOTHING = Continued()
+NO_BASE_MODEL = BaseModelRef()
 """A first run that writes no ledger."""
 
 
-def follow(known: Slots, selected: Sequence[bytes], *, keep: StableIds, oov_buckets: int, span: int) -> Slots:
-    """Returns the slots of a vocabulary that follows another.
+def assign_slots(known: Slots, selected: Sequence[bytes], *, keep: StableIds, oov_buckets: int, span: int) -> Slots:
+    """Assigns slots to the selected tokens, based on the slots of the base model; returns all slots.
 
     Args:
         known: slots of the base model; empty on a first run.
@@ -139,23 +139,23 @@ def read_vocabulary(export: str, name: str) -> tuple[bytes, ...]:
 
 
 def continue_vocabulary(
-    selected: Sequence[bytes], name: str, *, keep: StableIds, oov_buckets: int, continued: Continued
+    selected: Sequence[bytes], name: str, *, keep: StableIds, oov_buckets: int, base_model: BaseModelRef
 ) -> tuple[bytes, ...]:
     """Returns the tokens of a vocabulary by slot, based on the slots of the base model, and writes its ledger.
 
     Raises:
         UserError: The base model has another number of OOV buckets, which would shift every id.
     """
-    known = read_slots(continued.base, name) if continued.base else Slots()
+    known = read_slots(base_model.base, name) if base_model.base else Slots()
     if known.oov_buckets not in (None, oov_buckets):
         raise UserError(
-            f"{name}: oov_buckets was {known.oov_buckets} in the model before and is {oov_buckets} now, which would "
-            "move the id of every known token, and stable_ids forbids that. Set it back; or to number them anew, run "
-            "once with stable_ids: false for this feature."
+            f"{name}: oov_buckets was {known.oov_buckets} in the last blessed model and is {oov_buckets} now. This "
+            "would change the id of every known token, which stable_ids forbids. Restore the old number; or, to assign "
+            "new ids, run once with stable_ids: false for this feature."
         )
-    slots = follow(known, selected, keep=keep, oov_buckets=oov_buckets, span=continued.span)
-    if continued.ledger is not None:
-        _write(f"{continued.ledger}/{name}.json", slots.ledger())
+    slots = assign_slots(known, selected, keep=keep, oov_buckets=oov_buckets, span=base_model.span)
+    if base_model.ledger is not None:
+        _write(f"{base_model.ledger}/{name}.json", slots.ledger())
     return slots.tokens
 
 

@@ -63,8 +63,8 @@ class BatchTransformer:
 
     def transform(self, raw: Raw) -> pa.RecordBatch:
         """Returns the transformed batch: one list of values per cell. raw: the raw columns, which include `columns`."""
-        made = self._compute({name: raw[name] for name in self.columns})
-        return self._converter.convert({name: _as_written(value) for name, value in made.items()})
+        computed = self._compute({name: raw[name] for name in self.columns})
+        return self._converter.convert({name: _as_written(value) for name, value in computed.items()})
 
 
 def _as_written(value: tf.Tensor | tf.SparseTensor) -> tf.Tensor | tf.SparseTensor:

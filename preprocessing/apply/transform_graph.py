@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.eager import wrap_function
 
-from fullpass.preprocessing.apply.columns_behind import columns_behind
+from fullpass.preprocessing.apply.source_columns import source_columns
 
 Raw = Mapping[str, tf.SparseTensor]
 """Raw columns as parsed by `column_tensors.raw_feature_spec`: one sparse [batch, values] each."""
@@ -58,7 +58,7 @@ class GraphPart:
         given = tf.nest.pack_sequence_as(signature, graph.inputs[:count], expand_composites=True)
         outputs = tf.nest.pack_sequence_as(function.structured_outputs, graph.outputs, expand_composites=True)
         self._fetches = {name: tf.nest.map_structure(_source, outputs[name], expand_composites=True) for name in names}
-        self.columns = columns_behind(self._fetches, {name: given[name] for name in sorted(signature)})
+        self.columns = source_columns(self._fetches, {name: given[name] for name in sorted(signature)})
         self._dtypes = {name: signature[name].dtype for name in self.columns}
         feeds = [tensor for name in self.columns for tensor in tf.nest.flatten(given[name], expand_composites=True)]
         whole = wrap_function.WrappedFunction(graph, wrap_function.VariableHolder())

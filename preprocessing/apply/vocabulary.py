@@ -13,7 +13,7 @@ from tensorflow_transform import schema_inference, tf_utils
 
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.counted_vocabulary import Arrange, Learn, Limits, counted_vocabulary
-from fullpass.preprocessing.apply.stable_ids import NOTHING, Continued, continue_vocabulary
+from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef, continue_vocabulary
 from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
 from fullpass.preprocessing.features.ids import StableIds, Vocabulary
 
@@ -38,7 +38,7 @@ def make_table(
     if given is not None:
         return given_table(given)
     stable = columns.config.stable_ids_of(vocabulary)
-    return learned_table(tokens, vocabulary, name, stable, columns.continued, learn)
+    return learned_table(tokens, vocabulary, name, stable, columns.base_model, learn)
 
 
 def given_tokens(vocabulary: Vocabulary) -> tuple[str, ...] | None:
@@ -51,7 +51,7 @@ def learned_table(
     vocabulary: Vocabulary,
     name: str,
     stable: StableIds | None = None,
-    continued: Continued = NOTHING,
+    base_model: BaseModelRef = NO_BASE_MODEL,
     learn: Learn | None = None,
 ) -> Table:
     """Returns the table of the tokens of the train split, with an analyzer.
@@ -63,13 +63,13 @@ def learned_table(
         vocabulary: the declaration.
         name: file name of the vocabulary.
         stable: how long slots are kept; None numbers tokens by frequency.
-        continued: the base model of the stable ids.
+        base_model: the base model of the stable ids.
         learn: as in `make_table`.
     """
     arrange = None
     if stable is not None:
         arrange = partial(
-            continue_vocabulary, name=name, keep=stable, oov_buckets=vocabulary.oov_buckets, continued=continued
+            continue_vocabulary, name=name, keep=stable, oov_buckets=vocabulary.oov_buckets, base_model=base_model
         )
     path = _path(tokens, vocabulary, name, arrange, learn)
 

@@ -28,7 +28,7 @@ def read_vocabulary_file(path: str) -> tuple[str, ...]:
     for number, line in enumerate(lines, start=1):
         token = _token(path, number, line.removesuffix(b"\r"))
         if token in seen:
-            raise UserError(f"vocabulary file {path!r}: {token!r} stands on lines {seen[token]} and {number}.")
+            raise UserError(f"vocabulary file {path!r}: {token!r} is on lines {seen[token]} and {number}. Keep one.")
         seen[token] = number
     return tuple(seen)
 

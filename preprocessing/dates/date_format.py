@@ -46,7 +46,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "day_of_year": Part(1, 366, 365.25, "Day of the year, 1 to 366."),
         "week_of_year": Part(1, 53, 365.25 / 7, "ISO 8601 week, 1 to 53; week 1 has the first Thursday."),
         "weekend": Part(0, 2, None, "1 on Saturday and Sunday, else 0."),
-        "epoch": Part(0, None, None, "Days with fraction since 1970-01-01 UTC, to 84 s until 2059."),
+        "epoch": Part(0, None, None, "Days with fraction since 1970-01-01 UTC, accurate to 84 s until 2059."),
     }
 )
 
@@ -62,12 +62,12 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 class Directive:
     """A `%` directive: the field it fills (None: ignored), the regular expression of its text, and its doc.
 
-    says: the meaning of the field; a format may contain each meaning only once.
+    meaning: the meaning of the field; a format may contain each meaning only once.
     """
 
     field: str | None
     pattern: str
-    says: str
+    meaning: str
     doc: str
 
 
@@ -96,8 +96,8 @@ DIRECTIVES: Mapping[str, Directive] = MappingProxyType(
         "%S": Directive("second", r"[0-5]\d|\d", "second", "Second, 0 or 00 to 59."),
         "%f": Directive("fraction", r"\d{1,9}", "fraction", "Fraction of a second, 1 to 9 digits."),
         "%z": Directive("offset", _OFFSET, "offset", "Offset from UTC: +HHMM, +HH:MM, +HH or Z."),
-        "%a": Directive(None, "mon|tue|wed|thu|fri|sat|sun", "weekday", "Weekday, English, read over."),
-        "%A": Directive(None, _LONG_WEEKDAYS, "weekday", "Weekday, English, in full, read over."),
+        "%a": Directive(None, "mon|tue|wed|thu|fri|sat|sun", "weekday", "Weekday, English; ignored."),
+        "%A": Directive(None, _LONG_WEEKDAYS, "weekday", "Weekday, English, in full; ignored."),
     }
 )
 _SHORTHANDS = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S"}
@@ -177,17 +177,19 @@ def _check(used: list[str], text: str) -> None:
             f"directives such as '%Y-%m-%d %H:%M:%S'.{did_you_mean(text, SPECIAL_FORMATS)}"
         )
     if all(DIRECTIVES[token].field is None for token in used):
-        raise UserError(f"date format {text!r} names only a weekday, which is no date. Add day, month and year.")
+        raise UserError(f"date format {text!r} contains only a weekday, which is not a date. Add day, month and year.")
     by_meaning: dict[str, str] = {}
     for token in used:
-        says = DIRECTIVES[token].says
-        if says in by_meaning:
-            raise UserError(f"date format {text!r} says the {says} twice: {by_meaning[says]} and {token}. Keep one.")
-        by_meaning[says] = token
+        meaning = DIRECTIVES[token].meaning
+        if meaning in by_meaning:
+            raise UserError(
+                f"date format {text!r} contains the {meaning} twice: {by_meaning[meaning]} and {token}. Keep one."
+            )
+        by_meaning[meaning] = token
     if "%j" in used and ("month" in by_meaning or "day" in by_meaning):
-        raise UserError(f"date format {text!r}: %j says month and day already; leave them out.")
+        raise UserError(f"date format {text!r}: %j already contains month and day. Remove their directives.")
     if ("%I" in used) != ("%p" in used):
-        raise UserError(f"date format {text!r}: %I (hour of 12) and %p (AM, PM) go together.")
+        raise UserError(f"date format {text!r}: %I (hour of 12) and %p (AM, PM) require each other.")
 
 
 def _epoch(text: str, unit: int) -> DateFormat:

@@ -74,7 +74,7 @@ class _Check:
                 self.text,
                 node.position,
                 f'Unknown column "{node.name}".{did_you_mean(node.name, self.column_types)} '
-                f"There is: {listed(sorted(self.column_types))}.",
+                f"Existing columns: {listed(sorted(self.column_types))}.",
             )
         return self.column_types[node.name]
 
@@ -83,8 +83,8 @@ class _Check:
         same: list[tuple[Node, Type]] = []
         for index, argument in enumerate(node.arguments):
             parameter = function.parameter(index)
-            if parameter.written:
-                self._written(function, parameter, argument)
+            if parameter.literal:
+                self._check_literal(function, parameter, argument)
                 continue
             received = self.type_of(argument)
             if parameter.type == "any":
@@ -94,15 +94,13 @@ class _Check:
         shared = self._shared(function, same)
         return shared if function.result == "any" else function.result
 
-    def _written(self, function: Function, parameter: Parameter, argument: Node) -> None:
-        if _is_written(argument, parameter):
+    def _check_literal(self, function: Function, parameter: Parameter, argument: Node) -> None:
+        if _is_literal(argument, parameter):
             return
-        wanted = f"a {parameter.type}"
+        wanted = f"a {parameter.type} literal"
         if parameter.bounds is not None:
-            wanted = "a whole number from {} to {}".format(*parameter.bounds)
-        raise error_at(
-            self.text, argument.position, f"In {function.signature}, {parameter.name} must be {wanted} written out."
-        )
+            wanted = "a whole-number literal from {} to {}".format(*parameter.bounds)
+        raise error_at(self.text, argument.position, f"In {function.signature}, {parameter.name} must be {wanted}.")
 
     def _comparison(self, node: Comparison) -> Type:
         types = [self.type_of(operand) for operand in node.operands]
@@ -129,12 +127,12 @@ class _Check:
         if "string" in types and len(types) > 1:
             first, type_of_first = arguments[0]
             other, type_of_other = next(a for a in arguments if (a[1] == "string") != (type_of_first == "string"))
-            what = f"cannot {function.verb}" if function.verb else f"{function.signature} cannot take"
+            what = f"cannot {function.verb}" if function.verb else f"{function.signature} does not accept"
             raise error_at(
                 self.text,
                 other.position,
                 f"{_capital(what)} {_described(first, type_of_first)} and {_described(other, type_of_other)}: "
-                "they must be of one type. number(text) reads a number from a string.",
+                "they must have the same type. number(text) converts a string to a number.",
             )
         return "number" if len(types) > 1 else next(iter(types), "number")
 
@@ -143,7 +141,7 @@ class _Check:
         what = f"Cannot {function.verb} {found}; " if function.verb else f"Received {found}; "
         where = function.signature if function.form else f"{function.signature}: {parameter.name}"
         wanted = _WANTED[parameter.type] if function.form else f"a {parameter.type}"
-        verb = "takes" if function.form else "must be"
+        verb = "accepts" if function.form else "must be"
         hint = _hint(function, parameter.type, received)
         return error_at(self.text, argument.position, f"{what}{where} {verb} {wanted}.{hint}")
 
@@ -152,7 +150,7 @@ def _fits(received: Type, wanted: str) -> bool:
     return received == wanted or (wanted, received) == ("number", "boolean")
 
 
-def _is_written(argument: Node, parameter: Parameter) -> bool:
+def _is_literal(argument: Node, parameter: Parameter) -> bool:
     if not isinstance(argument, Constant) or _type_of_constant(argument) != parameter.type:
         return False
     if parameter.bounds is None or isinstance(argument.value, str):
@@ -169,13 +167,13 @@ def _type_of_constant(node: Constant) -> Type:
 
 def _hint(function: Function, wanted: str, received: Type) -> str:
     if function.name == "+":
-        return " Join strings by concat(a, b)."
+        return " Join strings with concat(a, b)."
     if wanted == "boolean" and received == "number":
         return " Compare it, as in fare > 0."
     if wanted == "boolean" and received == "string":
         return ' Compare it, as in payment == "Cash".'
     if wanted == "number":
-        return " number(text) reads a number from a string."
+        return " number(text) converts a string to a number."
     return ""
 
 

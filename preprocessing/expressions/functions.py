@@ -18,14 +18,14 @@ class Parameter:
 
     type: a boolean is accepted as a number (true is 1, false 0). All `any` arguments of a call have one type, which is
         also the type of the result if that is `any`.
-    written: the argument must be a literal, because it shapes the graph; the operation receives a Python value.
+    literal: the argument must be a literal, because it shapes the graph; the operation receives a Python value.
     bounds: for literal numbers: a whole number in this range, both ends included.
     repeats: for the last parameter only; it accepts any further arguments.
     """
 
     name: str
     type: Type | Literal["any"]
-    written: bool = False
+    literal: bool = False
     bounds: tuple[int, int] | None = None
     optional: bool = False
     repeats: bool = False
@@ -35,7 +35,7 @@ class Parameter:
 class Function:
     """A function or operator.
 
-    strict: the result is missing if any argument is missing; `doc` describes the behavior of other functions.
+    null_propagating: the result is missing if any argument is missing; `doc` describes the behavior of other functions.
     form: the syntax of an operator; empty for functions.
     verb: the verb of an operator for error messages: "cannot <verb> a string".
     """
@@ -44,7 +44,7 @@ class Function:
     parameters: tuple[Parameter, ...]
     result: Type | Literal["any"]
     doc: str
-    strict: bool = True
+    null_propagating: bool = True
     form: str = ""
     verb: str = ""
 
@@ -60,12 +60,12 @@ class Function:
         return f"{self.name}({text}{', ...' if self.parameters[-1].repeats else ''})"
 
     @property
-    def fewest(self) -> int:
+    def min_arguments(self) -> int:
         """The smallest number of arguments."""
         return sum(not parameter.optional for parameter in self.parameters)
 
     @property
-    def most(self) -> int | None:
+    def max_arguments(self) -> int | None:
         """The largest number of arguments; None if there is no limit."""
         return None if self.parameters[-1].repeats else len(self.parameters)
 
@@ -76,7 +76,7 @@ class Function:
 
 _X = Parameter("x", "number")
 _TEXT = Parameter("text", "string")
-_PART = Parameter("part", "string", written=True)
+_PART = Parameter("part", "string", literal=True)
 _CONDITION = Parameter("condition", "boolean")
 
 
@@ -110,16 +110,16 @@ _OPERATORS = (
         "or",
         _two_or_more("boolean"),
         "boolean",
-        "True if either is; missing only if that depends on a missing one.",
-        strict=False,
+        "True if a or b is true; missing only if that depends on a missing operand.",
+        null_propagating=False,
         form="a or b",
     ),
     Function(
         "and",
         _two_or_more("boolean"),
         "boolean",
-        "True if both are; missing only if that depends on a missing one.",
-        strict=False,
+        "True if a and b are true; missing only if that depends on a missing operand.",
+        null_propagating=False,
         form="a and b",
     ),
     Function("not", (Parameter("a", "boolean"),), "boolean", "True if a is false.", form="not a"),
@@ -133,7 +133,7 @@ _OPERATORS = (
         "in",
         (Parameter("a", "any"),),
         "boolean",
-        "Equal to one of the numbers or strings written out; also `a not in (...)`.",
+        "Equal to one of the listed literals; also `a not in (...)`.",
         form="a in (1, 2, 3)",
         verb="look up",
     ),
@@ -143,7 +143,7 @@ _OPERATORS = (
     _arithmetic("/", "divide", "Quotient; missing if b is 0."),
     _arithmetic("%", "take the remainder of", "Remainder, with the sign of b; missing if b is 0."),
     Function("negate", (Parameter("a", "number"),), "number", "Minus a.", form="-a", verb="negate"),
-    _arithmetic("**", "raise", "a to the power of b; missing where that is no real number."),
+    _arithmetic("**", "raise", "a to the power of b; missing if the result is not a real number."),
 )
 
 _FUNCTIONS = (
@@ -156,14 +156,14 @@ _FUNCTIONS = (
     Function("ceil", (_X,), "number", "Smallest whole number not below x."),
     Function(
         "round",
-        (_X, Parameter("digits", "number", written=True, bounds=(0, 12), optional=True)),
+        (_X, Parameter("digits", "number", literal=True, bounds=(0, 12), optional=True)),
         "number",
-        "Nearest number with so many decimals (0 if left out); a tie goes to the even digit.",
+        "Nearest number with `digits` decimals (default 0); ties round to the even digit.",
     ),
-    Function("pow", _numbers("x", "y"), "number", "As x ** y."),
-    Function("clip", _numbers("x", "low", "high"), "number", "Moves x into low .. high: min(max(x, low), high)."),
-    Function("min", _two_or_more("number"), "number", "Smallest."),
-    Function("max", _two_or_more("number"), "number", "Largest."),
+    Function("pow", _numbers("x", "y"), "number", "Same as x ** y."),
+    Function("clip", _numbers("x", "low", "high"), "number", "Limits x to low .. high: min(max(x, low), high)."),
+    Function("min", _two_or_more("number"), "number", "Smallest argument."),
+    Function("max", _two_or_more("number"), "number", "Largest argument."),
     Function(
         "haversine",
         _numbers("lat1", "lon1", "lat2", "lon2"),
@@ -176,52 +176,52 @@ _FUNCTIONS = (
         (_CONDITION, Parameter("a", "any"), Parameter("b", "any")),
         "any",
         "a where the condition is true, b where it is false, missing where it is missing.",
-        strict=False,
+        null_propagating=False,
     ),
-    Function("coalesce", _two_or_more("any"), "any", "The first that is not missing.", strict=False),
+    Function("coalesce", _two_or_more("any"), "any", "The first argument that is not missing.", null_propagating=False),
     Function(
         "is_missing",
         (Parameter("a", "any"),),
         "boolean",
         "True where a is missing, else false; never missing itself.",
-        strict=False,
+        null_propagating=False,
     ),
     Function(
         "missing_if",
         (Parameter("a", "any"), _CONDITION),
         "any",
         "a, but missing where the condition is true or missing: missing_if(age, age < 0).",
-        strict=False,
+        null_propagating=False,
     ),
     Function(
         "number",
         (_TEXT,),
         "number",
-        "The decimal number written in the text (1.5, -2e3), blanks around it ignored; missing if it is none, or "
-        "longer than 31 characters.",
+        "The text as a decimal number (1.5, -2e3), without surrounding blanks; missing if the text is not a number or "
+        "is longer than 31 characters.",
     ),
     Function("lower", (_TEXT,), "string", "Lower case (Unicode)."),
     Function("upper", (_TEXT,), "string", "Upper case (Unicode)."),
-    Function("strip", (_TEXT,), "string", "Without ASCII blanks, tabs and line ends around it."),
+    Function("strip", (_TEXT,), "string", "Text without leading and trailing ASCII blanks, tabs and line ends."),
     Function("length", (_TEXT,), "number", "Number of characters (Unicode code points)."),
-    Function("concat", _two_or_more("string"), "string", "One after the other."),
+    Function("concat", _two_or_more("string"), "string", "Concatenation of the strings."),
     Function(
         "substr",
         (
             _TEXT,
-            Parameter("start", "number", written=True, bounds=(-1_000_000, 1_000_000)),
-            Parameter("length", "number", written=True, bounds=(0, 1_000_000), optional=True),
+            Parameter("start", "number", literal=True, bounds=(-1_000_000, 1_000_000)),
+            Parameter("length", "number", literal=True, bounds=(0, 1_000_000), optional=True),
         ),
         "string",
-        "Characters from start (0 is the first, -1 the last), all that follow or at most length.",
+        "Characters from position start (0 is the first, -1 the last): all of them, or at most length.",
     ),
     Function(
         "replace",
-        (_TEXT, Parameter("old", "string", written=True), Parameter("new", "string", written=True)),
+        (_TEXT, Parameter("old", "string", literal=True), Parameter("new", "string", literal=True)),
         "string",
-        "Every old replaced by new, from left to right.",
+        "Text with every occurrence of old replaced by new, from left to right.",
     ),
-    _search("contains", "Whether part stands anywhere in the text, case and all."),
+    _search("contains", "Whether the text contains part; case-sensitive."),
     _search("starts_with", "Whether the text begins with part."),
     _search("ends_with", "Whether the text ends with part."),
 )

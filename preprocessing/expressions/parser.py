@@ -124,13 +124,17 @@ class _Translation:
         if function is None:
             hint, accepted = did_you_mean(name.text, FUNCTIONS), ", ".join(FUNCTIONS)
             raise error_at(self._text, name.position, f'Unknown function "{name.text}".{hint} Accepted: {accepted}.')
-        if len(arguments) < function.fewest:
+        if len(arguments) < function.min_arguments:
             closing = self._tokens[bisect_left(self._offsets, node.end_col_offset or 0) - 1]
-            message = f"{function.signature} needs another argument, found only {len(arguments)}."
+            message = (
+                f"{function.signature} needs at least {_arguments(function.min_arguments)}, found {len(arguments)}."
+            )
             raise error_at(self._text, closing.position, message)
-        if function.most is not None and len(arguments) > function.most:
-            beyond = self._token(arguments[function.most])
-            message = f"{function.signature} takes no argument number {function.most + 1}."
+        if function.max_arguments is not None and len(arguments) > function.max_arguments:
+            beyond = self._token(arguments[function.max_arguments])
+            message = (
+                f"{function.signature} accepts at most {_arguments(function.max_arguments)}, found {len(arguments)}."
+            )
             raise error_at(self._text, beyond.position, message)
         return Call(function.name, tuple(map(self._node, arguments)), name.position)
 
@@ -144,5 +148,11 @@ class _Translation:
         value = float(token.text)
         if value and not _FLOAT32_MIN <= value <= _FLOAT32_MAX:
             accepted = f"0, or {_FLOAT32_MIN:g} to {_FLOAT32_MAX:g}, is accepted"
-            raise error_at(self._text, token.position, f"Number {token.text} is beyond float32: {accepted}.")
+            raise error_at(
+                self._text, token.position, f"Number {token.text} is outside the range of float32: {accepted}."
+            )
         return Constant(value, token.position)
+
+
+def _arguments(count: int) -> str:
+    return f"{count} argument{'s' * (count != 1)}"

@@ -120,7 +120,7 @@ def too_deep(text: str, position: int) -> ExpressionError:
         text,
         position,
         f"Nested more than {MAX_DEPTH} levels deep (a sum of n terms is n levels). "
-        "Derive a column from a part of it and use that here.",
+        "Compute a part of it in a derived column and use that column here.",
     )
 
 

@@ -72,8 +72,8 @@ def evaluate(expression: Expression, columns: Mapping[str, Value]) -> Value:
     absent = sorted(expression.columns - columns.keys())
     if absent or not columns:
         raise UserError(
-            f"expression {expression.text!r} cannot be computed: column {', '.join(absent) or 'of any name'} is not "
-            f"there. Received: {', '.join(sorted(columns)) or 'no column'}."
+            f"expression {expression.text!r} cannot be computed: column {', '.join(absent) or 'of any name'} is "
+            f"absent. Received: {', '.join(sorted(columns)) or 'no column'}."
         )
     # The column is chosen by name, because the order of the set of columns differs between processes, and the shape is
     # part of the graph that the keys of the analyzer cache are derived from.
@@ -109,32 +109,34 @@ def _constant(node: Constant) -> Value:
 def _call(node: Call, columns: Mapping[str, Value]) -> Value:
     function = TABLE[node.function]
     arguments: list[Value] = []
-    written: list[str | int] = []
+    literals: list[str | int] = []
     for index, argument in enumerate(node.arguments):
-        if isinstance(argument, Constant) and function.parameter(index).written:
-            written.append(argument.value if isinstance(argument.value, str) else int(argument.value))
+        if isinstance(argument, Constant) and function.parameter(index).literal:
+            literals.append(argument.value if isinstance(argument.value, str) else int(argument.value))
         else:
             arguments.append(_evaluate(argument, columns))
-    if function.strict:
-        return _strict(STRICT[node.function], *arguments, written=written)
-    return LENIENT[node.function](*arguments)
+    if function.null_propagating:
+        return _propagate_null(NULL_PROPAGATING[node.function], *arguments, literals=literals)
+    return NULL_HANDLING[node.function](*arguments)
 
 
 def _comparison(node: Comparison, columns: Mapping[str, Value]) -> tf.Tensor:
     operands = [_evaluate(operand, columns) for operand in node.operands]
     pairs = zip(node.operators, operands, operands[1:], strict=False)
-    return _and(*(_strict(STRICT[operator], left, right) for operator, left, right in pairs))
+    return _and(*(_propagate_null(NULL_PROPAGATING[operator], left, right) for operator, left, right in pairs))
 
 
 def _membership(node: Membership, columns: Mapping[str, Value]) -> tf.Tensor:
     members = tf.stack([_values(_constant(member)) for member in node.members])
-    return _strict(STRICT["in"], _evaluate(node.operand, columns), written=[members])
+    return _propagate_null(NULL_PROPAGATING["in"], _evaluate(node.operand, columns), literals=[members])
 
 
-def _strict(op: Callable[..., tf.Tensor], *arguments: Value, written: Sequence[str | int | tf.Tensor] = ()) -> Value:
+def _propagate_null(
+    op: Callable[..., tf.Tensor], *arguments: Value, literals: Sequence[str | int | tf.Tensor] = ()
+) -> Value:
     """Runs `op` on plain tensors and literals; the result is missing where any argument is missing."""
     present = functools.reduce(tf.logical_and, map(_present, arguments))
-    result = op(*map(_values, arguments), *written)
+    result = op(*map(_values, arguments), *literals)
     if result.dtype == tf.string:
         return StringColumn(result, present)
     return tf.where(present, _finite(tf.cast(result, tf.float32)), _MISSING)
@@ -207,7 +209,7 @@ def _matches(text: tf.Tensor, before: str, part: str, after: str) -> tf.Tensor:
 
 _ANY_BYTES = r"\C*"  # RE2 single bytes, which also match text that is not UTF-8.
 
-STRICT: Mapping[str, Callable[..., tf.Tensor]] = MappingProxyType(
+NULL_PROPAGATING: Mapping[str, Callable[..., tf.Tensor]] = MappingProxyType(
     {
         "not": lambda a: 1 - a,
         "==": tf.equal,
@@ -252,7 +254,7 @@ STRICT: Mapping[str, Callable[..., tf.Tensor]] = MappingProxyType(
 )
 """Operations on values only; their result is missing where any argument is missing."""
 
-LENIENT: Mapping[str, Callable[..., Value]] = MappingProxyType(
+NULL_HANDLING: Mapping[str, Callable[..., Value]] = MappingProxyType(
     {
         "and": _and,
         "or": lambda *operands: 1 - _and(*(1 - operand for operand in operands)),

@@ -33,8 +33,8 @@ _MEANT: Mapping[str, str] = MappingProxyType(
         "^": "`**` for a power",
         "?": "`where(condition, a, b)`",
         "[": "`(`",
-        ".": "backticks around a column's name that has a dot in it",
-        "$": "backticks around a column's name that has other signs than letters, digits and _ in it",
+        ".": "backticks around a column name that contains a dot",
+        "$": "backticks around a column name that contains characters other than letters, digits and _",
     }
 )
 # The tokens accepted after a value, by the enclosing parenthesis.
@@ -145,7 +145,7 @@ def _check_order(text: str, found: Sequence[Token]) -> None:
         elif within == "list":
             complete = token.kind == "number" or (token.kind == "string" and before.operator != "-")
             if not complete and (operator != "-" or before.operator == "-"):
-                expected = "a number or string written out (compare columns by ==)"
+                expected = "a number or string literal (compare columns with ==)"
         elif before.operator in ("in", "not in"):
             opened.append("list")
             expected = "" if operator == "(" else "`(` and a list of numbers or strings"

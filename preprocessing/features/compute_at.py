@@ -11,7 +11,7 @@ from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import CategoryFeature
 from fullpass.preprocessing.features.outputs import outputs
-from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns, raw_columns, with_origins
+from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns, raw_columns, with_source_columns
 
 COMPUTE_AT_ORDER: tuple[ComputeAt, ...] = ("transform", "input", "model")
 """The places in the order in which an example passes them."""
@@ -27,7 +27,9 @@ def compute_at_by_feature(config: PreprocessingConfig) -> dict[str, ComputeAt]:
     }
     for cross in config.crosses:
         found[cross.feature_name] = max(
-            (found[name] for name in owners(cross, config)), key=COMPUTE_AT_ORDER.index, default=config.compute_at
+            (found[name] for name in crossed_features(cross, config)),
+            key=COMPUTE_AT_ORDER.index,
+            default=config.compute_at,
         )
     return found
 
@@ -57,10 +59,10 @@ def columns_for(config: PreprocessingConfig, compute_at: ComputeAt) -> dict[str,
     else:
         where = compute_at_by_feature(config)
         crosses = [cross for cross in config.crosses if where[cross.feature_name] == compute_at]
-        read = {name: config.features[name] for cross in crosses for name in owners(cross, config)}
+        read = {name: config.features[name] for cross in crosses for name in crossed_features(cross, config)}
         read |= {name: feature for name, feature in config.features.items() if where[name] == compute_at}
     named = [column for name, feature in read.items() for column in feature_columns(name, feature)]
-    needed = with_origins(named, config.derive)
+    needed = with_source_columns(named, config.derive)
     return {name: column for name, column in raw_columns(config).items() if name in needed}
 
 
@@ -69,7 +71,7 @@ def raw_name(column: str) -> str:
     return f"{_RAW}{column}"
 
 
-def working_on_text(config: PreprocessingConfig, names: Iterable[str]) -> frozenset[str]:
+def string_features(config: PreprocessingConfig, names: Iterable[str]) -> frozenset[str]:
     """Returns the features and crosses whose computation uses strings, which only CPUs support."""
     names = frozenset(names)
     if config.function is not None or not names:
@@ -78,7 +80,7 @@ def working_on_text(config: PreprocessingConfig, names: Iterable[str]) -> frozen
     return frozenset(name for name in names if _reads_text(name, config, types))
 
 
-def owners(cross: Cross, config: PreprocessingConfig) -> list[str]:
+def crossed_features(cross: Cross, config: PreprocessingConfig) -> list[str]:
     """Returns the features that a cross combines; for a date part, the date. `check` handles unknown names."""
     named = [name if name in config.features else name.rpartition(".")[0] for name in cross.inputs]
     return [name for name in named if name in config.features]
@@ -91,4 +93,4 @@ def _reads_text(name: str, config: PreprocessingConfig, types: Mapping[str, str]
     wanted = feature_columns(name, feature)
     if isinstance(feature, CategoryFeature) or set(wanted.values()) & {"string", "token", "image"}:
         return True
-    return any(types.get(column) == "string" for column in with_origins(wanted, config.derive))
+    return any(types.get(column) == "string" for column in with_source_columns(wanted, config.derive))

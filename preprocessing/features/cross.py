@@ -41,7 +41,7 @@ class Cross(Spec):
         if self.hash_buckets is not None and self.vocabulary is not None:
             raise ValueError("give hash_buckets or vocabulary, not both.")
         if len(set(self.inputs)) < len(self.inputs):
-            raise ValueError(f"every input must stand once. Received: {list(self.inputs)}.")
+            raise ValueError(f"every input must be listed only once. Received: {list(self.inputs)}.")
         return self
 
     @property

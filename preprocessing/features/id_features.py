@@ -124,7 +124,7 @@ booked: {type: date, format: "%d.%m.%Y", parts: [month, weekend, epoch], cyclic:
             if part not in PARTS:
                 raise ValueError(f"unknown part {part!r}. Accepted: {', '.join(PARTS)}.")
             if parts.count(part) > 1:
-                raise ValueError(f"every part must stand once. Received twice: {part!r}.")
+                raise ValueError(f"every part must be listed only once. Received twice: {part!r}.")
         return parts
 
 
@@ -194,19 +194,21 @@ query: {type: text, tokenize: subwords, vocabulary: {top_k: 8000, min_count: 2}}
         if self.ngrams[0] > self.ngrams[1]:
             raise ValueError(f"ngrams: [shortest, longest]. Received: {list(self.ngrams)}.")
         if self.max_length is not None and self.output != "ids":
-            raise ValueError(f"max_length goes with `output: ids`. Received: output: {self.output}.")
+            raise ValueError(f"max_length requires `output: ids`. Received: output: {self.output}.")
         if self.encoder is not None and (self.output != "ids" or self.max_length is None):
-            raise ValueError("encoder: goes with `output: ids` and `max_length`.")
-        refuse_order(self.list, "a text, which has `encoder` beside `list`")
+            raise ValueError("encoder: requires `output: ids` and `max_length`.")
+        refuse_order(self.list, "a text, whose `encoder` is a key of the feature, not of `list`")
         if self.list is not None and self.list.weights is not None:
-            raise ValueError("list.weights: weights are for elements, and the tokens of a text are none. Remove it.")
+            raise ValueError(
+                "list.weights: not supported for a text, because its tokens are not list elements. Remove it."
+            )
         return self
 
     def _fits_subwords(self) -> None:
         for key, usual in (("pattern", None), ("ngrams", (1, 1))):
             if getattr(self, key) != usual:
-                raise ValueError(f"{key}: does not go with `tokenize: subwords`. Remove it, or write `words`.")
+                raise ValueError(f"{key}: cannot be used with `tokenize: subwords`. Remove it, or write `words`.")
         if self.vocabulary.coverage is not None:
-            raise ValueError("vocabulary.coverage: does not go with `tokenize: subwords`. Write `top_k: 8000`.")
+            raise ValueError("vocabulary.coverage: cannot be used with `tokenize: subwords`. Write `top_k: 8000`.")
         if self.vocabulary.is_learned and self.vocabulary.top_k is None:
-            raise ValueError("vocabulary: `tokenize: subwords` needs to know how many pieces. Write `top_k: 8000`.")
+            raise ValueError("vocabulary: `tokenize: subwords` needs the number of pieces. Write `top_k: 8000`.")

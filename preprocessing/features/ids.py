@@ -84,16 +84,18 @@ class Vocabulary(Spec):
         defaults = {"top_k": None, "min_count": 1, "coverage": None}
         learned = [name for name, default in defaults.items() if getattr(self, name) != default]
         if self.shared_with is not None and self != Vocabulary.model_construct(shared_with=self.shared_with):
-            raise ValueError("shared_with: stands alone; all other settings are those of the category it names.")
+            raise ValueError(
+                "shared_with: accepts no other settings beside it; the settings of the named category apply."
+            )
         if self.tokens is not None and self.file is not None:
             raise ValueError("give tokens or file, not both.")
         if learned and (self.tokens is not None or self.file is not None):
             raise ValueError(f"{', '.join(learned)}: not used with a given list; remove it.")
         if self.stable_ids and not self.is_learned:
-            raise ValueError("stable_ids: not used with a given list, whose order is yours; remove it.")
+            raise ValueError("stable_ids: not used with a given list, whose order determines the ids; remove it.")
         if self.tokens is not None and len(set(self.tokens)) < len(self.tokens):
             twice = next(t for t in self.tokens if self.tokens.count(t) > 1)
-            raise ValueError(f"every token must stand once. Received twice: {twice!r}.")
+            raise ValueError(f"every token must be listed only once. Received twice: {twice!r}.")
         return self
 
     @property
@@ -109,10 +111,10 @@ def stable_ids_of(vocabulary: Vocabulary, default: StableIds | bool) -> StableId
         vocabulary: the declaration.
         default: the top-level `stable_ids`.
     """
-    said = default if vocabulary.stable_ids is None else vocabulary.stable_ids
-    if not said or not vocabulary.is_learned:
+    chosen = default if vocabulary.stable_ids is None else vocabulary.stable_ids
+    if not chosen or not vocabulary.is_learned:
         return None
-    return StableIds() if isinstance(said, bool) else said
+    return StableIds() if isinstance(chosen, bool) else chosen
 
 
 class Hash(Spec):

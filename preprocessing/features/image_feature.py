@@ -153,9 +153,9 @@ digit: {type: image, column: pixels, pixels: [28, 28, 1], size: [28, 28], channe
     def _fits(self) -> "ImageFeature":
         if isinstance(self.encoder, Pretrained):
             if self.channels != 3:
-                raise ValueError("encoder: pretrained takes three channels. Leave out channels: 1; grey is repeated.")
+                raise ValueError("encoder: pretrained requires three channels. Remove channels: 1; grey is repeated.")
             if self.normalize != "none":
-                raise ValueError("normalize: a pretrained encoder brings its own. Leave normalize out.")
+                raise ValueError("normalize: a pretrained encoder normalizes its inputs itself. Remove normalize.")
         if isinstance(self.normalize, Constants):
             for name, numbers in (("mean", self.normalize.mean), ("deviation", self.normalize.deviation)):
                 if len(numbers) not in (1, self.channels):

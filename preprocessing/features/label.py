@@ -66,13 +66,13 @@ class Label(Spec):
                 raise ValueError(f"{field} is for {' and '.join(tasks)}. Received: task: {self.task}.")
         if self.task == "binary" and self.classes is not None and (len(self.classes) != 2 or self.positive is not None):
             raise ValueError(
-                "classes of a binary label are two, the second being the positive one, and replace `positive`. "
+                "a binary label has two classes, of which the second is the positive one; they replace `positive`. "
                 f"Received: classes: {list(self.classes)}, positive: {self.positive}."
             )
         if self.class_weights is not None and self.task not in ("binary", "multiclass"):
             raise ValueError(f"class_weights is for binary and multiclass. Received: task: {self.task}.")
         if self.task == "multilabel" and self.separator is None:
-            raise ValueError("multilabel needs separator: what stands between the classes in a cell.")
+            raise ValueError("multilabel needs separator, the text between the classes in a cell.")
         if self.classes is not None and len(set(self.classes)) < len(self.classes):
-            raise ValueError(f"every class must stand once. Received: {list(self.classes)}.")
+            raise ValueError(f"every class must be listed only once. Received: {list(self.classes)}.")
         return self

@@ -43,9 +43,9 @@ class ListOf(Spec):
     @model_validator(mode="after")
     def _encodes(self) -> "ListOf":
         if self.encoder is not None and (self.pooling is not None or self.weights is not None):
-            raise ValueError("encoder: takes the place of pooling and weights. Remove these.")
+            raise ValueError("encoder: replaces pooling and weights. Remove these.")
         if isinstance(self.encoder, Transformer) and self.max_length is None:
-            raise ValueError("encoder: transformer: needs max_length, for it learns a vector per position.")
+            raise ValueError("encoder: transformer: needs max_length, because it learns a vector per position.")
         return self
 
     @property
@@ -76,7 +76,7 @@ def refuse_order(options: ListOf | None, what: str) -> None:
     """Raises ValueError if a list is read in order, which is for categories only."""
     if options is not None and options.reads_order:
         key = "encoder" if options.encoder is not None else "attend_to"
-        raise ValueError(f"list.{key}: is for a category. Received: {what}.")
+        raise ValueError(f"list.{key}: is only for a category. Received: {what}.")
 
 
 def list_options(feature: object) -> ListOf | None:

@@ -52,7 +52,7 @@ class _Quantity(BaseFeature):
         if self.missing == "own_bucket" and not self.bucketized:
             raise ValueError("missing: own_bucket needs `bucketize` as the last transform.")
         if self.encoding != "auto" and not self.bucketized:
-            raise ValueError("encoding is for ids; a number takes it only after `bucketize`.")
+            raise ValueError("encoding is for ids; a number has ids only after `bucketize`.")
         return self
 
     @property
@@ -132,7 +132,7 @@ company_size: {type: count, column: company, transforms: [log1p]}
     def _stateless(cls, transforms: tuple[Any, ...]) -> tuple[Any, ...]:
         for transform in transforms:
             if transform.tag not in ("log1p", "sqrt", "power"):
-                raise ValueError(f"a count takes log1p, sqrt or power. Received: {transform.tag}.")
+                raise ValueError(f"a count accepts log1p, sqrt or power. Received: {transform.tag}.")
         return transforms
 
 
@@ -164,7 +164,7 @@ image: {type: vector, column: pixels, width: 784, transforms: [z_score, {pca: {d
             raise ValueError("give columns or column, not both.")
         for i, transform in enumerate(self.transforms):
             if isinstance(transform, Pca) and transform.dimensions > self.size:
-                raise ValueError(f"pca cannot make {transform.dimensions} dimensions of {self.size}.")
+                raise ValueError(f"pca cannot compute {transform.dimensions} dimensions from {self.size}.")
             if isinstance(transform, Pca) and i < len(self.transforms) - 1:
                 raise ValueError("pca must be the last transform.")
         return self

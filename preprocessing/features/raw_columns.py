@@ -81,7 +81,7 @@ def raw_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
 
 def serving_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
     """Returns the raw columns that features need, which a request to the served model may contain."""
-    needed = with_origins({use.column for use in _feature_uses(config)}, config.derive)
+    needed = with_source_columns({use.column for use in _feature_uses(config)}, config.derive)
     return {name: column for name, column in raw_columns(config).items() if name in needed}
 
 
@@ -90,7 +90,7 @@ def span_in_row_ids(span: int) -> int:
     return span % MOST_SPANS
 
 
-def with_origins(columns: Iterable[str], derive: Mapping[str, str]) -> set[str]:
+def with_source_columns(columns: Iterable[str], derive: Mapping[str, str]) -> set[str]:
     """Returns columns and, for derived columns, all columns that they are derived from."""
     needed, pending = set(columns), list(columns)
     while pending:
@@ -101,14 +101,14 @@ def with_origins(columns: Iterable[str], derive: Mapping[str, str]) -> set[str]:
     return needed
 
 
-def derived_behind(column: str, derive: Mapping[str, str]) -> dict[str, str]:
+def derived_dependencies(column: str, derive: Mapping[str, str]) -> dict[str, str]:
     """Returns the derived columns that a column is computed from, including itself, in the order of the YAML.
 
     Example:
-        >>> derived_behind("b", {"a": "x + 1", "b": "a * 2", "c": "y"})
+        >>> derived_dependencies("b", {"a": "x + 1", "b": "a * 2", "c": "y"})
         {'a': 'x + 1', 'b': 'a * 2'}
     """
-    needed = with_origins([column], derive)
+    needed = with_source_columns([column], derive)
     return {name: text for name, text in derive.items() if name in needed}
 
 
@@ -147,8 +147,8 @@ def _list(name: str, uses: list[_Use], kind: Literal["number", "string"]) -> Raw
     if single:
         lists = next(use.by for use in uses if use.many)
         raise UserError(
-            f"column {name!r} is a list for {lists} and a single value for {single[0]}. Read it as one of both: give "
-            "the feature `list: true`, or remove the other."
+            f"column {name!r} is a list for {lists} and a single value for {single[0]}. Use it in one way: give the "
+            "feature `list: true`, or remove the other."
         )
     separators = {use.separator for use in uses}
     if len(separators) > 1:

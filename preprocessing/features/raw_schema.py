@@ -114,6 +114,6 @@ def _described(feature: schema_pb2.Feature) -> str:
 def describe(differences: Sequence[Difference]) -> str:
     """Returns one line per difference, most serious first, or one line if there are no differences."""
     if not differences:
-        return "The data is as declared."
+        return "The data matches the declaration."
     order = ("absent", "type", "values", "empty", "unused")
     return "\n".join(d.message for d in sorted(differences, key=lambda d: order.index(d.problem)))

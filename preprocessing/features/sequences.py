@@ -65,13 +65,13 @@ seen:
         if self.encoder is not None and self.pooling is not None:
             raise ValueError("give encoder or pooling, not both.")
         if self.separator is not None and self.within is not None:
-            raise ValueError("give within or separator, not both: what is in structs or objects needs no splitting.")
+            raise ValueError("give within or separator, not both: fields of structs or objects need no splitting.")
         if isinstance(self.encoder, Transformer) and self.max_length is None:
-            raise ValueError("encoder: transformer: needs max_length, for it learns a vector per position.")
+            raise ValueError("encoder: transformer: needs max_length, because it learns a vector per position.")
         for name, column in self.columns.items():
             used = [key for key, usual in _REFUSED.items() if getattr(column, key, usual) != usual]
             if used:
-                raise ValueError(f"columns.{name}.{used[0]}: does not go with a column of a sequence. Remove it.")
+                raise ValueError(f"columns.{name}.{used[0]}: not supported in a column of a sequence. Remove it.")
         return self
 
     @property

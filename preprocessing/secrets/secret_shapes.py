@@ -50,19 +50,21 @@ class Shape:
     """One shape of a secret.
 
     name: for messages, with an article. pattern: finds it; its group `secret` is the secret. example: text with such a
-    secret. source: title of the public page that defines the shape. beside: a pattern that must also match the same
-    text for the YAML check to be certain; None requires nothing.
+    secret. source: title of the public page that defines the shape. required_context: a pattern that must also match
+    the same text for the YAML check to be certain; None requires nothing.
     """
 
     name: str
     pattern: re.Pattern[str]
     example: str
     source: str
-    beside: re.Pattern[str] | None = field(default=None)
+    required_context: re.Pattern[str] | None = field(default=None)
 
 
-def _shape(name: str, pattern: str, example: str, source: str, beside: re.Pattern[str] | None = None) -> Shape:
-    return Shape(name, re.compile(pattern), example, source, beside)
+def _shape(
+    name: str, pattern: str, example: str, source: str, required_context: re.Pattern[str] | None = None
+) -> Shape:
+    return Shape(name, re.compile(pattern), example, source, required_context)
 
 
 def _token(name: str, pattern: str, example: str, source: str) -> Shape:
@@ -278,7 +280,12 @@ def find_shape(text: str) -> Shape | None:
         True
     """
     return next(
-        (s for s in SHAPES if s.pattern.search(text) and (s.beside is None or s.beside.search(text) is not None)), None
+        (
+            s
+            for s in SHAPES
+            if s.pattern.search(text) and (s.required_context is None or s.required_context.search(text) is not None)
+        ),
+        None,
     )
 
 

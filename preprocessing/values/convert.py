@@ -119,7 +119,7 @@ def _check_type(kind: pa.DataType, raw: RawColumn) -> None:
         fields = ", ".join(f"{raw.name}.{kind[i].name}" for i in range(kind.num_fields))
         raise UserError(f"column {raw.name!r} is a struct. Name one of its fields: {fields}.")
     if pa.types.is_map(kind) or pa.types.is_union(kind) or pa.types.is_interval(kind):
-        raise UserError(f"column {raw.name!r} is of the type {kind}, which no raw column can hold. Leave it out.")
+        raise UserError(f"column {raw.name!r} is of the type {kind}, which raw columns do not support. Remove it.")
     if raw.type == "number" and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         raise UserError(
             f"column {raw.name!r} is of the type {kind}, but is read as a number. Declare a feature of type date on it."
@@ -228,7 +228,7 @@ def _vector(column: pa.Array, raw: RawColumn) -> Converted:
     kept = numbers.flat.filter(pa.array(np.repeat(keep, lengths)))
     flat = pa.ListArray.from_arrays(pa.array(ends, mask=np.concatenate([~keep, [False]])), kept)
     return Converted(
-        flat, ((wrong, f"not {raw.width} numbers long"), (unusable, "a value in it is missing or no number"))
+        flat, ((wrong, f"not {raw.width} numbers long"), (unusable, "an element is missing or not a number"))
     )
 
 

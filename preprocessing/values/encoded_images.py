@@ -48,7 +48,7 @@ def header_problem(content: bytes) -> str | None:
     try:
         shape = image_shape(content)
     except (struct.error, IndexError):
-        return "an image that ends in its header"
+        return "an image with a truncated header"
     if shape is None:
         return "no JPEG, PNG, GIF or BMP image"
     height, width, _ = shape

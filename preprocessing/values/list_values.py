@@ -58,19 +58,19 @@ def to_lists(column: pa.Array, convert_elements: ConvertElements) -> tuple[pa.Ar
         column = _lists_of(column.drop_null(), flags.astype(np.int64))
     lengths = lengths_of(column)
     too_long = lengths > LONGEST_LIST
-    column, lengths = _without(column, lengths, too_long)
+    column, lengths = _emptied(column, lengths, too_long)
     column, nested = without_inner_lists(column, lengths)
-    column, lengths = _without(column, lengths, nested)
+    column, lengths = _emptied(column, lengths, nested)
     elements, found = convert_elements(flatten(column))
     owners = np.repeat(np.arange(len(lengths)), lengths)
     problems = [(too_long, f"a list of more than {LONGEST_LIST:,} elements"), (nested, "a list of lists")]
     problems += [(_rows_with(mask, owners, len(lengths)), f"in a list: {why}") for mask, why in found]
     bad = np.any([mask for mask, _ in problems], axis=0)
-    lists, lengths = _without(_lists_of(_filled(elements), lengths), lengths, bad)
+    lists, lengths = _emptied(_lists_of(_filled(elements), lengths), lengths, bad)
     return _lists_of(flatten(lists), lengths), tuple(problems)
 
 
-def unlike_lengths(lists: Sequence[pa.Array]) -> np.ndarray:
+def length_mismatch(lists: Sequence[pa.Array]) -> np.ndarray:
     """Returns bool [rows], True where the lists of a row have different lengths.
 
     Args:
@@ -86,7 +86,7 @@ def _lists_of(values: pa.Array, lengths: np.ndarray) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(ends, mask=np.append(lengths == 0, False)), values)
 
 
-def _without(lists: pa.Array, lengths: np.ndarray, bad: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+def _emptied(lists: pa.Array, lengths: np.ndarray, bad: np.ndarray) -> tuple[pa.Array, np.ndarray]:
     """Returns the lists with bad lists emptied, and the new lengths."""
     kept = np.where(bad, 0, lengths)
     if not bad.any():

@@ -1,4 +1,4 @@
-"""Files of the analyzer cache that were damaged: every flipped bit is noticed, and costs its own entry alone."""
+"""Damaged files of the analyzer cache: every flipped bit is detected, and only the entry with the bit is lost."""
 
 import random
 
@@ -56,7 +56,7 @@ def test_damage_is_logged_by_file_and_entry(tmp_path, caplog):
     cache.write("f", ENTRIES)
     (path,) = tmp_path.rglob("*.accumulators")
     path.write_bytes(path.read_bytes()[:-1])
-    assert cache.read_whether_whole("f") == ({key: ENTRIES[key] for key in (b"a" * 64, b"b" * 64)}, False)
+    assert cache.read_with_status("f") == ({key: ENTRIES[key] for key in (b"a" * 64, b"b" * 64)}, False)
     assert str(path) in caplog.text and "entries 2 of 3" in caplog.text
 
 

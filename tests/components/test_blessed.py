@@ -1,4 +1,4 @@
-"""Which model a new one follows, against artifacts and exports that really lie there."""
+"""The choice of the model that a new one follows, with real artifacts and exports on disk."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from fullpass.components.push.push import push, rollback
 
 @pytest.fixture
 def models(tmp_path):
-    """Returns `models(number, made_from)`: a model artifact whose export says what it was made from."""
+    """Returns `models(number, made_from)`, which makes a model artifact whose export names its `made_from`."""
     from tfx.types import standard_artifacts
 
     def make(number, made_from):

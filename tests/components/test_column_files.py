@@ -1,4 +1,4 @@
-"""Columns beside the TFRecord files: the rows that are written, those of parsed examples, and used only when whole."""
+"""Column files beside the TFRecord files: they hold the rows of the parsed examples, and are used only if complete."""
 
 import json
 import logging
@@ -59,7 +59,7 @@ def batch_of(values: dict[str, list[list[float]]]) -> pa.RecordBatch:
 
 
 def parses(layout: Layout) -> Decoder:
-    """Returns a decoder of examples that hold the features of a layout."""
+    """Returns a decoder of examples with the features of a layout."""
     specs: dict[str, Any] = {
         column.name: tf.io.RaggedFeature(tf.as_dtype(column.dtype), row_splits_dtype=tf.int64)
         if column.ragged
@@ -153,7 +153,7 @@ def test_any_program_reads_them_with_arrow(tmp_path):
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_number_that_is_not_finite_is_refused_by_name(tmp_path, bad):
     vector = [*VALUES["vector"][:4], [0, 0, bad, 0, 0, 0]]
-    with pytest.raises(UserError, match="split 'train' holds NaN or infinity.*vector in 1 row"):
+    with pytest.raises(UserError, match="split 'train' contains NaN or infinity.*vector in 1 row"):
         load(write(tmp_path, [batch_of({**VALUES, "vector": vector})]))
 
 
@@ -187,7 +187,7 @@ def test_the_examples_are_read_where_columns_are_damaged(tmp_path, monkeypatch, 
     with caplog.at_level(logging.WARNING):
         assert rows_of(load(files)) == {column: rows * 3 for column, rows in EXPECTED.items()}
     told = [record.getMessage() for record in caplog.records if "columns" in record.getMessage()]
-    # Without an index there are no columns, as of a split that an earlier release wrote.
+    # Without an index there are no column files, as in a split written by an earlier release.
     assert [name in message for message in told] == ([] if (damage, name) == (Path.unlink, "train.json") else [True])
 
 
@@ -253,7 +253,7 @@ def test_text_and_pixels_have_no_columns(spec, column):
 
 @dataclass(frozen=True)
 class Transformed:
-    """What Transform wrote. x: the numbers of the train split in the order of the rows."""
+    """The outputs of Transform. x: the numbers of the train split in row order."""
 
     folder: Path
     rows: RowSpec

@@ -1,4 +1,4 @@
-"""What is left out of the imports of the frameworks, and that it is there for whoever asks for it later."""
+"""Modules that the imports of the frameworks skip, and their import on later access."""
 
 import json
 import subprocess
@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from fullpass.components.framework_imports import hidden, import_in_parts
+from fullpass.components.framework_imports import blocked_imports, import_lazily
 
 
 def test_what_is_hidden_can_be_imported_later_and_what_is_there_stays():
     sys.modules.pop("this", None)
-    with hidden("this", "json"):
+    with blocked_imports("this", "json"):
         with pytest.raises(ModuleNotFoundError):
             import this  # noqa: F401
         import json as there
@@ -22,7 +22,7 @@ def test_what_is_hidden_can_be_imported_later_and_what_is_there_stays():
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A package `whole` whose own code imports its module `large` and has a name of its own."""
+    """A package `whole` whose code imports its module `large` and defines a name."""
     folder = tmp_path / "whole"
     folder.mkdir()
     (folder / "__init__.py").write_text("from whole.large import SIZE\nNAME = 'whole'\n")
@@ -35,7 +35,7 @@ def package(tmp_path, monkeypatch):
 
 
 def test_a_package_in_parts_runs_its_own_code_when_a_name_of_it_is_asked_for(package):
-    import_in_parts(package)
+    import_lazily(package)
     from whole.small import SIZE
 
     assert SIZE == 1 and "whole.large" not in sys.modules
@@ -50,7 +50,7 @@ def test_a_package_in_parts_runs_its_own_code_when_a_name_of_it_is_asked_for(pac
 def test_a_package_that_is_imported_already_stays_as_it_is(package):
     import whole
 
-    import_in_parts(package)
+    import_lazily(package)
     assert sys.modules[package] is whole and whole.NAME == "whole"
 
 

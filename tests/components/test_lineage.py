@@ -1,4 +1,4 @@
-"""What is recorded of an artifact, as Kubeflow's metadata and as local ones hold it."""
+"""The recorded lineage of an artifact, in Kubeflow's metadata and in local metadata."""
 
 import pytest
 

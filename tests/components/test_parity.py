@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fullpass.components.parity.compare import Comparison, Spread, Tolerance, check, compare
+from fullpass.components.parity.compare import Comparison, Tolerance, VarianceAccumulator, check, compare
 from fullpass.components.parity.stream_rows import TrainedRows, in_order_of, record_batches, rows_of_batch
 from fullpass.preprocessing.errors import UserError
 
@@ -30,7 +30,7 @@ def test_equal_within_tolerance():
 
 
 def test_large_scores_may_differ_by_steps_of_float32():
-    below = np.nextafter(np.float32(150), np.float32(0))  # 1.5e-5 away, which an absolute 1e-5 refused
+    below = np.nextafter(np.float32(150), np.float32(0))  # 1.5e-5 away, which an absolute tolerance of 1e-5 rejected
     assert compared([below, 1e8, -150.0], [150.0, 1e8 + 900, -150.001]).mismatches == 0
 
 
@@ -57,7 +57,7 @@ def test_scores_may_differ_by_rounding_of_what_the_label_varies_by():
 
 def test_the_deviation_is_that_of_all_batches_so_far_and_of_probabilities_at_least_1():
     values = np.random.default_rng(1).normal(5, 3, 1000)
-    spread = Spread()
+    spread = VarianceAccumulator()
     for part in np.split(values, [10, 400]):
         spread = spread.plus(part)
     assert spread.deviation == pytest.approx(values.std(), rel=1e-12)
@@ -69,8 +69,8 @@ def test_the_deviation_is_that_of_all_batches_so_far_and_of_probabilities_at_lea
     def mismatches(**more):
         return compare(near, same, pair="p", row_names=ROWS, tolerance=AUTO, **more)[0].mismatches
 
-    assert (mismatches(), mismatches(before=before), mismatches(least_spread=1.0)) == (1, 0, 1)
-    assert mismatches(least_spread=3.0) == 0
+    assert (mismatches(), mismatches(before=before), mismatches(least_deviation=1.0)) == (1, 0, 1)
+    assert mismatches(least_deviation=3.0) == 0
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_the_deviation_is_that_of_all_batches_so_far_and_of_probabilities_at_lea
         ([1.0, 2.0, 3.0], [1.0, 2.0, 3.5], [1.0, 2.5, 3.5], "Not deterministic"),
         ([1.0, 2.0, 3.0], [3.0, 1.0, 2.0], [3.0, 1.0, 2.0], "Order"),
         ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0003], [1.0, 2.0, 3.0003], "Rounding: the largest difference is 839 float32"),
-        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.5], [1.0, 2.0, 3.5], "No rounding"),
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.5], [1.0, 2.0, 3.5], "This is not rounding"),
         ([1, 2, 3], [1, 2, 4], [1, 2, 4], "The values themselves differ"),
     ],
 )
@@ -159,7 +159,7 @@ def blocks_of(files, block_rows):
 
 @pytest.fixture
 def raw_files(tmp_path):
-    """Raw files of which each holds rows in a row, one with none, and the row ids of each by path."""
+    """Raw files with consecutive rows each, one of them empty, and path -> row ids."""
     ids = {"0": range(0, 2500), "1.gz": range(7000, 7003), "2": [], "3": range(3000, 5900), "4": range(6000, 6001)}
     files = {}
     for name, rows in ids.items():

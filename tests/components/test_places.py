@@ -1,4 +1,4 @@
-"""Every transform, at every place: written by Transform, made by the input function, or made in the model."""
+"""Every transform at every place: written by Transform, computed by the input function, or computed in the model."""
 
 import random
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ FEATURES: dict[str, Any] = {
     "own": {"type": "custom", "function": "tests.components.test_places:above_mean", "columns": {"x": "number"}},
 }
 WEIGHED = {"weighed": {"type": "text", "column": "note", "output": "tf_idf", "vocabulary": {"min_count": 1}}}
-"""A feature for which TF Transform analyses all others too, which takes long; so it is analysed apart."""
+"""A feature for which TF Transform also analyzes all other features, which is slow; it is therefore analyzed apart."""
 CROSSES = [
     {"inputs": ["kind", "began.hour"], "hash_buckets": 50},
     {"inputs": ["buckets", "yes"], "vocabulary": {"min_count": 1}},
@@ -77,7 +77,7 @@ def above_mean(columns):
 
 
 def rows(count: int, seed: int) -> list[dict[str, Any]]:
-    """Returns rows of which every cell is missing with a chance of one in six."""
+    """Returns rows whose cells are missing with a probability of 1/6 each."""
     draw = random.Random(seed)
 
     def some(value: Any) -> Any:
@@ -115,7 +115,7 @@ def example(number: int, row: dict[str, Any]) -> bytes:
 
 @dataclass(frozen=True)
 class Analysed:
-    """A transform graph, and what it was made from. values: by feature, as Transform writes them."""
+    """A transform graph and its inputs. values: feature -> values written by Transform."""
 
     full_pass: Any
     values: dict[str, np.ndarray]
@@ -162,7 +162,7 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> Analysed:
 
 
 def at_places(analysed: Analysed, config: Any, folder: Path) -> dict[str, np.ndarray]:
-    """Returns all features of the eval split, each computed at its place; what Transform writes goes to a folder."""
+    """Returns all features of the eval split, each computed at its place; outputs of Transform go to `folder`."""
     of_eval = {"examples": {"eval": analysed.full_pass.examples["eval"]}, "rows": {"eval": 120}}
     full_pass = replace(analysed.full_pass, preprocessing=config, transformed=str(folder), **of_eval)
     if materializes(config):
@@ -173,7 +173,7 @@ def at_places(analysed: Analysed, config: Any, folder: Path) -> dict[str, np.nda
 
 
 def computed(full_pass: Any) -> dict[str, np.ndarray]:
-    """Returns all features of the eval split as training computes with them, in the order of the rows."""
+    """Returns all features of the eval split as used in training, in row order."""
     config = full_pass.preprocessing
     output = tft.TFTransformOutput(full_pass.graph)
     placement = placement_of(config, transformed_outputs(config, output))
@@ -184,7 +184,7 @@ def computed(full_pass: Any) -> dict[str, np.ndarray]:
     block = join(list(read_blocks(files, decode, readers=1)))
     if placement.in_model:
         in_model = InModel(placement, output)
-        block = tf.function(in_model.complete, autograph=False)(block)
+        block = tf.function(in_model.add_model_features, autograph=False)(block)
     order = np.argsort(block[ROW_ID].numpy())
     values = {name: without_gaps(value) for name, value in block.items()}
     dense = {n: v.to_tensor() if isinstance(v, tf.RaggedTensor) else v for n, v in values.items()}
@@ -192,7 +192,7 @@ def computed(full_pass: Any) -> dict[str, np.ndarray]:
 
 
 def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
-    """Asserts equality of ids, and of numbers within a few steps of float32."""
+    """Asserts that ids are equal, and that numbers are equal within a few float32 steps."""
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         assert found[name].dtype == value.dtype, name
@@ -230,6 +230,6 @@ def test_any_mixture_of_places_and_what_is_stored(analysed, tmp_path, seed):
     record = next(iter(tf.data.TFRecordDataset(str(file)).as_numpy_iterator()))
     keys = set(tf.train.Example.FromString(record).features.feature)
     assert {"plain_xf", "label", "example_weight", "row_id", "fullpass_raw/x", "fullpass_raw/kind"} <= keys
-    # The cross of kind and the hour goes where kind goes, and takes along the date.
+    # The cross of kind and hour is computed where kind is, so it moves the date there too.
     assert "fullpass_raw/began" in keys and "fullpass_raw/note" not in keys
     assert not {"z_xf", "kind_xf", "kind_x_began.hour_xf"} & keys

@@ -57,7 +57,7 @@ def test_a_push_is_a_whole_new_version(model, target):
 
 
 def served_by_tf_serving(target):
-    """The folder that TF Serving's default policy serves: of the names that are numbers, the highest."""
+    """Returns the folder that TF Serving's default policy serves: the one with the highest number as name."""
     return max((p for p in target.iterdir() if re.fullmatch(r"[0-9]+", p.name)), key=lambda p: int(p.name))
 
 
@@ -183,7 +183,7 @@ def test_an_empty_folder_that_a_server_takes_for_a_version_is_named(model, targe
     push_many(model, target, 1)
     (target / "9999999999").mkdir()
     for change in (lambda: rollback(target), lambda: push(model, target, keep=3, origin="run/2")):
-        with pytest.raises(UserError, match="9999999999 holds no model.*takes it for version 9999999999"):
+        with pytest.raises(UserError, match="9999999999 holds no model.*treats it as version 9999999999"):
             change()
     assert (target / "9999999999").is_dir()
 
@@ -228,7 +228,7 @@ def test_a_damaged_origin_is_taken_from_the_lineage_or_named(model, target, cont
 
 
 def test_a_damaged_version_is_named_is_not_rolled_back_to_and_is_pushed_again(model, target):
-    """The checksums are what `export_model` writes; the file that is flipped is the only one without its own."""
+    """The checksums are those that `export_model` writes; only the damaged file has no checksum of its own."""
     (model / "assets").mkdir()
     (model / "assets" / "vocabulary").write_bytes(b"a\nb\n")
     (model / "assets.extra").mkdir()

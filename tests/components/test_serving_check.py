@@ -1,4 +1,4 @@
-"""The process of ServingCheck can import neither Fullpass nor what trains a model."""
+"""The process of ServingCheck can import neither Fullpass nor the training libraries."""
 
 import subprocess
 import sys

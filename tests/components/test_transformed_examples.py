@@ -27,7 +27,7 @@ def batch_of(columns):
 
 
 def messages(records):
-    """Returns examples as text, in which NaN equals NaN."""
+    """Returns examples as text, so that NaN compares equal to NaN."""
     return [str(tf.train.Example.FromString(record)) for record in records]
 
 

@@ -1,4 +1,4 @@
-"""TFX's own runner runs the Tuner on planted rows: its artifacts hold the best values, all trials and their curves."""
+"""Runs the Tuner with TFX's own runner on planted rows; its artifacts hold the best values, all trials and curves."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ RATES = [1e-7, 0.03]
 
 
 def test_two_trials_by_tfx_itself(tmp_path):
-    """A rate of nothing learns nothing: the other one is the best, as the curves say too."""
+    """A tiny learning rate learns nothing, so the other rate is the best; the curves show the same."""
     prepared = prepare_by_hand(tmp_path / "data", "binary", planted_rows(300, 1), planted_rows(100, 2))
     for split in ("train", "eval"):
         shutil.copytree(prepared.directory / "transformed" / split, tmp_path / "examples" / f"Split-{split}")

@@ -1,4 +1,4 @@
-"""A window that moves by one span: the states of the other spans come from the cache, and the graph is the same."""
+"""A window that moves by one span: the accumulators of known spans come from the cache, and the graph is the same."""
 
 import shutil
 from collections import Counter
@@ -16,12 +16,12 @@ import tensorflow_transform as tft
 from fullpass.components.ingest.config import RecordsConfig
 from fullpass.components.ingest.writing.encode import encode
 from fullpass.components.transform.analysis_plan import Analysis, read_analysis
-from fullpass.components.transform.analyze_spans import TrainSpan
+from fullpass.components.transform.analyze_spans import TrainSpan, analyze
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
 from fullpass.components.transform.full_pass import FullPass, finish, run
 from fullpass.preprocessing.analysis import token_counts, token_files
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
-from fullpass.preprocessing.apply.stable_ids import Continued
+from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
 from fullpass.preprocessing.features.raw_schema import raw_schema
@@ -38,7 +38,7 @@ ROWS = 200
 
 
 def rows(span: int) -> dict[str, list]:
-    """Rows of a span whose level, and whose zones, are its own."""
+    """Returns the rows of a span, with a span-specific level and zones."""
     random = np.random.default_rng(span)
     fares = (random.normal(10 * span, 3, ROWS)).astype(np.float32).tolist()
     return {
@@ -50,7 +50,7 @@ def rows(span: int) -> dict[str, list]:
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
-    """Returns `records(span)`: the train split of a span."""
+    """Returns `records(span)`, which writes the train split of a span."""
     folder = tmp_path_factory.mktemp("records")
 
     def write(span: int) -> TrainSpan:
@@ -69,7 +69,7 @@ def records(tmp_path_factory):
 
 @pytest.fixture
 def analyse(tmp_path, records):
-    """Returns `analyse(spans, cache, config)`: the transform graph's output, and where its statistics come from."""
+    """Returns `analyse(spans, cache, config)`: the TFTransformOutput, and the sources of its statistics."""
     made = []
 
     def work(spans, cache=None, config=CONFIG, base=None):
@@ -88,7 +88,7 @@ def analyse(tmp_path, records):
             temporary=f"{folder}-temporary",
             spans=tuple(spans),
             cache=cache,
-            continued=Continued(base=base, ledger=str(folder / "stable_ids")),
+            base_model=BaseModelRef(base=base, ledger=str(folder / "stable_ids")),
         )
         with beam.Pipeline() as pipeline:
             analysis = run(full_pass, pipeline)
@@ -119,7 +119,7 @@ def test_a_moved_window_analyses_its_new_span_and_gives_the_graph_of_all(records
     _, analysis = analyse([first, second], cache)
     assert analysis.hit == () and analysis.missed == {label: "not analysed before" for label in ("day 1", "day 2")}
 
-    # The records of a known span need not even be there.
+    # The records of a cached span do not even have to exist.
     moved, analysis = analyse([replace(second, files=()), third], cache)
     assert analysis.hit == ("day 2",) and list(analysis.missed) == ["day 3"]
     scratch, _ = analyse([second, third])
@@ -163,7 +163,7 @@ def test_a_changed_feature_is_analysed_anew_and_the_others_are_not(records, anal
     cache = str(tmp_path / "cache")
     spans = [records(span) for span in (1, 2)]
     analyse(spans, cache)
-    # Boundaries of another number of buckets come from the same sketch; finer ones, or of other values, do not.
+    # Another number of buckets uses the same quantile sketch; a finer sketch, or other values, need a new one.
     same, analysis = analyse(spans, cache, _with_tip({"bucketize": {"buckets": 9}}))
     assert analysis.hit == ("day 1", "day 2") and analysis.missed == {}
     scratch, _ = analyse(spans, None, _with_tip({"bucketize": {"buckets": 9}}))
@@ -225,18 +225,29 @@ def test_what_uses_the_statistics_of_others_is_computed_anew_and_the_others_are_
     assert AnalyzerCache(cache).read(second.fingerprint) == kept and len(kept) > 0
     assert analysis.hit == () and analysis.missed["day 3"] == "not analysed before"
     later, of, *_ = analysis.missed["day 2"].split()[0::2]
-    assert int(of) - int(later) == len(kept) and analysis.missed["day 2"].endswith("use the statistics of others")
+    assert int(of) - int(later) == len(kept) and analysis.missed["day 2"].endswith("depend on the statistics of others")
 
     tips = np.array([*rows(2)["tip"], *rows(3)["tip"]])
     clipped = np.minimum(tips, np.sort(tips)[len(tips) // 2 - 1])
     expected = (np.minimum(rows(3)["tip"], clipped.max()) - clipped.mean()) / clipped.std()
-    np.testing.assert_allclose(transformed(moved, 3)["tip_xf"], expected, atol=0.03)  # the median is that of a sketch
+    np.testing.assert_allclose(transformed(moved, 3)["tip_xf"], expected, atol=0.03)  # the median comes from a sketch
     scratch, _ = analyse([second, third], None, config)
     np.testing.assert_array_equal(transformed(moved, 3)["tip_xf"], transformed(scratch, 3)["tip_xf"])
 
 
 def _with_tip(*transforms):
     return {**CONFIG, "features": {**FEATURES, "tip": {"type": "number", "transforms": list(transforms)}}}
+
+
+def test_every_worker_can_analyze_files(records, tmp_path):
+    pipeline = beam.Pipeline()
+    schema = raw_schema(PreprocessingConfig.model_validate(CONFIG)).SerializeToString()
+    function = Function(PreprocessingConfig.model_validate(CONFIG).model_dump_json(), schema, str(tmp_path))
+    analyze(pipeline, function, [records(1), records(2)], None, str(tmp_path / "graph"), 2 * ROWS)
+    names = [one.unique_name for one in pipeline.to_runner_api().components.transforms.values()]
+    assert "Accumulate0" in names
+    # Without it a runner fuses the list of files with their analysis: one worker then analyzes all of them.
+    assert any(name.startswith("Files0/") and "ReshufflePerKey" in name for name in names)
 
 
 def test_spans_that_left_are_dropped_after_as_many_others(tmp_path):
@@ -258,23 +269,23 @@ def test_a_file_of_the_cache_that_was_cut_short_counts_for_nothing(tmp_path):
 
 
 def test_counts_in_files_are_kept_with_their_span(tmp_path):
-    """The cache has a copy of a file of counts, which is removed with its span."""
+    """The cache has its own copy of a file of counts, which is removed together with its span."""
     folder, cache = str(tmp_path / "temporary"), AnalyzerCache(str(tmp_path / "cache"))
     table = pa.table([[b"a", b"b"], [1, 2]], schema=token_files.TOKENS)
     for fingerprint in ("first", "second"):
         path = token_files.new_path(folder)
         token_files.write_buckets(path, token_files.by_bucket(table))
-        cache.write(fingerprint, {b"counts": token_counts.at_file(path), b"other": [b"1"]})
+        cache.write(fingerprint, {b"counts": token_counts.encode_file_reference(path), b"other": [b"1"]})
     shutil.rmtree(folder)
-    states, whole = cache.read_whether_whole("first")
+    states, whole = cache.read_with_status("first")
     assert whole and states[b"other"] == [b"1"]
     (found,) = token_counts.decode(states[b"counts"]).tables(folder)
     assert sorted(zip(*found.to_pydict().values(), strict=True)) == [(b"a", 1), (b"b", 2)]
     cache.write("first", states)
-    assert cache.read_whether_whole("first") == (states, True), "what the cache has already is not copied again"
+    assert cache.read_with_status("first") == (states, True), "what the cache has already is not copied again"
     for damaged in tmp_path.rglob("second.*.tokens"):
         damaged.write_bytes(damaged.read_bytes()[:-3])
-    assert cache.read_whether_whole("second") == ({b"other": [b"1"]}, False)
+    assert cache.read_with_status("second") == ({b"other": [b"1"]}, False)
     cache.keep(["second"], others=0)
     assert not list(tmp_path.rglob("first.*")) and list(tmp_path.rglob("second.*.tokens"))
     cache.write("second", {b"other": [b"1"]})
@@ -302,7 +313,7 @@ def test_features_that_need_no_analysis(analyse, records, tmp_path):
 
 
 def test_threads_of_one_worker_may_trace_and_write_at_once(tmp_path):
-    """A worker of Beam on a cluster runs a bundle on each of its threads; TF Transform's tracing is for one alone."""
+    """A Beam worker on a cluster runs bundles on several threads, but TF Transform's tracing is not thread-safe."""
     preprocessing = PreprocessingConfig.model_validate(CONFIG)
     schema = raw_schema(preprocessing).SerializeToString()
     function = Function(preprocessing.model_dump_json(), schema, str(tmp_path / "threads"))

@@ -1,4 +1,4 @@
-"""One run of the taxi example, shared by the tests that look at what came out of it."""
+"""One run of the taxi example, shared by the tests of its outputs."""
 
 import json
 import os
@@ -17,10 +17,11 @@ BIN = Path(sys.executable).parent
 
 
 def run_command(*command, cwd=None, env=None, timeout=280, fresh=False):
-    """Runs a command of the environment and returns it, done.
+    """Runs a command of the environment and returns the completed process.
 
     Args:
-        fresh: as a user's shell does, by a new interpreter; else as a fork of a process that has imported TFX.
+        fresh: Whether to start a new interpreter, as a user's shell does. By default the command runs as a fork of a
+            process that has imported TFX.
     """
     whole = {**os.environ, **(env or {})}
     arguments = [str(BIN / command[0]), *map(str, command[1:])]
@@ -47,7 +48,7 @@ class Ran:
         return json.loads((newest / "summary.json").read_text())
 
     def artifact(self, node, output):
-        """Folder of a node's newest output."""
+        """Returns the folder of a node's newest output artifact."""
         return sorted((self.root / node / output).iterdir(), key=lambda p: int(p.name))[-1]
 
     def version(self):
@@ -55,7 +56,7 @@ class Ran:
 
 
 class Owner:
-    """Someone with a folder, a YAML in it and the command line. name: of the pipeline."""
+    """A user with a folder, a pipeline YAML in it, and the command line. name: name of the pipeline."""
 
     def __init__(self, folder: Path, name: str, yaml: str):
         self.folder, self.root, self.serving = folder, folder / "runs" / name, folder / "serving"
@@ -77,7 +78,7 @@ class Owner:
         return json.loads(self(*words, "--json"))
 
     def lineage(self, model) -> dict:
-        """Returns what `fullpass lineage --json` prints, without a process of its own."""
+        """Returns the output of `fullpass lineage --json`, without starting a process."""
         told = read_lineage(str(model), self.config)
         return {"source": told.source, **told.lineage}
 

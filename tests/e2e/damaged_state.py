@@ -1,4 +1,4 @@
-"""A small pipeline that has run twice, and what its owner's next commands say after one of its files was damaged."""
+"""A small pipeline after two runs, and checks of the commands that follow after one of its files is damaged."""
 
 import hashlib
 import random
@@ -37,7 +37,7 @@ _NO_SENTENCE = ("Traceback", "is a defect")
 
 
 def _flipped(data: bytes) -> bytes:
-    """Flips one bit of a byte that the content decides."""
+    """Flips one bit at a pseudorandom place that is derived from the content."""
     place = random.Random(data).randrange(len(data))
     return data[:place] + bytes([data[place] ^ 1 << 2]) + data[place + 1 :]
 
@@ -51,7 +51,7 @@ WAYS: Mapping[str, Callable[[bytes], bytes | None]] = {
 
 
 def write_rows(folder: Path) -> None:
-    """Writes three days of 120 rows and a bad one."""
+    """Writes three days with 120 rows and one bad row each."""
     draw = random.Random(5)
     lines = ["id,at,x,zone,good"]
     for day in (1, 2, 3):
@@ -64,23 +64,23 @@ def write_rows(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Finished:
-    """The owner of a folder, and a copy of it as two runs left it."""
+    """A pipeline folder with its owner, and a copy of the folder after two runs."""
 
     owner: Owner
     copy: Path
 
     def state_files(self) -> list[str]:
-        """Returns every file that the runs left, relative to the folder."""
+        """Returns all files that the runs wrote, relative to the folder."""
         found = (path.relative_to(self.copy) for path in self.copy.rglob("*") if path.is_file())
         return sorted(str(name) for name in found if len(name.parts) > 1 and "current" not in name.parts)
 
     def restore(self) -> None:
-        """Brings the folder back to what the runs left."""
+        """Restores the folder to its state after the two runs."""
         shutil.rmtree(self.owner.folder)
         shutil.copytree(self.copy, self.owner.folder, symlinks=True)
 
     def outcome(self) -> dict[str, object]:
-        """Returns what the newest run made of the third day: its counts, metrics, and the weights it pushed."""
+        """Returns the results of the newest run: counts, metrics, and digests of the pushed weights and assets."""
         told = self.owner.summary()
         newest = self.owner.versions()[-1]
         kept = [newest / "variables/variables.data-00000-of-00001", *sorted((newest / "assets").iterdir())]
@@ -97,7 +97,7 @@ class Finished:
         expected: Mapping[str, object],
         commands: Sequence[Sequence[str]] = COMMANDS,
     ) -> list[str]:
-        """Returns what is wrong with what the commands say after a file was damaged: nothing, where all is well."""
+        """Damages a file, runs commands, and returns one message per wrong reaction; an empty list if there is none."""
         self.restore()
         file = self.owner.folder / name
         changed = WAYS[way](file.read_bytes()) if file.stat().st_size or way == "removed" else b"x"
@@ -119,7 +119,7 @@ class Finished:
 
 
 def _names(text: str, name: str) -> bool:
-    """Whether a text names a file, or the folder of the artifact or of the version that it belongs to."""
+    """Returns whether a text names a file, or the folder of its artifact or pushed version."""
     joined = "".join(text.split())
     parts = Path(name).parts
     depth = 2 if parts[0] == "serving" else 5
@@ -127,7 +127,7 @@ def _names(text: str, name: str) -> bool:
 
 
 def finished(folder: Path) -> Finished:
-    """Returns the pipeline after two runs, each of which has pushed a model."""
+    """Returns the pipeline after two runs, each of which pushed a model."""
     here = folder / "here"
     here.mkdir(parents=True)
     owner = Owner(here, "nightly", YAML)

@@ -1,10 +1,10 @@
-"""Runs a pipeline once, and its twin over and over, each time killing the next node with kill -9 while it works.
+"""Runs a pipeline once, and a twin of it repeatedly, killing the next node with kill -9 in each run of the twin.
 
     python kills.py PIPELINE.yaml TWIN.yaml OUTCOME.json
 
-Each run is a fork of this process, which has imported TFX and computed nothing. In the fork the node's process watches
-where the node writes, and kills itself at the first file that appears there, so what it leaves is half written. A node
-that writes nothing is killed once it has recorded its end. What happened to each run goes to OUTCOME.json.
+Each run is a fork of this process, which has imported TFX and computed nothing. In the fork, the node's process watches
+the folders that the node writes to. It kills itself when the first file appears there, so the outputs are half written.
+A node that writes no file is killed after it has recorded its end. The outcome of each run goes to OUTCOME.json.
 """
 
 import json
@@ -25,14 +25,14 @@ from fullpass.pipeline.running.execution import locks, runner
 from fullpass.pipeline.running.execution.events import new_run_id
 
 LIMIT_SECONDS = 300
-# Where it counts most that a node did its work and could not record it: spans ingested twice, models pushed twice.
+# The nodes for which unrecorded finished work is most harmful: spans ingested twice, models pushed twice.
 UNRECORDED = ("Ingest", "Pusher")
 # The runner is killed with this node.
 WITH_RUNNER = "Trainer"
 
 
 def files_of(loaded, node: str) -> set[Path]:
-    """Returns the files that a node wrote, into its outputs or the folder of pushed models."""
+    """Returns the files that a node wrote into its outputs or into the folder of pushed models."""
     folders = [folder for folder in (pipeline_root(loaded) / node).glob("[!.]*")]
     folders += [Path(loaded.resolve(loaded.config.push.to))] if node == "Pusher" else []
     return {path for folder in folders for path in folder.rglob("*") if path.is_file()}

@@ -1,4 +1,4 @@
-"""The package of a pipeline on taxi trips, as `fullpass compile` writes it."""
+"""Compiles a pipeline on taxi trips with `fullpass compile`, for tests of the package."""
 
 import importlib.util
 import itertools
@@ -34,14 +34,14 @@ defaults: {{volumes: [{{claim: models, mount: {folder}/models}}]}}
 
 
 def taxi_lines(rows: int | None = None) -> list[str]:
-    """Returns the header and the first rows of the taxi sample of TFX, by default all."""
+    """Returns the header and the first rows of TFX's taxi sample; all rows by default."""
     tfx = importlib.util.find_spec("tfx").submodule_search_locations[0]
     with open(f"{tfx}/examples/chicago_taxi_pipeline/data/simple/data.csv") as file:
         return list(itertools.islice(file, None if rows is None else 1 + rows))
 
 
 def write_span(trips: Path, span: int) -> None:
-    """Writes TRIPS/SPAN.csv: the taxi trips of a span from 1, none of which another span has."""
+    """Writes TRIPS/SPAN.csv with the taxi trips of one span. Spans count from 1 and share no trips."""
     header, *rows = taxi_lines(span * ROWS_OF_SPAN)
     (trips / f"{span}.csv").write_text(header + "".join(rows[-ROWS_OF_SPAN:]))
 
@@ -50,7 +50,7 @@ def compiled(folder: Path, pipeline: str, nodes: str = "") -> str:
     """Writes pipeline/pipeline.yaml and env.yaml into a folder, and returns the package.
 
     Args:
-        folder: Holds the folder `pipeline`, in which the source lies.
+        folder: Parent of the folder `pipeline`, which holds the source files.
         pipeline: The pipeline YAML.
         nodes: The line `nodes` of the environment file.
     """

@@ -1,8 +1,8 @@
-"""Every file that runs leave is flipped, cut, emptied and removed in turn: the next commands end well, or name it.
+"""Damages every file that runs leave, in four ways: the next commands succeed, or their error names the file.
 
-`models`, `gc --dry-run` and `rollback` are tried on each file in each way. A run that trains takes too long: it
-is tried on one file of each kind, in one of the ways. It makes exactly what it makes of an undamaged root, or names the
-file.
+The four ways are a flipped bit, a cut file, an empty file and a removed file. `models`, `gc --dry-run` and `rollback`
+run on each file in each way. A run with training takes too long, so it runs on one file of each kind, in one of the
+ways. It must produce exactly the results of an undamaged root, or name the file.
 """
 
 import re
@@ -23,7 +23,7 @@ def nightly(tmp_path_factory) -> Finished:
 
 @pytest.fixture(scope="module")
 def expected(nightly) -> dict[str, object]:
-    """Returns what the third day makes of an undamaged root, after a rollback."""
+    """Returns the results of the third day on an undamaged root, after a rollback."""
     nightly.restore()
     for words in COMMANDS:
         nightly.owner(*words)
@@ -38,7 +38,7 @@ def test_commands_that_train_nothing(nightly, way):
 
 
 def of_every_kind(names: list[str]) -> list[str]:
-    """Returns the last of the names that differ in numbers and digests only."""
+    """Returns one file per kind: the last of the names that differ only in numbers and digests."""
     return list({re.sub(r"[0-9a-f]{12,}|\d+", "N", name): name for name in names}.values())
 
 

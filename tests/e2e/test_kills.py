@@ -1,4 +1,4 @@
-"""kill -9 of every node in turn, and of the runner: the next run takes up the work, and nobody can tell."""
+"""kill -9 of every node in turn, and of the runner: the next run resumes, with the results of an undisturbed run."""
 
 import json
 import signal
@@ -25,14 +25,14 @@ features: {fare: {type: number, transforms: [z_score]}, zone: category}
 model: linear
 training: {epochs: 2}
 """
-# They are never taken from the cache: they look what there is. Ingest then has nothing to do.
+# These nodes are never taken from the cache, because they look up the current state. Ingest then has nothing to do.
 LOOKUPS = {"Ingest", "Window", "LastBlessedModel"}
 COMPLETE, FAILED, CACHED, LIVE = 3, 4, 5, 2
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """Returns two folders, of the pipeline that was run once and of the one whose nodes were killed, and its runs."""
+    """Returns the folders of the undisturbed pipeline and of the killed one, and the runs."""
     folders = [tmp_path_factory.mktemp(name) for name in ("undisturbed", "killed")]
     for folder in folders:
         (folder / "pipeline.yaml").write_text(YAML)
@@ -47,13 +47,13 @@ def tiny(tmp_path_factory):
 
 
 def query(folder, sql):
-    """Returns rows of the metadata, by a reader of its own."""
+    """Returns rows of the metadata store, read with sqlite3."""
     with sqlite3.connect(folder / "runs" / "tiny" / "metadata.sqlite") as database:
         return database.execute(sql).fetchall()
 
 
 def recorded(folder):
-    """Returns the place and state of every artifact that is recorded: (node, output, state), sorted."""
+    """Returns (node, output, state) of every recorded artifact, sorted."""
     rows = query(folder, "SELECT uri, state FROM Artifact")
     return sorted((*Path(uri).relative_to(folder / "runs" / "tiny").parts[:2], state) for uri, state in rows)
 
@@ -99,7 +99,7 @@ def test_what_can_be_read_is_what_is_recorded(tiny):
 
 
 def rows(folder):
-    """Returns how many rows are recorded, by node, output and split, and how many records lie in files."""
+    """Returns the number of recorded rows by node, output and split, and the number of records in the files."""
     sql = """SELECT a.uri, p.name, p.int_value FROM ArtifactProperty p JOIN Artifact a ON a.id = p.artifact_id
              WHERE p.name LIKE 'rows%' AND p.name <> 'rows_per_second' AND a.state = 2"""
     root = folder / "runs" / "tiny"

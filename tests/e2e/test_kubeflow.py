@@ -1,7 +1,7 @@
-"""The taxi package, run twice as Kubeflow's backend and launcher would: from the CSV to a pushed model that answers.
+"""Runs the taxi package twice as Kubeflow's backend and launcher would, from the CSV to a pushed model that predicts.
 
-Both runs share one installation. The second is of a package whose training differs, so that what comes before training
-is taken from the cache, and the first run's model is the baseline of its own.
+Both runs share one installation. The second package has another training section, so the nodes before the Trainer come
+from the cache, and the model of the first run is the baseline of the second.
 """
 
 import json
@@ -31,7 +31,8 @@ NOTIFY = "\nnotify: [{command: [python, tell.py, heard]}]\n"
 TELL = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n')"
 NODES = "nodes: {Ingest: {secrets: [{name: store, env: {STORE_KEY: key}}]}}\n"
 SMALL = "registry.example/taxi-small:1.4.2"
-# One task of each kind starts as in a cluster: a look-up, nodes without TensorFlow, one with it, the exit task.
+# One task of each kind starts a new interpreter as in a cluster: a look-up, nodes without TensorFlow, a node with it,
+# the exit task.
 FRESH = {"find-last-blessed-model", "schema", "report", "serving-check", "notify"}
 
 
@@ -77,7 +78,7 @@ def test_every_task_of_the_first_run_is_done(runs):
 def test_the_first_run_finds_no_baseline_and_says_so_without_a_trace(runs):
     _, _, first, _ = runs
     log = first.log("find-last-blessed-model")
-    assert "no model was blessed before" in log and "Traceback" not in log and "ERROR" not in log
+    assert "no earlier model is blessed" in log and "Traceback" not in log and "ERROR" not in log
 
 
 def test_nodes_without_tensorflow_ran_without_what_their_image_lacks(runs):
@@ -142,7 +143,7 @@ def test_receivers_are_told_of_both_runs(runs):
 
 
 def test_a_model_that_was_not_blessed_is_told_of_with_the_reasons(runs, tmp_path, monkeypatch):
-    """What the first run measured, under thresholds that it does not reach."""
+    """Judges the metrics of the first run by thresholds that it does not reach."""
     _, backend, first, _ = runs
     monkeypatch.setenv(VARIABLE, f"{tmp_path}/taxi/outcomes")
     [metrics] = [k for k in backend.store.keys() if f"/{first.id}/evaluator/" in k and "/evaluation/metrics" in k]
@@ -187,7 +188,7 @@ def test_the_pushed_models_tell_run_configuration_code_and_addresses(runs):
     assert [span["rows_read"] for span in told[1]["spans"]] == [15_002] and told[1]["metrics"]["auc"] > 0.5
     blessed = [artifact["metadata"]["current_model"] for artifact in backend.metadata.artifacts("tfx.ModelBlessing")]
     assert [lineage["model"] for lineage in told] == blessed and told[1]["baseline"]["model"] == blessed[0]
-    # Transform was taken from the cache, so both hold one graph.
+    # Transform came from the cache, so both exports have the same graph.
     assert told[0]["transform_graph"] == told[1]["transform_graph"]
     assert backend.store.keys(told[1]["transform_graph"]["uri"])
 

@@ -1,4 +1,4 @@
-"""A Trainer that is killed while it trains and tried again as a new pod, under the rules of Kubeflow."""
+"""A Trainer that is killed during training is retried in a new pod, under the rules of Kubeflow."""
 
 import json
 import re
@@ -36,7 +36,7 @@ NODES = "nodes: {Trainer: {cache: false, retries: {count: 1, backoff: 1s}}}\n"
 
 
 def package_of(folder: Path) -> str:
-    """Returns the package with the Trainer and all that it waits for."""
+    """Returns a package that holds only the Trainer and the tasks it depends on."""
     (folder / "pipeline").mkdir()
     (folder / "pipeline" / "trips.csv").write_text("".join(taxi_lines(ROWS)))
     spec, platform = yaml.safe_load_all(compiled(folder, PIPELINE, NODES))
@@ -48,7 +48,7 @@ def package_of(folder: Path) -> str:
 
 
 class Killer:
-    """Ends the first attempt at the Trainer with kill -9 once so many updates are saved; it looks from outside."""
+    """Ends the first attempt of the Trainer with kill -9 once the checkpoints on disk hold UPDATES updates."""
 
     def __init__(self, work: Path):
         self._work, self.threads = work, []
@@ -65,7 +65,7 @@ class Killer:
         process.send_signal(signal.SIGKILL)
 
     def saved(self) -> int:
-        """Returns the updates before the newest checkpoint that is listed: its files alone may not be all of it."""
+        """Returns the number of updates before the newest listed checkpoint; an unlisted one may be incomplete."""
         lists = [path.read_text() for path in self._work.glob("*/checkpoint")]
         found = re.findall(r'^model_checkpoint_path: ".*-(\d+)"', "\n".join(lists), re.MULTILINE)
         return max(map(int, found), default=0)
@@ -73,7 +73,7 @@ class Killer:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Returns the installation, a run that nothing disturbs, and one of the same package whose Trainer is killed."""
+    """Returns the folder, the backend, an undisturbed run, and a run of the same package whose Trainer is killed."""
     folder = tmp_path_factory.mktemp("resume")
     package = package_of(folder)
     backend = Backend(folder / "kfp")
@@ -86,7 +86,7 @@ def runs(tmp_path_factory):
 
 
 def outputs(backend: Backend, run: str, name: str) -> Path:
-    """Returns a file, or the files with a prefix, among what the Trainer of a run made."""
+    """Returns the output file of a run's Trainer whose name ends with `name`."""
     [key] = [key for key in backend.store.keys() if f"/{run}/trainer/" in key and key.endswith(name)]
     return backend.store.path(key)
 

@@ -1,4 +1,4 @@
-"""Taxi trips that arrive span by span, as Kubeflow's backend and launcher would run them: only what must run runs."""
+"""Taxi trips that arrive span by span, under the rules of Kubeflow's backend and launcher: only necessary tasks run."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ LOOK_UPS = {"find-ingest-inputs", "find-last-blessed-model", "import-last-blesse
 
 
 class Installation:
-    """A pipeline with spans, compiled, and what runs it. release: whose conventions the next run follows."""
+    """A compiled pipeline with spans, and its backend. release: the KFP release whose rules the next run follows."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -40,7 +40,7 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Returns the installation and its runs: the first, an unchanged one, one of nothing new, one with a new span."""
+    """Returns the installation and four runs: the first, an unchanged one, one without a new span, one with one."""
     there = Installation(tmp_path_factory.mktemp("spans"))
     first = there.run()
     again = there.run()
@@ -56,7 +56,7 @@ def done(result, state: str) -> set[str]:
 
 
 def spans_kept(there: Installation) -> list[dict]:
-    """What the registry says of every span that was ingested."""
+    """Returns the registry's entry of every ingested span."""
     entries = (there.folder / "models/registry/taxi/examples").glob("*.json")
     return [json.loads(entry.read_text())["metadata"] for entry in entries]
 
@@ -68,7 +68,7 @@ def test_every_task_of_the_first_run_is_done(runs):
 
 def test_nothing_is_ingested_analysed_or_trained_again_while_nothing_changes(runs):
     _, _, again, _, _ = runs
-    # No model was blessed that this one could follow: what stands for it is the same as before.
+    # There is no blessed model to follow, so its placeholder is the same as before.
     assert done(again, "COMPLETE") == LOOK_UPS and done(again, "CACHED") == set(again.states) - LOOK_UPS
     assert done(again, "CACHED") >= {
         "ingest",

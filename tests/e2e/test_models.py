@@ -1,4 +1,4 @@
-"""Two models of one pipeline, and a YAML that goes back to the first. More of their life: test_retraining.py."""
+"""Two models of one pipeline, and a YAML that is reverted to the first. test_retraining.py tests longer histories."""
 
 import shutil
 
@@ -31,7 +31,7 @@ def add_day(owner: Owner, day: int) -> None:
 
 @pytest.fixture(scope="module")
 def owner(tmp_path_factory) -> Owner:
-    """Has run the pipeline on a day, and on the next one with other settings."""
+    """An owner who ran the pipeline on one day, and with other settings on the next day."""
     owner = Owner(tmp_path_factory.mktemp("owner"), "tiny", YAML)
     (owner.folder / "data").mkdir()
     add_day(owner, 1)
@@ -44,7 +44,7 @@ def owner(tmp_path_factory) -> Owner:
 
 @pytest.mark.long
 def test_a_yaml_that_is_put_back_serves_what_was_served_until_a_person_says_otherwise(owner):
-    """The model of the old YAML comes from the cache. What is served is that of the newest push; the run says so."""
+    """The model of the old YAML comes from the cache. The newest pushed model stays served, and the run reports it."""
     second, first = (version["version"] for version in owner.say("models"))
     now = owner.config.read_text()
     (owner.folder / "data" / "2013-01-02.csv").rename(owner.folder / "later.csv")

@@ -1,4 +1,4 @@
-"""A photo, a swatch of pixels, a title, a price and a brand in one model: from files to what the pushed one answers."""
+"""A photo, a swatch of pixels, a title, a price and a brand in one model, from files to predictions of the push."""
 
 import base64
 import json
@@ -52,7 +52,7 @@ def write_photo(folder, name, bright, random):
 
 
 def shop(folder, name, count, seed):
-    """Writes photos and returns rows that name them; what is bright or by acme is sold. Some text is not UTF-8."""
+    """Writes photos and returns rows that name them. Bright items and acme items are sold. Some text is not UTF-8."""
     random = np.random.default_rng(seed)
     rows = []
     for number in range(count):
@@ -82,7 +82,7 @@ def owner(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(owner):
-    """New rows: a JPEG among them, and one in which all that may be is missing or new."""
+    """New rows; one has a JPEG, and in one every value that may be missing or unseen is so."""
     rows = shop(owner.folder, "new", NEW, 2)
     with Image.open(owner.folder / rows[1]["photo"]) as image:
         image.save(owner.folder / "new1.jpg")
@@ -95,7 +95,7 @@ def rows(owner):
 
 @pytest.fixture(scope="module")
 def predicted(owner, rows):
-    """What `fullpass predict` says of the rows; behind them comes one with a broken photo."""
+    """Returns the predictions of `fullpass predict` for the rows; one row with a broken photo follows them."""
     (owner.folder / "broken.png").write_bytes(rows[0]["image"][:100])
     write_table(owner.folder / "new.parquet", [*rows, {**rows[0], "photo": "broken.png"}], COLUMNS)
     owner("predict", "serving", "new.parquet", "-o", "out.jsonl")
@@ -132,7 +132,7 @@ def assert_same(answer, predicted):
 
 
 def as_tf_serving_reads(request, signature):
-    """Returns the inputs of a request of TF Serving's REST API: bytes for `{"b64": ...}`, in the signature's types."""
+    """Returns the inputs of a TF Serving REST request as tensors of the signature's dtypes; `{"b64": ...}` is bytes."""
 
     def bytes_or_object(given):
         return base64.b64decode(given["b64"]) if set(given) == {"b64"} else given

@@ -1,6 +1,6 @@
-"""kill -9 of the taxi run at random moments, of the runner alone or with all its nodes: the next run ends the same.
+"""kill -9 of the taxi run at random times, of the runner alone or with all nodes: the next run has the same results.
 
-A trial takes one to two minutes of two free cores; `-k "[7]"` tries seed 7 alone.
+A trial takes one to two minutes on two free cores. `-k "[7]"` runs seed 7 only.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ LIMIT_SECONDS = 1200
 
 
 def pipeline_in(folder: Path) -> Path:
-    """Returns a copy of the example that trains for two epochs and is evaluated as a whole only."""
+    """Returns a copy of the example that trains for two epochs and is evaluated without slices."""
     text = (EXAMPLE / "pipeline.yaml").read_text()
     shorter = text.replace("epochs: 10", "epochs: 2").replace("  slices: [[trip_start_hour], [payment_type]]\n", "")
     assert len(shorter.splitlines()) == len(text.splitlines()) - 1 and "epochs: 2," in shorter
@@ -43,7 +43,7 @@ def started(file: Path, *options: str) -> warm_process.Process:
 
 
 def outcome(file: Path, rows: Path) -> dict:
-    """Returns what a user has of a finished run: predictions of raw rows, and every count that the run states."""
+    """Returns the results of a finished run: predictions for raw rows, and every count in the summary."""
     newest = max((file.parent / "runs" / "taxi" / "logs").glob("*/summary.json"))
     summary = json.loads(newest.read_text())
     predicted = file.parent / "predicted.csv"
@@ -55,7 +55,7 @@ def outcome(file: Path, rows: Path) -> dict:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> tuple[dict, Path, float]:
-    """Returns the outcome of a run that nothing disturbed, the rows it predicted, and its seconds."""
+    """Returns the outcome of an undisturbed run, the rows that it predicted, and its seconds."""
     folder = tmp_path_factory.mktemp("undisturbed")
     import tfx
 
@@ -72,7 +72,7 @@ def undisturbed(tmp_path_factory) -> tuple[dict, Path, float]:
 
 
 def children_of(pid: int) -> list[int]:
-    """Returns the processes that a process has started and that live, and theirs."""
+    """Returns the living child processes of a process, recursively."""
     try:
         direct = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except FileNotFoundError:
@@ -99,7 +99,7 @@ def test_a_run_that_was_killed_at_any_moment_ends_the_same_when_it_is_run_again(
     print(f"seed {seed}: killed after {moment:.1f} of {seconds:.1f} s, {'all' if nodes else 'the runner alone'}")
     assert code == 0, (tmp_path / "printed").read_text()
     found = outcome(file, rows)
-    # The evaluation adds in the order in which its threads end.
+    # The evaluation sums in the order in which its threads end, so the metrics may differ by rounding.
     assert found.pop("metrics") == pytest.approx(expected["metrics"], rel=1e-6)
     assert found == {name: value for name, value in expected.items() if name != "metrics"}
     [version] = (tmp_path / "serving").glob("[0-9]*")

@@ -1,4 +1,4 @@
-"""Columns of any name, in compressed, shuffled records in several files: from the CSV to the pushed model's answer."""
+"""Columns with arbitrary names, in compressed, shuffled records in several files, from the CSV to the predictions."""
 
 import csv
 import json
@@ -44,7 +44,7 @@ def ran(tmp_path_factory):
     with (folder / "rows.csv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow([NUMBER, "b", WORD, "note", LABEL])
-        for place, i in enumerate(by_label):  # sorted: what a shuffle is for
+        for place, i in enumerate(by_label):  # sorted by label, so the shuffle matters
             label = "yes" if place >= ROWS - POSITIVE else "no"
             rows.writerow([f"{a[i]:.4f}", f"{b[i]:.4f}", words[i], "note " * 20, label])
     (folder / "pipeline.yaml").write_text(YAML, encoding="utf-8")

@@ -1,5 +1,7 @@
-"""Nights in a row, as their owner sees them: stable ids, warm starts, lineage, versions, rollback, gc, a model that is
-refused, and one that a person lets through. Each test goes on where the last one ended."""
+"""Nightly runs in a row: stable ids, warm starts, lineage, versions, rollback, gc, a rejected and an approved model.
+
+Each test continues where the previous one ended.
+"""
 
 import json
 import random
@@ -46,7 +48,7 @@ LOOKUPS = {"Ingest", "LastBlessedModel", "Window"}
 
 
 def write_day(folder, day, zones, *, shuffled=False):
-    """Writes 1,500 rows: good is whether x exceeds what is usual in the zone; or, shuffled, nothing at all."""
+    """Writes 1,500 rows. `good` is whether x exceeds the usual value of the zone; if shuffled, `good` is unrelated."""
     draw = random.Random(day)
     rows = []
     for i in range(ROWS):
@@ -72,7 +74,7 @@ def owner(tmp_path_factory) -> Owner:
 
 
 def night(owner, day):
-    """Runs the window up to a day; returns how that ended, and its summary."""
+    """Runs the window that ends with a day; returns the completed process and the summary."""
     return owner.run("run", "pipeline.yaml", "--span", f"2026-03-{day:02d}"), owner.summary()
 
 
@@ -104,12 +106,12 @@ def test_the_second_model_follows_the_first(owner):
     done, summary = night(owner, 3)
     assert done.returncode == 0, done.stdout + done.stderr
     [_, second] = owner.versions()
-    # The window is days 2 and 3: a was in day 2; d is new.
+    # The window is days 2 and 3; `a` occurs in day 2, and `d` is new.
     assert zones(second) == ["c", "b", "a", "d"] and embedding(second).shape == (6, 4)
     warm = summary["training"]["warm_start"]
-    assert warm["anew"] == 0 and "5 of 6 rows are known" in {w["why"] for w in warm["weights"]}, warm
+    assert warm["anew"] == 0 and "5 of 6 rows are in the earlier model" in {w["why"] for w in warm["weights"]}, warm
     assert summary["baseline"]["auc"] > 0.9 and summary["newest_span"]["auc"]["baseline"] > 0.8
-    assert "weights taken over" in done.stdout and "auc, newest span" in done.stdout, done.stdout
+    assert "weights reused" in done.stdout and "auc, newest span" in done.stdout, done.stdout
     assert "auc, worst of" in done.stdout, "every zone was compared with the last blessed model"
 
 
@@ -210,7 +212,7 @@ def test_gc_keeps_what_the_pushed_models_and_the_window_need(owner):
     gone = before - owner.files()
     assert {str(path.relative_to(owner.root)).split("/")[0] for path in gone} >= {"Ingest", "Transform", "logs"}
     assert not any(path.is_relative_to(owner.serving) for path in gone)
-    # The Trainer removed that of the first run when it wrote its own; this one is of the window.
+    # The Trainer removed the cache of the first run when it wrote its own; this cache is that of the window.
     assert len(caches) == 1 and {path.name for path in owner.root.glob("input_cache/train-*")} == caches
     assert [owner.lineage(version["version"]) for version in models] == lineages
     assert owner.say("models") == models

@@ -1,4 +1,4 @@
-"""A schedule as its owner meets it: a day that is late, a scheduler that is killed, a backfill that is stopped."""
+"""A schedule from the user's view: a day that is late, a scheduler that is killed, a backfill that is stopped."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from tests.e2e.conftest import BIN
 
 pytestmark = pytest.mark.e2e
 
-# A zone in which it is about noon, so that no midnight falls into the test.
+# A time zone in which it is about noon, so that midnight does not fall into the test.
 OFFSET = 12 - datetime.now(UTC).hour
 ZONE = f"Etc/GMT{-OFFSET:+d}"
 TODAY = (datetime.now(UTC) + timedelta(hours=OFFSET)).date()
@@ -64,7 +64,7 @@ def told(folder):
 
 
 def trained(folder, runs="runs/daily"):
-    """Returns (span, outcome, pushed) of the runs that trained, by a reader of our own."""
+    """Returns (span, outcome, pushed) of the runs that trained, read with sqlite3."""
     with sqlite3.connect(folder / runs / "history.sqlite") as database:
         rows = database.execute("SELECT last, outcome, pushed_to FROM run WHERE trained ORDER BY run_id").fetchall()
     day = datetime(1970, 1, 1).date()
@@ -72,7 +72,7 @@ def trained(folder, runs="runs/daily"):
 
 
 class Command:
-    """A verb that runs; what it prints is looked at while it does."""
+    """A running command whose output can be read while it runs."""
 
     def __init__(self, folder, *arguments):
         self.printed = folder / f"printed-{time.monotonic_ns()}"
@@ -141,7 +141,7 @@ def test_a_backfill_goes_on_where_it_was_stopped_and_leaves_the_newest_served(fu
         stopped.until(f"[1/2] {BEFORE}: started")
         assert stopped.end(signal.SIGINT) == 1
         assert "2 steps, 1 done already" in stopped.printed.read_text()
-        assert "interrupted. The same command goes on from here." in stopped.printed.read_text()
+        assert "interrupted. The same command continues from here." in stopped.printed.read_text()
     assert len(trained(folder)) == 1
     done = fullpass("fullpass", "backfill", file, days)
     assert done.returncode == 0 and f"[1/2] {BEFORE}: success, not pushed" in done.stdout, done.stdout + done.stderr

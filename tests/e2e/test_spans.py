@@ -1,4 +1,4 @@
-"""Days that arrive one after the other, as a user runs them, until one stops the run because its data has moved."""
+"""Days that arrive one after the other, run as by a user, until data drift stops a run."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ def write_day(folder, day, rows=400, *, times=1, tip=3):
 
 @pytest.fixture(scope="module")
 def daily(fullpass, tmp_path_factory):
-    """Returns `daily(*options)`: runs the pipeline. Each test goes on where the last one ended."""
+    """Returns `daily(*options)`, which runs the pipeline. Each test continues where the previous one ended."""
     folder = tmp_path_factory.mktemp("daily")
     (folder / "pipeline.yaml").write_text(YAML)
     for day in (1, 2, 4):
@@ -49,7 +49,7 @@ def daily(fullpass, tmp_path_factory):
 
 
 def spans_in(folder):
-    """Returns (span, version) of everything that Ingest ever made, by a reader of its own of the metadata."""
+    """Returns (span, version) of all artifacts that Ingest ever made, read from the metadata store with sqlite3."""
     with sqlite3.connect(folder / "runs" / "daily" / "metadata.sqlite") as database:
         rows = database.execute(
             "SELECT p.int_value, v.int_value FROM ArtifactProperty p JOIN ArtifactProperty v USING (artifact_id) "
@@ -64,7 +64,7 @@ def newest_summary(folder):
 
 
 def kept(folder):
-    """Returns the names of the statistics of spans."""
+    """Returns the names of the stored span statistics."""
     return {path.name for path in (folder / "runs" / "daily" / "span_statistics").iterdir()}
 
 
@@ -90,7 +90,7 @@ def test_a_span_like_the_one_before_passes_the_gate(daily):
     assert "2 spans, 2013-01-01 to 2013-01-02 (span 15707)" in done.stdout
     assert spans_in(folder) == [(15706, 0), (15707, 0)]
     assert known < kept(folder) and len(kept(folder)) == 3, "that of day 2 is found, and that of day 1 is new"
-    assert "2013-01-02 is as 2013-01-01" in done.stdout
+    assert "2013-01-02: within the limits, compared with 2013-01-01" in done.stdout
     facts = newest_summary(folder)
     assert facts["rows_read"] == 800
     assert facts["data_gate"] == {
@@ -133,7 +133,7 @@ def test_a_span_that_moved_stops_the_run_and_leaves_the_served_model(daily):
     folder = daily.folder
     before = served(folder)
     assert before
-    (folder / "data" / "2013-01-01.csv").unlink()  # no more than what is kept of it is needed
+    (folder / "data" / "2013-01-01.csv").unlink()  # the stored records and statistics are enough
     write_day(folder, 5, times=10, tip=2)
     told = drift_in_a_process(folder / "pipeline.yaml", span="2013-01-05:2013-01-05")
     assert {(f.check, f.subject, f.policy) for f in told.findings} == {
@@ -156,7 +156,7 @@ def test_a_span_that_moved_stops_the_run_and_leaves_the_served_model(daily):
     page = open(facts["report"]).read()
     assert "Stopped: the data has changed" in page and "fare: drifted from" in page and page.count("<svg") == 3
 
-    # With --gate warn the same data passes, and what moved is told all the same.
+    # With --gate warn the same data passes, and the drift is still reported.
     done = daily("--gate", "warn", "--to", "DataGate")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "warn: fare: drifted from" in done.stdout.replace("\n", " ")

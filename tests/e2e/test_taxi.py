@@ -1,4 +1,4 @@
-"""From the CSV to a pushed model that answers, as a user runs it."""
+"""The taxi example, run as by a user, from the CSV to a pushed model that predicts."""
 
 import csv
 import importlib.util
@@ -63,7 +63,7 @@ def test_mlflow_has_what_the_summary_says(taxi):
     ]
     tags = {file.name: file.read_text() for file in (run.parent / "tags").iterdir()}
     assert (tags["mlflow.runName"], tags["fullpass.outcome"]) == (summary["run_id"], "success")
-    assert (tags["fullpass.pushed_to"], tags["fullpass.gate.auc"][:5]) == (summary["pushed_to"], "held:")
+    assert (tags["fullpass.pushed_to"], tags["fullpass.gate.auc"][:5]) == (summary["pushed_to"], "met: ")
     assert {"report.html", "model_card.md", "pipeline.yaml"} <= {f.name for f in (run.parent / "artifacts").iterdir()}
 
 
@@ -73,7 +73,7 @@ def test_splits_follow_the_ratios_and_equal_rows_stay_together(taxi):
 
 
 def test_statistics_come_from_the_train_split_only(taxi):
-    """The z-score of trip_miles, worked out by the csv module and NumPy from the rows that went into train."""
+    """Compares the z-score of trip_miles with the csv module and NumPy on the rows of the train split."""
     import numpy as np
     import tensorflow as tf
 
@@ -143,7 +143,7 @@ def test_a_moved_export_answers_with_tensorflow_alone_and_most_columns_absent(ta
 
 
 def parity(taxi, model, tmp_path):
-    """Runs the Parity component's own function on the artifacts of the run, with another model."""
+    """Calls the function of the Parity component on the artifacts of the run, with another model."""
     examples = standard_artifacts.Examples()
     examples.uri = str(taxi.artifact("Ingest", "examples"))
     ready = standard_artifacts.Examples()
@@ -178,7 +178,7 @@ def test_parity_holds_for_every_feature_and_eval_row(taxi, tmp_path):
 
 
 def test_parity_finds_and_names_one_changed_constant(taxi, tmp_path):
-    """Two lines of the company vocabulary change places in a copy of the export."""
+    """Two lines of the company vocabulary are swapped in a copy of the export."""
     model = shutil.copytree(taxi.artifact("Trainer", "model"), tmp_path / "model")
     (vocabulary,) = (p for p in model.glob("Format-Serving/assets/*company*") if "size" not in p.name)
     lines = vocabulary.read_text().splitlines()

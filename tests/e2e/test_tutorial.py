@@ -1,4 +1,4 @@
-"""docs/tutorial.md: every command runs in the order of the page, and says what the page shows."""
+"""Runs every command of docs/tutorial.md in the order of the page and compares its output with the page."""
 
 import json
 import os
@@ -18,12 +18,12 @@ BLOCK = re.compile(r"^```(bash|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def shape(line: str) -> str:
-    """Returns a line without its figures and widths, which depend on the machine."""
+    """Returns a line without its numbers and column widths, which depend on the machine."""
     return " ".join(re.sub(r"\d[\d,.:-]*", "N", line).split())
 
 
 def served(folder: Path) -> str | None:
-    """Returns the version that is served, if any."""
+    """Returns the served version, or None."""
     current = folder / "serving" / "current"
     return current.resolve().name if current.exists() else None
 

@@ -1,1 +1,1 @@
-"""Damaged files of every kind, tried for as long as one likes."""
+"""Fuzz tests: reads randomly damaged files of every kind for a given time."""

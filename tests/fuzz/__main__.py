@@ -1,9 +1,9 @@
-"""Tries damaged files until the time is up: `python -m tests.fuzz --minutes 10`.
+"""Reads damaged files until the time is up: `python -m tests.fuzz --minutes 10`.
 
-Every module of `tests/fuzz/targets` is a target. It has `try_one(seed, folder)`, which makes a damaged file in an empty
-folder, does with it what the program does, returns in a word what became of it, and raises AssertionError where a
-promise is broken. Any other exception is a defect too, and so are a crash of the process, a process that is started, an
-attempt that takes more than 20 seconds, and memory above 6 GB. A new target is a new module, nothing else.
+Every module of `tests/fuzz/targets` is a target. Its function `try_one(seed, folder)` writes a damaged file into an
+empty folder, processes it as the program does, returns the outcome in one word, and raises AssertionError if a
+guarantee is broken. Other defects are any other exception, a crash of the process, a started subprocess, an attempt of
+more than 20 seconds, and memory above 6 GB. To add a target, add a module.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from tests.fuzz.attempts import attempts, target_names
 
 
 def main() -> int:
-    """Tries all targets in turns and prints what became of their files; returns how many defects were found."""
+    """Runs all targets in turn and prints the outcomes; returns the number of defects."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=2.0, help="for all targets together (default: 2)")
     parser.add_argument("--files", type=int, default=10**9, help="most attempts per target")

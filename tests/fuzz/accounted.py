@@ -1,4 +1,4 @@
-"""Ingests one damaged file as a worker does, and counts the records that it left by a reading of its own."""
+"""Ingests one damaged file as a worker does, and counts the written records independently."""
 
 import struct
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from fullpass.preprocessing.features.raw_columns import RawColumn
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one file. refused: why it was not read at all, or None; then the counts are 0."""
+    """The outcome of one file. refused: the error if the file was not read, else None; with an error, counts are 0."""
 
     refused: str | None
     read: int = 0
@@ -28,12 +28,12 @@ class Outcome:
 
     @property
     def kind(self) -> str:
-        """How it ended, in a word or two."""
+        """The outcome in a word or two."""
         return "refused" if self.refused else "rows quarantined" if self.quarantined else "read"
 
 
 def ingested(source: Any, columns: Sequence[RawColumn], folder: Path, seed: int) -> Outcome:
-    """Ingests a source, and returns what was counted; the records are counted from their files.
+    """Ingests a source and returns its counts; the written records are counted from their files.
 
     Raises:
         AssertionError: A row is lost, or an error does not name its file.

@@ -1,4 +1,4 @@
-"""Tries damaged files one after the other, in processes whose death is a finding and not the end."""
+"""Tries damaged files one after the other in subprocesses; a crash of a subprocess is a finding and does not end it."""
 
 import contextlib
 import importlib
@@ -27,10 +27,10 @@ def target_names() -> list[str]:
 
 
 def try_seed(target: str, seed: int) -> str:
-    """Returns what became of one attempt.
+    """Returns the outcome of one attempt.
 
     Raises:
-        Exception: Of any kind; the attempt found a defect.
+        Exception: Any exception means that the attempt found a defect.
     """
 
     def stop(*_: object) -> None:
@@ -49,13 +49,13 @@ def try_seed(target: str, seed: int) -> str:
 
 
 def attempts(target: str, first: int, seconds: float, most: int) -> Iterator[tuple[int, str, bool]]:
-    """Yields seed, what became of it, and whether that is a defect, of attempts in processes of their own.
+    """Runs attempts in subprocesses; yields seed, outcome, and whether the outcome is a defect.
 
     Args:
-        target: name of its module.
-        first: the first seed.
-        seconds: for all attempts; what a process takes to start is not counted.
-        most: attempts.
+        target: Name of the target's module.
+        first: The first seed.
+        seconds: Time limit of all attempts together, without the start of the processes.
+        most: Maximum number of attempts.
     """
     seed, end = first, first + most
     while seed < end and seconds > 0:
@@ -80,8 +80,8 @@ def attempts(target: str, first: int, seconds: float, most: int) -> Iterator[tup
 
 
 def _work(results: Connection, target: str, first: int, seconds: float, end: int) -> None:
-    """Says when it is ready, then tries seeds one after the other and sends what became of each."""
-    importlib.import_module("tensorflow")  # its import asks the machine what it is, by processes
+    """Sends a message when ready, then tries seeds one after the other and sends each outcome."""
+    importlib.import_module("tensorflow")  # its import starts subprocesses to identify the machine
     importlib.import_module(f"{targets.__name__}.{target}")
     sys.addaudithook(_no_process)
     results.send(None)
@@ -91,7 +91,7 @@ def _work(results: Connection, target: str, first: int, seconds: float, end: int
             return
         try:
             results.send((seed, try_seed(target, seed), False))
-        except Exception as error:  # every failure is of interest here, and none may stop the others
+        except Exception as error:  # every failure is reported, and none stops the next attempts
             results.send((seed, f"{type(error).__name__}: {str(error)[:600]}", True))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         if peak > _MOST_MEMORY_KB:

@@ -1,4 +1,4 @@
-"""Ways to damage the bytes of a file, at random and repeatable by a seed."""
+"""Functions that damage the bytes of a file at random, reproducibly by seed."""
 
 import random
 from collections.abc import Callable
@@ -15,19 +15,19 @@ def flip(data: bytearray, rng: random.Random) -> bytes:
 
 
 def flip_one(data: bytearray, rng: random.Random) -> bytes:
-    """Flips a bit, so that what is behind the first check is tried too."""
+    """Flips one bit, so that code after the first check runs too."""
     if data:
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
     return bytes(data)
 
 
 def cut_file(data: bytearray, rng: random.Random) -> bytes:
-    """Keeps the beginning."""
+    """Cuts the file and keeps its beginning."""
     return bytes(data[: rng.randrange(len(data) + 1)])
 
 
 def cut_lines(data: bytearray, rng: random.Random) -> bytes:
-    """Cuts up to 10 lines short."""
+    """Truncates up to 10 lines."""
     lines = bytes(data).split(b"\n")
     for _ in range(rng.randint(1, 10)):
         i = rng.randrange(len(lines))
@@ -36,7 +36,7 @@ def cut_lines(data: bytearray, rng: random.Random) -> bytes:
 
 
 def insert(*what: bytes) -> Way:
-    """Returns a way that inserts some of `what` at up to 15 places."""
+    """Returns a function that inserts elements of `what` at up to 15 places."""
 
     def insert_some(data: bytearray, rng: random.Random) -> bytes:
         for _ in range(rng.randint(1, 15)):
@@ -48,7 +48,7 @@ def insert(*what: bytes) -> Way:
 
 
 def remove(data: bytearray, rng: random.Random) -> bytes:
-    """Removes up to 15 pieces of up to 30 bytes."""
+    """Removes up to 15 ranges of up to 30 bytes."""
     for _ in range(rng.randint(1, 15)):
         if data:
             at = rng.randrange(len(data))
@@ -57,7 +57,7 @@ def remove(data: bytearray, rng: random.Random) -> bytes:
 
 
 def overwrite(data: bytearray, rng: random.Random) -> bytes:
-    """Writes extreme numbers, of one to eight bytes, over up to four places."""
+    """Overwrites up to four places with extreme numbers of one to eight bytes."""
     for _ in range(rng.randint(1, 4)):
         extreme = rng.choice((b"\x00", b"\xff", b"\x7f", b"\x80")) * rng.choice((1, 2, 4, 8))
         at = rng.randrange(len(data) + 1)
@@ -66,7 +66,7 @@ def overwrite(data: bytearray, rng: random.Random) -> bytes:
 
 
 def swap(data: bytearray, rng: random.Random) -> bytes:
-    """Copies a piece to another place."""
+    """Copies a byte range to another place."""
     begin, size = rng.randrange(len(data) + 1), rng.randint(1, 200)
     at = rng.randrange(len(data) + 1)
     data[at:at] = data[begin : begin + size]
@@ -77,7 +77,7 @@ OF_BINARY: tuple[Way, ...] = (flip, flip, cut_file, remove, overwrite, overwrite
 
 
 def damaged(data: bytes, rng: random.Random, ways: tuple[Way, ...] = OF_BINARY, *, least: int = 1) -> bytes:
-    """Returns bytes damaged in `least` to four ways."""
+    """Returns the bytes damaged by `least` to four of the functions in `ways`."""
     for _ in range(rng.randint(least, 4)):
         data = rng.choice(ways)(bytearray(data), rng)
     return data

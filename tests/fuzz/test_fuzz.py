@@ -1,4 +1,4 @@
-"""Damaged files: none crashes or hangs, and every row is written or kept aside. `make fuzz` tries more of them."""
+"""Damaged files cause no crash or hang, and every row is written or quarantined. `make fuzz` tries more files."""
 
 import pytest
 

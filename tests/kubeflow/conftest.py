@@ -1,4 +1,4 @@
-"""Small packages of plain Python programs, and the taxi package, compiled once."""
+"""Toy packages of small Python programs, and the taxi package, which is compiled once."""
 
 import copy
 import json
@@ -34,7 +34,8 @@ nodes:
 image_pull_secrets: [registry-login]
 image_pull_policy: IfNotPresent
 """
-# Reads the message of the launcher and answers it; {body} may use m (the message), out and put.
+# Reads the launcher's message and writes the executor output file. {body} may use m (the message), paths, values and
+# artifacts.
 PROGRAM = """
 import json, os, sys, time
 m = json.loads(sys.argv[1])
@@ -49,13 +50,13 @@ json.dump({{"parameterValues": values, "artifacts": artifacts}}, open(m["outputs
 def toy(
     name: str, body: str, *, parameters=None, artifacts=None, outputs=(), values=None, after=(), cache=False, **more
 ) -> dict[str, Any]:
-    """Returns one task of a toy package. values: output parameters. more: goes into the task as it is."""
+    """Returns one task of a toy package. values: output parameters. more: further fields of the task, unchanged."""
     given = {"parameters": parameters or {}, "artifacts": artifacts or {}, "values": values or {}, "outputs": outputs}
     return {"name": name, "body": body, **given, "after": after, "cache": cache, "more": more}
 
 
 def toy_package(*tasks: dict, root: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Returns a specification of toy tasks; parameters are constants, ("task", "key"), or "$name" of the root."""
+    """Returns a specification of toy tasks. A parameter is a constant, ("task", "key"), or "$name" of the root."""
     spec: dict[str, Any] = {
         "pipelineInfo": {"name": "toy"},
         "schemaVersion": "2.1.0",
@@ -117,7 +118,7 @@ def as_text(spec: dict[str, Any]) -> str:
 
 
 def constants(package: Any, task: str) -> dict[str, Any]:
-    """Returns all constants of a task: its parameters, and those that its container gets packed."""
+    """Returns all constants of a task: its parameters, and the packed constants of its container."""
     given = package.tasks[task]["inputs"].get("parameters", {})
     found = {name: source["runtimeValue"]["constant"] for name, source in given.items() if "runtimeValue" in source}
     args = package.executors[f"exec-{task}"]["container"]["args"]
@@ -126,7 +127,7 @@ def constants(package: Any, task: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def compile_taxi(tmp_path_factory) -> Callable[..., Any]:
-    """Returns `compile(environment text, edit={old: new})`: the taxi example compiled for an environment."""
+    """Returns `compile(environment text, edit={old: new})`, which compiles the taxi example for an environment."""
 
     def compile_(environment: str = ENVIRONMENT, edit: dict[str, str] | None = None):
         from fullpass.kubeflow.compile.compile import compile_package

@@ -1,4 +1,4 @@
-"""A stand-in for the API server of Kubernetes that runs the pods of Indexed Jobs as processes of this machine."""
+"""A fake Kubernetes API server that runs the pods of Indexed Jobs as processes of this machine."""
 
 import json
 import os
@@ -20,8 +20,9 @@ _POD_SECONDS = 240
 
 
 def as_kubernetes_reads_it(manifest: dict, kind: str) -> dict:
-    """Returns a manifest as the model classes of Kubernetes' client keep it: what they do not know is gone, and what is
-    required and not there is an error.
+    """Returns a manifest as the model classes of Kubernetes' client parse it.
+
+    Unknown fields are dropped, and a missing required field is an error.
     """
 
     class Answer:
@@ -32,8 +33,10 @@ def as_kubernetes_reads_it(manifest: dict, kind: str) -> dict:
 
 
 class KubernetesServer:
-    """Objects by kind and name, and the processes of each Job's pods. forbidden: a kind that may not be created.
-    accounts: of the pods of each Job."""
+    """Objects by kind and name, and the processes of each Job's pods.
+
+    forbidden: a kind whose creation is forbidden. accounts: the service accounts of the Jobs' pods.
+    """
 
     def __init__(self, folder: Path, *, forbidden: str = "") -> None:
         self.folder, self.forbidden = folder, forbidden
@@ -82,12 +85,14 @@ class KubernetesServer:
     def status(self, name: str) -> dict[str, Any]:
         job, codes = self.objects["jobs", name], [process.poll() for process in self.pods[name]]
         if any(codes):
-            said = [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "a pod failed"}]
+            conditions = [
+                {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "a pod failed"}
+            ]
         elif all(code == 0 for code in codes):
-            said = [{"type": "Complete", "status": "True"}]
+            conditions = [{"type": "Complete", "status": "True"}]
         else:
-            said = []
-        return {**job, "status": {"conditions": said}}
+            conditions = []
+        return {**job, "status": {"conditions": conditions}}
 
     def list_pods(self, name: str) -> dict[str, Any]:
         items = []
@@ -105,7 +110,7 @@ class KubernetesServer:
         end.touch()
         given = {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
         environment = {**os.environ, **given, "JOB_COMPLETION_INDEX": str(index), "FULLPASS_TERMINATION_LOG": str(end)}
-        # Pods have file systems of their own: what is written to a path of one is not seen by another.
+        # Pods have separate file systems, so each pod gets its own output path.
         args = [argument.replace("/outputs/", f"/outputs-{index}/") for argument in container["args"]]
         command = [sys.executable, *container["command"][1:], *args]
         with open(self.folder / f"{name}-{index}.log", "w") as log:

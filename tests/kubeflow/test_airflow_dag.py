@@ -1,4 +1,4 @@
-"""A DAG file for Airflow, read as Python and by the command line; a real Airflow reads and runs it in check-airflow."""
+"""A DAG file for Airflow, read as Python and checked with the command line. check-airflow runs it in a real Airflow."""
 
 import ast
 import shlex
@@ -28,7 +28,7 @@ nodes: {Trainer: {pool: gpu, queue: gpus, timeout: 6h}}
 
 @pytest.fixture
 def compiled(tmp_path):
-    """Returns `compiled(schedule, path, settings)`: the DAG file of a small pipeline that lies in `tmp_path`."""
+    """Returns `compiled(schedule, path, settings)`, which compiles the DAG file of a small pipeline in `tmp_path`."""
 
     def compile_(schedule: str = "", path: str = "trips.csv", settings: str | None = None) -> AirflowDag:
         lines = f"schedule: {schedule}\n" if schedule else ""
@@ -49,7 +49,7 @@ def test_the_name_of_a_file_adds_no_code(tmp_path):
 
 
 def tasks_of(dag: AirflowDag) -> dict[str, dict[str, Any]]:
-    """Returns the tasks that the file spells out, without Airflow."""
+    """Returns the tasks in the DAG file, read without Airflow."""
     [tasks] = [
         statement.value
         for statement in ast.parse(dag.text).body
@@ -86,7 +86,7 @@ def test_retries_time_outs_and_pools_are_those_of_the_settings_file(compiled):
     assert tasks["Transform"]["options"] == tries and "seconds" not in tasks["Transform"]
     assert tasks["Trainer"]["options"] == tries | {"pool": "gpu", "queue": "gpus"}
     assert tasks["Trainer"]["seconds"] == 6 * 3600 and tasks["Trainer"]["env"] == {"OMP_NUM_THREADS": "4"}
-    # What the gate finds, it finds again.
+    # A retry of the gate would only repeat its findings.
     assert tasks["DataGate"]["options"] == {"retries": 0}
 
 
@@ -108,9 +108,9 @@ def test_the_schedule_is_that_of_the_yaml(compiled):
 @pytest.mark.parametrize(
     ("schedule", "path", "message"),
     [
-        ("{new_span: true}", "{SPAN}.csv", "schedule.new_span: a DAG file starts runs by the clock"),
+        ("{new_span: true}", "{SPAN}.csv", "schedule.new_span: a DAG file starts runs at set times"),
         ('{cron: "0 3 * * *", timeout: 6h}', "{YYYY}.csv", "schedule.wait_for and timeout"),
-        ('{cron: "0 3 * * *"}', "{SPAN}.csv", "spans that are numbers belong to no time"),
+        ('{cron: "0 3 * * *"}', "{SPAN}.csv", "numbered spans have no scheduled time"),
         ('{cron: "0 0 3 * * *"}', "{YYYY}.csv", "five fields"),
         ('{cron: "0 3 * * *", catch_up: each}', "{YYYY}.csv", "Give `start: 2026-01-01`"),
     ],
@@ -123,7 +123,7 @@ def test_what_a_dag_file_does_not_do_is_refused(compiled, schedule, path, messag
 def test_mistakes_of_the_settings_file_are_located(compiled):
     with pytest.raises(ConfigError, match='airflow.yaml:2: nodes.Trainr: .* Did you mean "Trainer"'):
         compiled(settings="nodes:\n  Trainr: {pool: gpu}\n")
-    with pytest.raises(UserError, match="Airflow would take the braces for a template"):
+    with pytest.raises(UserError, match="Airflow would replace the braces as a template"):
         compiled(settings='file: "/pipelines/{{ds}}.yaml"\n')
     with pytest.raises(ConfigError, match="environment of the workers"):
         compiled(settings="defaults: {env: {AWS_SECRET_ACCESS_KEY: wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY}}\n")
@@ -131,6 +131,6 @@ def test_mistakes_of_the_settings_file_are_located(compiled):
 
 def test_vertex_is_refused_with_the_reason(tmp_path):
     refused = CliRunner().invoke(app, ["compile", str(tmp_path / "pipeline.yaml"), "--for", "vertex"])
-    assert refused.exit_code and "no volumes and no secrets" in " ".join(refused.output.split())
+    assert refused.exit_code and "cannot mount the volumes and secrets" in " ".join(refused.output.split())
     unknown = CliRunner().invoke(app, ["compile", str(tmp_path / "pipeline.yaml"), "--for", "argo"])
     assert unknown.exit_code and "not one of kubeflow, airflow" in " ".join(unknown.output.split())

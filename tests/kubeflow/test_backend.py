@@ -1,4 +1,4 @@
-"""The harness itself: toy packages under the backend's rules; every fault names its task and cause."""
+"""Tests of the harness: toy packages under the backend's rules; every error names its task and cause."""
 
 import signal
 
@@ -17,8 +17,8 @@ MEASURE = toy("measure", READ, artifacts={"out_of": ("make", "out")}, values={"s
 
 @pytest.mark.parametrize("release", ["2.4", "2.17"])
 def test_artifacts_and_parameters_pass_from_task_to_task(tmp_path, release):
-    told = "open('told', 'w').write(sys.argv[1]); assert m['inputs']['parameterValues']['n'] == 10, m"
-    after = toy("after", told, parameters={"n": ("NUMBER_INTEGER", ("measure", "size"))})
+    program = "open('message', 'w').write(sys.argv[1]); assert m['inputs']['parameterValues']['n'] == 10, m"
+    after = toy("after", program, parameters={"n": ("NUMBER_INTEGER", ("measure", "size"))})
     backend = Backend(tmp_path, release=release)
     result = backend.run(as_text(toy_package(MAKE, MEASURE, after)))
     assert result.states == {"make": "COMPLETE", "measure": "COMPLETE", "after": "COMPLETE"}
@@ -82,15 +82,15 @@ def test_a_killed_task_without_retries_is_named_with_its_signal(tmp_path):
 
 
 def test_an_exit_task_runs_after_what_it_waits_for_whatever_became_of_that(tmp_path):
-    said = tmp_path / "said"
-    tell = toy("tell", f"open({str(said)!r}, 'a').write('x')", after=("make",), triggerPolicy=EXIT)
+    notified = tmp_path / "notified"
+    tell = toy("tell", f"open({str(notified)!r}, 'a').write('x')", after=("make",), triggerPolicy=EXIT)
     last = toy("last", "", after=("make",))
     assert Backend(tmp_path / "a").run(as_text(toy_package(MAKE, last, tell))).states["tell"] == "COMPLETE"
     backend = Backend(tmp_path / "b")
     backend.started = lambda task, attempt, process: process.kill() if task == "make" else None
     with pytest.raises(TaskFailed, match="task 'make': exit status -9"):
         backend.run(as_text(toy_package(MAKE, last, tell)))
-    assert said.read_text() == "xx"
+    assert notified.read_text() == "xx"
 
 
 def test_a_store_that_fails_once_fails_the_task_before_2_17_and_not_from_it_on(tmp_path):
@@ -150,7 +150,7 @@ def test_an_answer_with_unknown_fields_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         (lambda s: s.update(schemaVersion="2.0.0"), "schema version 2.1.0"),
         (lambda s: s.update(displayName="x"), "displayName"),
@@ -159,19 +159,19 @@ def test_an_answer_with_unknown_fields_is_refused(tmp_path):
             producerTask="gone"), "task 'measure': unknown producer task 'gone'"),
     ],
 )  # fmt: skip
-def test_a_package_that_was_tampered_with_is_refused(tmp_path, change, said):
+def test_a_package_that_was_tampered_with_is_refused(tmp_path, change, expected):
     spec = toy_package(MAKE, MEASURE)
     change(spec)
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(Refused, match=expected):
         Backend(tmp_path).run(as_text(spec))
 
 
 def test_run_parameters_must_be_declared_and_typed(tmp_path):
     package = as_text(toy_package(MAKE, root={"n": {"parameterType": "NUMBER_INTEGER"}}))
-    for given, said in (
+    for given, expected in (
         ({}, "neither default"),
         ({"n": "1"}, "requires type NUMBER_INTEGER"),
         ({"m": 1}, "not required"),
     ):
-        with pytest.raises(Refused, match=said):
+        with pytest.raises(Refused, match=expected):
             Backend(tmp_path).run(package, given)

@@ -1,4 +1,4 @@
-"""Beam nodes on Flink and Dataflow: what the environment file says, as Beam's own option parser reads it."""
+"""Beam nodes on Flink and Dataflow: the options of the environment file, parsed by Beam's own option parser."""
 
 import warnings
 
@@ -17,7 +17,7 @@ DIRECT = {"image": "x:1", "kubeflow": "2.5", "registry": "gs://b/r", "pipeline_r
 
 
 def options(engine: dict, given: BeamConfig | None = None):
-    """Returns Beam's options for a node, and what Beam's parser did not know."""
+    """Returns Beam's options for a node, and the arguments unknown to Beam's parser."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from apache_beam.options import pipeline_options as beam
@@ -68,7 +68,7 @@ def test_beam_knows_every_option(engine):
 
 @pytest.mark.parametrize("more", [{"beam": FLINK}, {"workers": {"count": 2}}])
 def test_other_pods_need_artifacts_that_they_can_see(more):
-    with pytest.raises(ValueError, match=r"nodes.Trainer.(beam|workers): other pods.*artifacts: direct"):
+    with pytest.raises(ValueError, match=r"nodes.Trainer.(beam|workers): pods other than.*artifacts: direct"):
         EnvironmentConfig.model_validate({**DIRECT, "artifacts": "copied", "nodes": {"Trainer": more}})
 
 
@@ -94,23 +94,23 @@ def test_the_package_has_engines_and_workers(compile_taxi):
     trainer = compiled.package.executors["exec-trainer"]["container"]
     assert trainer["command"][3] == "fullpass.kubeflow.deploy.worker_launcher" and trainer["args"][0] == "--workers"
     assert trainer["resources"] == {"cpuRequest": 0.1, "memoryRequest": 1.073741824}, "its pod only waits"
-    assert any(sentence.startswith("Trainer: 4 pods of a Job") for sentence in compiled.remarks)
+    assert any(sentence.startswith("Trainer: runs in 4 pods of a separate Job") for sentence in compiled.remarks)
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    ("nodes", "edit", "said"),
+    ("nodes", "edit", "expected"),
     [
         ("  Evaluator: {workers: {count: 2}}", {}, "nodes.Evaluator.workers: only Trainer"),
         ("  Trainer: {workers: {count: 2}}", {"epochs: 10": "distribution: mirrored, epochs: 10"}, "mirrored"),
     ],
 )
-def test_what_several_pods_cannot_do_is_refused(compile_taxi, nodes, edit, said):
-    with pytest.raises(UserError, match=said):
+def test_what_several_pods_cannot_do_is_refused(compile_taxi, nodes, edit, expected):
+    with pytest.raises(UserError, match=expected):
         compile_taxi(direct_environment(nodes), edit=edit)
 
 
 @pytest.mark.integration
 def test_a_cluster_of_the_pipeline_yaml_is_refused_where_artifacts_are_copied(compile_taxi):
-    with pytest.raises(UserError, match=r"beam.runner: flink: its workers cannot see.*artifacts: direct"):
+    with pytest.raises(UserError, match=r"beam.runner: flink: its workers cannot access.*artifacts: direct"):
         compile_taxi(edit={"push: {to: serving, keep: 3}": "push: {to: serving, keep: 3}\nbeam: {runner: flink}"})

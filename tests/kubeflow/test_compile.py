@@ -1,4 +1,4 @@
-"""The taxi pipeline as a package: what it says, that it always says the same, and what it must not say."""
+"""The package of the taxi pipeline: its content, its reproducibility, and content that must not be in it."""
 
 import copy
 import json
@@ -32,7 +32,7 @@ def spans_package(compile_taxi):
 
 
 def test_the_taxi_package_is_the_golden_one(taxi_package, golden):
-    """What is packed is left out: sections of the config, which have a golden file of their own."""
+    """Compares everything except the packed config sections, which have a separate golden file."""
     shown = copy.deepcopy(taxi_package)
     for executor in shown.executors.values():
         args = executor.get("container", {}).get("args", [])
@@ -104,7 +104,7 @@ def test_the_trainer_gets_what_the_environment_gives_it(taxi_package):
 
 
 def test_look_ups_ask_for_little_and_have_the_limits_of_the_defaults(spans_package):
-    """A namespace with quotas admits no pod without limits. The Trainer's look-up needs no machine with GPUs."""
+    """A namespace with quotas rejects pods without limits. The Trainer's look-up needs no GPU node."""
     for name in ("find-ingest-inputs", "find-last-blessed-model", "no-last-blessed-model", "record-window"):
         assert spans_package.executors[f"exec-{name}"]["container"]["resources"] == {
             "cpuRequest": 0.1, "cpuLimit": 4.0, "memoryRequest": 0.268435456, "memoryLimit": 8.589934592,
@@ -117,8 +117,10 @@ def test_the_restricted_standard_admits_every_pod_from_the_release_that_can_say_
     assert not any("securityContext" in pod for pod in taxi_package.kubernetes.values())
     package = compile_taxi(ENVIRONMENT.replace('"2.5"', '"2.16"')).package
     containers = {label for label, executor in package.executors.items() if "container" in executor}
-    asked = {label for label, pod in package.kubernetes.items() if pod["securityContext"] == {"runAsNonRoot": True}}
-    assert asked == containers
+    restricted = {
+        label for label, pod in package.kubernetes.items() if pod["securityContext"] == {"runAsNonRoot": True}
+    }
+    assert restricted == containers
 
 
 def test_look_ups_are_never_cached_and_nodes_are_unless_told(taxi_package):
@@ -138,7 +140,7 @@ def test_every_node_of_the_local_pipeline_is_there(taxi_package):
 def test_of_the_nodes_a_change_of_the_config_changes_the_trainer_alone(compile_taxi, taxi_package):
     edited = compile_taxi(edit={"epochs: ": "epochs: 1"}).package
     before, after = taxi_package.pipeline["root"]["dag"]["tasks"], edited.pipeline["root"]["dag"]["tasks"]
-    # Look-ups tell by the parameters which model a run would make.
+    # Look-ups identify the model that a run would make by its parameters.
     changed = {name for name in before if before[name] != after[name]}
     args = [package.pipeline["deploymentSpec"]["executors"] for package in (taxi_package, edited)]
     changed |= {
@@ -157,34 +159,34 @@ def test_a_comment_changes_nothing_that_the_cache_goes_by(compile_taxi, taxi_pac
         compile_taxi(edit={"training: {": "# A comment.\ntraining: {"}).package,
     )
     assert other.pipeline["root"] == taxi_package.pipeline["root"]
-    told = {}
+    variables = {}
     for package in (taxi_package, other):
         for executor in package.executors.values():
             for entry in executor.get("container", {}).pop("env", ()):
-                told.setdefault(entry["name"], []).append(entry["value"])
+                variables.setdefault(entry["name"], []).append(entry["value"])
     assert other.executors == taxi_package.executors
-    before, after = (unpack(text)["config"] for text in told["FULLPASS_PACKAGE_FACTS"])
+    before, after = (unpack(text)["config"] for text in variables["FULLPASS_PACKAGE_FACTS"])
     assert before["hash"] == after["hash"] and "# A comment." in after["yaml"]
     assert "# A comment." not in before["yaml"]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "expected"),
     [
         ("  Trainer:", "  Trainr:", ["env.yaml:12: nodes.Trainr", 'Did you mean "Trainer"?']),
-        ("/models/registry", "/data/registry", ["registry: /data/registry lies on no volume", "Mounted: /models"]),
-        ("push_to: /models/taxi\n", "", ["push_to: /pipeline/serving lies on no volume of Pusher"]),
+        ("/models/registry", "/data/registry", ["registry: /data/registry is on no volume", "Mounted: /models"]),
+        ("push_to: /models/taxi\n", "", ["push_to: /pipeline/serving is on no volume of Pusher"]),
         (
             'kubeflow: "2.5"',
             'kubeflow: "2.4"',
-            ["Kubeflow Pipelines 2.4 would not run", "'trainer': 2.4 knows no retries"],
+            ["Kubeflow Pipelines 2.4 would not run", "'trainer': 2.4 does not support retries"],
         ),
     ],
 )
-def test_what_cannot_run_is_refused_when_it_is_compiled(compile_taxi, old, new, said):
+def test_what_cannot_run_is_refused_when_it_is_compiled(compile_taxi, old, new, expected):
     with pytest.raises(UserError) as error:
         compile_taxi(ENVIRONMENT.replace(old, new))
-    assert not [part for part in said if part not in str(error.value)], str(error.value)
+    assert not [part for part in expected if part not in str(error.value)], str(error.value)
 
 
 def test_a_window_is_one_artifact_and_nodes_find_its_spans_in_the_registry(spans_package):
@@ -204,7 +206,7 @@ def test_a_window_is_one_artifact_and_nodes_find_its_spans_in_the_registry(spans
 
 
 def test_neither_features_nor_spans_make_a_package_large(compile_taxi):
-    """300 features and 365 spans; the driver gets each DAG, each task and each container as one argument."""
+    """300 features and 365 spans; the driver receives each DAG, task and container as one command-line argument."""
     features = "".join(
         f"  column_{i:03d}: {{type: number, transforms: [{{clip: {{min: 0, max: {i + 1}}}}}, log1p, z_score]}}\n"
         for i in range(300)
@@ -255,7 +257,7 @@ def test_nodes_that_keep_something_of_spans_have_the_volume_of_the_registry(comp
         f"  {node}: {{volumes: [{{claim: m, mount: /models}}]}}" for node in ("Pusher", "LastBlessedModel", "Ingest")
     ]
     environment = environment.replace("image_pull_secrets:", "\n".join(lines) + "\nimage_pull_secrets:")
-    with pytest.raises(UserError, match="/models/registry lies on no volume of Transform"):
+    with pytest.raises(UserError, match="/models/registry is on no volume of Transform"):
         compile_taxi(environment, edit={FILES: "    path: trips/{SPAN}.csv"})
 
 
@@ -313,9 +315,9 @@ def test_ids_and_weights_come_from_the_model_that_a_look_up_found(compile_taxi):
     for name, key in (("transform", "base_model"), ("trainer", "base_model"), ("evaluator", "baseline_model")):
         source = tasks[name]["inputs"]["artifacts"][key]["taskOutputArtifact"]
         assert source == {"producerTask": "last-blessed-model", "outputArtifactKey": "model"}, name
-    asked = tasks["find-last-blessed-model"]["inputs"]["parameters"]
-    assert asked["request"]["taskOutputParameter"]["producerTask"] == "find-ingest-inputs"
-    assert tasks["record-last-blessed-model"]["inputs"]["parameters"]["made_from"] == asked["made_from"]
+    parameters = tasks["find-last-blessed-model"]["inputs"]["parameters"]
+    assert parameters["request"]["taskOutputParameter"]["producerTask"] == "find-ingest-inputs"
+    assert tasks["record-last-blessed-model"]["inputs"]["parameters"]["made_from"] == parameters["made_from"]
 
 
 def test_the_look_up_of_the_blessed_model_sees_what_was_rolled_back(compile_taxi):
@@ -326,14 +328,16 @@ def test_the_look_up_of_the_blessed_model_sees_what_was_rolled_back(compile_taxi
     of_pushes = {"exec-pusher", "exec-find-last-blessed-model"}
     assert {name for name, claims in mounted.items() if claims == ["models", "serving"]} == of_pushes
     assert all(claims == ["models"] for name, claims in mounted.items() if name not in of_pushes)
-    asked = package.pipeline["root"]["dag"]["tasks"]["find-last-blessed-model"]["inputs"]["parameters"]
-    assert asked["push_to"]["runtimeValue"]["constant"] == "/models/taxi"
+    parameters = package.pipeline["root"]["dag"]["tasks"]["find-last-blessed-model"]["inputs"]["parameters"]
+    assert parameters["push_to"]["runtimeValue"]["constant"] == "/models/taxi"
 
 
 def test_another_volume_where_that_of_pushes_is_needed_is_refused(compile_taxi):
     nodes = "nodes:\n  Pusher: {volumes: [{claim: serving, mount: /serving}]}\n"
     nodes += "  LastBlessedModel: {volumes: [{claim: mine, mount: /serving}]}\n"
     environment = ENVIRONMENT.replace("nodes:\n", nodes).replace("push_to: /models/taxi", "push_to: /serving/taxi")
-    said = "nodes.LastBlessedModel.volumes: claim mine is mounted at /serving, where claim serving of Pusher is needed"
-    with pytest.raises(UserError, match=said):
+    expected = (
+        "nodes.LastBlessedModel.volumes: claim mine is mounted at /serving, where claim serving of Pusher is needed"
+    )
+    with pytest.raises(UserError, match=expected):
         compile_taxi(environment)

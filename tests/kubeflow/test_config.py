@@ -1,4 +1,4 @@
-"""The environment file: what is checked, and what a node gets of it."""
+"""The environment file: its checks, and the settings that a node gets from it."""
 
 import subprocess
 import sys
@@ -39,13 +39,13 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_are_named_with_their_line(tmp_path, mistake):
-    old, new, line, place, said = MISTAKES[mistake]
+    old, new, line, place, expected = MISTAKES[mistake]
     assert old in ENVIRONMENT
     (tmp_path / "env.yaml").write_text(ENVIRONMENT.replace(old, new, 1))
     with pytest.raises(ConfigError) as error:
         load_environment(tmp_path / "env.yaml")
     found = [problem for problem in error.value.problems if problem.path == place]
-    assert found and found[0].line == line and said in found[0].message, str(error.value)
+    assert found and found[0].line == line and expected in found[0].message, str(error.value)
 
 
 def test_an_empty_file_is_told_what_it_needs(tmp_path):

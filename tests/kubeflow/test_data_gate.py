@@ -1,4 +1,4 @@
-"""The data gate in a container: the run fails, and the pod says what moved."""
+"""The data gate in a container: the run fails, and the pod reports the drift."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""docs/kubeflow.md and docs/kubeflow-cluster.md fit together and with the taxi example."""
+"""docs/kubeflow.md and docs/kubeflow-cluster.md are consistent with each other and with the taxi example."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The container of a node: artifacts in and out, and how it ends."""
+"""The container of a node: its input and output artifacts, and its exit."""
 
 import json
 import os
@@ -48,7 +48,7 @@ MODULE = """
 
 @pytest.fixture
 def node(tmp_path, monkeypatch):
-    """Returns `node(executor, absent=..., empty=...)`: runs a toy executor; gives its answer and what it saw."""
+    """Returns `node(executor, absent=..., empty=...)`, which runs a toy executor; returns its output and its inputs."""
     (tmp_path / "pipeline").mkdir()
     (tmp_path / "pipeline" / "toy_executors.py").write_text(textwrap.dedent(MODULE))
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -119,7 +119,7 @@ def test_an_output_of_which_there_is_none_stands_for_nothing(node, tmp_path):
 
 
 def test_an_input_without_files_is_named(node):
-    with pytest.raises(UserError, match="input 'examples': minio://bucket/root/examples holds no files"):
+    with pytest.raises(UserError, match="input 'examples': minio://bucket/root/examples contains no files"):
         node(examples="")
 
 
@@ -150,7 +150,7 @@ def test_placeholders_that_were_not_filled_in_are_no_paths():
 
 
 def ends(code: str, log: Path, *, stop: bool = False) -> subprocess.CompletedProcess:
-    """Runs `work` in a process that ends as a container does."""
+    """Runs `code` in a process that exits as a container does."""
     log.touch()
     program = (
         "import atexit, os, sys, time\n"
@@ -196,4 +196,4 @@ def test_the_signal_to_stop_runs_what_cleans_up(tmp_path):
     began = time.monotonic()
     done = ends(code, tmp_path / "log", stop=True)
     assert done.returncode == 143 and time.monotonic() - began < 30
-    assert (tmp_path / "cleaned").exists() and "asked to end" in (tmp_path / "log").read_text()
+    assert (tmp_path / "cleaned").exists() and "the pod received SIGTERM" in (tmp_path / "log").read_text()

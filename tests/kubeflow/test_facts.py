@@ -1,4 +1,4 @@
-"""What the Trainer in a container is told of its run, beside what the backend's cache goes by."""
+"""The facts about its run that the Trainer receives in a container, outside the fields of the backend's cache key."""
 
 import hashlib
 import re
@@ -24,7 +24,7 @@ features:
 """
 
 
-def told(*uris: str) -> ExecutorInput:
+def executor_input(*uris: str) -> ExecutorInput:
     outputs = {uri.rpartition("/")[2]: ArtifactCopy(uri, Path("/unused"), {}, "") for uri in uris}
     return ExecutorInput({}, {}, outputs, Path("/unused/answer"))
 
@@ -38,8 +38,8 @@ def loaded(tmp_path):
 def test_neither_kubernetes_nor_argo_changes_what_the_package_says(loaded):
     text = pod_provenance.package_facts(loaded)
     assert not re.search(r"\$|\{\{", text)
-    said = unpack(text)
-    assert said["config"] == {"hash": config_hash(loaded.config), "yaml": YAML}
+    facts = unpack(text)
+    assert facts["config"] == {"hash": config_hash(loaded.config), "yaml": YAML}
     assert text == pod_provenance.package_facts(loaded)
 
 
@@ -49,17 +49,19 @@ def test_a_node_is_told_its_run_and_the_code_that_is_in_its_image(loaded, tmp_pa
     monkeypatch.syspath_prepend(str(tmp_path / "image"))
     monkeypatch.setenv(RUN_FACTS_VARIABLE, "")
     given = {pod_provenance.VARIABLE: pod_provenance.package_facts(loaded), pod_provenance.COMMIT_VARIABLE: "4f2a"}
-    pod_provenance.provide_run_facts(given, told("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path / "pod")
-    said = read_run_facts()
-    assert said["run"] == "run-7" and said["config"]["yaml"] == YAML
-    assert said["code"]["commit"] == "4f2a" and said["code"]["fullpass"] == version("fullpass")
+    pod_provenance.provide_run_facts(
+        given, executor_input("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path / "pod"
+    )
+    facts = read_run_facts()
+    assert facts["run"] == "run-7" and facts["config"]["yaml"] == YAML
+    assert facts["code"]["commit"] == "4f2a" and facts["code"]["fullpass"] == version("fullpass")
     source = b"my_told_functions" + (tmp_path / "image" / "my_told_functions.py").read_bytes()
-    assert said["code"]["user"] == hashlib.sha256(source).hexdigest()[:16]
+    assert facts["code"]["user"] == hashlib.sha256(source).hexdigest()[:16]
 
 
 def test_a_node_that_is_told_nothing_stays_as_it_is(tmp_path, monkeypatch):
     monkeypatch.delenv(RUN_FACTS_VARIABLE, raising=False)
-    pod_provenance.provide_run_facts({}, told("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path)
+    pod_provenance.provide_run_facts({}, executor_input("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path)
     assert read_run_facts() == {} and list(tmp_path.iterdir()) == []
 
 

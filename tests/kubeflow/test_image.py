@@ -1,6 +1,6 @@
-"""The image: what the Dockerfile says, what it takes from the lock, and that its parts run as anybody.
+"""The image: its Dockerfile, its packages from the lock, and its parts run by an arbitrary user.
 
-No image is built here. hadolint's rules that concern this file are asked one by one, by their numbers.
+No image is built here. Tests check the relevant hadolint rules one by one, and cite their numbers.
 """
 
 import fnmatch
@@ -30,7 +30,7 @@ DOCKERFILE = (REPOSITORY / "kubeflow" / "Dockerfile").read_text()
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Instruction and arguments, continuation lines joined, comments gone."""
+    """Returns (instruction, arguments) of the Dockerfile, with continuation lines joined and comments removed."""
     text = re.sub(r"(?m)^\s*#.*\n", "", DOCKERFILE)
     lines = re.sub(r"\\\n\s*", " ", text).splitlines()
     return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines if line.strip()]
@@ -41,7 +41,7 @@ def of(kind: str) -> list[str]:
 
 
 def test_base_images_have_a_tag_and_not_the_latest():
-    """DL3006, DL3007; a stage or an argument with a default that has one."""
+    """DL3006, DL3007; a base is a stage, or an argument whose default has a tag."""
     defaults = dict(argument.split("=", 1) for argument in of("ARG") if "=" in argument)
     stages = [line.split(" AS ")[1] for line in of("FROM") if " AS " in line]
     for line in of("FROM"):
@@ -50,7 +50,7 @@ def test_base_images_have_a_tag_and_not_the_latest():
 
 
 def test_each_variant_is_a_choice_of_one_stage():
-    assert not any("VARIANT" in line for line in of("FROM"))  # buildah before 1.30 fills in no part of a stage's name
+    assert not any("VARIANT" in line for line in of("FROM"))  # buildah before 1.30 expands no variable within a name
     chosen = next(command for command in of("RUN") if command.startswith("case "))
     for variant, code in (("cpu", 0), ("gpu", 0), ("small", 0), ("GPU", 1)):
         script = re.sub(r"/opt/fullpass/bin/pip", "echo pip", chosen)
@@ -62,7 +62,7 @@ def test_each_variant_is_a_choice_of_one_stage():
 
 
 def test_it_runs_as_a_numbered_user_who_is_not_root():
-    """DL3002; a number, or Kubernetes cannot tell that runAsNonRoot holds."""
+    """DL3002; the user must be a number, because Kubernetes cannot verify runAsNonRoot otherwise."""
     user, group = of("USER")[-1].split(":")
     assert int(user) >= 1000 and group == "0"
     assert instructions()[-1][0] == "CMD" and of("ENTRYPOINT") == ['["fullpass"]']
@@ -77,9 +77,9 @@ def test_hadolint_has_nothing_to_say():
         assert not re.search(r"\b(sudo|apt-get|apt|cd|wget|curl)\b", command)  # DL3003, DL3004, DL3008, DL3009, DL3015
         assert "pip install" not in command or "--no-cache-dir" in command  # DL3042
         assert "pip install" not in command or "--require-hashes" in command or "--no-build-isolation ." in command
-    assert not of("SHELL")  # images in the form of OCI have none
+    assert not of("SHELL")  # OCI images have no SHELL
     assert not any(" | " in command for command in of("RUN"))  # DL4006
-    for stage in re.split(r"(?m)^(?=FROM )", DOCKERFILE)[1:]:  # DL3045; a stage named by a variable hands nothing down
+    for stage in re.split(r"(?m)^(?=FROM )", DOCKERFILE)[1:]:  # DL3045; a stage named by a variable inherits no WORKDIR
         relative = re.search(r"(?m)^COPY .* [^/\s]\S*$", stage)
         assert not relative or "WORKDIR /" in stage[: relative.start()]
     names = [part.split("=")[0] for line in of("LABEL") for part in shlex.split(line)]
@@ -88,8 +88,10 @@ def test_hadolint_has_nothing_to_say():
 
 @pytest.mark.skipif(shutil.which("hadolint") is None, reason="no hadolint here; the rules that matter are above")
 def test_hadolint_itself_has_nothing_to_say():
-    said = subprocess.run(["hadolint", "-"], input=DOCKERFILE, capture_output=True, text=True, timeout=60, check=False)
-    assert (said.returncode, said.stdout) == (0, "")
+    linted = subprocess.run(
+        ["hadolint", "-"], input=DOCKERFILE, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (linted.returncode, linted.stdout) == (0, "")
 
 
 def test_it_names_no_host_and_no_secret():
@@ -116,10 +118,10 @@ def test_what_is_copied_is_there_and_not_ignored():
 
 @pytest.mark.integration
 def test_what_is_copied_installs_as_the_whole_project(tmp_path):
-    """Every sub-package and data file below one name, by the command of the Dockerfile, in a fresh folder."""
+    """Installs with the Dockerfile's command into a fresh folder: all sub-packages and data files below one name."""
     source, installed = tmp_path / "build", tmp_path / "installed"
     folders = sorted(line.split()[0] for line in of("COPY") if line.split()[-1].rstrip("/") == line.split()[0])
-    for folder in folders:  # links stay links, as where Docker copies a folder
+    for folder in folders:  # symlinks stay symlinks, as when Docker copies a folder
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / folder, source / folder, symlinks=True, ignore=ignored)
     for file in ("README.md", "LICENSE", "pyproject.toml", "requirements.txt"):
@@ -147,12 +149,12 @@ def test_its_version_is_that_of_the_project():
 
 
 def test_the_launcher_of_every_store_may_write():
-    made = next(command for command in of("RUN") if "install -d" in command)
-    assert "-m 1777 /gcs /s3 /minio /oci" in made
+    command = next(command for command in of("RUN") if "install -d" in command)
+    assert "-m 1777 /gcs /s3 /minio /oci" in command
 
 
 def test_the_library_that_lightgbm_asks_for_is_there():
-    """Its wheel, unlike others, brings no OpenMP; python:3.11-slim-bookworm has none."""
+    """LightGBM's wheel, unlike others, contains no OpenMP, and python:3.11-slim-bookworm has none."""
     [copied] = [command for command in of("RUN") if "libgomp.so.1" in command]
     folder = copied.split()[-1].rstrip("/")
     assert f"echo {folder} > /etc/ld.so.conf.d/fullpass.conf && /sbin/ldconfig" in of("RUN")
@@ -160,7 +162,7 @@ def test_the_library_that_lightgbm_asks_for_is_there():
 
 
 def test_the_drivers_of_gke_are_found():
-    """Its device plugin mounts them there, and changes no variable of the container."""
+    """GKE's device plugin mounts the drivers there, and changes no variable of the container."""
     [given] = [value for value in of("ENV")[-1].split() if value.startswith("LD_LIBRARY_PATH=")]
     assert given == "LD_LIBRARY_PATH=/usr/local/nvidia/lib:/usr/local/nvidia/lib64"
 
@@ -170,10 +172,10 @@ def names(lock: str) -> list[str]:
 
 
 def test_the_lock_of_the_image_holds_all_that_running_needs():
-    """Against what the installed packages themselves declare."""
+    """Compares the lock with the requirements that the installed packages declare."""
     project = PROJECT["project"]
-    asked = [*project["dependencies"], *project["optional-dependencies"]["sources"]]
-    open_, seen = [Requirement(item) for item in asked], set()
+    requirements = [*project["dependencies"], *project["optional-dependencies"]["sources"]]
+    open_, seen = [Requirement(item) for item in requirements], set()
     while open_:
         requirement = open_.pop()
         for extra in {"", *requirement.extras}:
@@ -189,7 +191,7 @@ def test_the_lock_of_the_image_holds_all_that_running_needs():
 
 
 def test_pip_takes_packages_that_declare_another_python():
-    """Against what the installed packages declare: TFX 1.16 ends at Python 3.10, so pip is told not to ask."""
+    """TFX 1.16 declares Python up to 3.10, so pip runs with --ignore-requires-python."""
     needed = names(lock_entries(LOCK, direct_dependencies(PROJECT, ["sources"])))
     declared = {
         distribution.metadata["Name"]: SpecifierSet(distribution.metadata["Requires-Python"] or "")
@@ -210,7 +212,7 @@ def test_the_lock_of_the_image_leaves_development_out_and_changes_nothing_else()
 
 
 def test_the_small_variant_holds_what_its_packages_declare_and_nothing_of_tensorflow():
-    """Against what is installed; TFX alone declares more than it imports here (test_imports)."""
+    """Compares with the installed packages; only TFX declares more than it imports here (test_imports)."""
     small = set(names(variant_entries("small", LOCK, PROJECT, ["sources"])))
     full = set(names(variant_entries("cpu", LOCK, PROJECT, ["sources"])))
     assert small < full and len(small) < len(full) / 3
@@ -242,10 +244,10 @@ def test_packages_with_an_entry_per_system_keep_all_of_them():
 
 
 def test_the_cuda_libraries_are_those_that_tensorflow_asks_for():
-    asked = [Requirement(item) for item in importlib.metadata.requires("tensorflow") or ()]
+    requirements = [Requirement(item) for item in importlib.metadata.requires("tensorflow") or ()]
     cuda = {
         (item.name, str(item.specifier).lstrip("="))
-        for item in asked
+        for item in requirements
         if item.marker and item.marker.evaluate({**default_environment(), "extra": "and-cuda"})
         and not item.marker.evaluate({**default_environment(), "extra": ""})
     }  # fmt: skip
@@ -254,8 +256,8 @@ def test_the_cuda_libraries_are_those_that_tensorflow_asks_for():
     assert text.count("==") <= text.count("--hash=sha256:") and "://" not in text
 
 
-# As in a pod: a user that nobody knows, in group 0, without capabilities; project and packages cannot be written.
-# The Python may lie in a home folder that only its owner enters, so that folder is put where anybody finds it.
+# As in a pod: an unknown user in group 0, without capabilities; project and packages are read-only. Python may be in a
+# home folder that only its owner can enter, so that folder is mounted where every user can read it.
 NAMESPACE = r"""
 set -e
 mount --make-rprivate /
@@ -308,13 +310,13 @@ folder = tempfile.mkdtemp()
 write_tfma_files(folder, EvaluationConfig(), {}, blessed=True, newest_span=None, exports=["x"])
 assert not list(_read_tfma(folder))
 """
-"""TFMA goes on where a part of it cannot be imported, and lacks names then."""
+"""TFMA continues when one of its modules cannot be imported, and then lacks names."""
 SERVICES = ("aiplatform", "bigtable", "dlp", "language", "pubsublite", "spanner", "videointelligence", "vision")
 
 
 @pytest.mark.integration
 def test_what_is_left_out_of_the_image_nobody_imports():
-    """83 packages: those that only notebooks and services of Google need, and what these alone need."""
+    """83 packages: those that only notebooks and Google services need, and the dependencies of only these."""
     direct = direct_dependencies(PROJECT, ["sources"])
     gone = set(names(lock_entries(LOCK, direct, left_out=frozenset()))) - set(names(lock_entries(LOCK, direct)))
     assert gone > LEFT_OUT | {"jedi", "debugpy", "notebook-shim"}
@@ -326,9 +328,9 @@ def test_what_is_left_out_of_the_image_nobody_imports():
 
 @pytest.fixture
 def anybody(tmp_path):
-    """Returns `anybody(command...)`: runs it as in a pod, where `tmp_path` is /mnt.
+    """Returns `anybody(command...)`, which runs a command as in a pod, with `tmp_path` at /mnt.
 
-    Needs what `unshare --mount` needs (root, or CAP_SYS_ADMIN), and setpriv of util-linux.
+    Needs the rights of `unshare --mount` (root, or CAP_SYS_ADMIN), and setpriv of util-linux.
     """
     if (
         shutil.which("setpriv") is None
@@ -367,7 +369,7 @@ def test_anybody_runs_the_command_line(anybody):
 
 @pytest.mark.integration
 def test_anybody_runs_nodes_of_a_package(anybody, taxi_package, tmp_path):
-    """The look-up of files, and Ingest, by the containers' own commands, on a volume as disks of a cloud are."""
+    """Runs the look-up of files, and Ingest, with their container commands, on a volume like a cloud disk."""
     pipeline = {**taxi_package.pipeline}
     tasks = pipeline["root"]["dag"]["tasks"]
     first = {name: tasks[name] for name in ("find-ingest-inputs", "ingest")}

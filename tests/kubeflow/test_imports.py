@@ -1,4 +1,4 @@
-"""What a container imports, told by fresh interpreters."""
+"""The imports of a container, measured in fresh interpreters."""
 
 import importlib.metadata
 import json
@@ -30,7 +30,7 @@ print(json.dumps([found.__name__, sorted(name for name, module in sys.modules.it
 
 
 def imported(executor: str, *, direct: bool = False, absent: Iterable[str] = ()) -> set[str]:
-    """Returns the packages that a container has imported when its executor begins, without those that are absent."""
+    """Returns the packages imported when a container's executor begins; `absent` packages are not installed."""
     command = [sys.executable, "-c", PROGRAM, executor, json.dumps(direct), *absent]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -46,7 +46,7 @@ def test_small_nodes_import_neither_tensorflow_nor_beam(executor):
 
 
 def not_in_the_small_image() -> list[str]:
-    """Returns the modules that no package of the small image brings."""
+    """Returns the modules that no package of the small image contains."""
     kept = set(names(variant_entries("small", LOCK, PROJECT, []))) | {"fullpass"}
     brought = importlib.metadata.packages_distributions().items()
     return [module for module, packages in brought if not {canonicalize_name(name) for name in packages} & kept]
@@ -61,13 +61,13 @@ def test_look_ups_run_in_the_small_image():
 
 def test_a_node_that_needs_tensorflow_says_that_its_image_has_none(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(UserError, match="needs TensorFlow, and its image has none"):
+    with pytest.raises(UserError, match="needs TensorFlow, which its image lacks"):
         with libraries_for("fullpass.components.ingest.component.IngestExecutor", direct=False):
             pass
 
 
 def test_where_artifacts_are_opened_in_the_store_tensorflow_is_there():
-    """TFX opens gs:// by TensorFlow's file systems, which it registers while it is imported."""
+    """TFX opens gs:// with TensorFlow's file systems, which it registers during its import."""
     executor = "fullpass.components.declared_schema.DeclaredSchema_Executor"
     assert {"tensorflow", "apache_beam"} <= imported(executor, direct=True)
 

@@ -1,7 +1,7 @@
 """kfp's own local runner as a second reader of the package: its order, inputs, placeholders, importers and sub-DAGs.
 
-It runs containers by Docker, of which there is none here, so a stand-in for Docker's engine takes what would have been
-run. It runs each command as far as the message of the launcher, and answers for the node.
+The runner starts containers with Docker, which is not available here. A fake Docker engine receives the commands
+instead. It parses the launcher's message of each command, and writes the outputs in place of the node.
 """
 
 import os
@@ -21,8 +21,11 @@ pytestmark = pytest.mark.integration
 
 
 class Engine:
-    """What kfp asks of Docker's client. ran: module, arguments and parameters of each container, in order, but of those
-    that end a DAG, whose number is `ended`."""
+    """The part of Docker's client that kfp calls.
+
+    ran: module, arguments and parameters of each container, in order, except containers that end a DAG. ended: the
+    number of containers that end a DAG.
+    """
 
     def __init__(self) -> None:
         self.ended = 0
@@ -45,17 +48,17 @@ class Engine:
             name_values([rest for kind, _, rest in pairs if kind == wanted]) for wanted in ("input", "output")
         )
         message = command[command.index("--executor-input") + 1]
-        told = parse(message, inputs, outputs)
+        task = parse(message, inputs, outputs)
         packed = unpack(command[command.index("--constants") + 1]) if "--constants" in command else {}
-        assert set(told.outputs) == set(outputs) and set(told.inputs) == set(inputs)
-        self.ran.append((command[command.index("-m") + 1], inputs, told.parameters | packed))
-        for copy in told.outputs.values():
+        assert set(task.outputs) == set(outputs) and set(task.inputs) == set(inputs)
+        self.ran.append((command[command.index("-m") + 1], inputs, task.parameters | packed))
+        for copy in task.outputs.values():
             copy.path.mkdir(parents=True, exist_ok=True)
             (copy.path / "file").write_text("x")
-        values = {"model_uri": str(copy.path)} if (copy := told.outputs.get("model")) else {}
-        values |= {"model_uri": "/an/earlier/model"} if "nothing" in told.inputs else {}
-        values |= {"request": "{}"} if "data_path" in told.parameters else {}
-        write_output(told.output_file, {name: (copy, {"made": 1}) for name, copy in told.outputs.items()}, values)
+        values = {"model_uri": str(copy.path)} if (copy := task.outputs.get("model")) else {}
+        values |= {"model_uri": "/an/earlier/model"} if "nothing" in task.inputs else {}
+        values |= {"request": "{}"} if "data_path" in task.parameters else {}
+        write_output(task.output_file, {name: (copy, {"made": 1}) for name, copy in task.outputs.items()}, values)
         return types.SimpleNamespace(logs=lambda stream: [], wait=lambda: {"StatusCode": 0})
 
 
@@ -102,7 +105,7 @@ def test_parameters_arrive_as_the_executors_take_them(engine, taxi_package, tmp_
 
 
 def test_its_subprocess_runner_takes_no_container_at_all(tmp_path):
-    """Why Docker's engine is stood in for: the smallest container is refused before it runs."""
+    """The reason for the fake Docker engine: the subprocess runner rejects even the smallest container."""
     from kfp import components, local
 
     local.init(runner=local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path), raise_on_error=True)

@@ -1,4 +1,4 @@
-"""Each rule of the backend, broken in a small package that is otherwise right."""
+"""Each rule of the backend, broken in a small package that is otherwise valid."""
 
 import pytest
 
@@ -52,8 +52,8 @@ BREACHES = {
         lambda s: s["deploymentSpec"]["executors"].update({"exec-use": {"resolver": {}}}),
         "exec-use: a resolver executor runs on Vertex only. Use a look-up container",
     ),
-    "a task with _": (lambda s: rename(s, "use", "use_it"), "task 'use_it': Argo takes"),
-    "a task called as a driver": (lambda s: rename(s, "use", "make-driver"), "calls its driver of 'make'"),
+    "a task with _": (lambda s: rename(s, "use", "use_it"), "task 'use_it': Argo accepts"),
+    "a task called as a driver": (lambda s: rename(s, "use", "make-driver"), "uses this name for its driver of 'make'"),
     "an unknown component": (lambda s: task(s, "use")["componentRef"].update(name="comp-x"), "no component 'comp-x'"),
     "an unknown executor": (lambda s: s["components"]["comp-use"].update(executorLabel="x"), "no executor 'x'"),
     "an unknown task to wait for": (lambda s: task(s, "use").update(dependentTasks=["gone"]), "waits for 'gone'"),
@@ -72,20 +72,20 @@ BREACHES = {
     ),
     "a placeholder nobody fills in": (
         lambda s: container(s, "use")["args"].append("{{$.inputs.artifacts['it'].value}}"),
-        "exec-use: {{$.inputs.artifacts['it'].value}} is never filled in",
+        "exec-use: {{$.inputs.artifacts['it'].value}} is never replaced",
     ),
     "a placeholder of another task": (
         lambda s: container(s, "use")["args"].append("{{$.inputs.artifacts['other'].path}}"),
         "the component declares no 'other'",
     ),
-    "a text that Argo changes": (lambda s: give(s, "{{workflow.name}}"), "parameter 'text' holds '{{'"),
-    "a text that Kubernetes changes": (lambda s: give(s, "$(HOME)"), "parameter 'text' holds '$(HOME)'"),
+    "a text that Argo changes": (lambda s: give(s, "{{workflow.name}}"), "parameter 'text' contains '{{'"),
+    "a text that Kubernetes changes": (lambda s: give(s, "$(HOME)"), "parameter 'text' contains '$(HOME)'"),
     "too long a text": (lambda s: give(s, "x" * 130_000), "task 'make': the task takes 130,"),
     "too long a variable": (
         lambda s: container(s, "use").update(env=[{"name": "YAML", "value": "x" * 130_000}]),
         "task 'use': variable YAML takes 130,005 bytes",
     ),
-    "an importer of a file": (lambda s: importer(s, {"constant": "/data/x"}), "an importer opens gs://"),
+    "an importer of a file": (lambda s: importer(s, {"constant": "/data/x"}), "an importer accepts only gs://"),
     "an importer of a task's output": (lambda s: importer(s, {"runtimeParameter": "uri"}), "input of the DAG"),
     "an exit task of several": (
         lambda s: task(s, "use").update(triggerPolicy=EXIT, dependentTasks=["make", "use"]),
@@ -104,14 +104,14 @@ def test_the_package_itself_is_fine():
 
 @pytest.mark.parametrize("breach", BREACHES)
 def test_every_breach_is_named(breach):
-    change, said = BREACHES[breach]
+    change, expected = BREACHES[breach]
     broken = package()
     change(broken.pipeline)
-    assert any(said in finding for finding in lint(broken, "2.5")), lint(broken, "2.5")
+    assert any(expected in finding for finding in lint(broken, "2.5")), lint(broken, "2.5")
 
 
 def test_argo_before_3_6_has_every_template_in_a_variable_where_inputs_stand_twice():
-    """70,000 bytes are an argument that every pod takes; twice in a variable, none does."""
+    """Every pod accepts an argument of 70,000 bytes, but not a variable that contains it twice."""
     broken = package()
     give(broken.pipeline, "x" * 70_000)
     assert lint(broken, "2.14") == lint(broken, "2.17") == []
@@ -125,7 +125,7 @@ def test_a_task_of_the_same_name_in_two_dags():
     broken.pipeline["components"]["comp-dag"] = {
         "dag": {"tasks": {"make": {"taskInfo": {"name": "make"}, "componentRef": {"name": "comp-use"}}}}
     }
-    assert any("stands in two DAGs" in finding for finding in lint(broken, "2.5"))
+    assert any("is in two DAGs" in finding for finding in lint(broken, "2.5"))
 
 
 def test_retries_are_refused_before_the_release_that_has_them():
@@ -137,13 +137,13 @@ def test_retries_are_refused_before_the_release_that_has_them():
 def test_how_a_run_ended_is_refused_before_the_release_that_knows():
     newer = package()
     task(newer.pipeline, "make")["inputs"]["parameters"]["text"] = {"taskFinalStatus": {"producerTask": "use"}}
-    assert lint(newer, "2.14") == [] and "'make': text is how the run ended" in str(lint(newer, "2.5"))
+    assert lint(newer, "2.14") == [] and "'make': text is the final status of the run" in str(lint(newer, "2.5"))
 
 
 def test_the_time_of_the_schedule_is_refused_before_the_release_that_tells_it():
     timed = package()
     give(timed.pipeline, "{{$.pipeline_job_schedule_time_utc}}")
-    assert lint(timed, "2.17") == [] and "which Argo or Kubernetes change" in str(lint(timed, "2.16"))
+    assert lint(timed, "2.17") == [] and "which Argo or Kubernetes would replace" in str(lint(timed, "2.16"))
 
 
 def test_an_unknown_kubernetes_setting_is_named():

@@ -1,4 +1,4 @@
-"""What look-up containers find: files with their fingerprint, and blessed models in a registry."""
+"""The results of look-up containers: files with their fingerprint, and blessed models in a registry."""
 
 import copy
 import json
@@ -33,8 +33,8 @@ def registry(request, tmp_path):
     return FolderRegistry(str(tmp_path) if request.param == "path" else f"memory://{tmp_path.name}/registry")
 
 
-def told(parameters, *, inputs=None, outputs=None):
-    """Returns a launcher's message as the container parses it."""
+def executor_input(parameters, *, inputs=None, outputs=None):
+    """Returns a launcher's message as parsed by the container."""
     message = {
         "inputs": {"parameterValues": parameters, "artifacts": inputs or {}},
         "outputs": {"artifacts": {name: {"artifacts": [{"uri": f"minio://b/{name}"}]} for name in outputs or {}},
@@ -72,7 +72,7 @@ def test_a_model_is_recorded_once(registry):
 def test_a_spoilt_entry_is_named(tmp_path):
     (tmp_path / "taxi/blessed").mkdir(parents=True)
     (tmp_path / "taxi/blessed/1.json").write_text("{}")
-    with pytest.raises(UserError, match=r"taxi/blessed/1\.json: no entry of a registry"):
+    with pytest.raises(UserError, match=r"taxi/blessed/1\.json: not a registry entry"):
         FolderRegistry(str(tmp_path)).newest_blessed("taxi", made_from="")
 
 
@@ -82,23 +82,26 @@ def test_a_half_written_entry_is_not_read(tmp_path):
     assert FolderRegistry(str(tmp_path)).newest_blessed("taxi", made_from="") is None
 
 
-NOTHING = {"nothing": {"artifacts": [{"uri": "minio://b/nothing"}]}}
+EMPTY_ARTIFACT = {"nothing": {"artifacts": [{"uri": "minio://b/nothing"}]}}
 
 
 def test_without_a_blessed_model_the_address_of_nothing_is_given(tmp_path):
     parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi", "push_to": str(tmp_path / "taxi")}
     parameters |= {"made_from": "a", "request": "{}"}
-    assert find_blessed_model(told(parameters, inputs=NOTHING)) == ({}, {"model_uri": "minio://b/nothing"})
+    assert find_blessed_model(executor_input(parameters, inputs=EMPTY_ARTIFACT)) == (
+        {},
+        {"model_uri": "minio://b/nothing"},
+    )
 
 
 def test_what_stands_for_nothing_says_so(tmp_path):
-    make_empty_artifact(told({}, outputs={"nothing": str(tmp_path / "nothing")}))
+    make_empty_artifact(executor_input({}, outputs={"nothing": str(tmp_path / "nothing")}))
     assert [file.name for file in (tmp_path / "nothing").iterdir()] == [ABSENT]
 
 
 @pytest.mark.integration
 def test_while_no_model_was_blessed_an_unchanged_run_repeats_no_node_that_would_follow_one(tmp_path, taxi_package):
-    """The look-ups of the taxi package, and a node that takes what they find, under the backend's rules."""
+    """Runs the look-ups of the taxi package, and a node with their results as inputs, under the backend's rules."""
     see = "os.makedirs(paths['out']); open(paths['out'] + '/seen', 'w').write(str(os.listdir(paths['model'])))"
     node = toy("node", see, artifacts={"model": ("last-blessed-model", "model")}, outputs=("out",), cache=True)
     spec, toys = copy.deepcopy(taxi_package.pipeline), toy_package(node)
@@ -136,11 +139,11 @@ def test_a_blessing_is_recorded_and_found_and_a_refusal_is_not(tmp_path):
         metadata = {"blessed": blessed, "current_model": model}
         listed = {"artifacts": [{"uri": "s3://b/blessing", "metadata": metadata}]}
         made_from = {"made_from": "parameters", "request": request}
-        record_blessing(told(parameters | made_from, inputs={"blessing": listed}))
+        record_blessing(executor_input(parameters | made_from, inputs={"blessing": listed}))
 
     def found(made_from: str, request: str) -> str:
-        asked = {**parameters, "made_from": made_from, "request": request}
-        return find_blessed_model(told(asked, inputs=NOTHING))[1]["model_uri"]
+        values = {**parameters, "made_from": made_from, "request": request}
+        return find_blessed_model(executor_input(values, inputs=EMPTY_ARTIFACT))[1]["model_uri"]
 
     assert found("parameters", "day 4") == "s3://b/3"
     assert found("parameters", "day 3") == "s3://b/1", (
@@ -158,7 +161,7 @@ def test_a_model_that_was_rolled_back_is_followed_again_once_it_is_served_again(
         version = push(tmp_path / "export", tmp_path / "taxi", keep=5, origin=f"s3://b/{day}").version
 
     def found() -> str:
-        return find_blessed_model(told(parameters, inputs=NOTHING))[1]["model_uri"]
+        return find_blessed_model(executor_input(parameters, inputs=EMPTY_ARTIFACT))[1]["model_uri"]
 
     assert found() == "s3://b/2"
     rollback(tmp_path / "taxi")
@@ -178,7 +181,7 @@ def request_for(path: str) -> str:
 def found_files(folder: Path, data_path: str = "") -> str:
     parameters = {"request": request_for("*.csv"), "folder": str(folder), "data_path": data_path, "pipeline": "trips"}
     parameters["registry"] = str(folder / "registry")
-    given = json.loads(find_ingest_inputs(told(parameters))[1]["request"])
+    given = json.loads(find_ingest_inputs(executor_input(parameters))[1]["request"])
     text = FolderRegistry(parameters["registry"]).request("trips", given["name"])
     files = [file for span in read_request(text).spans for file in span.files]
     assert given["files"] == len(files) and given["bytes"] == sum(file.size for file in files)
@@ -209,7 +212,7 @@ def test_a_run_may_name_other_files(tmp_path, given):
 
 @pytest.fixture
 def days(tmp_path):
-    """Returns `days(span, data_path, widest)`: what the look-up gives for the files of January 1, 2 and 4."""
+    """Returns `days(span, data_path, widest)`: the result of the look-up for the files of January 1, 2 and 4."""
     for day in (1, 2, 4):
         (tmp_path / f"2013-01-{day:02d}.csv").write_text(f"fare\n{day}\n")
 
@@ -217,7 +220,7 @@ def days(tmp_path):
         parameters = {"request": request_for("{YYYY}-{MM}-{DD}.csv"), "folder": str(tmp_path), "data_path": data_path,
                       "span": span, "spans": widest, "pipeline": "daily", "registry": str(tmp_path / "registry"),
                       "entries": str(tmp_path / "registry/daily/examples"), **schedule}  # fmt: skip
-        found = find_ingest_inputs(told(parameters))[1]
+        found = find_ingest_inputs(executor_input(parameters))[1]
         find.name = json.loads(found["request"])["name"]
         request = FolderRegistry(parameters["registry"]).request("daily", find.name)
         assert len(found["request"]) + len(found["window"]) < 600, "the number of spans does not matter"
@@ -261,7 +264,7 @@ def test_a_changed_file_is_a_new_version_of_its_span_alone(days):
 
 
 def test_ingest_is_asked_anew_only_where_a_span_was_deleted(days):
-    """Kubeflow's cache goes by the request's name."""
+    """The name of the request is part of Kubeflow's cache key."""
     _, spans = days("2013-01-02")
     first = days.name
     for span in spans:
@@ -285,24 +288,26 @@ def test_a_span_that_is_not_there_ends_the_look_up(days):
 
 def test_a_run_of_the_schedule_takes_the_day_that_its_time_asks_for(days):
     zurich = {"schedule": '{"lag": 2, "timezone": "Europe/Zurich"}'}
-    # In Zurich it is the 4th already: two days back is the 2nd, and the 4th, which is there, is left alone.
+    # In Zurich it is already the 4th. Two days back is the 2nd; the 4th exists but is not used.
     facts, spans = days("scheduled", schedule_time="2013-01-03T23:30:00Z", **zurich)
     assert facts["label"] == spans[-1].label == "2013-01-02"
     with pytest.raises(UserError, match=r"2013-01-03 .* is not there, and nothing was trained"):
         days("scheduled", schedule_time="2013-01-05T02:00:00Z", **zurich)
-    record_window(told({"registry": str(days.folder / "registry"), "pipeline": "daily", "window": json.dumps(facts)}))
+    record_window(
+        executor_input({"registry": str(days.folder / "registry"), "pipeline": "daily", "window": json.dumps(facts)})
+    )
     with pytest.raises(UserError, match="no new span"):
         days("scheduled", schedule_time="2013-01-03T23:30:00Z", **zurich)
     with pytest.raises(UserError, match=r"needs `schedule: \{lag"):
         days("scheduled")
-    with pytest.raises(UserError, match="told no time of the schedule. Received: '{{"):
+    with pytest.raises(UserError, match="provided no scheduled time. Received: '{{"):
         days("scheduled", schedule_time="{{$.pipeline_job_schedule_time_utc}}", **zurich)
 
 
 def test_a_run_for_what_is_new_ends_where_nothing_is(days):
     def trained(facts):
         registry = str(days.folder / "registry")
-        record_window(told({"registry": registry, "pipeline": "daily", "window": json.dumps(facts)}))
+        record_window(executor_input({"registry": registry, "pipeline": "daily", "window": json.dumps(facts)}))
 
     facts, _ = days("new")
     assert facts["label"] == "2013-01-04", "nothing was trained yet"
@@ -320,7 +325,7 @@ def test_a_run_for_what_is_new_ends_where_nothing_is(days):
     trained(days("new")[0])
     trained(days("2013-01-02")[0])
     with pytest.raises(UserError, match="no new span: 2013-01-05.*trained on 2013-01-05"):
-        days("new")  # training on an old window makes the newest one no newer
+        days("new")  # training on an old window does not make the newest span new
 
 
 def test_a_registry_remembers_spans_and_the_last_window(registry):
@@ -340,5 +345,5 @@ def test_missing_files_are_named(tmp_path):
 
 
 def test_a_message_that_is_none_is_named():
-    with pytest.raises(UserError, match="not what Kubeflow's launcher writes.*fullpass compile"):
+    with pytest.raises(UserError, match="not a message of Kubeflow's launcher.*fullpass compile"):
         parse('{"inputs": {}}', {}, {})

@@ -1,4 +1,4 @@
-"""The last blessed model by Kubeflow's own metadata: containers of the package ask ML Metadata over gRPC."""
+"""The last blessed model from Kubeflow's own metadata: containers of the package query ML Metadata over gRPC."""
 
 import json
 import socket
@@ -38,9 +38,9 @@ def asking(compile_taxi) -> Package:
 
 @pytest.fixture
 def package(asking) -> str:
-    """Returns the look-up and the importer of the taxi package, around a toy that trains, judges and blesses.
+    """Returns the look-up and the importer of the taxi package, with a toy task that trains, evaluates and blesses.
 
-    Parameters of a run: data, which a model follows from, and good, whether it is blessed.
+    Parameters of a run: `data`, from which the model is made, and `good`, whether the model is blessed.
     """
     root = {"data": {"parameterType": "STRING"}, "good": {"parameterType": "BOOLEAN", "defaultValue": True}}
     given = {"data": ("STRING", "$data"), "good": ("BOOLEAN", "$good")}
@@ -69,7 +69,7 @@ def package(asking) -> str:
 
 
 def baseline(result) -> str:
-    """Returns the id of the run whose model a run compared with, or "nothing"."""
+    """Returns the id of the run whose model was the baseline of a run, or "nothing"."""
     if result.states["evaluator"] == "CACHED":
         return "cached"
     address = (result.folders["evaluator"] / "baseline").read_text()
@@ -127,14 +127,14 @@ def test_where_no_metadata_are_to_be_had_the_cause_is_told(tmp_path):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with (
-        pytest.raises(UserError, match=f"127.0.0.1:{port} answers UnavailableError.*blessed_models: registry"),
+        pytest.raises(UserError, match=f"127.0.0.1:{port} failed with UnavailableError.*blessed_models: registry"),
         metadata_lookup.metadata({metadata_lookup.HOST: "127.0.0.1", metadata_lookup.PORT: str(port)}) as store,
     ):
         metadata_lookup.last_blessed(store, "minio://a", "task", "a", str)
     backend = Backend(tmp_path)
     with (
         metadata_service(backend.metadata) as variables,
-        pytest.raises(UserError, match="know no run with minio://gone"),
+        pytest.raises(UserError, match="contain no run with minio://gone"),
         metadata_lookup.metadata(variables) as store,
     ):
         metadata_lookup.last_blessed(store, "minio://gone", "task", "a", str)
@@ -149,5 +149,5 @@ def test_the_package_records_no_blessing_and_the_look_up_needs_no_registry(askin
 def test_a_registry_in_the_metadata_is_refused_with_what_to_use_instead(tmp_path):
     file: Path = tmp_path / "env.yaml"
     file.write_text(ENVIRONMENT.replace("registry: /models/registry", "registry: mlmd"))
-    with pytest.raises(ConfigError, match=r"registry.*metadata keep no.*blessed_models: mlmd"):
+    with pytest.raises(ConfigError, match=r"registry.*metadata do not store.*blessed_models: mlmd"):
         load_environment(file)

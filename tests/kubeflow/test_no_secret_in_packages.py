@@ -1,4 +1,4 @@
-"""What slips past the check of the two YAML files is in no package, and the compiler says where it was."""
+"""Secrets that pass the checks of the two YAML files are in no package, and the compiler reports their place."""
 
 import json
 
@@ -18,7 +18,7 @@ SECRETS = [*LITERALS.values(), *(planted.secret for planted in PLANTED)]
 
 
 def _environment():
-    """Every planted text as the value of a variable, and two secrets that only the names of their variables tell."""
+    """Every planted text as the value of a variable, and two secrets that only their variable names reveal."""
     given = {f"V{number}": planted.text for number, planted in enumerate(PLANTED)}
     return ENVIRONMENT.replace(
         '  env: {AWS_ENDPOINT_URL: "http', f'  env: {json.dumps(given | LITERALS)[:-1]}, AWS_ENDPOINT_URL: "http'
@@ -37,7 +37,7 @@ def test_the_check_refuses_literal_secrets_and_names_kubernetes_secrets(tmp_path
 
 
 def test_a_package_has_none_and_says_where_they_were(compile_taxi, monkeypatch, tmp_path):
-    monkeypatch.setattr(load, "secrecy_problems", lambda *_: [])
+    monkeypatch.setattr(load, "secret_problems", lambda *_: [])
     comments = "".join(f"# {planted.text}\n" for planted in PLANTED)
     hook = "notify: [{on: [failure], command: " + json.dumps(["send", *(planted.text for planted in PLANTED)]) + "}]\n"
     compiled = compile_taxi(_environment(), {"name: taxi\n": f"name: taxi\n{comments}{hook}"})
@@ -50,6 +50,6 @@ def test_a_package_has_none_and_says_where_they_were(compile_taxi, monkeypatch, 
     text += json.dumps([packed, facts], ensure_ascii=False)
     assert [secret for secret in SECRETS if secret in text] == []
     assert "AWS_SECRET_ACCESS_KEY" in text and "secretkey" in text  # names of keys are no secrets
-    said = "\n".join(compiled.remarks)
-    assert "env.yaml: defaults.env.ALERT_TOKEN: may be a secret" in said and "pL4nted" not in said
-    assert "pipeline.yaml: notify[0].command[1]: may be a secret" in said
+    remarks = "\n".join(compiled.remarks)
+    assert "env.yaml: defaults.env.ALERT_TOKEN: may be a secret" in remarks and "pL4nted" not in remarks
+    assert "pipeline.yaml: notify[0].command[1]: may be a secret" in remarks

@@ -1,4 +1,4 @@
-"""`notify:` on Kubeflow: who is told what became of a run, under the backend's rules."""
+"""`notify:` on Kubeflow: the receivers of a run's outcome, under the backend's rules."""
 
 import copy
 import json
@@ -75,7 +75,7 @@ def test_a_failure_that_was_made_good_by_another_attempt_is_not_told(variables):
 def test_a_run_that_left_no_word_has_failed(variables, tmp_path):
     note(variables, "Trainer", UserError("no"))
     other = OutcomeRecords(f"{tmp_path}/taxi/outcomes", "run-8").read()
-    assert other.event == "failure" and "without a word" in other.message
+    assert other.event == "failure" and "left no record" in other.message
 
 
 def test_where_nobody_is_told_nothing_is_noted(tmp_path):
@@ -86,7 +86,7 @@ def test_where_nobody_is_told_nothing_is_noted(tmp_path):
 
 @pytest.fixture(scope="module")
 def told_package(compile_taxi, tmp_path_factory):
-    """Returns the taxi package with a program as receiver, and the file that this writes to."""
+    """Returns the taxi package with a program as receiver, and the file that the program writes to."""
     folder = tmp_path_factory.mktemp("told")
     (folder / "tell.py").write_text(TELL)
     hook = json.dumps({"command": [sys.executable, str(folder / "tell.py"), str(folder / "heard")]})
@@ -132,20 +132,20 @@ def test_receivers_are_told_of_a_run_that_failed(told_package, tmp_path, killed)
     [payload] = map(json.loads, heard.read_text().splitlines())
     assert (payload["event"], payload["exit_code"], payload["pipeline"]) == ("failure", 1, "taxi")
     assert payload["secret"] == "s3cr3t" and Path(payload["file"]).name == "pipeline.yaml"
-    said = "a task ended without a word" if killed else "inputs: "
-    assert payload["text"].startswith(f"taxi: failure: {said}") and (killed or "nothing/*.csv" in payload["text"])
+    expected = "a task left no record of its failure" if killed else "inputs: "
+    assert payload["text"].startswith(f"taxi: failure: {expected}") and (killed or "nothing/*.csv" in payload["text"])
     [sent] = [key for key in backend.store.keys() if key.endswith("/sent/payload.json")]
     assert json.loads(backend.store.path(sent).read_text())["run_id"] == payload["run_id"] == sent.split("/")[-5]
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    ("environment", "said"),
+    ("environment", "expected"),
     [
-        (ENVIRONMENT, r"notify\[0\]\.url_env: nothing gives ALERT_URL to the container .*nodes\.Notify"),
+        (ENVIRONMENT, r"notify\[0\]\.url_env: the container .* has no variable ALERT_URL.*nodes\.Notify"),
         (ENVIRONMENT.replace('"2.5"', '"2.4"'), "notify: needs Kubeflow Pipelines 2.5 or later"),
     ],
 )
-def test_receivers_that_cannot_be_told_are_refused_when_compiled(compile_taxi, environment, said):
-    with pytest.raises(UserError, match=said):
+def test_receivers_that_cannot_be_told_are_refused_when_compiled(compile_taxi, environment, expected):
+    with pytest.raises(UserError, match=expected):
         compile_taxi(environment, edit={"training: {": "notify: [{url_env: ALERT_URL}]\ntraining: {"})

@@ -1,4 +1,4 @@
-"""Ingested spans in the registry, on a volume or at an address: each is ingested once, whatever windows hold it."""
+"""Ingested spans in the registry, on a volume or at a URL: each span is ingested once for all windows that hold it."""
 
 import dataclasses
 import json
@@ -27,26 +27,26 @@ def window(*numbers: int) -> Request:
 
 @pytest.fixture(params=["path", "memory://"])
 def kept(request, tmp_path, monkeypatch):
-    """Returns `kept(request, anew)`: the window as a node reads it: label and content of each span."""
+    """Returns `kept(request, reingest_all)`: the window as a node reads it: label and content of each span."""
     (tmp_path / "pod").mkdir()
     monkeypatch.setattr(span_store.tempfile, "gettempdir", lambda: str(tmp_path / "pod"))
     root = str(tmp_path / "registry") if request.param == "path" else f"memory://{tmp_path.name}/registry"
     store = SpanStore(f"{root}/entries")
 
-    def ingest(asked: Request, folder: str):
-        run.ingested.append([span.number for span in asked.spans])
-        made = []
-        for span in asked.spans:
+    def ingest(request: Request, folder: str):
+        run.ingested.append([span.number for span in request.spans])
+        written = []
+        for span in request.spans:
             where = Path(folder) / span.label / "Split-train"
             where.mkdir(parents=True)
             (where / "rows").write_text(f"rows of {span.number}")
             if span.number == run.broken:
                 raise OSError("disk full")
-            made.append((str(where.parent), {"rows_read": 10.0, "span": float(span.number)}))
-        return made
+            written.append((str(where.parent), {"rows_read": 10.0, "span": float(span.number)}))
+        return written
 
-    def run(asked: Request, *, anew: bool = False):
-        found = ingest_window(asked, store, f"{root}/files", ingest, anew=anew)
+    def run(request: Request, *, reingest_all: bool = False):
+        found = ingest_window(request, store, f"{root}/files", ingest, reingest_all=reingest_all)
         run.metadata = write_window(found, tmp_path / "artifact")
         shutil.rmtree(tmp_path / "pod", ignore_errors=True)
         (tmp_path / "pod").mkdir()
@@ -64,7 +64,7 @@ def test_a_span_is_ingested_once_and_the_window_is_in_the_order_of_its_spans(kep
     assert kept.metadata == {
         "spans": 2, "first_span": "day 2", "newest_span": "day 3", "rows_read": 20, "rows_quarantined": 0,
     }  # fmt: skip
-    kept(window(2, 3), anew=True)
+    kept(window(2, 3), reingest_all=True)
     assert kept.ingested[2:] == [[2, 3]]
 
 
@@ -73,7 +73,7 @@ def test_another_version_of_a_span_is_another_span(kept):
     [span] = window(1).spans
     other = dataclasses.replace(span, version=1, fingerprint="f" * 16)
     kept(dataclasses.replace(window(1), spans=(other,)))
-    assert kept.ingested == [[1], [1]] and kept.store.lacking([span, other]) == []
+    assert kept.ingested == [[1], [1]] and kept.store.missing_spans([span, other]) == []
 
 
 def test_what_was_ingested_before_a_failure_is_kept_and_nothing_half_written(kept, monkeypatch):
@@ -99,12 +99,12 @@ def test_records_that_were_deleted_are_ingested_again(kept):
 def test_a_node_that_does_not_see_the_records_says_so(tmp_path):
     entry = {"label": "day 1", "records": "/nowhere/day 1", "metadata": {}}
     (tmp_path / "window.json").write_text(json.dumps([entry]))
-    with pytest.raises(UserError, match=r"span day 1: /nowhere/day 1 is gone.*this node does not mount"):
+    with pytest.raises(UserError, match=r"span day 1: /nowhere/day 1 does not exist.*this node does not mount"):
         open_window(ArtifactCopy("s3://b/x", tmp_path, {}, "7"), direct=False)
 
 
 def test_a_spoilt_entry_is_named(tmp_path):
     [span] = window(1).spans
     (tmp_path / f"1.0.{span.fingerprint}.json").write_text("{")
-    with pytest.raises(UserError, match=r"1\.0\.0+1\.json: no entry of an ingested span.*Delete it"):
-        SpanStore(str(tmp_path)).lacking([span])
+    with pytest.raises(UserError, match=r"1\.0\.0+1\.json: not the entry of an ingested span.*Delete it"):
+        SpanStore(str(tmp_path)).missing_spans([span])

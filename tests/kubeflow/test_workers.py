@@ -1,4 +1,4 @@
-"""Training by several pods: manifests as Kubernetes' own client reads them, and a Job from its start to its end."""
+"""Training on several pods: manifests as Kubernetes' own client parses them, and a Job from start to end."""
 
 import base64
 import json
@@ -47,7 +47,7 @@ def test_the_manifests_are_whole_in_the_client_of_kubernetes():
 
 
 def test_the_pods_run_as_the_run_does_and_get_no_proxy():
-    """Workload Identity and the like open the store for the run's account; a proxy of Istio would outlive the work."""
+    """Workload Identity and similar open the store for the run's account. An Istio proxy would outlive the worker."""
     _, job = manifests("taxi-trainer-1", NODE, [], service_account="pipeline-runner")
     template = job["spec"]["template"]
     assert template["spec"]["serviceAccountName"] == "pipeline-runner"
@@ -135,7 +135,7 @@ EXECUTOR = """
 
 @pytest.fixture
 def trained(tmp_path, monkeypatch):
-    """Returns `trained(fails)`: has the stand-in for Kubernetes run two workers; gives the answer and the server."""
+    """Returns `trained(fails)`, which runs two workers on the fake Kubernetes; returns the result and the server."""
     (tmp_path / "pipeline").mkdir()
     (tmp_path / "pipeline" / "counting.py").write_text(textwrap.dedent(EXECUTOR))
 
@@ -157,9 +157,9 @@ def trained(tmp_path, monkeypatch):
         }
         args = ["--plan", json.dumps(plan), "--executor-input", json.dumps(message), f"--output=model={tmp_path}/local"]
         node = {**NODE.model_dump(mode="json"), "workers": {"count": 2, "port": 3333}}
-        asked = {"pipeline": "taxi", "node_id": "Trainer", "node": node, "pull_secrets": [], "pull_policy": None}
+        settings = {"pipeline": "taxi", "node_id": "Trainer", "node": node, "pull_secrets": [], "pull_policy": None}
         with KubernetesServer(tmp_path / "pods", **given) as server:
-            run(server.client(), "ns", asked, args, account="pipeline-runner", poll=0.2)
+            run(server.client(), "ns", settings, args, account="pipeline-runner", poll=0.2)
         return json.loads(answer.read_text()), server, store
 
     return work
@@ -187,9 +187,9 @@ def test_an_account_that_may_not_create_jobs_is_told_what_it_needs(trained):
 
 
 def test_the_container_names_what_it_lacks_outside_a_cluster(tmp_path):
-    asked = json.dumps({"node_id": "Trainer"})
+    settings = json.dumps({"node_id": "Trainer"})
     done = subprocess.run(
-        [sys.executable, "-m", "fullpass.kubeflow.deploy.worker_launcher", "--workers", asked],
+        [sys.executable, "-m", "fullpass.kubeflow.deploy.worker_launcher", "--workers", settings],
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1 and "Trainer: " in done.stderr and "cluster" in done.stderr

@@ -1,6 +1,6 @@
-"""`make check-airflow`: a DAG file is read and run by a real Airflow 3, in an environment of its own.
+"""`make check-airflow`: a real Airflow 3 in a separate environment reads and runs a DAG file.
 
-AIRFLOW=FOLDER is a virtual environment that has it. Airflow runs the tasks with the `fullpass` on PATH.
+AIRFLOW=FOLDER is a virtual environment with Airflow. Airflow runs the tasks with the `fullpass` on PATH.
 """
 
 import json
@@ -55,7 +55,7 @@ print("FOUND", json.dumps({
 
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory) -> tuple[Path, dict[str, str]]:
-    """The programs of Airflow, and the environment of an installation whose only DAG is that of a small pipeline."""
+    """The folder of Airflow's programs, and the variables of an installation whose only DAG is of a small pipeline."""
     programs = needed("AIRFLOW", "`make check-airflow` installs Airflow there.") / "bin"
     folder = tmp_path_factory.mktemp("airflow")
     (folder / "trips").mkdir()
@@ -93,9 +93,9 @@ def test_airflow_reads_the_graph_the_schedule_and_the_limits(airflow):
     assert found["after"]["Trainer"] == ["DataGate", "Transform"] and found["after"]["Schema"] == ["Ingest"]
     assert found["trainer"] == [2, 60.0, 3600.0, "gpu"]
     assert found["limits"] == [1, 1, False]
-    # Monday at three in Zurich.
+    # Monday at 03:00 in Zurich.
     assert found["next"] == "2013-01-07T02:00:00+00:00"
-    # Half past midnight of the 8th in Zurich: the last day that is over is the 7th.
+    # It is 00:30 of the 8th in Zurich, so the last complete day is the 7th.
     assert found["span"] == "2013-01-07"
 
 
@@ -107,6 +107,6 @@ def test_airflow_runs_every_node_to_a_pushed_model(airflow):
     assert ran.returncode == 0, (ran.stdout + ran.stderr)[-4000:]
     assert (folder / "serving" / "current" / "saved_model.pb").is_file(), (ran.stdout + ran.stderr)[-4000:]
     asked = in_airflow(airflow, "airflow", "dags", "list-runs", "taxi", "--output", "json")
-    # Above it stand warnings.
+    # Warnings precede the last line.
     [run] = json.loads(asked.stdout.splitlines()[-1])
     assert run["state"] == "success"

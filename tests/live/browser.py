@@ -18,12 +18,12 @@ _SECONDS = 60
 
 
 def find_chromium() -> str | None:
-    """Returns the program that `CHROMIUM` names, or the one on PATH, or None."""
+    """Returns the program named by `CHROMIUM`, else the Chromium on PATH, or None."""
     return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _PROGRAMS)), None)
 
 
 class Page:
-    """One page of a browser, with the events that it has reported so far.
+    """One page of a browser, and the DevTools events received so far.
 
     Example:
         >>> with open_browser("chromium") as page:
@@ -44,10 +44,10 @@ class Page:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: object) -> dict[str, Any]:
-        """Returns the answer of a DevTools method.
+        """Calls a DevTools method and returns its result.
 
         Raises:
-            RuntimeError: The browser refuses the call, ends, or does not answer.
+            RuntimeError: The browser rejects the call, ends, or does not respond.
         """
         self._calls += 1
         message = {"id": self._calls, "method": method, "params": parameters}
@@ -63,13 +63,13 @@ class Page:
             self.events.append(answer)
 
     def show(self, url: str, *, width: int, height: int = 900, dark: bool = False, phone: bool = False) -> None:
-        """Loads a page into a window of this size, in the light or the dark colour scheme.
+        """Loads a page into a window of this size, in the light or the dark color scheme.
 
         Args:
-            url: of the page.
-            width, height: of the window, in CSS pixels.
-            dark: whether the reader prefers dark colours.
-            phone: whether the viewport behaves as that of a phone, which widens to what does not fit.
+            url: URL of the page.
+            width, height: Size of the window in CSS pixels.
+            dark: Whether the reader prefers dark colors.
+            phone: Whether the viewport behaves as on a phone, where it widens to content that does not fit.
         """
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
@@ -97,7 +97,7 @@ class Page:
             self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 
     def screenshot(self, path: Path, *, height: int | None = None) -> None:
-        """Writes what the window shows as PNG; with a height, the top of the page so far down."""
+        """Writes a PNG of the window, or of the top `height` pixels of the page."""
         clip = {}
         if height:
             width = self.evaluate("innerWidth")
@@ -119,11 +119,11 @@ class Page:
 
 @contextmanager
 def open_browser(program: str) -> Iterator[Page]:
-    """Runs a headless Chromium with an empty profile and gives its only page."""
+    """Runs a headless Chromium with an empty profile and yields its only page."""
     to_browser, write = os.pipe()
     read, from_browser = os.pipe()
     with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile:
-        # Chromium reads commands from descriptor 3 and writes answers to 4. A shell puts the pipes there.
+        # Chromium reads commands from file descriptor 3 and writes responses to 4. A shell redirects the pipes there.
         command = (
             f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}',
             program, "--headless=new", "--remote-debugging-pipe", f"--user-data-dir={profile}", "--no-first-run",

@@ -1,8 +1,8 @@
-"""`make check-workers CRD=FILE`: the Job of a node's workers passes the strict schema that an operator has of Jobs.
+"""`make check-workers CRD=FILE`: validates the Job of a node's workers against an operator's strict schema of Jobs.
 
-CRD=FILE is that of a JobSet, or of a TrainingRuntime of Kubeflow Trainer: of a release, or of a cluster (`kubectl get
-crd jobsets.jobset.x-k8s.io -o yaml`). Both embed the whole specification of a Job of batch/v1, and take no other field,
-where the model classes of a client drop what they do not know.
+CRD=FILE is the CRD of JobSet, or of TrainingRuntime of Kubeflow Trainer, from a release or from a cluster (`kubectl get
+crd jobsets.jobset.x-k8s.io -o yaml`). Both embed the whole specification of a batch/v1 Job and reject any other field,
+while the model classes of a Kubernetes client drop unknown fields.
 """
 
 import copy
@@ -22,12 +22,12 @@ PATHS = {
     "TrainingRuntime": ("template", "spec", "replicatedJobs"),
     "ClusterTrainingRuntime": ("template", "spec", "replicatedJobs"),
 }
-"""Where a specification lists Jobs."""
+"""Kind -> the path of the list of Jobs in its specification."""
 
 
 @pytest.fixture(scope="module")
 def jobs() -> dict[str, dict[str, Any]]:
-    """The schema of an operator's list of Jobs, by the version of its API."""
+    """API version of the operator -> schema of its list of Jobs."""
     found = yaml.safe_load(needed("CRD", "Give the CRD of JobSet or of TrainingRuntime.").read_text())["spec"]
     kind = found["names"]["kind"]
     if kind not in PATHS:
@@ -43,7 +43,7 @@ def jobs() -> dict[str, dict[str, Any]]:
 
 
 def strict(schema: dict[str, Any]) -> dict[str, Any]:
-    """Returns a structural schema of Kubernetes as JSON Schema that takes no unknown field."""
+    """Returns a structural schema of Kubernetes as a JSON Schema that rejects unknown fields."""
     made = copy.copy(schema)
     if "properties" in made:
         made["properties"] = {name: strict(part) for name, part in made["properties"].items()}

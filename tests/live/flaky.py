@@ -1,4 +1,4 @@
-"""A proxy on loopback in front of a server, which answers an error or hangs up when told to."""
+"""A proxy on loopback in front of a server, which fails chosen requests by an error or a closed connection."""
 
 import http.client
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,7 +9,7 @@ _BUSY = b'<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduc
 
 
 class Flaky:
-    """Passes requests on to a port. seen: method and path of each, oldest first."""
+    """Forwards requests to a port. seen: method and path of each request, oldest first."""
 
     def __init__(self, to: int):
         self.seen: list[str] = []
@@ -27,7 +27,7 @@ class Flaky:
             do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _pass
 
             def log_message(self, *args: Any) -> None:
-                """Says nothing."""
+                """Prints nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Pass)
         self._server.daemon_threads = True
@@ -36,15 +36,15 @@ class Flaky:
         self._thread.start()
 
     def fail(self, method: str, text: str, times: int, how: str) -> None:
-        """Lets the next requests of a method fail whose path has a text in it. how: busy (503), or hang_up."""
+        """Lets the next `times` requests of `method` with `text` in their path fail. how: "busy" (503) or "hang_up"."""
         self._faults.append([method, text, times, how])
 
     def heal(self) -> None:
-        """Passes everything on again."""
+        """Forwards all requests again."""
         self._faults.clear()
 
     def close(self) -> None:
-        """Ends the proxy."""
+        """Stops the proxy."""
         self._server.shutdown()
         self._thread.join(timeout=10)
         self._server.server_close()
@@ -81,7 +81,7 @@ class Flaky:
         try:
             connection.putrequest(request.command, request.path, skip_host=True, skip_accept_encoding=True)
             for name, value in request.headers.items():
-                connection.putheader(name, value)  # Host too: it is signed
+                connection.putheader(name, value)  # also Host, which is signed
             connection.endheaders(body)
             answer = connection.getresponse()
             return answer.status, answer.getheaders(), answer.read()

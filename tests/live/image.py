@@ -1,12 +1,11 @@
-"""`make check-image`: the image is built by an engine of this machine; a node and the demo run in it as in a pod.
+"""`make check-image`: builds the image with an engine of this machine; a node and the demo run in it as in a pod.
 
-BASE=IMAGE is the Python image that it is built from, instead of those of the Dockerfile. ENGINE=PROGRAM is docker,
-podman or buildah, by default the first that answers. BUILD_ARGS are further options of its build, such as a volume
-with the certificates of a proxy, or a base for each stage (--build-arg=BUILD_IMAGE=..., PYTHON_IMAGE=...). Without a
-registry, a base is what `debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm FOLDER`
-makes; the stage that builds also needs gcc, g++, python3-dev and libgomp1. IMAGE=NAME and SMALL_IMAGE=NAME are images
-that are there already, and are not built. With buildah it needs root: `unshare` makes the root of the file system
-read-only.
+BASE=IMAGE is the Python image to build from, instead of those of the Dockerfile. ENGINE=PROGRAM is docker, podman or
+buildah; by default the first that responds. BUILD_ARGS are further options of the build, such as a volume with the
+certificates of a proxy, or a base for each stage (--build-arg=BUILD_IMAGE=..., PYTHON_IMAGE=...). Without a registry,
+`debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm FOLDER` makes a base; the build
+stage also needs gcc, g++, python3-dev and libgomp1. IMAGE=NAME and SMALL_IMAGE=NAME are existing images, which are then
+not built. With buildah the check needs root, because `unshare` makes the root file system read-only.
 """
 
 import os
@@ -34,8 +33,8 @@ NAME, SMALL_NAME = "localhost/fullpass:check", "localhost/fullpass:check-small"
 USER, GROUP = "65532", "0"
 DOCKERFILE = REPOSITORY / "kubeflow" / "Dockerfile"
 BUILD_SECONDS, RUN_SECONDS = 3600, 1800
-# A pod's file system: nothing can be written but /tmp, a volume, and the devices that any user may write to. Its
-# network is loopback alone.
+# The file system of a pod: only /tmp, a volume, and the devices that any user may write to are writable. Its network is
+# loopback only.
 READ_ONLY = r"""
 set -e
 ip link set lo up
@@ -58,7 +57,7 @@ def run(command: Sequence[str], seconds: int = RUN_SECONDS) -> subprocess.Comple
 
 @pytest.fixture(scope="session")
 def engine() -> str:
-    """The program that builds and runs."""
+    """The program that builds and runs images."""
     asked = os.environ.get("ENGINE") or "docker podman buildah"
     for program in asked.split():
         if shutil.which(program) and run([program, "info"]).returncode == 0:
@@ -67,7 +66,7 @@ def engine() -> str:
 
 
 def built(engine: str, given: str, name: str, *arguments: str) -> str:
-    """Returns the name of an image, which is built unless a variable gives one that is there."""
+    """Returns the name of an image, which is built unless the variable `given` names an existing one."""
     if os.environ.get(given):
         return os.environ[given]
     base = os.environ.get("BASE", "")
@@ -88,14 +87,14 @@ def in_pod(engine: str) -> Iterator[Run]:
 
 @pytest.fixture(scope="session")
 def in_small_pod(engine: str) -> Iterator[Run]:
-    """The same for the variant without TensorFlow."""
+    """As `in_pod`, with the image variant without TensorFlow."""
     with pods(engine, built(engine, "SMALL_IMAGE", SMALL_NAME, "--build-arg=VARIANT=small")) as run_in_pod:
         yield run_in_pod
 
 
 @contextmanager
 def pods(engine: str, image: str) -> Iterator[Run]:
-    """Runs commands in an image while the block runs."""
+    """Yields a function that runs a command in an image."""
     if engine != "buildah":
         limits = ["--read-only", "--tmpfs=/tmp", f"--user={USER}:{GROUP}", "--cap-drop=ALL", "--network=none"]
         yield lambda folder, *command: run(
@@ -134,14 +133,14 @@ def pods(engine: str, image: str) -> Iterator[Run]:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A volume that the user of a pod may write to."""
+    """A volume that is writable for the user of a pod."""
     tmp_path.chmod(0o777)
     return tmp_path
 
 
 @pytest.mark.parametrize("variant", ["cpu", "small"])
 def test_the_lock_resolves_as_the_dockerfile_asks(tmp_path, variant):
-    """By the options of the Dockerfile, in the words of pip; it needs a package index, and says so if none answers."""
+    """Runs pip with the options of the Dockerfile; it needs a package index, and exits with a message without one."""
     text = re.sub(r"\\\n\s*", " ", DOCKERFILE.read_text())
     [command] = re.findall(r"/opt/fullpass/bin/pip (install [^&\n]*-r image-requirements\.txt)", text)
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
@@ -212,7 +211,7 @@ print({line.split()[-1] for line in open("/proc/self/maps") if "libgomp.so.1" in
 
 
 def test_trees_grow_on_the_openmp_that_the_image_brings(in_pod, work):
-    """From data to a pushed model, through LightGBM, whose wheel has no OpenMP of its own."""
+    """Runs from data to a pushed model with LightGBM, whose wheel contains no OpenMP."""
     mapped = in_pod(work, "python", "-c", MAPPED)
     assert mapped.stdout == "{'/opt/fullpass/lib/libgomp.so.1'}\n", mapped.stdout + mapped.stderr[-2000:]
     (work / "pipeline.yaml").write_text(TREES)

@@ -1,9 +1,9 @@
-"""`make check-kfp`: packages run by the driver and the launcher of a real release of Kubeflow Pipelines.
+"""`make check-kfp`: runs packages with the driver and the launcher of a real release of Kubeflow Pipelines.
 
-KFP_BIN=FOLDER holds both, built for this machine; they are of KFP_RELEASE=RELEASE, by default the newest.
-VERSITYGW=PROGRAM is an S3 server. SMALL=FOLDER is an environment with the requirements of the small image alone, in
-which the nodes without TensorFlow run. It needs root: each pod has a file system of its own, the user of the image, and
-no capabilities.
+KFP_BIN=FOLDER holds both programs, built for this machine, of KFP_RELEASE=RELEASE (by default the newest).
+VERSITYGW=PROGRAM is an S3 server. SMALL=FOLDER is an environment with only the requirements of the small image, in
+which the nodes without TensorFlow run. The check needs root, because each pod has its own file system, the user of the
+image, and no capabilities.
 """
 
 import json
@@ -33,9 +33,9 @@ BUILD = (
 DAY_BY_DAY = SPAN_BY_SPAN.replace("{SPAN}", "{YYYY}-{MM}-{DD}") + 'schedule: {cron: "0 3 * * *", lag: 1}\n'
 RELEASE = os.environ.get("KFP_RELEASE") or RELEASES[-1]
 TOLD = not is_before(RELEASE, SCHEDULE_TIME_SINCE)
-"""Whether the release tells a run the time of its schedule."""
+"""Whether the release passes the scheduled time to a run."""
 TOLD_OF_CACHE = not is_before(RELEASE, "2.16")
-"""Whether the driver tells the launcher where the cache is. Before, it is at CACHE_PORT of ml-pipeline.kubeflow."""
+"""Whether the driver passes the cache's address to the launcher. Before, it is ml-pipeline.kubeflow:CACHE_PORT."""
 CACHE_PORT = 8887
 ENVIRONMENT = f"""\
 image: registry.example/taxi:1.4.2
@@ -50,7 +50,7 @@ nodes: {{Trainer: {{retries: {{count: 1, backoff: 1s}}}}}}
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory) -> Iterator[Cluster]:
-    """The programs of a release with all they ask, and two days of trips."""
+    """The programs of a release, the services they call, and two days of trips."""
     binaries = needed("KFP_BIN", BUILD)
     absent = [name for name in ("driver", "launcher-v2") if not (binaries / name).exists()]
     if absent:
@@ -63,7 +63,7 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
     pipeline, volume = folder / "pipeline", folder / "volume"
     (pipeline / "trips").mkdir(parents=True)
     volume.mkdir()
-    # As a disk whose root was made writable for the group once.
+    # Like a disk whose root was once made writable for the group.
     volume.chmod(0o2775)
     for part in (folder, *folder.parents):
         if part.stat().st_uid == os.geteuid() and part != Path("/"):
@@ -87,10 +87,10 @@ def arrive(cluster: Cluster, day: int) -> None:
 
 @pytest.fixture(scope="module")
 def runs(cluster):
-    """Three runs: of two days, of the same, and of a third day with a Trainer that is killed once.
+    """Three runs: of two days, of the same days again, and of a third day with a Trainer that is killed once.
 
-    The third is asked for by the schedule, while a fourth day is there, or, where the release does not tell the time of
-    the schedule, as the newest.
+    The third run uses the scheduled day while a fourth day already exists. If the release does not pass the scheduled
+    time, it uses the newest day instead.
     """
     command = ["compile", cluster.pipeline / "pipeline.yaml", "--env", cluster.folder.parent / "env.yaml"]
     package = cluster.folder.parent / "package.yaml"
@@ -135,7 +135,7 @@ def test_nodes_without_tensorflow_ran_where_none_is_installed(runs, cluster):
 
 
 def size_of(folder: Path) -> int:
-    """Returns the megabytes of a folder (10^6 bytes)."""
+    """Returns the size of a folder in megabytes (10^6 bytes)."""
     return sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file()) // 10**6
 
 
@@ -168,13 +168,13 @@ def test_the_pushed_model_follows_the_blessed_one_and_answers(runs, cluster, tmp
 
 
 def test_no_dag_below_the_root_is_left_running(runs, cluster):
-    """By the launcher, which sets the state of a DAG when a container of it has ended."""
+    """The launcher sets the state of a DAG when one of its containers ends."""
     assert cluster.services.store.states(DAG)["last-blessed-model"] == ["COMPLETE"] * len(runs)
 
 
 def test_metadata_and_store_hold_what_the_run_made(runs, cluster):
     found: Services = cluster.services
-    # The importer records a trained model once more, and a first run an empty one.
+    # The importer records a trained model a second time, and an empty model in a first run.
     trained = {model["uri"] for model in found.store.artifacts("tfx.Model") if "/trainer/" in model["uri"]}
     assert len(trained) == 2 and all(uri.startswith(f"s3://{BUCKET}/v2/taxi/") for uri in trained)
     blessings = found.store.artifacts("tfx.ModelBlessing")

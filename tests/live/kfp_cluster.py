@@ -1,7 +1,7 @@
-"""Runs a package by the driver and the launcher of a release: one process after the other, as Argo starts their pods.
+"""Runs a package with the driver and the launcher of a release, one process after the other, as Argo starts their pods.
 
-What Argo does is here: the order of tasks, the outputs of drivers, one pod per attempt. Each pod has a file system of
-its own over this machine's, the user of the image, and no capabilities; that needs root.
+This module does the work of Argo: the order of tasks, the outputs of drivers, one pod per attempt. Each pod has its own
+file system on top of this machine's, the user of the image, and no capabilities, which needs root.
 """
 
 import json
@@ -55,7 +55,7 @@ class TaskFailed(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """How a task ended: COMPLETE, CACHED or IMPORTED, and in how many attempts."""
+    """The final state of a task (COMPLETE, CACHED, IMPORTED or SKIPPED) and the number of its attempts."""
 
     state: str
     attempts: int = 1
@@ -63,11 +63,16 @@ class Task:
 
 @dataclass
 class Cluster:
-    """One installation.
+    """One installation of Kubeflow Pipelines.
 
-    release, binaries: of the driver and the launcher. pipeline, volume: folders that pods see at /pipeline and /models.
-    pythons: the folder of an image's programs, where it is not this environment's. images: of each task. started: told
-    of each pod.
+    Attributes:
+        release: Release of the driver and the launcher.
+        binaries: Folder of the driver and the launcher.
+        pipeline: Folder that pods see at /pipeline.
+        volume: Folder that pods see at /models.
+        pythons: Image -> folder of its programs, for images that do not use this environment.
+        images: Task -> its image.
+        started: Called with task, attempt and process of each pod.
     """
 
     release: str
@@ -82,10 +87,10 @@ class Cluster:
     started: Callable[[str, int, subprocess.Popen], None] = lambda task, attempt, process: None
 
     def run(self, package: Package, parameters: Mapping[str, str] | None = None) -> dict[str, Task]:
-        """Runs a package; returns how each task ended.
+        """Runs a package; returns the final state of each task.
 
         Raises:
-            TaskFailed: With the end of its log.
+            TaskFailed: A task failed; the message holds the end of its log.
         """
         return _Run(self, package, str(uuid.uuid4())).root(dict(parameters or {}))
 
@@ -99,7 +104,7 @@ class _Run:
 
     def root(self, parameters: dict[str, str]) -> dict[str, Task]:
         declared = self.package.pipeline["root"].get("inputDefinitions", {}).get("parameters", {})
-        # As argocompiler/argo.go fills them in.
+        # argocompiler/argo.go fills in the defaults in the same way.
         defaults = {name: entry["defaultValue"] for name, entry in declared.items() if "defaultValue" in entry}
         config = json.dumps({"parameterValues": defaults | parameters})
         outputs = self._driver("ROOT_DAG", self.package.pipeline["root"], "root", ["--runtime_config", config])
@@ -136,7 +141,7 @@ class _Run:
             self._container(name, json.loads(outputs["pod-spec-patch"]), task.get("retryPolicy", {}))
 
     def _driver(self, kind: str, component: dict[str, Any], name: str, more: list[str]) -> dict[str, str]:
-        """Runs the driver of a task; returns what it wrote."""
+        """Runs the driver of a task; returns the outputs that it wrote."""
         services, out = self.cluster.services, self._out(f"{name}-driver")
         paths = ["execution-id", "iteration-count", "pod-spec-patch", "cached-decision", "condition"]
         written = [part for path in paths for part in (f"--{path.replace('-', '_')}_path", f"/out/{path}")]
@@ -230,7 +235,7 @@ class _Run:
 
 
 def _expanded(text: str, variables: Mapping[str, str]) -> str:
-    """Replaces what Kubernetes replaces in arguments: $(NAME) of a variable that is there, and $$."""
+    """Expands arguments as Kubernetes does: $(NAME) of an existing variable, and $$."""
     return re.sub(
         r"\$\$|\$\(([A-Za-z_][\w.-]*)\)",
         lambda found: "$" if found[1] is None else variables.get(found[1], found[0]),

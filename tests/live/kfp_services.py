@@ -1,7 +1,7 @@
-"""What driver and launcher of Kubeflow Pipelines ask in a cluster: Kubernetes, metadata, cache and object store.
+"""The services that the driver and the launcher of Kubeflow Pipelines call: Kubernetes, metadata, cache, object store.
 
-Kubernetes and the cache are stand-ins that answer the few requests these programs make; metadata is ML Metadata's own
-library behind its interface, the store a real S3 server.
+Kubernetes and the cache are fakes that answer the few requests of these programs. The metadata service is ML Metadata's
+own library behind its gRPC interface, and the object store is a real S3 server.
 """
 
 import base64
@@ -34,12 +34,12 @@ KEY, SECRET = "fullpass", "a-secret-of-this-check"
 ROOT = f"s3://{BUCKET}/v2"
 EPOCH = "scheduledworkflows.kubeflow.org/workflowEpoch"
 PLANNED = int(datetime.datetime(2013, 1, 4, 3, tzinfo=datetime.UTC).timestamp())
-"""When every run was planned. It starts a day late."""
+"""The scheduled time of every run. The run starts a day late."""
 
 
 @dataclass(frozen=True)
 class Services:
-    """Where each answers. account: the folder of a pod's service account. cached: executions by fingerprint."""
+    """Ports and folders of the services. account: the folder of a service account. cached: execution by fingerprint."""
 
     account: Path
     kubernetes: int
@@ -52,7 +52,7 @@ class Services:
 
 @contextmanager
 def services(folder: Path, s3_server: Path, cache_port: int = 0) -> Iterator[Services]:
-    """Runs all of them while the block runs. cache_port: of the cache, by default a free one."""
+    """Runs all services while the block runs. cache_port: port of the cache; 0 picks a free one."""
     account, objects = folder / "account", folder / "objects"
     (objects / BUCKET).mkdir(parents=True)
     account.mkdir()
@@ -77,7 +77,7 @@ def services(folder: Path, s3_server: Path, cache_port: int = 0) -> Iterator[Ser
 
 @contextmanager
 def _kubernetes(account: Path, store: str) -> Iterator[int]:
-    """Answers for the launcher's settings, the store's secret, and any pod or workflow."""
+    """Serves the launcher's settings, the store's secret, and any pod or workflow."""
     provider = {
         "endpoint": store, "region": "us-east-1", "disableSSL": True, "forcePathStyle": True,
         "credentials": {"fromEnv": False, "secretRef": {
@@ -130,7 +130,7 @@ def _kubernetes(account: Path, store: str) -> Iterator[int]:
 
 
 def _certificate(account: Path) -> tuple[str, str]:
-    """Writes the files of a service account, and a certificate of loopback that its authority signed: itself."""
+    """Writes the files of a service account, and a self-signed certificate for loopback."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kubernetes")])
     now = datetime.datetime.now(datetime.UTC)
@@ -162,7 +162,7 @@ def _certificate(account: Path) -> tuple[str, str]:
 
 @contextmanager
 def _cache(cached: dict[str, str], port: int) -> Iterator[int]:
-    """Answers CreateTaskV1 and ListTasksV1 of api.TaskService (backend/api/v1beta1/task.proto at 2.17.0)."""
+    """Serves CreateTaskV1 and ListTasksV1 of api.TaskService (backend/api/v1beta1/task.proto at 2.17.0)."""
     task_type, listed_type, create_type, asked_type = _messages()
 
     def create(request: Any, _: grpc.ServicerContext) -> Any:
@@ -195,7 +195,7 @@ def _cache(cached: dict[str, str], port: int) -> Iterator[int]:
 
 
 def _messages() -> tuple[Any, Any, Any, Any]:
-    """The fields of four messages that this check needs, by their numbers."""
+    """Builds four messages with only the fields that this check needs, by their field numbers."""
     file = descriptor_pb2.FileDescriptorProto(name="fullpass_check_tasks.proto", package="fullpass_check")
     text = descriptor_pb2.FieldDescriptorProto.TYPE_STRING
     nested = descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE

@@ -1,4 +1,4 @@
-"""`make pictures`: runs the taxi example in a terminal and draws the README's pictures of the run and of its report."""
+"""`make pictures`: runs the taxi example in a terminal and draws the README's pictures of the run and its report."""
 
 import fcntl
 import io
@@ -27,7 +27,7 @@ _CONTROL = re.compile(r"(\x1b\[[0-9;?]*[A-Za-z]|\r|\n)")
 
 
 def run_in_terminal(command: list[str]) -> str:
-    """Returns what a command writes to a terminal of this size; its errors too.
+    """Returns the output of a command in a terminal of this size, including its errors.
 
     Raises:
         RuntimeError: The command failed.
@@ -42,7 +42,7 @@ def run_in_terminal(command: list[str]) -> str:
         while chunk := os.read(here, 1 << 16):
             written.write(chunk)
     except OSError:
-        pass  # Linux reports the end of a terminal so.
+        pass  # Linux reports the end of a terminal by this error.
     finally:
         os.close(here)
     text = written.getvalue().decode(errors="replace")
@@ -52,9 +52,9 @@ def run_in_terminal(command: list[str]) -> str:
 
 
 def final_screen(output: str) -> list[str]:
-    """Returns the lines that a terminal shows in the end, with their colours as escape sequences.
+    """Returns the final lines of a terminal, with colors as escape sequences.
 
-    Knows what rich's live display uses: lines are cleared and written again as a whole.
+    It supports the sequences of rich's live display, which clears and rewrites whole lines.
     """
     lines, row = [""], 0
     for part in _CONTROL.split(output):
@@ -71,11 +71,11 @@ def final_screen(output: str) -> list[str]:
 
 
 def draw_terminal(page: Page, lines: list[str], title: str, path: Path) -> None:
-    """Draws lines as a terminal window."""
+    """Draws lines as the picture of a terminal window."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     for line in lines:
         console.print(Text.from_ansi(line), soft_wrap=True, highlight=False)
-    # The style sheet would name a font on the web; the browser's own monospaced font serves as well.
+    # The style sheet would load a web font; the browser's own monospaced font is used instead.
     svg = re.sub(r"@font-face\s*{.*?}", "", console.export_svg(title=title), flags=re.DOTALL)
     html = f"<!DOCTYPE html><body style='margin:0;background:transparent'>{svg}</body>"
     with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as file:
@@ -87,7 +87,7 @@ def draw_terminal(page: Page, lines: list[str], title: str, path: Path) -> None:
 
 
 def shrink(path: Path) -> None:
-    """Writes a picture with 64 colours, which is a third of its size and looks the same."""
+    """Reduces a picture to 64 colors, which takes a third of the size and looks the same."""
     with Image.open(path) as picture:
         picture.convert("RGB").quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
     size = path.stat().st_size
@@ -107,7 +107,7 @@ def main() -> None:
         shutil.copy(REPOSITORY / "examples" / "taxi" / "pipeline.yaml", yaml)
         output = run_in_terminal([*fullpass, "run", str(yaml)]).replace(folder, "~/taxi")
         lines = final_screen(output)
-        # The table of times repeats those that stand beside the nodes.
+        # The table of times repeats the times shown beside the nodes, so it is removed.
         first = next(i for i, line in enumerate(lines) if "Time per node" in line)
         last = next(i for i, line in enumerate(lines) if "side by side" in line)
         del lines[first : last + 2]

@@ -1,6 +1,6 @@
-"""`make check-mlflow`: a run is recorded by a real MLflow server, which needs a login, and read back over its REST API.
+"""`make check-mlflow`: records a run on a real MLflow server with a login, and reads it back over the REST API.
 
-MLFLOW=FOLDER is a virtual environment that has MLflow with its server, and `mlflow[auth]`.
+MLFLOW=FOLDER is a virtual environment with MLflow, its server, and `mlflow[auth]`.
 """
 
 import base64
@@ -21,7 +21,7 @@ VALUES = 30
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    """The address of a server with an empty database."""
+    """The URL of a server with an empty database."""
     program = needed("MLFLOW", "Give the folder of a virtual environment that has mlflow[auth].") / "bin" / "mlflow"
     folder, port = tmp_path_factory.mktemp("mlflow"), free_port()
     login = folder / "login.ini"
@@ -42,7 +42,7 @@ def address(tmp_path_factory):
 
 
 def asked(address, path, body=None):
-    """Returns the answer of the REST API, asked as another program would."""
+    """Returns the response of the REST API, called without Fullpass or MLflow."""
     login = base64.b64encode(f"{NAME}:{PASSWORD}".encode()).decode()
     headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
     data = None if body is None else json.dumps(body).encode()

@@ -1,4 +1,4 @@
-"""`make check-report`: the report as a reader sees it, in headless Chromium: a desk and a phone, light and dark."""
+"""`make check-report`: checks the report in headless Chromium, on desktop and phone widths, light and dark."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from tests.live.servers import needed
 DESK, PHONE = 1280, 390
 REPORTED = {"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening"}
 
-# Every text that is shown: its size on the screen, and the contrast of its colour to the ground behind it (WCAG 2).
+# All visible texts: size on the screen, and contrast of the color to the background (WCAG 2).
 TEXTS = """(() => {
   const luminance = (color) => {
     const [r, g, b] = color.match(/[\\d.]+/g).slice(0, 3).map((c) => c / 255)
@@ -41,7 +41,7 @@ TEXTS = """(() => {
   return texts;
 })()"""
 
-# The text of every cell of a column.
+# The texts of all cells of a column.
 COLUMN = (
     "[...document.querySelectorAll('.rows')[{table}].tBodies[0].rows]"
     ".map((row) => row.cells[{index}].textContent.trim())"
@@ -49,7 +49,7 @@ COLUMN = (
 
 
 def natural(text: str) -> tuple[str, int]:
-    """Returns the key by which people sort words that a number follows: hour 9 before hour 10."""
+    """Returns a natural sort key for a word with a trailing number: hour 9 before hour 10."""
     word, number = re.fullmatch(r"(\D+)(\d*)", text).groups()
     return word.casefold(), int(number or 0)
 
@@ -65,7 +65,7 @@ def browser() -> Iterator[Page]:
 
 @pytest.fixture(scope="module", params=["a run", "a hostile run", "a stop of the data gate"])
 def url(request, tmp_path_factory) -> str:
-    """The address of a page: of a real run, and of data whose every text is markup."""
+    """The URL of a report: of a real run, of a run whose texts all contain markup, and of a stop of the data gate."""
     file = tmp_path_factory.mktemp("page") / "report.html"
     if request.param == "a run":
         file = needed("REPORT", "Give the report.html of a run.")
@@ -133,7 +133,7 @@ def test_the_keyboard_sorts_too(browser, url):
 
 
 def test_the_policy_of_the_page_lets_no_other_script_run(browser, url, tmp_path):
-    """Were the data to get markup into the page, its script would not run, and its image would not be loaded."""
+    """Even if data could inject markup into the page, its script would not run and its image would not load."""
     page = Path(url.removeprefix("file://")).read_text(encoding="utf-8")
     added = f"<script>document.title = 'changed'</script><img src='{(tmp_path / 'seen.png').as_uri()}'></body>"
     file = tmp_path / "page.html"

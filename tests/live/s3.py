@@ -1,4 +1,4 @@
-"""`make check-s3`: registry and source at s3://, on a real S3 server, which fails once now and then."""
+"""`make check-s3`: a registry and a source at s3://, on a real S3 server whose requests fail now and then."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ BUCKET = "s3://bucket"
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Iterator[Flaky]:
-    """An S3 server with an empty bucket, behind a proxy that fails when told to; this process may use it."""
+    """An S3 server with an empty bucket, behind a proxy that can fail requests; the environment gives access to it."""
     try:
         import s3fs  # noqa: F401
     except ImportError:
@@ -39,20 +39,20 @@ def store(tmp_path_factory) -> Iterator[Flaky]:
 
 @pytest.fixture
 def healed(store) -> Iterator[Flaky]:
-    """The store, which fails in no other test."""
+    """The store; its failures end with the test."""
     yield store
     store.heal()
 
 
 def put(key: str, content: bytes) -> None:
-    """Writes an object as another program would."""
+    """Writes an object with botocore, as another program would."""
     import botocore.session
 
     botocore.session.get_session().create_client("s3").put_object(Bucket="bucket", Key=key, Body=content)
 
 
 def keys(prefix: str) -> list[str]:
-    """Returns the objects below a prefix, as another program lists them."""
+    """Returns the keys below a prefix, listed with botocore, as another program would."""
     import botocore.session
 
     listed = botocore.session.get_session().create_client("s3").list_objects_v2(Bucket="bucket", Prefix=prefix)

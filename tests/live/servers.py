@@ -1,10 +1,13 @@
 """Servers of a check: started, waited for, and ended with it, however it ends."""
 
 import os
+import select
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -105,8 +108,8 @@ def answers(url: str, text: str) -> Callable[[], bool]:
 
 
 @contextmanager
-def worker_pool(folder: Path) -> Iterator[str]:
-    """Runs Beam's pool of workers, as the image of the nodes does beside a task manager; gives its address."""
+def worker_pool(log: Path) -> Iterator[int]:
+    """Runs Beam's pool of workers, as the image of the nodes does beside a task manager; gives its port."""
     port = free_port()
     command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"]
     env = {
@@ -115,5 +118,30 @@ def worker_pool(folder: Path) -> Iterator[str]:
         "TF_USE_LEGACY_KERAS": "0",
         "CUDA_VISIBLE_DEVICES": "-1",
     }
-    with server(command, folder / "worker-pool.log", listens(port), seconds=120, env=env):
-        yield f"localhost:{port}"
+    with server(command, log, listens(port), seconds=120, env=env):
+        yield port
+
+
+@contextmanager
+def forwards(host: str, port: int, target: int) -> Iterator[None]:
+    """Passes what arrives at an address of this machine on to a port of localhost, and back, while the block runs."""
+
+    class Passing(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with socket.create_connection(("localhost", target)) as other:
+                others = {self.request: other, other: self.request}
+                while True:
+                    for one in select.select(list(others), [], [])[0]:
+                        if not (data := one.recv(1 << 16)):
+                            return
+                        others[one].sendall(data)
+
+    with socketserver.ThreadingTCPServer((host, port), Passing) as passing:
+        passing.daemon_threads = True
+        thread = threading.Thread(target=passing.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            passing.shutdown()
+            thread.join()

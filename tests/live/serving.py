@@ -1,7 +1,7 @@
-"""`make check-serving`: an export that another language loads answers as `fullpass predict` does.
+"""`make check-serving`: an export that Java loads gives the predictions of `fullpass predict`.
 
-TensorFlow for Java stands for a model server: no Python is there, the C++ loader of SavedModels is that of TensorFlow
-Serving, and the request and its answer have the columnar form of Serving's REST API.
+TensorFlow for Java replaces a model server. It has no Python, it uses the C++ SavedModel loader of TensorFlow Serving,
+and request and response have the columnar format of Serving's REST API.
 """
 
 import json
@@ -22,20 +22,20 @@ PROGRAM = Path(__file__).with_name("Predict.java")
 
 @pytest.fixture(scope="module")
 def export(tmp_path_factory) -> Path:
-    """A copy of the export, at a place it was not made for."""
+    """A copy of the export in another folder than its original one."""
     given = needed("EXPORT", "Give the folder of an exported model; without, the taxi example is trained for one.")
     return Path(shutil.copytree(given, tmp_path_factory.mktemp("moved") / "model"))
 
 
 @pytest.fixture(scope="module")
 def described(export) -> dict[str, Any]:
-    """What the export tells of its columns."""
+    """The description of the export, which lists its columns."""
     return json.loads((export / "assets.extra" / "fullpass.json").read_text())
 
 
 @pytest.fixture(scope="module")
 def rows(export, described) -> list[dict[str, Any]]:
-    """The export's sample requests, and each of its columns missing once."""
+    """The sample requests of the export, plus one row per column in which that column is missing."""
     text = (export / "assets.extra" / "requests.jsonl").read_text()
     samples = [json.loads(line) for line in text.splitlines()]
     holes = [{**samples[0], column["name"]: None} for column in described["columns"]]
@@ -43,7 +43,7 @@ def rows(export, described) -> list[dict[str, Any]]:
 
 
 def columnar(described: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Returns rows as `inputs`: NaN for a missing number, "" for missing text."""
+    """Returns rows as `inputs` of a request: NaN for a missing number, "" for a missing text."""
     inputs = {}
     for column in described["columns"]:
         absent: Any = "" if column["type"] == "string" else math.nan
@@ -54,7 +54,7 @@ def columnar(described: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str,
 
 
 def ask_java(export: Path, inputs: dict[str, list[Any]], folder: Path) -> dict[str, list[Any]]:
-    """Returns the outputs that Java answers."""
+    """Returns the outputs of the export in Java."""
     jars = needed("TENSORFLOW_JAVA", "Give the folder with the jars of TensorFlow for Java 1.0, and of Gson.")
     (folder / "request.json").write_text(json.dumps({"signature_name": "serving_raw", "inputs": inputs}))
     files = [str(folder / name) for name in ("request.json", "answer.json")]
@@ -65,7 +65,7 @@ def ask_java(export: Path, inputs: dict[str, list[Any]], folder: Path) -> dict[s
 
 
 def predict(export: Path, rows: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """Returns what `fullpass predict` adds to the rows."""
+    """Returns the columns that `fullpass predict` adds to the rows."""
     (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     command = [sys.executable, "-m", "fullpass", "predict", str(export), str(folder / "rows.jsonl")]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}

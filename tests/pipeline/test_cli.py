@@ -39,7 +39,7 @@ def test_check_of_a_right_file_says_what_it_declares(fullpass, edited):
     assert (code, err) == (0, "")
     assert "taxi: binary label big_tipper, model wide_deep" in out
     assert "serving   needs 3 columns: company, fare, started" in out
-    assert "training  needs besides: tips" in out
+    assert "training  also needs: tips" in out
 
 
 def test_check_of_a_wrong_file_lists_every_mistake_on_stderr(fullpass, edited):
@@ -91,7 +91,7 @@ def test_init_writes_a_file_that_passes_check_and_is_not_overwritten(fullpass, t
     written = (tmp_path / "new.yaml").read_text()
     code, _, err = fullpass(*arguments)
     assert code == 1
-    assert "is there already" in err
+    assert "already exists" in err
     assert (tmp_path / "new.yaml").read_text() == written
 
 
@@ -174,7 +174,7 @@ def test_models_lists_versions_that_say_nothing_of_themselves_too(fullpass, push
 def test_lineage_of_what_says_nothing_and_of_nothing_is_refused(fullpass, pushed):
     (pushed.parent / "serving" / "300" / "saved_model.pb").touch()
     code, _, err = fullpass("lineage", pushed.parent / "serving" / "300")
-    assert code == 1 and "does not say what made it" in err
+    assert code == 1 and "contains no provenance" in err
     code, _, err = fullpass("lineage", "400", "--file", pushed)
     assert code == 1 and "no version 400" in err
     code, _, err = fullpass("lineage", pushed.parent)
@@ -183,7 +183,7 @@ def test_lineage_of_what_says_nothing_and_of_nothing_is_refused(fullpass, pushed
 
 def test_gc_where_nothing_was_run_is_refused(fullpass, pushed):
     code, _, err = fullpass("gc", pushed)
-    assert code == 1 and "nothing has been run there" in err
+    assert code == 1 and "no run has been made there" in err
 
 
 def test_gc_without_the_metadata_of_its_runs_names_them_and_removes_nothing(fullpass, pushed):

@@ -91,7 +91,7 @@ def test_given_splits_are_counted(tmp_path):
 
 def test_why_there_are_so_many_files(tmp_path):
     write(tmp_path / "a.csv", 4000)
-    for readers, says in ((1, "too few for 10 files of 10 MB"), (9, "too few for 9 readers of their own files")):
+    for readers, says in ((1, "too few for 10 files of 10 MB"), (9, "too few for own files of 9 readers")):
         planned = plan(loaded_of(tmp_path, data="records: {shard_mb: 128}"), readers=readers)
         assert [split.shards for split in planned.splits] == [1, 1]
         assert says in planned.why[1]

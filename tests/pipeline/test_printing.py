@@ -19,7 +19,7 @@ WILD = ("[/red]", "[red]x[/]", "[link=http://x]y[/link]", "[", "\\[b]", ":bug:",
 ROUND_IT = {"Console", "get_console", "print_json", "from_markup", "render_markup", "rich_print", "secho", "inspect"}
 """Names by which text reaches rich or a stream without `printing`."""
 ALLOWED = {
-    ("pipeline/printing.py", "typer.echo"),  # say and emit
+    ("pipeline/printing.py", "typer.echo"),  # print_text and print_data
     # Answers of one process to another, as JSON, and the text of a lock file: no person reads them.
     ("pipeline/scheduling/drift.py", "sys.stdout.write"),
     ("pipeline/running/tracking/record_in_mlflow.py", "sys.stdout.write"),
@@ -88,7 +88,7 @@ def test_no_string_is_markup_wherever_it_stands(wild):
 
 @pytest.mark.parametrize("harm", ["\x1b[2J", "\x9b31m", "\x1b]0;title\x07", "\u202egpj.exe", "a\rb", "\x00", "\udcff"])
 def test_nothing_reaches_a_terminal_as_a_command(harm, capsys):
-    printing.say(harm)
+    printing.print_text(harm)
     table = Table(title=harm)
     table.add_row(harm, Text(harm))
     for text in (capsys.readouterr().out, printed(table), printed(table, force_terminal=True, color_system=None)):

@@ -66,7 +66,7 @@ def test_without_its_seal_the_check_of_sqlite_is_what_there_is(file, content):
 
 def a_history(root: Path) -> History:
     history = History(root)
-    history.keep("state", "text", ended=[OccasionRecord("k", "cron", "d", "e", "", "skipped", "")])
+    history.save_state("state", "text", ended=[OccasionRecord("k", "cron", "d", "e", "", "skipped", "")])
     return history
 
 
@@ -75,7 +75,7 @@ def test_a_damaged_history_is_named_before_a_run_begins(tmp_path, spoil):
     a_history(tmp_path)
     file = RootLayout(tmp_path).history
     file.write_bytes(spoil(file.read_bytes()))
-    with pytest.raises(UserError, match=r"history\.sqlite is damaged: .*remove it: it begins anew"):
+    with pytest.raises(UserError, match=r"history\.sqlite is damaged: .*remove it: a new one is created"):
         check_root(tmp_path)
     file.unlink()
     check_root(tmp_path)
@@ -116,7 +116,7 @@ def test_metadata_that_were_changed_behind_their_back_are_named(tmp_path):
     layout = a_root(tmp_path, "Examples")
     content = layout.metadata.read_bytes()
     layout.metadata.write_bytes(content.replace(b"Examples", b"Exbmples"))
-    with pytest.raises(UserError, match=r"metadata\.sqlite is damaged: it is not what was written"):
+    with pytest.raises(UserError, match=r"metadata\.sqlite is damaged: its content is not what was written"):
         check_root(tmp_path)
 
 

@@ -54,7 +54,7 @@ def test_training_in_one_line(tmp_path):
     expected = "7 epochs, the best 4, on 2 x GPU, 123,456 examples a second, 12% of the time waiting for input"
     assert read_training(str(tmp_path)).words == expected
     (tmp_path / "training.json").write_text(json.dumps({**record, "resumed_at_update": 1500}))
-    assert read_training(str(tmp_path)).words.endswith("; went on after update 1,500 of a run before")
+    assert read_training(str(tmp_path)).words.endswith("; resumed after update 1,500 of an earlier run")
 
 
 def test_a_model_run_without_a_record_says_nothing(tmp_path):

@@ -1,4 +1,4 @@
-"""The harness of every transform: analyse rows, apply the graph to others as Transform does and as a server does."""
+"""The test harness of all transforms: analyzes rows, then applies the graph as Transform does and as a server does."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ LABEL = {"name": "y", "task": "regression"}
 
 @dataclass(frozen=True)
 class Analysed:
-    """A transform graph that a test made.
+    """A transform graph made by a test.
 
     output: tft.TFTransformOutput of the written graph. applied: transformed name -> one entry per row.
     """
@@ -22,7 +22,7 @@ class Analysed:
     applied: dict[str, list]
 
     def size(self, name: str) -> int:
-        """Returns how many different ids a transformed feature has, as the trainer reads it."""
+        """Returns the number of distinct ids of a transformed feature, as the Trainer reads it."""
         return self.output.num_buckets_for_transformed_feature(name)
 
     def vocabulary(self, name: str) -> list[str]:
@@ -31,7 +31,7 @@ class Analysed:
 
 @pytest.fixture
 def assert_transform(tmp_path):
-    """Returns the function that asserts what features become; see `_assert_transform`."""
+    """Returns the function that asserts the transformed values of features; see `_assert_transform`."""
     calls = iter(range(100))
 
     def run(features: dict[str, Any], **kwargs: Any) -> Analysed:
@@ -42,7 +42,7 @@ def assert_transform(tmp_path):
 
 @pytest.fixture
 def trace():
-    """Returns the function that traces `preprocessing_fn` for features as the YAML declares them, without data."""
+    """Returns the function that traces `preprocessing_fn` for features of a YAML, without data."""
     return _trace
 
 
@@ -72,32 +72,33 @@ def _assert_transform(
     directory: Path,
     label: dict[str, Any] = LABEL,
     tolerance: float = 1e-5,
-    continued: dict[str, Any] | None = None,
+    base_model: dict[str, Any] | None = None,
     **sections: Any,
 ) -> Analysed:
-    """Asserts what examples become, for features as the YAML declares them.
+    """Asserts the transformed values of examples, for features as declared in the YAML.
 
-    The rows of `analyze` are analysed by `analyze_table`, in two batches. The rows of `apply` (by default the same)
-    are then transformed as Transform does, and a second time by the saved graph, which gets serving columns only, at
-    once and row by row. All must agree with `expected`, and with the dtype, shape and domain that `outputs` promises.
+    `analyze_table` analyzes the rows of `analyze` in two batches. The rows of `apply` (by default the same) are then
+    transformed as in Transform. They are transformed again by the saved graph, which gets serving columns only, once
+    all together and once row by row. All results must equal `expected`, and have the dtype, shape and domain of
+    `outputs`.
 
     Args:
-        features: the YAML section of that name; `label` and `sections` (crosses, derive ...) likewise.
-        analyze: raw column -> one value per row; None is missing, a list is a vector or several values.
-        apply: as `analyze`.
-        expected: transformed name -> one value per row; a list for vectors and rows of ids. Names left out are not
-            compared.
-        directory: where the graph is written.
-        label: the YAML section of that name.
-        tolerance: of float comparisons, relative and absolute.
-        continued: the model that stable ids follow.
-        **sections: the other sections.
+        features: The YAML section of that name; `label` and `sections` (crosses, derive ...) likewise.
+        analyze: Raw column -> one value per row; None is missing, a list is a vector or several values.
+        apply: As `analyze`.
+        expected: Transformed name -> one value per row, which is a list for vectors and rows of ids. Other names are
+            not compared.
+        directory: Output folder of the graph.
+        label: The YAML section of that name.
+        tolerance: Relative and absolute tolerance of float comparisons.
+        base_model: The model that stable ids are based on.
+        **sections: The other YAML sections.
     """
     from fullpass.preprocessing.config import PreprocessingConfig
 
     config = PreprocessingConfig.model_validate({"features": features, "label": label, **sections})
     apply = analyze if apply is None else apply
-    output, applied = _analyze_and_apply(config, analyze, apply, directory, continued or {})
+    output, applied = _analyze_and_apply(config, analyze, apply, directory, base_model or {})
     _assert_promises(config, output, applied)
     _shape_images(config, applied)
     for name, values in expected.items():
@@ -115,18 +116,18 @@ def _assert_transform(
 
 
 def _analyze_and_apply(
-    config: Any, analyze: dict[str, list], apply: dict[str, list], directory: Path, continued: dict[str, Any]
+    config: Any, analyze: dict[str, list], apply: dict[str, list], directory: Path, base_model: dict[str, Any]
 ) -> tuple[Any, dict[str, list]]:
     from fullpass.preprocessing.analysis.analyze import analyze_table
     from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
-    from fullpass.preprocessing.apply.stable_ids import Continued
+    from fullpass.preprocessing.apply.stable_ids import BaseModelRef
     from fullpass.preprocessing.apply.transform_batches import BatchTransformer
     from fullpass.preprocessing.features.raw_schema import raw_schema
 
     half = (_length(analyze) + 1) // 2
     halves = [{name: values[part] for name, values in analyze.items()} for part in (slice(half), slice(half, None))]
     batches = [_record_batch(config, rows) for rows in halves if _length(rows)]
-    output = analyze_table(config, batches, str(directory), continued=Continued(**continued))
+    output = analyze_table(config, batches, str(directory), base_model=BaseModelRef(**base_model))
     transform = BatchTransformer(output, adapter_of(raw_schema(config)))
     applied = transform(_record_batch(config, apply)).to_pydict()
     shapes = {name: getattr(feature, "shape", None) for name, feature in output.transformed_feature_spec().items()}
@@ -134,14 +135,14 @@ def _analyze_and_apply(
 
 
 def _saved_graph(config: Any, output: Any) -> Callable[[dict[str, list]], dict[str, list]]:
-    """Returns the function that applies the saved graph as a server does: to the columns of a request, and no label."""
+    """Returns the function that applies the saved graph as a server does: to the columns of a request, no label."""
     import tensorflow as tf
 
     from fullpass.preprocessing.apply.column_tensors import raw_feature_spec
 
     dtypes = {name: feature.dtype for name, feature in raw_feature_spec(config, serving=True).items()}
     specs = {name: tf.SparseTensorSpec([None, None], dtype) for name, dtype in dtypes.items()}
-    # Called eagerly, TF Transform's layer prunes the graph anew for every request.
+    # Called eagerly, TF Transform's layer would prune the graph again for every request.
     graph = tf.function(output.transform_features_layer(), input_signature=[specs], autograph=False)
 
     def serve(rows: dict[str, list]) -> dict[str, list]:
@@ -173,7 +174,7 @@ def _assert_promises(config: Any, output: Any, applied: dict[str, list]) -> None
         assert isinstance(feature, tf.io.VarLenFeature) or len(feature.shape) <= most
         assert o.multi or isinstance(feature, tf.io.FixedLenFeature), o.name
         if o.kind == "ids":
-            # A row of any length holds no padding, but for the missing elements of a sequence.
+            # A ragged row has no padding, except for the missing elements of a sequence.
             lowest = 0 if hasattr(feature, "shape") or o.sequence is not None else 1
             _assert_ids(output.num_buckets_for_transformed_feature(o.name), applied[o.name], lowest)
     for name in weights:
@@ -181,7 +182,7 @@ def _assert_promises(config: Any, output: Any, applied: dict[str, list]) -> None
 
 
 def _shape_images(config: Any, applied: dict[str, list]) -> None:
-    """Gives pixels, which an example holds one after the other, their shape."""
+    """Reshapes pixels, which an example holds as a flat list."""
     from fullpass.preprocessing.features.outputs import outputs
 
     for o in outputs(config):
@@ -212,7 +213,7 @@ def _length(rows: dict[str, list]) -> int:
 
 
 def _cells(values: list) -> list[list]:
-    """Every cell as a list of values; None has none."""
+    """Returns every cell as a list of values; None becomes an empty list."""
     listed = [v if isinstance(v, list) else [] if v is None else [v] for v in values]
     return [[v.encode() if isinstance(v, str) else v for v in cell] for cell in listed]
 

@@ -1,7 +1,7 @@
-"""The analysis that ships against TF Transform's `AnalyzeDataset`, for all that docs/transforms.md lists.
+"""Compares Fullpass's analysis with TF Transform's `AnalyzeDataset`, for everything in docs/transforms.md.
 
-The examples of the page are the features compared, so a new transform takes part with the example of its class. Both
-engines analyse all of them at once.
+The compared features are the examples of the page, so a new transform is included by the example of its class. Both
+engines analyze all features at once.
 """
 
 import datetime
@@ -30,12 +30,12 @@ from fullpass.preprocessing.features.transforms import NumberTransform, VectorTr
 from fullpass.preprocessing.spec import union_members
 from fullpass.preprocessing.values.raw_batches import raw_batches
 
-# Both engines analyse all features at once, which takes three minutes of a quiet machine.
+# Both engines analyze all features at once, which takes three minutes on an idle machine.
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 ROWS = 300
 ANALYZED = slice(0, 240)
-"""The rows behind these are of values that analysis has not seen."""
+"""The analyzed rows. The rows after these have values that the analysis has not seen."""
 PAGE = pages()["transforms.md"]
 NAMES = re.findall(r"^### (\w+)$", PAGE, re.MULTILINE)
 
@@ -60,7 +60,7 @@ MORE = {
     "min_max": {"by_key": {"type": "number", "column": "fare", "transforms": [{"min_max": {"key": "company"}}]}},
     "z_score": {"of_least": {"type": "number", "column": "fare", "missing": "min", "transforms": ["log1p", "z_score"]}},
 }
-"""Name on the page -> features that its example does not show."""
+"""Name on the page -> features in addition to its example."""
 
 USERS_MODULE = """
 import tensorflow as tf
@@ -76,7 +76,7 @@ FORMS = ((NumberTransform, {"type": "number", "column": "fare"}), (VectorTransfo
 
 
 def features_of(name: str) -> dict[str, dict]:
-    """Returns the features that a name on the page is tested with; their own names begin with it."""
+    """Returns the features that test a name on the page; their names begin with it."""
     found = dict(MORE.get(name, {}))
     if name in FEATURE_TYPES:
         found |= read_yaml(FEATURE_TYPES[name].example).data
@@ -90,7 +90,7 @@ def features_of(name: str) -> dict[str, dict]:
 
 def _with_column(name: str, feature) -> dict:
     feature = {"type": feature} if isinstance(feature, str) else dict(feature)
-    # tf_idf has a test of its own: an analyzer of the vocabulary of another is TF Transform's own in both engines.
+    # tf_idf has a separate test: both engines use TF Transform's own analyzer for an analyzer of another's vocabulary.
     if feature.get("output") == "tf_idf":
         feature["output"] = "bag_of_words"
     if feature["type"] == "image":
@@ -100,7 +100,7 @@ def _with_column(name: str, feature) -> dict:
 
 
 def table():
-    """Returns the rows: a value of every kind of column that the features read, every eleventh of each missing."""
+    """Returns rows with a value for every kind of column that the features read; every eleventh value is missing."""
     random = np.random.default_rng(7)
     seen = np.arange(ROWS) < ANALYZED.stop
     words = np.array(["the", "cat", "sat", "on", "a", "mat", "dog", "ran", "größe"])
@@ -157,7 +157,7 @@ def no_comparison(*_):
 
 @pytest.fixture(scope="module")
 def engines(tmp_path_factory):
-    """Returns `analyse(features, label, crosses)`: outputs of our graph and of TF Transform's, and the two graphs."""
+    """Returns `analyse(features, label, crosses)`: outputs of Fullpass's and TF Transform's graphs, and both graphs."""
     folder = tmp_path_factory.mktemp("engines")
     rows = table()
 
@@ -181,9 +181,9 @@ def engines(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def everything(request, engines, tmp_path_factory):
-    """Returns outputs and graphs of all features at once, with a learned vocabulary of a label and crosses.
+    """Returns outputs and graphs of all features at once, with a learned label vocabulary and crosses.
 
-    Where only tests of some transforms were chosen (`pytest -k`), these are all that there is.
+    If `pytest -k` selects some transforms only, just these features are analyzed.
     """
     users = tmp_path_factory.mktemp("users")
     (users / "my_features.py").write_text(USERS_MODULE)
@@ -249,7 +249,7 @@ def test_the_classes_of_a_multilabel_label(engines):
 
 
 def test_tf_idf(tmp_path):
-    """The example of the page against a preprocessing function of TF Transform's own parts, without our code."""
+    """Compares the example of the page with a preprocessing_fn of TF Transform's own functions only."""
     review = read_yaml(FEATURE_TYPES["text"].example).data["review"]
     assert review == {
         "type": "text", "ngrams": [1, 2], "output": "tf_idf", "vocabulary": {"top_k": 5000, "min_count": 5},
@@ -268,8 +268,8 @@ def test_tf_idf(tmp_path):
     spec = {"review": tf.io.FixedLenFeature([], tf.string)}
     with beam.Pipeline() as pipeline, tft_beam.Context(temp_dir=str(tmp_path / "temporary")):
         analyzed = pipeline | beam.Create(texts[ANALYZED])
-        made = (analyzed, tft.DatasetMetadata.from_feature_spec(spec)) | tft_beam.AnalyzeDataset(plain)
-        _ = made | tft_beam.WriteTransformFn(str(tmp_path / "theirs"))
+        dataset_analysis = (analyzed, tft.DatasetMetadata.from_feature_spec(spec)) | tft_beam.AnalyzeDataset(plain)
+        _ = dataset_analysis | tft_beam.WriteTransformFn(str(tmp_path / "theirs"))
     output = tft.TFTransformOutput(str(tmp_path / "theirs"))
     theirs = output.transform_raw_features({"review": tf.constant([row["review"] for row in texts])})
     known = output.vocabulary_size_by_name("review")
@@ -281,7 +281,7 @@ def test_tf_idf(tmp_path):
     graph = analyze_table(config, [whole.slice(0, 130), whole.slice(130, ANALYZED.stop - 130)], str(tmp_path / "ours"))
     ours = BatchTransformer(graph, adapter_of(raw_schema(config)))(whole).to_pydict()
 
-    # Ours: 0 missing, 1 out of the vocabulary, then the vocabulary. TF Transform's: the vocabulary, then that.
+    # Fullpass's ids: 0 missing, 1 OOV, then the vocabulary. TF Transform's ids: the vocabulary, then OOV.
     expected = [{} for _ in range(ROWS)]
     for (row, _), token, weight in zip(
         theirs["ids"].indices.numpy(), theirs["ids"].values.numpy(), theirs["weights"].values.numpy(), strict=True

@@ -1,4 +1,4 @@
-"""A table in memory is analysed and transformed without Beam."""
+"""A table in memory is analyzed and transformed without Beam."""
 
 import pyarrow as pa
 import pytest

@@ -27,7 +27,7 @@ print(hashlib.sha256(graph.as_graph_def().SerializeToString(deterministic=True))
 
 @pytest.mark.integration
 def test_every_process_traces_the_same_graph(capsys):
-    """Keys of the cache are digests of the graph, so an order that depends on hashing would miss all entries."""
+    """Cache keys are digests of the graph, so a graph order that depends on hash seeds would miss all entries."""
     exec(TRACE, {})
     here = capsys.readouterr().out.split()[-1]
     environment = {**os.environ, "PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"}

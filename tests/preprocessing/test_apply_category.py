@@ -1,4 +1,4 @@
-"""How categories, booleans, counts and crosses become ids, by the contract: missing, OOV buckets, vocabulary."""
+"""Ids of categories, booleans, counts and crosses, in the order of the contract: missing, OOV buckets, vocabulary."""
 
 import pytest
 import tensorflow as tf
@@ -15,7 +15,7 @@ def farm_hash(text, buckets):
 
 
 def test_learned_vocabularies(assert_transform):
-    # b three times, a and c twice (of equals the later token stands first, as in tft.vocabulary), d once.
+    # b occurs three times, a and c twice (on a tie the later token comes first, as in tft.vocabulary), d once.
     tokens = ["b", "a", "b", None, "c", "c", "a", "b", "d", ""]
     queries = ["a", "b", "c", "d", "unseen", None, ""]
     oov = [1 + farm_hash(token, 4) for token in ("a", "c", "d", "unseen")]
@@ -32,7 +32,7 @@ def test_learned_vocabularies(assert_transform):
             "x_xf": [4, 2, 3, 5, 1, 0, 0],
             "frequent_xf": [7, 5, 6, oov[2], oov[3], 0, 0],
             "größe, 1_xf": [oov[0], 5, oov[1], oov[2], oov[3], 0, 0],
-            # No two tokens make up 90 %, and d is too rare.
+            # No two tokens cover 90 %, and d is too rare.
             "counted_xf": [4, 2, 3, 1, 1, 0, 0],
         },
     )
@@ -44,7 +44,7 @@ def test_learned_vocabularies(assert_transform):
 
 
 def test_whole_numbers_are_one_category_with_and_without_a_point(assert_transform):
-    """Tools write 3067 as 3067.0 where the column has gaps. Other texts with a point stay apart."""
+    """Tools write 3067 as 3067.0 if the column has missing values. Other texts with a decimal point stay distinct."""
     analysed = assert_transform(
         {
             "tract": {"type": "category"},
@@ -160,7 +160,7 @@ def test_crosses(assert_transform):
         },
         expected={
             "city_x_fare_xf": [cell("rome", "1"), cell("oslo", "2"), 0, 0],
-            # Booleans by id (2 is true), hours by id (1 is midnight).
+            # The cells hold ids: 2 is true, hour 1 is midnight.
             "all_xf": [cell("rome", "2", "6"), 0, cell("oslo", "2", "24"), 0],
             "seen_xf": [2, 3, 1, 0],
         },
@@ -195,7 +195,7 @@ def test_counts_and_vocabularies_of_no_tokens(assert_transform):
             "no_count_xf": [0, 0, 0, 0],
             "x_xf": [1, 0, 0, 1],
             "covering_xf": [1, 0, 0, 1],
-            # A token with a line break has no line in the file of the vocabulary.
+            # A token with a line break cannot be a line of the vocabulary file.
             "lines_xf": [4, 1 + farm_hash("a\nb", 3), 1 + farm_hash("unseen", 3), 0],
         },
     )
@@ -207,7 +207,7 @@ def test_counts_and_vocabularies_of_no_tokens(assert_transform):
     [
         (b"new york\nz\xfcrich\n", r"line 2: b'z\\xfcrich' is not UTF-8"),
         (b"a\n\nb\n", "line 2: empty"),
-        (b"a\nb\na\n", "'a' stands on lines 1 and 3"),
+        (b"a\nb\na\n", "'a' is on lines 1 and 3"),
         (b"", "is empty"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Functions of the user's own: what they receive, what they may return, what an error says."""
+"""User-defined functions: their inputs, their allowed outputs, and the error messages."""
 
 import pytest
 import tensorflow as tf

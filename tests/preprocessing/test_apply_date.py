@@ -1,4 +1,4 @@
-"""How dates and durations become features; what a date is, test_dates and test_date_ops say."""
+"""Dates and durations as features; test_dates and test_date_ops test the parsing of dates."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Images become pixels as Pillow and hand-worked values say, wherever they are decoded."""
+"""The pixels of images equal those of Pillow or hand-computed values, wherever the images are decoded."""
 
 import io
 
@@ -22,7 +22,7 @@ def encoded(pixels, form="PNG", mode=None, **options):
 def test_an_image_is_its_pixels_and_a_missing_one_is_black(assert_transform):
     files = [encoded(COLOUR), encoded(GREY), None, encoded(COLOUR, "BMP"), encoded(np.dstack([COLOUR, GREY]))]
     later = [Image.fromarray(255 - GREY)] * 2
-    files.append(encoded(GREY, "GIF", save_all=True, append_images=later))  # of an animation the first counts
+    files.append(encoded(GREY, "GIF", save_all=True, append_images=later))  # the first frame of an animation counts
     grey_in_three = np.repeat(GREY[:, :, None], 3, axis=2)
     black = np.zeros_like(COLOUR)
     assert_transform(
@@ -59,14 +59,14 @@ def test_another_shape_is_brought_to_size(assert_transform, resize, expected):
     feature = {"type": "image", "size": [2, 2], "channels": 1, "resize": resize}
     found = assert_transform({"image": feature}, analyze={"image": [encoded(wide)], "y": [1.0]}, expected={})
     pixels = np.array(found.applied["image_xf"][0])[:, :, 0]
-    if resize == "pad":  # one row of two is left, in whichever half
+    if resize == "pad":  # one of the two rows remains, in either half
         assert sorted(pixels.sum(axis=1).tolist()) == [0, 30]
     else:
         np.testing.assert_array_equal(pixels, expected)
 
 
 def test_an_image_that_is_too_large_becomes_the_mean_of_its_areas(assert_transform):
-    """Also a JPEG of which a half, a quarter or an eighth is decoded: as all of Pillow's pixels have it."""
+    """Also for a JPEG decoded at 1/2, 1/4 or 1/8 of its size: the mean equals that of all of Pillow's pixels."""
     soft = Image.fromarray(np.random.default_rng(3).integers(0, 256, (5, 6, 3), dtype=np.uint8))
     given = [soft.resize((12 * n, 10 * n), Image.Resampling.BICUBIC) for n in (1, 3, 4, 8, 16)]
     files = [encoded(np.asarray(image)) for image in given]
@@ -78,7 +78,7 @@ def test_an_image_that_is_too_large_becomes_the_mean_of_its_areas(assert_transfo
         whole = np.asarray(Image.open(io.BytesIO(file)), np.float64)
         n = len(whole) // 10
         mean = whole.reshape(10, n, 12, n, 3).mean(axis=(1, 3))
-        # TensorFlow's decoder of JPEG rounds otherwise than Pillow's, even where nothing is made smaller.
+        # TensorFlow's JPEG decoder rounds differently from Pillow's, even without downscaling.
         np.testing.assert_allclose(pixels, mean, atol=6.5 if file.startswith(b"\xff\xd8") else 0.51)
         assert np.abs(np.array(pixels) - mean).mean() < 1.5
 

@@ -1,4 +1,4 @@
-"""What the label and the weight become, for every task."""
+"""The transformed label and weight, for every task."""
 
 import pytest
 
@@ -6,7 +6,7 @@ NUMBERS = {"features": {"x": "number"}}
 
 
 def label(declared, values, weight=None, **types):
-    """Returns label and weight of examples, without an analysis."""
+    """Returns label and weight of examples, without analysis."""
     import tensorflow as tf
     from tensorflow_transform import annotators
 
@@ -67,13 +67,13 @@ def test_given_classes():
 def test_several_given_classes():
     declared = {"task": "multilabel", "classes": ["red", "blue", "green"], "separator": ","}
     received = label(declared, ["green, red", "blue,pink", "pink", None, ","])
-    # No known class says nothing; a cell of nothing but separators says: none of them.
+    # A cell without a known class is a missing label; a cell of separators only means that no class applies.
     assert received == ([[1, 0, 1], [0, 1, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]], [1, 1, 0, 0, 1])
 
 
 @pytest.mark.integration
 def test_learned_classes(assert_transform):
-    # c three times, b twice, a once.
+    # c occurs three times, b twice, a once.
     analysed = assert_transform(
         {"x": {"type": "number", "missing": 0, "transforms": []}},
         label={"name": "y", "task": "multiclass", "weight": "w"},

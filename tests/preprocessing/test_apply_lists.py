@@ -1,4 +1,4 @@
-"""What becomes of lists of any length: ids, numbers, dates and texts, with weights and missing elements."""
+"""Lists of any length as features: ids, numbers, dates and texts, with weights and missing elements."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def z(*values):
 
 @pytest.mark.integration
 def test_a_list_of_categories_is_a_row_of_ids(assert_transform):
-    # b stands 4 times, a 2 times, c once: of all elements. Ids: 0 missing, 1 OOV, b 2, a 3, c 4.
+    # Over all elements, b occurs 4 times, a twice, c once. Ids: 0 missing, 1 OOV, b 2, a 3, c 4.
     analysed = assert_transform(
         {
             "tags": {"type": "category", "list": True},
@@ -35,7 +35,7 @@ def test_a_list_of_categories_is_a_row_of_ids(assert_transform):
             "last_xf": [[3, 2], [], [4, 2], [], [3], []],
             "weighted_xf": [[2, 3, 2], [], [2, 4], [], [3], []],
             "weighted.weight_xf": [[1, 2, 3], [], [0.5, 1], [], [3], []],
-            "codes_xf": [[3, 4, 5], [], [1, 3, 1], [], [5, 1], []],  # 9 and fractions are outside
+            "codes_xf": [[3, 4, 5], [], [1, 3, 1], [], [5, 1], []],  # 9 and fractions are out of range
         },
     )
     assert analysed.vocabulary(vocabulary_name("tags")) == ["b", "a", "c"]
@@ -61,7 +61,7 @@ def test_a_list_of_numbers_is_pooled_behind_its_transforms(assert_transform, poo
 
 @pytest.mark.integration
 def test_numbers_of_lists_have_the_options_of_single_ones(assert_transform):
-    weighted = (1 * 1 + 3 * 3) / 4  # the element without a number is left out, with its weight
+    weighted = (1 * 1 + 3 * 3) / 4  # the missing number is omitted together with its weight
     assert_transform(
         {
             "filled": {"type": "number", "column": "n", "list": True, "missing": "median", "transforms": []},
@@ -74,7 +74,7 @@ def test_numbers_of_lists_have_the_options_of_single_ones(assert_transform):
         expected={
             "filled_xf": [2, 3, 5],
             "weighted_xf": [weighted, -1, 5],
-            "last_xf": [3, 4, 5],  # statistics are of what is kept
+            "last_xf": [3, 4, 5],  # the statistics are of the kept elements
             "bucket_xf": [[1, 2], [], [2]],
             "clipped_xf": [1.5, 2, 2],
         },
@@ -95,7 +95,7 @@ def test_lists_of_dates_and_texts(assert_transform):
         },
         expected={
             "seen.month_xf": [[1, 7], [], [12], []],
-            "seen.year_xf": [0, 0, 0, 0],  # 2020 and 2022 lie as far from the mean on both sides
+            "seen.year_xf": [0, 0, 0, 0],  # 2020 and 2022 are equally far from the mean
             "circle.month_xf": [[0, 0], [0, 0], [np.sin(2 * np.pi * 11 / 12), np.cos(2 * np.pi * 11 / 12)], [0, 0]],
             "titles_xf": [[2, 3, 2], [], [3, 2, 2], []],
         },
@@ -104,7 +104,7 @@ def test_lists_of_dates_and_texts(assert_transform):
 
 @pytest.mark.integration
 def test_a_vocabulary_is_learned_over_the_columns_that_share_it(assert_transform):
-    # In both columns: b 3 times, a twice, d and c once. Ids: 0 missing, 1 and 2 OOV, b 3, a 4, d 5, c 6.
+    # Over both columns, b occurs 3 times, a twice, d and c once. Ids: 0 missing, 1 and 2 OOV, b 3, a 4, d 5, c 6.
     analysed = assert_transform(
         {
             "shown": {"type": "category", "vocabulary": {"oov_buckets": 2}},

@@ -1,4 +1,4 @@
-"""How numbers become features, against numbers worked out by hand or with numpy."""
+"""Numbers as features, against values computed by hand or with numpy."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_each_transform_over_present_values_of_train(assert_transform):
             "plain_xf": [0, 8, 44, -2, -1],
             "z_score_xf": [(x - mean) / deviation for x in (0, 8, 44, -2, 34)],
             "min_max_xf": [-1, -1 + 8 / 17, -1 + 44 / 17, -1 - 2 / 17, -1],
-            # The middle one of nine values is 5, which is also what -2, having no logarithm, becomes.
+            # The median of nine values is 5; it also replaces -2, which has no logarithm.
             "log1p_xf": [0, np.log(9), np.log(45), np.log(6), np.log(6)],
             "sqrt_xf": [0, 8**0.5, 44**0.5, 2, 2],
             "power_xf": [0.25, 1 / 8, 1 / 44, -1 / 2, 0.25],
@@ -67,21 +67,21 @@ def test_quantiles(assert_transform):
         analyze={"x": hundred, "z": half_zero},
         apply={"x": [-5, 0, 9.9, 25, 55, 1000, None], "z": [-1, 0, 1, 15, 40, 50, None]},
         expected={
-            # Of 0 .. 99 the quantile at q is 100 q.
+            # The quantile of 0 .. 99 at q is 100 q.
             "clip_xf": [10, 10, 10, 25, 55, 90, 49.5],
             "ends_xf": [0, 0, 9.9, 25, 55, 99, 49.5],
             "mixed_xf": [-5, 0, 9.9, 25, 50, 50, 49.5],
-            # Points are 0, 10, 20 .. 90, 99.
+            # The quantiles are 0, 10, 20 .. 90, 99.
             "rank_xf": [0, 0, 0.099, 0.25, 0.55, 1, 0.495],
-            # Points are six times 0, then 1, 11, 21, 31, 40: 0 has the middle rank of the zeros.
+            # The quantiles are six times 0, then 1, 11, 21, 31, 40; 0 gets the middle rank of the zeros.
             "zeros_xf": [0, 0.25, 0.6, 0.74, 1, 1, 0.672],
-            # Boundaries 25, 50, 75; a value on one belongs above it.
+            # The boundaries are 25, 50, 75; a value on a boundary belongs to the upper bucket.
             "buckets_xf": [1, 1, 1, 2, 3, 4, 0],
             "filled_xf": [1, 1, 1, 2, 3, 4, 4],
-            # Boundaries are five times 0, then 1, 11, 21, 31.
+            # The boundaries are five times 0, then 1, 11, 21, 31.
             "merged_xf": [1, 2, 3, 4, 6, 6, 0],
             "given_xf": [1, 2, 2, 3, 3, 3, 0],
-            # Of log(1 + x) the boundary is log(51); -5 has none.
+            # The boundary of log(1 + x) is log(51); -5 has no logarithm.
             "logs_xf": [0, 1, 1, 1, 2, 2, 0],
         },
     )
@@ -90,8 +90,8 @@ def test_quantiles(assert_transform):
 
 
 def test_scale_to_gaussian_and_columns_that_do_not_vary_or_are_empty(assert_transform):
-    # Uniform values have short tails, so they are standardised only; the fit of long tails is TFT's own and is
-    # held against the Tukey h distribution that the values were drawn from.
+    # Uniform values have short tails, so they are only standardized. The fit of long tails is TFT's own; the test
+    # compares it with the Tukey h distribution from which the values were drawn.
     uniform = np.linspace(0, 1, 400)
     normal = np.random.RandomState(1).standard_normal(400)
     heavy = 5 + 2 * normal * np.exp(0.1 * normal**2)
@@ -159,7 +159,8 @@ def test_statistics_per_key(assert_transform):
             "shop": ["old town", "b", "b", "c", "new", None],
         },
         expected={
-            # old town: mean 2, deviation 1. b: 12, 2. c: one value. new: unseen. No shop: a group of its own.
+            # old town: mean 2, deviation 1. b: mean 12, deviation 2. c: one value. new: unseen. A missing shop is a
+            # group.
             "z_xf": [3, -3.5, (40 / 6 - 12) / 2, 0, 0, 0],
             "mm_xf": [2, -1.25, 1, 0.5, 0.5, 0.5],
         },
@@ -167,7 +168,7 @@ def test_statistics_per_key(assert_transform):
 
 
 def test_columns_of_a_group_keep_their_own_statistics_constants_and_indicators(assert_transform):
-    seconds = [1.7e9 + 128 * i for i in (0, 1, 2)]  # float32 has steps of 128 there.
+    seconds = [1.7e9 + 128 * i for i in (0, 1, 2)]  # float32 steps are 128 at this size.
     assert_transform(
         {
             "x": {"type": "number", "indicator": True},

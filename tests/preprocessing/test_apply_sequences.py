@@ -1,4 +1,4 @@
-"""What becomes of a sequence: rows of one length per column, with their missing elements in place."""
+"""Sequences as features: the columns of a row have equal length, and missing elements keep their position."""
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ NAN = float("nan")
 
 @pytest.mark.integration
 def test_columns_of_a_sequence_stay_side_by_side(assert_transform):
-    # Of the elements kept, a stands 3 times, b 2 times: ids 0 missing, 1 OOV, 2 a, 3 b. Candidates count too.
+    # In the kept elements, a occurs 3 times and b twice. Ids: 0 missing, 1 OOV, 2 a, 3 b. Candidates count too.
     kept = np.array([2.0, 3, 5, 7, 1], np.float64)
     z = {number: (number - kept.mean()) / kept.std() for number in kept}
     assert_transform(

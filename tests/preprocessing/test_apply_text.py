@@ -1,4 +1,4 @@
-"""How text becomes ids and weights."""
+"""Text as ids and weights."""
 
 import math
 
@@ -13,8 +13,8 @@ def text(**fields):
 
 @pytest.mark.integration
 def test_outputs_of_text(assert_transform):
-    # the: 3, cat: 2, dog: 1, sat: 1. Ids: 0 missing, 1 OOV, the 2, cat 3, sat 4, dog 5 (of equals the later first).
-    # Of that learned order the other features are given the same.
+    # the: 3, cat: 2, dog: 1, sat: 1. Ids: 0 missing, 1 OOV, the 2, cat 3, sat 4, dog 5 (on a tie the later token
+    # first). The other features declare tokens in the same order.
     analysed = assert_transform(
         {
             "ids": text(output="ids"),
@@ -29,7 +29,7 @@ def test_outputs_of_text(assert_transform):
             "padded_xf": [[3, 2, 1], [0, 0, 0], [0, 0, 0], [2, 1, 4]],
             "bag_xf": [[1, 2, 3], [], [], [1, 2, 4, 5]],
             "weighted_xf": [[1, 2, 3], [], [], [1, 2, 4, 5]],
-            # Of 4 rows of train the and cat stand in 2, dog and sat in 1, a token out of the vocabulary in none.
+            # Of 4 train rows, `the` and `cat` occur in 2, `dog` and `sat` in 1, an OOV token in none.
             "weighted.weight_xf": [
                 [(1 + math.log(5 / 1)) / 4, (1 + math.log(5 / 3)) / 4, (1 + math.log(5 / 3)) / 2],
                 [],
@@ -48,7 +48,7 @@ def test_outputs_of_text(assert_transform):
 
 
 PIECES = ["##u", "##g", "p", "##n", "h", "##s", "b", "##ug", "##un", "hug", "pun", "hugs", "pug", "bun"]
-"""Of the words of HUGS, worked out in test_learn_subwords.py. The id of the first is 2: 0 is missing, 1 unknown."""
+"""The pieces of the words of HUGS, derived in test_learn_subwords.py. The first has id 2: 0 is missing, 1 unknown."""
 HUGS = ["hug pug pun", *["Hugs, hug"] * 5, *["hug! PUG pun"] * 4, *["pun bun"] * 4, None, "", *["pun"] * 3]
 
 
@@ -56,7 +56,7 @@ HUGS = ["hug pug pun", *["Hugs, hug"] * 5, *["hug! PUG pun"] * 4, *["pun bun"] *
 def test_subwords(assert_transform):
     subwords = {"type": "text", "column": "t", "tokenize": "subwords", "vocabulary": {"top_k": 50}}
     given = {**subwords, "vocabulary": {"tokens": ["hug", "##s", "日"]}}
-    # pug ##s, b ##ug ##s; m ##ug, of which m is unknown; Chinese letters stand alone; # is no letter.
+    # pug ##s, b ##ug ##s; m ##ug with an unknown m; Chinese characters are separate tokens; # is no letter.
     texts = ["Pugs? bugs", "mug", "日本", None, "##"]
     analysed = assert_transform(
         {
@@ -112,18 +112,18 @@ def test_tokens(fields, texts, tokens):
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
-        ({"ngrams": [1, 2]}, "ngrams: does not go with `tokenize: subwords`"),
-        ({"pattern": ","}, "pattern: does not go"),
+        ({"ngrams": [1, 2]}, "ngrams: cannot be used with `tokenize: subwords`"),
+        ({"pattern": ","}, "pattern: cannot be used"),
         ({"vocabulary": {"coverage": 0.9}}, "Write `top_k: 8000`"),
-        ({"vocabulary": {"min_count": 2}}, "needs to know how many pieces"),
+        ({"vocabulary": {"min_count": 2}}, "needs the number of pieces"),
     ],
 )
-def test_what_does_not_go_with_subwords(fields, told):
+def test_what_does_not_go_with_subwords(fields, expected):
     from fullpass.preprocessing.features.feature import TextFeature
 
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=expected):
         TextFeature.model_validate({"type": "text", "tokenize": "subwords", **fields})
 
 

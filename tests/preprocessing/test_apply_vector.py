@@ -1,4 +1,4 @@
-"""How vectors are standardised, filled and projected, against numpy."""
+"""Standardization, filling and projection of vectors, against numpy."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_vectors(assert_transform):
 
 
 def _principal_axes(rows: np.ndarray) -> np.ndarray:
-    """Columns are axes of falling variance, the largest entry of each positive."""
+    """Returns the axes as columns, in order of descending variance, with the largest entry of each positive."""
     _, _, axes = np.linalg.svd(rows - rows.mean(0))
     largest = np.abs(axes).argmax(1)
     return (axes * np.sign(axes[np.arange(len(axes)), largest])[:, np.newaxis]).T

@@ -1,4 +1,4 @@
-"""Texts below attributes, in the JSON Schema of a config."""
+"""Attribute docstrings in the JSON Schema of a config."""
 
 from fullpass.preprocessing.spec import Spec
 

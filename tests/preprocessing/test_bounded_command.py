@@ -1,4 +1,4 @@
-"""Commands that take too long: nothing of what they started outlives them."""
+"""Commands that exceed their time limit: no process that they started outlives them."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Batches bounded by rows and by bytes, against sums written out by hand."""
+"""Batches bounded by rows and by bytes, against sums computed by hand."""
 
 import numpy as np
 import pyarrow as pa

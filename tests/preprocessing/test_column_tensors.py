@@ -101,5 +101,5 @@ def test_errors_name_the_column():
     read = columns({"fare": "number", "s": "category"}, [{"fare": 1.0}])
     with pytest.raises(UserError, match="no column 'fair'. Did you mean \"fare\""):
         read.number("fair")
-    with pytest.raises(UserError, match="column 's' is text, where a number is needed"):
+    with pytest.raises(UserError, match="column 's' is text; a number is required"):
         read.number("s")

@@ -159,17 +159,17 @@ def test_years_outside_the_calendar_are_bad(day):
 
 
 @pytest.mark.parametrize(
-    ("column", "raw", "says"),
+    ("column", "raw", "expected"),
     [
         (pa.array([{"a": 1, "b": {"c": 2}}]), STRING, "is a struct. Name one of its fields: x.a, x.b."),
         (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), NUMBER, "of the type map<"),
         (pa.array([datetime.datetime(2020, 1, 1)]), NUMBER, "Declare a feature of type date"),
         (pa.array([datetime.date(2020, 1, 1)]), NUMBER, "Declare a feature of type date"),
-        (pa.array([(1, 2, 3)], pa.month_day_nano_interval()), STRING, "which no raw column can hold"),
+        (pa.array([(1, 2, 3)], pa.month_day_nano_interval()), STRING, "which raw columns do not support"),
     ],
 )
-def test_types_that_nothing_can_hold_say_so(column, raw, says):
-    with pytest.raises(UserError, match=says):
+def test_types_that_nothing_can_hold_say_so(column, raw, expected):
+    with pytest.raises(UserError, match=expected):
         convert(column, raw, strip=False, missing=())
 
 

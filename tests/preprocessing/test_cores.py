@@ -1,4 +1,4 @@
-"""The cores a process may use, from control groups of both versions and from where it may be scheduled."""
+"""The number of usable cores, from control groups of both versions and from the CPU affinity."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ FORMS = {
 
 @pytest.fixture
 def limited(tmp_path, monkeypatch):
-    """Returns `limited(form, quota)`: the usable cores of 8 under a limit in microseconds per 100 ms."""
+    """Returns `limited(form, quota)`: the usable cores, of 8, under a quota in microseconds per 100 ms."""
     monkeypatch.setattr(cores.os, "sched_getaffinity", lambda pid: set(range(8)))
 
     def ask(form, quota):

@@ -1,10 +1,10 @@
-"""The combiner behind `coverage`, against counting by hand."""
+"""The combiner of `coverage`, against counting by hand."""
 
 import pytest
 
 
 def chosen(counts, parts=1, **limits):
-    """Combines counts in as many parts, as workers do."""
+    """Combines counts in `parts` parts, as workers do."""
     from fullpass.preprocessing.apply.counted_vocabulary import Limits, _MostFrequent
 
     combiner = _MostFrequent(Limits(**{"coverage": 1.0, "top_k": None, "min_count": 1} | limits))
@@ -23,11 +23,11 @@ def chosen(counts, parts=1, **limits):
         ({"coverage": 0.51}, "ed"),
         ({"coverage": 0.9}, "edcb"),
         ({"coverage": 1.0}, "edcba"),
-        # Equal counts: the later token first.
+        # For equal counts, the later token comes first.
         ({"coverage": 0.81}, "edc"),
         ({"coverage": 1.0, "top_k": 1}, "e"),
         ({"coverage": 1.0, "top_k": 2}, "ed"),
-        # Rare tokens are not kept, but the share is of all.
+        # Rare tokens are dropped, but still count in the total of the coverage.
         ({"coverage": 0.9, "min_count": 3}, "ed"),
         ({"coverage": 0.5, "min_count": 20}, ""),
     ],

@@ -22,7 +22,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 @cache
 def parser(format_text):
-    """Returns `date_ops.parse` as a graph, as the product calls it; op by op it takes ten times as long."""
+    """Returns `date_ops.parse` as a graph, as Fullpass calls it; eagerly it takes ten times as long."""
     written = compile_format(format_text)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
@@ -37,7 +37,7 @@ def parse(texts, format_text="iso"):
 
 
 def read(texts, format_text="iso"):
-    """The dates as Python's datetimes; None where missing."""
+    """Returns the dates as Python datetimes; None is missing."""
     days, microseconds, _, valid = (x.numpy() for x in parse(texts, format_text))
     return [
         EPOCH + timedelta(days=int(d), microseconds=int(m)) if v else None
@@ -50,7 +50,7 @@ def part(texts, name):
 
 
 def python_parts(moment):
-    """Every part but epoch, by Python's own calendar."""
+    """Returns every date part except epoch, computed with Python's datetime."""
     return {
         "year": moment.year,
         "quarter": math.ceil(moment.month / 3),
@@ -257,7 +257,7 @@ def test_differences_are_rounded_once(pairs, unit):
     later, earlier = (parse([m.isoformat() for m in side]) for side in zip(*pairs, strict=True))
     expected = np.float32([(a - b) / timedelta(**{unit: 1}) for a, b in pairs])
     ours = date_ops.difference(later, earlier, unit=unit).numpy()
-    # float64 in between is exact up to 285 years of microseconds; beyond, one step of float32 may differ.
+    # The intermediate float64 is exact up to 285 years in microseconds; beyond that, float32 may differ by one step.
     near = np.array([abs(a - b) < timedelta(days=285 * 365) for a, b in pairs])
     np.testing.assert_array_equal(ours[near], expected[near])
     np.testing.assert_array_max_ulp(ours, expected, maxulp=1)

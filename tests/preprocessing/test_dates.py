@@ -12,7 +12,7 @@ from fullpass.preprocessing.errors import UserError
 
 
 def groups(format_text, text):
-    """The fields of a text by Python's own re, in which these patterns mean what they mean in RE2."""
+    """Returns the fields of a text, matched with Python's re; these patterns have the same meaning in RE2."""
     compiled = compile_format(format_text)
     found = re.match(compiled.pattern, text, flags=re.ASCII)
     return None if found is None else dict(zip(compiled.fields, found.groups(), strict=True))
@@ -35,7 +35,7 @@ def test_a_format_becomes_one_group_per_field_in_order():
 @pytest.mark.parametrize(
     ("format_text", "text"),
     [
-        ("%Y.%m", "2024x01"),  # a literal point is no wildcard
+        ("%Y.%m", "2024x01"),  # a literal dot is no wildcard
         ("%Y-%m-%d", "2024-01-01x"),
         ("%Y-%m-%d", "x2024-01-01"),
         ("%Y-%m-%d", "2024-13-01"),
@@ -98,7 +98,7 @@ def test_weekdays_are_read_over():
 
 
 @pytest.mark.parametrize(
-    ("format_text", "says"),
+    ("format_text", "expected"),
     [
         ("%Y-%Q", r"unknown directive '%Q'. Accepted: %Y, %y, %m"),
         ("%Y-%", r"unknown directive '%'"),
@@ -108,17 +108,17 @@ def test_weekdays_are_read_over():
         ("ISO", r"has no directive.*Did you mean \"iso\""),
         ("epoch_second", r"Did you mean \"epoch_seconds\""),
         ("yyyy-mm-dd", r"such as '%Y-%m-%d %H:%M:%S'"),
-        ("%a", r"names only a weekday"),
-        ("%Y %y", r"says the year twice: %Y and %y"),
-        ("%F %b", r"says the month twice: %m and %b"),
-        ("%H %I %p", r"says the hour twice: %H and %I"),
-        ("%Y %j %d", r"%j says month and day already"),
-        ("%I:%M", r"%I .* and %p .* go together"),
-        ("%H:%M %p", r"%I .* and %p .* go together"),
+        ("%a", r"contains only a weekday"),
+        ("%Y %y", r"contains the year twice: %Y and %y"),
+        ("%F %b", r"contains the month twice: %m and %b"),
+        ("%H %I %p", r"contains the hour twice: %H and %I"),
+        ("%Y %j %d", r"%j already contains month and day"),
+        ("%I:%M", r"%I .* and %p .* require each other"),
+        ("%H:%M %p", r"%I .* and %p .* require each other"),
     ],
 )
-def test_what_a_format_may_not_be(format_text, says):
-    with pytest.raises(UserError, match=says) as error:
+def test_what_a_format_may_not_be(format_text, expected):
+    with pytest.raises(UserError, match=expected) as error:
         compile_format(format_text)
     assert repr(format_text) in str(error.value)
 

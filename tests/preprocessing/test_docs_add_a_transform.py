@@ -1,4 +1,4 @@
-"""docs/add-a-transform.md, followed to the letter in a copy of the project."""
+"""Follows docs/add-a-transform.md literally in a copy of the project."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def apply_diff(path, diff):
 
 
 def commands():
-    """Yields the commands of the page, as they run with this Python and with what is installed."""
+    """Yields the commands of the page, adapted to this Python and the installed packages."""
     (block,) = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     for line in block.splitlines():
         make = line.replace("make ", f"make --assume-old=env PYTHON={sys.executable} ")
@@ -49,7 +49,7 @@ def copy_project(folder):
 @pytest.mark.integration
 def test_the_page_works_as_written(tmp_path):
     copy_project(tmp_path)
-    # With it, Python would import the project of this test instead of the copy in the working folder.
+    # With PYTHONSAFEPATH, Python would import this project instead of the copy in the working folder.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
     environment |= {"PYTHONPATH": str(tmp_path), "PYTEST_ADDOPTS": ""}
     touched = set()

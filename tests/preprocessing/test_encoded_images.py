@@ -1,4 +1,4 @@
-"""Images that cannot be used are told from those that can, each with its reason."""
+"""Invalid images are distinguished from valid ones, each with a reason."""
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +42,7 @@ def test_of_an_animation_the_first_picture_counts():
         (b"", "0 bytes"),
         (b"hello", "no JPEG, PNG, GIF or BMP"),
         (encoded("TIFF"), "no JPEG, PNG, GIF or BMP"),
-        (encoded("PNG")[:20], "ends in its header"),
+        (encoded("PNG")[:20], "with a truncated header"),
         (encoded("PNG")[:100], "cannot be decoded: Invalid PNG data"),
         (encoded("JPEG")[:-150], "cannot be decoded"),
         (encoded("BMP")[:-9], "cannot be decoded"),

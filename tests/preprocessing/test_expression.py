@@ -16,7 +16,7 @@ TYPES = {"fare": "number", "tips": "number", "payment": "string", "trip miles": 
 
 
 def shape(node):
-    """The tree without positions: ('+', 'a', 1.0)."""
+    """Returns the syntax tree without positions: ('+', 'a', 1.0)."""
     match node:
         case ColumnReference():
             return node.name
@@ -53,7 +53,7 @@ PYTHON_OPERATORS = {
 
 
 def python_shape(node):
-    """The same for Python's own tree of the same text."""
+    """Returns Python's own syntax tree of the same text in the same form."""
     match node:
         case ast.Name(id=name):
             return [name == "true"] if name in ("true", "false") else name
@@ -108,7 +108,7 @@ def test_the_tree_is_the_one_python_reads(text):
         try:
             theirs = python_shape(ast.parse(text, mode="eval").body)
         except (SyntaxError, KeyError, TypeError):
-            theirs = None  # not Python, or Python beyond this language
+            theirs = None  # not valid in Python, or valid in Python only
     try:
         ours = tree(text)
     except ExpressionError:
@@ -150,7 +150,7 @@ def test_columns_are_all_names_read():
 
 
 @pytest.mark.parametrize(
-    ("text", "at", "says"),
+    ("text", "at", "expected"),
     [
         ("lgo1p(x) / y", "lgo1p", 'Unknown function "lgo1p". Did you mean "log1p"? Accepted: abs, sqrt'),
         ("x + __import__('os')", "__import__", 'Unknown function "__import__"'),
@@ -176,33 +176,37 @@ def test_columns_are_all_names_read():
         ("(a, b)", ", b", "Expected an operator or `)`, found `,`"),
         ("a + b)", ")", "Expected an operator or the end, found `)`"),
         ("a in b", "b", "Expected `(` and a list"),
-        ("a in (b)", "b)", "Expected a number or string written out (compare columns by ==), found `b`"),
-        ("a in ()", ")", "Expected a number or string written out"),
-        ("a in (-'x')", "'x", "Expected a number or string written out"),
+        ("a in (b)", "b)", "Expected a number or string literal (compare columns with ==), found `b`"),
+        ("a in ()", ")", "Expected a number or string literal"),
+        ("a in (-'x')", "'x", "Expected a number or string literal"),
         ("a not b", "b", "Expected `in` after `not`, found `b`"),
         ("a < b in (1)", "in", "Expected parentheses around the test before this, found `in`"),
         ("a in (1) == b", "==", "Expected parentheses around the test before this, found `==`"),
         ("a in (1) + b", "+", "Expected parentheses around the test before this, found `+`"),
         ("a == not b", "not", "Expected parentheses around `not ...` here"),
-        ("log()", ")", "log(x) needs another argument, found only 0"),
-        ("log(x, y)", "y", "log(x) takes no argument number 2"),
-        ("min(x)", ")", "min(a, b, ...) needs another argument, found only 1"),
-        ("round(x, 1, 2)", "2)", "round(x[, digits]) takes no argument number 3"),
+        ("log()", ")", "log(x) needs at least 1 argument, found 0"),
+        ("log(x, y)", "y", "log(x) accepts at most 1 argument, found 2"),
+        ("min(x)", ")", "min(a, b, ...) needs at least 2 arguments, found 1"),
+        ("round(x, 1, 2)", "2)", "round(x[, digits]) accepts at most 2 arguments, found 3"),
         ("min(x,)", ")", "Expected a value"),
         ("where x", "x", "Expected an operator or the end, found `x`"),
-        ("x / 1e39", "1e39", "Number 1e39 is beyond float32: 0, or 1.17549e-38 to 3.40282e+38, is accepted"),
-        ("x / 1e-39", "1e-39", "is beyond float32"),
+        (
+            "x / 1e39",
+            "1e39",
+            "Number 1e39 is outside the range of float32: 0, or 1.17549e-38 to 3.40282e+38, is accepted",
+        ),
+        ("x / 1e-39", "1e-39", "is outside the range of float32"),
         ("a > 1 if b else 2", "if", "Expected an operator or the end, found `if`"),
         ("lambda: 0", ":", "Character ':' is not accepted here"),
     ],
 )
-def test_errors_point_at_the_character(text, at, says):
+def test_errors_point_at_the_character(text, at, expected):
     with pytest.raises(ExpressionError) as error:
         parse(text)
     position = text.index(at) if at else len(text)
     message, shown, caret = str(error.value).split("\n")
     assert error.value.position == position
-    assert says in message
+    assert expected in message
     assert (shown, caret) == (f"  {text}", f"  {' ' * position}^")
 
 
@@ -238,7 +242,7 @@ def test_text_over_several_lines_is_shown_on_one():
     ],
 )
 def test_nesting_is_bounded_with_an_error(text):
-    with pytest.raises(ExpressionError, match="Nested more than 100 levels deep.*Derive a column"):
+    with pytest.raises(ExpressionError, match="Nested more than 100 levels deep.*in a derived column"):
         parse(text)
 
 
@@ -301,47 +305,47 @@ def test_types(text, expected):
 
 
 @pytest.mark.parametrize(
-    ("text", "at", "says"),
+    ("text", "at", "expected"),
     [
-        ("2 * payment", "payment", 'Cannot multiply string "payment"; a * b takes numbers'),
+        ("2 * payment", "payment", 'Cannot multiply string "payment"; a * b accepts numbers'),
         ("payment / 2", "payment", 'Cannot divide string "payment"'),
-        ("payment + 'x'", "payment", "Join strings by concat(a, b)"),
+        ("payment + 'x'", "payment", "Join strings with concat(a, b)"),
         ("fare - 'x'", "'x'", 'Cannot subtract string "x"'),
-        ("-lower(payment)", "lower", "Cannot negate a string; -a takes numbers"),
-        ("payment < 'x'", "payment", 'Cannot order string "payment"; a < b takes numbers'),
+        ("-lower(payment)", "lower", "Cannot negate a string; -a accepts numbers"),
+        ("payment < 'x'", "payment", 'Cannot order string "payment"; a < b accepts numbers'),
         ("0 < fare < payment", "payment", 'Cannot order string "payment"'),
-        ("payment == 1", "1", 'Cannot compare string "payment" and number 1: they must be of one type'),
+        ("payment == 1", "1", 'Cannot compare string "payment" and number 1: they must have the same type'),
         ("1 != fare != payment", "payment", 'Cannot compare number "fare" and string "payment"'),
         ("big == 'yes'", "'yes'", 'Cannot compare boolean "big" and string "yes"'),
         ("payment in ('a', 2)", "2", 'Cannot look up string "payment" and number 2'),
         ("fare in (1, 'a')", "'a'", 'Cannot look up number "fare" and string "a"'),
-        ("big and fare", "fare", "a and b takes conditions (true or false). Compare it, as in fare > 0"),
-        ("not payment", "payment", 'not a takes conditions (true or false). Compare it, as in payment == "Cash"'),
+        ("big and fare", "fare", "a and b accepts conditions (true or false). Compare it, as in fare > 0"),
+        ("not payment", "payment", 'not a accepts conditions (true or false). Compare it, as in payment == "Cash"'),
         ("where(fare, 1, 2)", "fare", "where(condition, a, b): condition must be a boolean. Compare it"),
-        ("where(big, 1, 'a')", "'a'", 'where(condition, a, b) cannot take number 1 and string "a"'),
-        ("coalesce(payment, 'a', 0)", "0", 'cannot take string "payment" and number 0'),
-        ("log(payment)", "payment", "log(x): x must be a number. number(text) reads a number from a string"),
+        ("where(big, 1, 'a')", "'a'", 'where(condition, a, b) does not accept number 1 and string "a"'),
+        ("coalesce(payment, 'a', 0)", "0", 'does not accept string "payment" and number 0'),
+        ("log(payment)", "payment", "log(x): x must be a number. number(text) converts a string to a number"),
         ("lower(fare)", "fare", 'Received number "fare"; lower(text): text must be a string'),
-        ("contains(payment, payment)", "payment)", "part must be a string written out"),
-        ("contains(payment, 1)", "1", "part must be a string written out"),
-        ("round(fare, tips)", "tips", "digits must be a whole number from 0 to 12 written out"),
-        ("round(fare, 1.5)", "1.5", "digits must be a whole number from 0 to 12 written out"),
-        ("round(fare, 13)", "13", "digits must be a whole number from 0 to 12 written out"),
-        ("round(fare, true)", "true", "digits must be a whole number from 0 to 12 written out"),
-        ("substr(payment, 0, -1)", "-1", "length must be a whole number from 0 to 1000000 written out"),
-        ("fair > 1", "fair", 'Unknown column "fair". Did you mean "fare"? There is: big, fare, payment, tips'),
+        ("contains(payment, payment)", "payment)", "part must be a string literal"),
+        ("contains(payment, 1)", "1", "part must be a string literal"),
+        ("round(fare, tips)", "tips", "digits must be a whole-number literal from 0 to 12"),
+        ("round(fare, 1.5)", "1.5", "digits must be a whole-number literal from 0 to 12"),
+        ("round(fare, 13)", "13", "digits must be a whole-number literal from 0 to 12"),
+        ("round(fare, true)", "true", "digits must be a whole-number literal from 0 to 12"),
+        ("substr(payment, 0, -1)", "-1", "length must be a whole-number literal from 0 to 1000000"),
+        ("fair > 1", "fair", 'Unknown column "fair". Did you mean "fare"? Existing columns: big, fare, payment, tips'),
         ("`trip mile` > 1", "`trip", 'Unknown column "trip mile". Did you mean "trip miles"?'),
     ],
 )
-def test_type_errors_point_at_the_value(text, at, says):
+def test_type_errors_point_at_the_value(text, at, expected):
     with pytest.raises(ExpressionError) as error:
         check_types(parse(text), TYPES)
-    assert says in str(error.value)
+    assert expected in str(error.value)
     assert error.value.position == text.index(at)
 
 
 def test_a_long_list_of_columns_is_cut():
-    with pytest.raises(ExpressionError, match=r"There is: c000, c001.* and 80 more\."):
+    with pytest.raises(ExpressionError, match=r"Existing columns: c000, c001.* and 80 more\."):
         check_types(parse("x"), {f"c{n:03}": "number" for n in range(100)})
 
 
@@ -367,7 +371,7 @@ def test_the_written_form_of_every_function_parses_to_it(function):
     text = function.signature.replace("[", "").replace("]", "").replace(", ...", "")
     found = tree(text)
     assert found[0] == ("compare" if function.name in PYTHON_COMPARISONS else function.name)
-    assert len(found) - 1 >= function.fewest
+    assert len(found) - 1 >= function.min_arguments
 
 
 PYTHON_COMPARISONS = {"==", "!=", "<", "<=", ">", ">="}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.expressions.expression import check_types, parse
 from fullpass.preprocessing.expressions.functions import TABLE
-from fullpass.preprocessing.expressions.tensor_ops import LENIENT, STRICT, StringColumn, evaluate
+from fullpass.preprocessing.expressions.tensor_ops import NULL_HANDLING, NULL_PROPAGATING, StringColumn, evaluate
 
 pytestmark = pytest.mark.integration
 
@@ -18,7 +18,7 @@ NAN = float("nan")
 
 
 def column(values):
-    """Python values, None for missing, as `evaluate` takes them."""
+    """Converts Python values, None for missing, to the inputs of `evaluate`."""
     if any(isinstance(value, str | bytes) for value in values):
         present = [value is not None for value in values]
         return StringColumn(tf.constant(["?" if v is None else v for v in values]), tf.constant(present))
@@ -26,7 +26,7 @@ def column(values):
 
 
 def plain(value):
-    """A result as Python values, None for missing."""
+    """Converts a result to Python values, None for missing."""
     if isinstance(value, StringColumn):
         pairs = zip(value.values.numpy(), value.present.numpy(), strict=True)
         return [text.decode() if present else None for text, present in pairs]
@@ -46,12 +46,12 @@ def f32(number):
     return float(np.float32(number))
 
 
-# An independent evaluation in Python floats, rounded to float32 after every operation. Trees are tuples, not the
-# parser's; missing is None.
+# An independent evaluator in Python floats, rounded to float32 after every operation. Its trees are tuples, not those
+# of the parser; None is missing.
 
 
 class BelowNormal(Exception):
-    """A result so small that TensorFlow takes it for 0."""
+    """A result so small that TensorFlow flushes it to 0."""
 
 
 def rounded(number):
@@ -138,7 +138,7 @@ def reference(tree, row):
 
 
 def written(tree):
-    """The text of a tree, fully in parentheses."""
+    """Returns a tree as fully parenthesized text."""
     kind = tree[0]
     if kind == "column":
         return f"`{tree[1]}`"
@@ -172,7 +172,7 @@ NUMBERS = st.one_of(
     st.integers(-400, 400).map(lambda n: n / 8),
     st.floats(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=False),
 )
-# One letter per way to be written in upper and lower case and in UTF-8; no final sigma, whose case depends on context.
+# One letter per kind of case conversion and UTF-8 length; no final sigma, whose case depends on the context.
 STRINGS = st.text("aB ßÄé中😀\\\"'.*\n\t", max_size=5)
 NUMBER_COLUMNS, STRING_COLUMNS = ("x", "trip miles", "größe"), ("p", "in")
 
@@ -425,7 +425,7 @@ def test_transcendental_functions_to_float32(text, expected):
 
 
 def angle_between(lat1, lon1, lat2, lon2):
-    """The great circle by the angle between two vectors in space, in float64."""
+    """Returns the angle between two vectors in space, in float64, for the great-circle distance."""
 
     def vector(lat, lon):
         lat, lon = np.radians(np.float64(np.float32(lat))), np.radians(np.float64(np.float32(lon)))
@@ -456,9 +456,9 @@ def test_haversine_by_hand():
 
 
 def test_the_table_and_the_operations_agree():
-    assert not STRICT.keys() & LENIENT.keys()
-    assert STRICT.keys() | LENIENT.keys() == TABLE.keys()
-    assert {name for name, function in TABLE.items() if function.strict} == STRICT.keys()
+    assert not NULL_PROPAGATING.keys() & NULL_HANDLING.keys()
+    assert NULL_PROPAGATING.keys() | NULL_HANDLING.keys() == TABLE.keys()
+    assert {name for name, function in TABLE.items() if function.null_propagating} == NULL_PROPAGATING.keys()
 
 
 @pytest.mark.parametrize("function", TABLE.values(), ids=lambda function: function.name)
@@ -466,11 +466,11 @@ def test_every_operation_takes_what_the_table_says_and_gives_the_type_it_says(fu
     samples = {"number": "x", "string": "p", "boolean": "(x > 0)", "any": "x"}
 
     def sample(parameter):
-        written_out = {"number": "1", "string": "'1'"}
-        return written_out[parameter.type] if parameter.written else samples[parameter.type]
+        literals = {"number": "1", "string": "'1'"}
+        return literals[parameter.type] if parameter.literal else samples[parameter.type]
 
-    for count in {function.fewest, len(function.parameters), len(function.parameters) + 1}:
-        if function.most is None or count <= function.most:
+    for count in {function.min_arguments, len(function.parameters), len(function.parameters) + 1}:
+        if function.max_arguments is None or count <= function.max_arguments:
             arguments = [sample(function.parameter(i)) for i in range(count)]
             text = written_form(function, arguments)
             result = evaluate(parse(text), {"x": column([2.0]), "p": column(["1"])})
@@ -494,9 +494,9 @@ def written_form(function, arguments):
 
 @pytest.mark.parametrize("names", [{"x"}, {"x", "y"}])
 def test_a_column_that_is_not_there_is_named(names):
-    with pytest.raises(UserError, match=r"'a \+ x \+ y' cannot be computed: column a, y is not there. Received: x"):
+    with pytest.raises(UserError, match=r"'a \+ x \+ y' cannot be computed: column a, y is absent. Received: x"):
         evaluate(parse("a + x + y"), {"x": column([1.0])})
-    with pytest.raises(UserError, match="column of any name is not there. Received: no column"):
+    with pytest.raises(UserError, match="column of any name is absent. Received: no column"):
         evaluate(parse("1"), {})
 
 
@@ -551,8 +551,8 @@ def test_a_saved_model_of_any_batch_gives_the_same_as_eager_ops(tmp_path):
 
 
 @pytest.mark.parametrize("function", TABLE.values(), ids=lambda function: function.name)
-def test_no_operation_takes_more_written_arguments_than_the_table(function):
-    op = STRICT.get(function.name) or LENIENT[function.name]
-    names = [p.name for p in function.parameters if p.written]
+def test_no_operation_takes_more_literal_arguments_than_the_table(function):
+    op = NULL_PROPAGATING.get(function.name) or NULL_HANDLING[function.name]
+    names = [p.name for p in function.parameters if p.literal]
     if names:
         assert list(inspect.signature(op).parameters)[-len(names) :] == names

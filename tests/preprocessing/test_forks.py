@@ -1,4 +1,4 @@
-"""Memory pools of glibc, counted by its own report."""
+"""The number of glibc memory arenas, counted in glibc's own report."""
 
 import os
 import subprocess

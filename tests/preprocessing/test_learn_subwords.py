@@ -1,4 +1,4 @@
-"""Byte-pair encoding: an example worked out by hand, and a learner that counts everything anew after every merge."""
+"""Byte-pair encoding: an example computed by hand, and a reference learner that recounts all after every merge."""
 
 import random
 from collections import Counter
@@ -14,8 +14,8 @@ def learn(counts, size=100, min_count=1):
 
 
 def test_merges_worked_out_by_hand():
-    # Characters: u 36, g 20, p 17, n 16, h 15, s 5, b 4. Then u+g stands 10 + 5 + 5 times, u+n 12 + 4, h+ug 10 + 5,
-    # p+un 12; p+ug and hug+s 5 each, of which hugs is first in the alphabet; b+un 4.
+    # Characters: u 36, g 20, p 17, n 16, h 15, s 5, b 4. Then u+g occurs 10 + 5 + 5 times, u+n 12 + 4, h+ug 10 + 5,
+    # p+un 12; p+ug and hug+s 5 each, of which hugs is alphabetically first; b+un 4.
     characters = ["##u", "##g", "p", "##n", "h", "##s", "b"]
     merged = ["##ug", "##un", "hug", "pun", "hugs", "pug", "bun"]
     assert learn(HUGS) == characters + merged
@@ -26,7 +26,7 @@ def test_merges_worked_out_by_hand():
 
 
 def test_an_overlapping_pair_is_merged_from_the_beginning():
-    # a aa aa: once more merged, aaaa. The pair behind the first letter goes first, for it stands three times.
+    # a aa aa; the next merge gives aaaa. The pair after the first letter merges first, because it occurs three times.
     assert learn({"aaaaa": 1}) == ["##a", "a", "##aa", "##aaaa", "aaaaa"]
 
 

@@ -1,4 +1,4 @@
-"""Lists of any source as the elements of a tf.Example, and which rows cannot be used."""
+"""Lists of any source as elements of a tf.Example, and the invalid rows."""
 
 import numpy as np
 import pyarrow as pa

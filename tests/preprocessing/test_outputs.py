@@ -1,4 +1,4 @@
-"""What the transform graph will give, known before any data."""
+"""The outputs of the transform graph, known before any data."""
 
 import re
 
@@ -53,7 +53,7 @@ def test_names_of_files_are_safe_and_different():
 
 
 def test_the_work_for_a_column_does_not_grow_with_their_number(monkeypatch):
-    """Where each output looks through all features, 5,000 of them are looked at 25 million times."""
+    """If each output searched all features, 5,000 features would take 25 million steps."""
     features = {f"column {i}": {"type": "number"} for i in range(5000)}
     config = PreprocessingConfig.model_validate({"features": features, "label": {"name": "y", "task": "binary"}})
     looks, owner_of = [], PreprocessingConfig.vocabulary_owner
@@ -63,5 +63,5 @@ def test_the_work_for_a_column_does_not_grow_with_their_number(monkeypatch):
     reads, columns_of = [], compute_at.raw_columns
     monkeypatch.setattr(compute_at, "raw_columns", lambda given: reads.append(given) or columns_of(given))
     assert len(outputs(config)) == 5000
-    assert not compute_at.working_on_text(config, features)
+    assert not compute_at.string_features(config, features)
     assert len(looks) <= 3 * 5000 and len(reads) == 1

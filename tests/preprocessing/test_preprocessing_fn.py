@@ -1,4 +1,4 @@
-"""The whole: grouping, derived columns, absent columns, errors, and what leaves the graph."""
+"""The whole preprocessing_fn: grouping, derived columns, absent columns, errors, and the outputs of the graph."""
 
 import functools
 import subprocess
@@ -25,7 +25,7 @@ CHAIN = {"type": "number", "missing": "median", "transforms": [{"clip": {"min": 
 
 
 def analyzers(graph):
-    # One entry per result of an analyzer; those of one analyzer have its name scope.
+    # There is one entry per analyzer result; the results of one analyzer share its name scope.
     return graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS)
 
 
@@ -50,7 +50,7 @@ def test_numbers_that_differ_only_in_their_constants_share_an_analyzer(trace):
         }
         for i in range(20)
     }
-    assert len(analyzers(trace(features))) == len(analyzers(trace({"x3": features["x3"]}))) == 2  # Least and largest.
+    assert len(analyzers(trace(features))) == len(analyzers(trace({"x3": features["x3"]}))) == 2  # Minimum and maximum.
 
 
 def test_different_chains_share_the_analyzers_of_moments(trace):
@@ -60,12 +60,12 @@ def test_different_chains_share_the_analyzers_of_moments(trace):
         for i, lead in enumerate(leads)
         for rule, last in (("mean", "z_score"), ("median", "min_max"), (3, "z_score"))
     }
-    # A sum and a variance (with a mean that is not used), least and largest, and one of quantiles.
+    # A sum, a variance with an unused mean, a minimum and a maximum, and quantiles.
     assert len(analyzers(trace(features))) == 1 + 2 + 2 + 1
 
 
 def passes(graph):
-    """Returns how often the data must be read: one more than the longest chain of analyzers that read each other."""
+    """Returns the number of passes over the data: one more than the longest chain of dependent analyzers."""
     made_by = {sink.tensor.ref(): sink.future for sink in analyzers(graph)}
 
     @functools.cache
@@ -165,7 +165,7 @@ def test_an_error_of_a_vocabulary_file_names_file_and_line(trace, tmp_path):
     feature = {"c": {"type": "category", "vocabulary": {"file": str(file)}}}
     for content, message in (
         (None, "cannot be read"),
-        ("a\nb\na", "'a' stands on lines 1 and 3"),
+        ("a\nb\na", "'a' is on lines 1 and 3"),
         ("a\n\nb", "line 2"),
     ):
         if content is not None:
@@ -224,7 +224,7 @@ def export(analysed, directory):
 
         @tf.function(
             input_signature=[tf.TensorSpec([None], tf.string, "c"), tf.TensorSpec([None], tf.float32, "x")],
-            autograph=False,  # It would convert all of Keras and TF Transform: ten seconds.
+            autograph=False,  # It would convert all of Keras and TF Transform, in ten seconds.
         )
         def serve(self, c, x):
             raw = {"c": tf.sparse.from_dense(c[:, tf.newaxis]), "x": tf.sparse.from_dense(x[:, tf.newaxis])}

@@ -83,7 +83,7 @@ def write_reports() -> None:
 
 
 def test_readers_never_see_half_a_report_from_threads_and_processes(progress_file: Path):
-    """Every report is a final one (done == total), so none is held back by the rate limit."""
+    """Every report is final (done == total), so the rate limit drops none."""
     spawn = multiprocessing.get_context("spawn")
     threads = [threading.Thread(target=write_reports, daemon=True) for _ in range(2)]
     processes = [spawn.Process(target=write_reports, daemon=True) for _ in range(2)]

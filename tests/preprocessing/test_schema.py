@@ -1,4 +1,4 @@
-"""The declared schema, what TF Transform and TFDV make of it, and its comparison with an inferred one."""
+"""The declared schema, its use in TF Transform and TFDV, and its comparison with an inferred schema."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def test_every_column_is_optional_and_serving_lacks_what_only_training_reads():
         )
         for feature in raw_schema(CONFIG).feature
     }
-    text, integer, number = 1, 2, 3  # The protocol's own numbers.
+    text, integer, number = 1, 2, 3  # The enum values of the proto.
     assert columns == {
         "company": (text, (0, 1), []),
         "embedding": (number, (3, 3), []),
@@ -121,4 +121,4 @@ def test_tfdv_finds_no_anomaly_in_data_as_declared():
 
 
 def test_data_as_declared():
-    assert describe(()) == "The data is as declared."
+    assert describe(()) == "The data matches the declaration."

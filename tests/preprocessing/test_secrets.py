@@ -1,4 +1,4 @@
-"""Shapes of secrets are found, everyday text is not, and what is written holds none."""
+"""Patterns of secrets are found, ordinary text is not, and outputs contain no secret."""
 
 import io
 import json
@@ -25,7 +25,7 @@ def test_a_planted_secret_is_found_and_blanked(planted):
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.text[:40])
 def test_a_planted_secret_is_blanked_wherever_it_stands(planted):
-    """In the text of an error, in JSON, in JSON within JSON, behind a comment of YAML, and between two others."""
+    """In an error message, in JSON, in JSON within JSON, after a YAML comment, and between two other secrets."""
     nested = json.dumps({"request": json.dumps({"source": {"path": planted.text}, "size": 3})})
     places = (f"cannot read {planted.text}: timed out", nested, f"# was: {planted.text}\nname: trips\n")
     for place in places:
@@ -44,7 +44,7 @@ def test_everyday_text_is_no_secret_and_stays_as_it_is(text):
 def test_each_row_of_the_table_fits_its_own_example(shape):
     found = shape.pattern.search(shape.example)
     assert found and found["secret"] and shape.source
-    assert shape.beside is None or shape.beside.search(shape.example)
+    assert shape.required_context is None or shape.required_context.search(shape.example)
     assert found["secret"] not in redact(shape.example)
 
 

@@ -1,4 +1,4 @@
-"""Ids of known tokens stay while vocabularies grow: the slots, and the graphs made of them."""
+"""Ids of known tokens stay the same while vocabularies grow: the slots, and the graphs built from them."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fullpass.preprocessing.apply.stable_ids import Continued, Slots, continue_vocabulary, follow, read_slots
+from fullpass.preprocessing.apply.stable_ids import BaseModelRef, Slots, assign_slots, continue_vocabulary, read_slots
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.ids import StableIds
 
@@ -17,11 +17,11 @@ VOCABULARIES = st.lists(
 
 
 def slots_after(vocabularies, keep, spans=None):
-    """Returns the slots after each of a sequence of vocabularies, each following the one before."""
+    """Returns the slots after each vocabulary of a sequence, each based on the previous slots."""
     known, found = Slots(), []
     for number, selected in enumerate(vocabularies):
         span = number if spans is None else spans[number]
-        known = follow(known, selected, keep=keep, oov_buckets=1, span=span)
+        known = assign_slots(known, selected, keep=keep, oov_buckets=1, span=span)
         found.append(known)
     return found
 
@@ -40,7 +40,7 @@ def test_new_tokens_come_behind_and_retired_ones_stay():
 
 
 def test_a_slot_is_taken_when_its_time_is_over():
-    # a is retired in the second and third model; in the fourth its two models are over, and d takes the slot.
+    # a is retired in the second and third model. In the fourth its two models are over, and d reuses the slot.
     assert tokens_after("abc", "bc", "bc", "bcd", keep_models=2) == ["abc", "abc", "abc", "dbc"]
     assert tokens_after("abc", "bc", "bcd", keep_models=2)[-1] == "abcd"
 
@@ -61,14 +61,14 @@ def test_free_slots_at_the_end_are_dropped():
 def test_slots_are_kept_by_spans():
     vocabularies = [[b"a", b"b"], [b"b"], [b"b", b"c"], [b"b", b"c", b"d"]]
     found = slots_after(vocabularies, StableIds(keep_spans=7), spans=[100, 101, 107, 108])
-    # a was selected last in span 100: seven spans later it is kept, eight later it is not.
+    # a was last selected in span 100. Seven spans later it is kept, eight spans later it is not.
     assert [b"".join(slots.tokens) for slots in found] == [b"ab", b"ab", b"abc", b"dbc"]
 
 
 @given(VOCABULARIES, st.integers(1, 5))
 @settings(max_examples=300, deadline=None)
 def test_no_id_of_a_known_token_changes_within_its_time(vocabularies, keep):
-    """Counted anew from the vocabularies: a token that was selected at most `keep` models ago has its old slot."""
+    """Recomputed from the vocabularies: a token that was selected at most `keep` models ago keeps its slot."""
     found = slots_after(vocabularies, StableIds(keep_models=keep))
     last_selected: dict[bytes, int] = {}
     places: dict[bytes, int] = {}
@@ -89,7 +89,7 @@ def test_no_id_of_a_known_token_changes_within_its_time(vocabularies, keep):
 @given(VOCABULARIES)
 @settings(max_examples=100, deadline=None)
 def test_a_vocabulary_never_outgrows_what_is_kept(vocabularies):
-    """With one model's time, the slots are at most the tokens of two models in a row and those of the tail between."""
+    """If tokens are kept for one model, there are at most as many slots as tokens in two consecutive models."""
     for number, slots in enumerate(slots_after(vocabularies, StableIds(keep_models=1))):
         most = max(len(set(a) | set(b)) for a, b in zip([[], *vocabularies], vocabularies, strict=False))
         assert number == 0 or len(slots.tokens) <= most
@@ -101,12 +101,12 @@ def test_slots_survive_being_written(tmp_path):
     (export / "assets").mkdir(parents=True)
     known = Slots()
     for number, selected in enumerate([[b"a", b"b"], [b"c"], [b"b"], [b"d"]]):
-        continued = Continued(
+        base_model = BaseModelRef(
             str(export) if number else None, str(export / "assets.extra" / "stable_ids"), span=100 + number
         )
-        tokens = continue_vocabulary(selected, "vocabulary_x", keep=keep, oov_buckets=3, continued=continued)
+        tokens = continue_vocabulary(selected, "vocabulary_x", keep=keep, oov_buckets=3, base_model=base_model)
         (export / "assets" / "vocabulary_x").write_bytes(b"".join(token + b"\n" for token in tokens))
-        known = follow(known, selected, keep=keep, oov_buckets=3, span=100 + number)
+        known = assign_slots(known, selected, keep=keep, oov_buckets=3, span=100 + number)
         assert read_slots(str(export), "vocabulary_x") == known
     assert known.tokens == (b"d", b"b", b"c")
     assert json.loads((export / "assets.extra/stable_ids/vocabulary_x.json").read_text())["retired"] == {
@@ -119,18 +119,22 @@ def test_another_number_of_oov_buckets_is_refused(tmp_path):
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "v").write_bytes(b"a\n")
     ledger = str(tmp_path / "assets.extra" / "stable_ids")
-    continue_vocabulary([b"a"], "v", keep=StableIds(), oov_buckets=1, continued=Continued(None, ledger))
-    with pytest.raises(UserError, match="oov_buckets was 1 in the model before and is 4 now"):
-        continue_vocabulary([b"a"], "v", keep=StableIds(), oov_buckets=4, continued=Continued(str(tmp_path), ledger))
+    continue_vocabulary([b"a"], "v", keep=StableIds(), oov_buckets=1, base_model=BaseModelRef(None, ledger))
+    with pytest.raises(UserError, match="oov_buckets was 1 in the last blessed model and is 4 now"):
+        continue_vocabulary(
+            [b"a"], "v", keep=StableIds(), oov_buckets=4, base_model=BaseModelRef(str(tmp_path), ledger)
+        )
 
 
 def test_the_vocabulary_of_a_model_without_stable_ids_is_taken_as_it_stands(tmp_path):
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "v").write_bytes(b"z\ny\nx\n")
     (tmp_path / "assets" / "empty").write_bytes(b"49d0cd50-04bb-48c0-bc6f-5b575dce351a\n")
-    made = continue_vocabulary([b"x", b"new"], "v", keep=StableIds(), oov_buckets=1, continued=Continued(str(tmp_path)))
-    assert made == (b"z", b"y", b"x", b"new")
-    made = continue_vocabulary([b"x"], "empty", keep=StableIds(), oov_buckets=1, continued=Continued(str(tmp_path)))
+    tokens = continue_vocabulary(
+        [b"x", b"new"], "v", keep=StableIds(), oov_buckets=1, base_model=BaseModelRef(str(tmp_path))
+    )
+    assert tokens == (b"z", b"y", b"x", b"new")
+    made = continue_vocabulary([b"x"], "empty", keep=StableIds(), oov_buckets=1, base_model=BaseModelRef(str(tmp_path)))
     assert made == (b"x",)
 
 
@@ -149,17 +153,17 @@ def test_the_graph_has_the_ids_of_the_base_and_the_size_of_the_slots(assert_tran
     company = ["top", "top", "top", "new", "new", "rare", None]
     rows = {"company": company, "plain": company, "words": ["one three", "two", "one", "", "", "", ""]}
     expected = {
-        # 0 missing, 1 and 2 OOV, then the slots: gone, rare and top as in the base, and what is new behind them. rare
-        # is not among the two most frequent, and has its id all the same.
+        # 0 missing, 1 and 2 OOV, then the slots: gone, rare and top as in the base model, then new tokens. `rare` is
+        # not among the two most frequent tokens, but keeps its id.
         "company_xf": [5, 5, 5, 6, 6, 4, 0],
         "words_xf": [[3, 4, 0], [2, 0, 0], [3, 0, 0], *[[0, 0, 0]] * 4],
-        # By frequency, as without a base: top, new, rare.
+        # By frequency, as without a base model: top, new, rare.
         "plain_xf": [2, 2, 2, 3, 3, 4, 0],
     }
-    continued = {"base": str(base), "ledger": str(tmp_path / "ledger"), "span": 7}
-    made = assert_transform(features, analyze=rows, expected=expected, stable_ids=True, continued=continued)
-    assert made.vocabulary("vocabulary_company") == ["gone", "rare", "top", "new"]
-    assert made.size("company_xf") == 1 + 2 + 4
-    assert made.size("plain_xf") == 1 + 1 + 3
+    base_model = {"base": str(base), "ledger": str(tmp_path / "ledger"), "span": 7}
+    transformed = assert_transform(features, analyze=rows, expected=expected, stable_ids=True, base_model=base_model)
+    assert transformed.vocabulary("vocabulary_company") == ["gone", "rare", "top", "new"]
+    assert transformed.size("company_xf") == 1 + 2 + 4
+    assert transformed.size("plain_xf") == 1 + 1 + 3
     ledgers = {file.name: json.loads(file.read_text())["retired"] for file in (tmp_path / "ledger").iterdir()}
     assert ledgers == {"vocabulary_company.json": {"0": [1, 0], "1": [1, 0]}, "vocabulary_words.json": {}}

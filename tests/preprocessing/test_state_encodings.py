@@ -1,4 +1,4 @@
-"""States of every combiner that is cached: encoded without pickle, and the same constants from what is read back."""
+"""Accumulators of every cached combiner: encoded without pickle, with the same constants after decoding."""
 
 import pickle
 import re
@@ -13,7 +13,7 @@ from tests import REPOSITORY
 
 pytestmark = pytest.mark.integration
 ROWS = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
-# A batch as TF Transform gives it to each combiner.
+# A batch as TF Transform passes it to each combiner.
 CASES = {
     "sum": (analyzers.NumPyCombiner(np.sum, 0, [np.float32], [(2,)]), lambda rows: [rows.sum(axis=0)]),
     "quantiles": (analyzers.QuantilesCombiner(10, 0.01, np.float32, has_weights=False), lambda rows: [rows]),

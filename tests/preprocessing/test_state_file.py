@@ -1,4 +1,4 @@
-"""State files: what was written is read, and anything else is refused by the file's name."""
+"""State files: written content is read back, and any other content is an error that names the file."""
 
 import json
 import math
@@ -21,8 +21,8 @@ class Shape:
 def test_any_tool_reads_what_is_written(tmp_path):
     file = tmp_path / "state.json"
     state_file.write(file, FIELDS, indent=1)
-    said = json.loads(file.read_text())
-    assert len(said.pop("checksum")) == 16 and said == FIELDS == state_file.read(file, "", checked=True)
+    stored = json.loads(file.read_text())
+    assert len(stored.pop("checksum")) == 16 and stored == FIELDS == state_file.read(file, "", checked=True)
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
 
 
@@ -31,7 +31,7 @@ def test_no_flipped_bit_changes_a_value():
     for bit in range(8 * len(content)):
         spoilt = bytearray(content)
         spoilt[bit // 8] ^= 1 << bit % 8
-        try:  # A letter of an escaped character may be upper or lower case.
+        try:  # A hex digit of an escaped character may be upper or lower case.
             assert state_file.decode(bytes(spoilt), "x.json", "Mend it.", checked=True) == FIELDS
         except DamagedState as error:
             assert str(error).startswith("x.json is damaged: ") and str(error).endswith(". Mend it.")

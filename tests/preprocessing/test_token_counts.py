@@ -1,4 +1,4 @@
-"""Counts of many tokens lie in files, and give the vocabulary of a plain count."""
+"""Counts of many tokens are stored in files, and give the same vocabulary as a plain count."""
 
 from collections import Counter
 
@@ -20,17 +20,17 @@ def counted(tokens):
 
 @pytest.fixture
 def bounded(monkeypatch):
-    """Bounds so small that 3,000 tokens lie in several files, which are read and merged in many steps."""
+    """Limits so small that 3,000 tokens take several files, which are read and merged in many steps."""
     from fullpass.preprocessing.analysis import ranked_tokens, token_counts, token_files
 
-    monkeypatch.setattr(token_counts, "HELD_TOKENS", 500)
+    monkeypatch.setattr(token_counts, "MAX_TOKENS_IN_MEMORY", 500)
     monkeypatch.setattr(token_files, "READ_BYTES", 100_000)
     monkeypatch.setattr(ranked_tokens, "_MERGED_ROWS", 64)
     monkeypatch.setattr(ranked_tokens, "_FEWEST_ROWS", 16)
 
 
 def states_of(drawn, folder, parts=3):
-    """Returns the decoded states of parts of the rows, added in batches."""
+    """Returns the decoded accumulators of parts of the rows, which are added in batches."""
     from fullpass.preprocessing.analysis.token_counts import TokenCounts, decode, encode
 
     states = []
@@ -42,25 +42,25 @@ def states_of(drawn, folder, parts=3):
     return states
 
 
-def expected(drawn, least, top_k):
-    """Returns (count, token) by falling count, then by falling bytes, counted by Python."""
+def expected(drawn, min_count, top_k):
+    """Returns (count, token) by descending count, then by descending bytes, counted in Python."""
     counts = Counter(WORDS[i] for i in drawn)
-    return sorted(((count, token) for token, count in counts.items() if count >= least), reverse=True)[:top_k]
+    return sorted(((count, token) for token, count in counts.items() if count >= min_count), reverse=True)[:top_k]
 
 
-@pytest.mark.parametrize(("least", "top_k"), [(1, None), (1, 1700), (3, None), (2, 40), (9999, None)])
-def test_tokens_in_files_rank_as_those_of_a_plain_count(bounded, tmp_path, least, top_k):
+@pytest.mark.parametrize(("min_count", "top_k"), [(1, None), (1, 1700), (3, None), (2, 40), (9999, None)])
+def test_tokens_in_files_rank_as_those_of_a_plain_count(bounded, tmp_path, min_count, top_k):
     from fullpass.preprocessing.analysis.ranked_tokens import rank
     from fullpass.preprocessing.analysis.token_counts import merged
 
     drawn = np.random.default_rng(3).integers(0, len(WORDS), 9000)
     states = states_of(drawn, str(tmp_path))
-    assert all(len(state.files) == 1 and not state.held for state in states)
+    assert all(len(state.files) == 1 and not state.in_memory for state in states)
     assert merged(states, str(tmp_path)).distinct(str(tmp_path)) == len(set(drawn.tolist()))
-    ranked = rank(merged(states, str(tmp_path)), least=least, top_k=top_k, folder=str(tmp_path))
+    ranked = rank(merged(states, str(tmp_path)), min_count=min_count, top_k=top_k, folder=str(tmp_path))
     tables = list(ranked.tables())
     found = [pair for t in tables for pair in zip(t["count"].to_pylist(), t["token"].to_pylist(), strict=True)]
-    assert found == expected(drawn, least, top_k)
+    assert found == expected(drawn, min_count, top_k)
     assert (ranked.num_rows, ranked.total) == (len(found), len(drawn))
     assert len(tables) > 3 or not found or top_k == 40
 
@@ -70,7 +70,7 @@ def test_few_tokens_stay_in_memory(tmp_path):
     from fullpass.preprocessing.analysis.token_counts import merged
 
     drawn = np.random.default_rng(3).integers(0, len(WORDS), 9000)
-    ranked = rank(merged(states_of(drawn, str(tmp_path)), str(tmp_path)), least=2, top_k=100, folder=str(tmp_path))
+    ranked = rank(merged(states_of(drawn, str(tmp_path)), str(tmp_path)), min_count=2, top_k=100, folder=str(tmp_path))
     (table,) = ranked.tables()
     assert list(zip(table["count"].to_pylist(), table["token"].to_pylist(), strict=True)) == expected(drawn, 2, 100)
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What a user might name in `function`; the module is imported by path, as a user's is."""
+"""Functions that a user might name in `function`; the module is imported by path, as a user's module is."""
 
 import tensorflow as tf
 import tensorflow_transform as tft

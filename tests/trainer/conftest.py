@@ -1,4 +1,4 @@
-"""What the Trainer receives, made as the pipeline makes it: raw examples, transform graph, transformed examples."""
+"""The inputs of the Trainer, made as in the pipeline: raw examples, transform graph, transformed examples."""
 
 import json
 import shutil
@@ -36,7 +36,7 @@ class Prepared:
         return tft.TFTransformOutput(self.graph)
 
     def placement(self, place: str) -> Any:
-        """Returns where features are made if all are made at `place`."""
+        """Returns the placement in which all features are computed at `place`."""
         from fullpass.preprocessing.config import PreprocessingConfig
         from fullpass.trainer.input.placement import placement_of
         from fullpass.trainer.models.model_inputs import transformed_outputs
@@ -48,7 +48,7 @@ class Prepared:
         return sorted(str(path) for path in (self.directory / kind / split).iterdir())
 
     def fn_args(self, output: Path, **trainer: Any) -> SimpleNamespace:
-        """Returns what TFX hands to run_fn; `trainer` are the sections model, training and input."""
+        """Returns the fn_args that TFX passes to run_fn; `trainer` are the sections model, training and input."""
         from fullpass.trainer.config import TrainerConfig
 
         config = TrainerConfig.model_validate({"model": "linear", **trainer})
@@ -85,7 +85,7 @@ def planted(made_once: Callable[..., Any]) -> Callable[[str], Prepared]:
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Callable[..., Prepared]:
-    """Returns the function that prepares 200 planted binary rows, each passed through `train`; None drops it."""
+    """Returns the function that prepares 200 planted binary rows, each mapped by `train`; None drops a row."""
 
     def prepare(train: Callable[[Row], Row | None]) -> Prepared:
         rows = [row for row in map(train, planted_rows(200, 1)) if row is not None]
@@ -96,9 +96,9 @@ def changed(tmp_path: Path) -> Callable[..., Prepared]:
 
 @dataclass(frozen=True)
 class Exported:
-    """A model that run_fn trained and exported; what it was made from is gone, and the export was moved.
+    """A model that run_fn trained and exported. Its inputs are deleted and the export is moved.
 
-    prepared: the same data, elsewhere. training: training.json.
+    prepared: the same data in another folder. training: the content of training.json.
     """
 
     prepared: Prepared
@@ -143,9 +143,9 @@ def prepare_by_hand(
     shards: int = 2,
     vocabularies: dict[str, Sequence[str]] | None = None,
 ) -> Prepared:
-    """Writes `directory` as `Prepared` says, with a transform graph made by hand to the contract of `outputs.py`.
+    """Writes the files of `Prepared` into `directory`, with a hand-made transform graph that follows `outputs.py`.
 
-    Analysing takes TF Transform 20 seconds; what the Trainer needs to know of a graph takes less than one.
+    The analysis of TF Transform takes 20 seconds; the parts of a graph that the Trainer needs take less than one.
     """
     from fullpass.preprocessing.config import PreprocessingConfig
 
@@ -193,7 +193,7 @@ def to_examples(rows: Sequence[Row], first: int = 0) -> list[bytes]:
 
 
 def write_records(folder: Path, records: Sequence[bytes], shards: int) -> None:
-    """Writes records in turn to `shards` files, every second one gzipped."""
+    """Writes records round-robin to `shards` files, every second one gzipped."""
     import tensorflow as tf
 
     folder.mkdir(parents=True)
@@ -246,8 +246,8 @@ VOCABULARIES = {"kind": _KINDS, "city": _CITIES, "tags": _TAGS, "note": ("so", *
 def planted_rows(count: int, seed: int) -> list[Row]:
     """Returns rows whose labels follow from their features; every tenth cell of some columns is missing.
 
-    `likes` is "yes" exactly if x is positive for kind a, negative for kind b, and for c if the tags hold "red".
-    `group` is low, middle or high by x + trip miles. `topics` holds warm if x > 0, and far if trip miles > 5.
+    `likes` is "yes" exactly if x is positive for kind a, if x is negative for kind b, and if the tags hold "red" for
+    kind c. `group` is low, middle or high by x + trip miles. `topics` holds warm if x > 0, and far if trip miles > 5.
     `price` is 1000 + 200 x + 50 trip miles.
     """
     import numpy as np
@@ -310,7 +310,7 @@ def write_graph(graph: Path, task: str, config: Any, vocabularies: dict[str, Seq
 
 
 def transform(columns: dict[str, Any], task: str, tables: dict[str, Any]) -> dict[str, Any]:
-    """Returns what `outputs.py` promises for FEATURES, CROSSES and the label of `task`, computed by hand."""
+    """Returns the outputs declared in `outputs.py` for FEATURES, CROSSES and the label of `task`, computed by hand."""
     import tensorflow as tf
 
     def cells(name, default):
@@ -362,7 +362,8 @@ def _label(task: str, columns: dict[str, Any], cells: Callable[..., Any]) -> dic
     elif task == "binary":
         label = tf.cast(value == "yes", tf.float32)
     else:
-        # A constant comparison, not a table: class ids are 0, 1, ... in the order of CLASSES, others drop out.
+        # A comparison with constants replaces a table: class ids are 0, 1, ... in the order of CLASSES; others are
+        # dropped.
         tokens = tf.strings.split(value, "|").to_sparse() if task == "multilabel" else value[:, tf.newaxis]
         flat = tokens.values if task == "multilabel" else tokens[:, 0]
         matches = tf.equal(flat[:, tf.newaxis], tf.constant(CLASSES[task])[tf.newaxis])
@@ -376,7 +377,7 @@ def _label(task: str, columns: dict[str, Any], cells: Callable[..., Any]) -> dic
 
 
 def _table(file: Path, tokens: Sequence[str]) -> Any:
-    """Returns a table of tokens to places, -1 for others, over a file of one token per line, as TF Transform has."""
+    """Returns a table token -> line number, -1 for others, over a file of one token per line, as in TF Transform."""
     import tensorflow as tf
 
     file.write_text("".join(f"{token}\n" for token in tokens))

@@ -1,4 +1,4 @@
-"""Images change at random in training only, within what is declared, and the same again with the same seed."""
+"""Images change at random only in training, within the declared limits, and reproducibly by seed."""
 
 import keras
 import numpy as np
@@ -46,7 +46,7 @@ def test_about_half_of_the_images_are_mirrored():
 def test_a_shift_moves_the_picture_and_repeats_its_edge():
     ramp = np.tile(np.arange(8, dtype=np.uint8)[None, None, :, None] * 10, (16, 6, 1, 1))
     rows = changed(ramp, shift=0.25)[:, 0, :, 0]
-    offsets = rows[:, 4] - 40  # pixels are ten apart, and at most a quarter of eight is moved
+    offsets = rows[:, 4] - 40  # pixel values differ by ten, and a shift is at most a quarter of 8 pixels
     assert np.abs(offsets).max() <= 20 and np.ptp(offsets) > 5
     np.testing.assert_allclose(rows, np.clip(np.arange(8) * 10 + offsets[:, None], 0, 70), atol=1e-3)
 

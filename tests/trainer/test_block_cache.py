@@ -1,4 +1,4 @@
-"""The cache on disk: found only when it is whole and of the same data, and never in the way of training."""
+"""The disk cache: used only if it is complete and of the same data, and its errors never stop training."""
 
 import gc
 import json
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.cache.block_cache import CachePlan, find_cache
 from fullpass.trainer.input.cache.blocks import layout_of
 from fullpass.trainer.input.cache.cache_writer import CacheWriter
@@ -34,7 +34,7 @@ def plan_in(folder: Path, **changes):
 
 
 def block_of(numbers):
-    """Rows of a dense number, a vector, an id and two ragged features that all follow from the row's number."""
+    """Rows of a dense number, a vector, an id and two ragged features, all derived from the row number."""
     numbers = np.asarray(numbers, np.int64)
     lengths = numbers % 4
     values = np.concatenate([np.arange(length) + 10 * number for number, length in zip(numbers, lengths, strict=True)])
@@ -63,7 +63,7 @@ def write(plan, rows=ROWS, piece=1000):
 
 
 def epoch_of(cache, window_rows, **options):
-    order = Order(**{"batch_size": 256, "seed": 3} | options)
+    order = BatchOrder(**{"batch_size": 256, "seed": 3} | options)
     dataset = batches_of(windows_from_cache(cache, window_rows, order), cache.layout, to_batch, order)
     return list(dataset.take(-(-ROWS // order.batch_size) - order.start))
 
@@ -74,8 +74,8 @@ def ids(batches) -> np.ndarray:
 
 def test_rows_come_back_as_they_were(tmp_path):
     write(plan_in(tmp_path, scatter=False))
-    cache, said = find_cache(plan_in(tmp_path, scatter=False))
-    assert "20,000 rows found" in said and cache.about == {"rows": ROWS}
+    cache, message = find_cache(plan_in(tmp_path, scatter=False))
+    assert "20,000 rows found" in message and cache.about == {"rows": ROWS}
     read, wanted = cache.layout.unpack(cache.read()), block_of(range(ROWS))
     assert list(read) == list(wanted)
     for name in ("x", "v", "row_id", "name", "label"):
@@ -111,33 +111,33 @@ def test_shards_are_disjoint_and_together_an_epoch(tmp_path):
 
 
 def test_the_shuffle_is_near_a_full_one(tmp_path):
-    """Rows that were neighbours land a third of all rows apart on average, as in a full shuffle, not a window."""
+    """Adjacent rows end up a third of all rows apart on average, as in a full shuffle and unlike a window."""
     cache = write(plan_in(tmp_path, pool_bytes=256 << 10))
     place = np.argsort(ids(epoch_of(cache, 2000, shuffle=2000)))
     apart = np.abs(np.diff(place))
     full = np.abs(np.diff(np.random.default_rng(0).permutation(ROWS)))
     assert apart.mean() == pytest.approx(full.mean(), rel=0.05)
     assert np.percentile(apart, 10) == pytest.approx(np.percentile(full, 10), rel=0.25)
-    # A window alone, without scattered blocks, would keep them within 2,000 of each other.
+    # A shuffle window without scattered blocks would keep them within 2,000 rows of each other.
     assert (apart > 2000).mean() > 0.75
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "expected"),
     [
         (lambda data: data[:-9], r"block-000001.bin has .* bytes"),
         (lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:], "block-000001.bin does not match its checksum"),
     ],
     ids=["truncated", "flipped"],
 )
-def test_a_damaged_block_is_found_and_the_cache_removed(tmp_path, damage, told):
+def test_a_damaged_block_is_found_and_the_cache_removed(tmp_path, damage, expected):
     folder = write(plan_in(tmp_path)).folder
     block = folder / "block-000001.bin"
     block.write_bytes(damage(block.read_bytes()))
-    gc.collect()  # the writer's lock goes with its cache
-    cache, said = find_cache(plan_in(tmp_path))
+    gc.collect()  # the writer's lock is released with its cache object
+    cache, message = find_cache(plan_in(tmp_path))
     assert cache is None
-    assert re.search(told, said), said
+    assert re.search(expected, message), message
     assert not folder.exists()
 
 
@@ -145,14 +145,14 @@ def test_a_foreign_folder_in_its_place_is_no_cache(tmp_path):
     plan = plan_in(tmp_path)
     plan.folder.mkdir(parents=True)
     (plan.folder / "index.json").write_text(json.dumps({"format": 1, "key": {"files": "others"}}))
-    cache, said = find_cache(plan)
-    assert cache is None and "index.json is of another cache" in said
+    cache, message = find_cache(plan)
+    assert cache is None and "index.json belongs to another cache" in message
 
 
 def test_a_miss_says_what_changed_and_the_stale_cache_goes_once_it_is_replaced(tmp_path):
     stale = write(plan_in(tmp_path)).folder
     changed = plan_in(tmp_path, key={**KEY, "transform graph": "h"})
-    assert find_cache(changed) == (None, "the cache there is of other transform graph")
+    assert find_cache(changed) == (None, "the existing cache differs in transform graph")
     assert stale.exists()
     replaced = write(changed)
     assert not stale.exists() and replaced.folder.exists()
@@ -181,14 +181,14 @@ def test_an_interrupted_write_is_never_read_and_is_cleared_away(tmp_path):
     assert done.returncode == 9
     (left,) = tmp_path.glob(".*.part")
     assert list(left.glob("block-*.bin"))
-    cache, said = find_cache(plan_in(tmp_path))
-    assert cache is None and said.startswith("no cache of split 'train'")
+    cache, message = find_cache(plan_in(tmp_path))
+    assert cache is None and message.startswith("no cache of split 'train'")
     write(plan_in(tmp_path))
     assert not left.exists()
 
 
 def test_two_writers_do_not_clash(tmp_path):
-    """The second finds the first one's cache in place, uses it, and leaves nothing of its own."""
+    """The second writer finds the cache of the first, uses it, and leaves no files."""
     layout = layout_of(block_of(range(4)))
     with CacheWriter(plan_in(tmp_path), layout) as slow:
         slow.add(layout.pack(block_of(range(1000))))
@@ -205,8 +205,8 @@ def split_in(folder: Path, plan, memory_limit=0, rows=3000):
         with tf.io.TFRecordWriter(str(file)) as writer:
             for number in range(rows):
                 values = {"x": float(number), "label": float(number % 2), "example_weight": 1.0}
-                made = {n: tf.train.Feature(float_list=tf.train.FloatList(value=[v])) for n, v in values.items()}
-                writer.write(tf.train.Example(features=tf.train.Features(feature=made)).SerializeToString())
+                features = {n: tf.train.Feature(float_list=tf.train.FloatList(value=[v])) for n, v in values.items()}
+                writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
     spec = {name: tf.io.FixedLenFeature([], tf.float32) for name in ("x", "label", "example_weight")}
     decode = lambda serialized: tf.io.parse_example(serialized, spec)  # noqa: E731
     parsing = RowSpec(decode, lambda block: block, "binary", 2)
@@ -214,18 +214,18 @@ def split_in(folder: Path, plan, memory_limit=0, rows=3000):
 
 
 def rows_of(split) -> list[float]:
-    batches = split.batches(Order(batch_size=128, shuffle=500, seed=1)).take(-(-split.counts.used // 128))
+    batches = split.batches(BatchOrder(batch_size=128, shuffle=500, seed=1)).take(-(-split.counts.weighted_rows // 128))
     return sorted(np.concatenate([features["x"] for features, _, _ in batches]).tolist())
 
 
 def test_what_does_not_fit_in_memory_goes_to_disk_and_is_found_again(tmp_path):
     plan = plan_in(tmp_path / "cache")
     first = split_in(tmp_path, plan, memory_limit=10_000)
-    assert first.in_memory is None and first.kept.startswith("on disk: written to")
+    assert first.in_memory is None and first.storage_note.startswith("on disk: written to")
     second = split_in(tmp_path, plan, memory_limit=10_000)
-    assert second.kept.startswith("on disk: 3,000 rows found")
+    assert second.storage_note.startswith("on disk: 3,000 rows found")
     third = split_in(tmp_path, plan, memory_limit=10**9)
-    assert third.in_memory is not None and third.kept.startswith("in memory, read from disk")
+    assert third.in_memory is not None and third.storage_note.startswith("in memory, read from disk")
     for split in (first, second, third):
         assert rows_of(split) == list(range(3000))
         assert split.counts.class_rows.tolist() == [1500, 1500] and split.counts.rows == 3000
@@ -234,12 +234,15 @@ def test_what_does_not_fit_in_memory_goes_to_disk_and_is_found_again(tmp_path):
 def test_a_folder_that_cannot_be_written_leaves_training_without_a_cache(tmp_path):
     (tmp_path / "cache").write_text("a file where the folder should be")
     split = split_in(tmp_path, plan_in(tmp_path / "cache"))
-    assert split.kept.startswith("streamed from the files, without a cache:") and "cannot be written" in split.kept
+    assert (
+        split.storage_note.startswith("streamed from the files, without a cache:")
+        and "cannot be written" in split.storage_note
+    )
     assert rows_of(split) == list(range(3000))
 
 
 def test_a_disk_that_fills_up_leaves_training_without_a_cache(tmp_path):
-    """Files of this process may hold 1,000 bytes for a moment: the write of a block fails as on a full disk."""
+    """A limit of 1,000 bytes per file for this process makes the write of a block fail as on a full disk."""
     plan = plan_in(tmp_path / "cache", pool_bytes=1 << 20)
     split_in(tmp_path, None)  # writes the TFRecords
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -248,6 +251,6 @@ def test_a_disk_that_fills_up_leaves_training_without_a_cache(tmp_path):
         split = split_in(tmp_path, plan)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert "cannot be written: File too large" in split.kept
+    assert "cannot be written: File too large" in split.storage_note
     assert rows_of(split) == list(range(3000))
     assert not os.listdir(tmp_path / "cache")

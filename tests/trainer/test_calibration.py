@@ -28,7 +28,7 @@ def sigmoid(z):
 
 
 def drawn(logits, random):
-    """Labels that follow the probabilities of logits, float32 [rows]."""
+    """Returns labels drawn with the probabilities of the logits, float32 [rows]."""
     return (random.random(len(logits)) < sigmoid(logits)).astype(np.float32)
 
 
@@ -54,7 +54,7 @@ def test_what_is_right_is_left_alone(random):
 
 
 def test_class_weights_are_taken_back():
-    """A share of 0.1, trained with weights 5 and 5 / 9, is learned as a half."""
+    """With class weights 5 and 5 / 9, training learns a share of 0.1 as 0.5."""
     shift = prior_shift("binary", np.array([5 / 9, 5.0]), 1)
     assert sigmoid(0.0 + shift) == pytest.approx([0.1])
     three = prior_shift("multiclass", np.array([0.5, 1.0, 2.0]), 3)
@@ -63,9 +63,9 @@ def test_class_weights_are_taken_back():
 
 
 def test_the_gap_of_what_is_said_and_what_comes_true(random):
-    said = random.random(100_000)
-    true = (random.random(len(said)) < said).astype(float)
-    assert calibration_gap(said, true) < 0.01
+    predicted = random.random(100_000)
+    observed = (random.random(len(predicted)) < predicted).astype(float)
+    assert calibration_gap(predicted, observed) < 0.01
     assert calibration_gap(np.full(1000, 0.7), np.arange(1000) % 2) == pytest.approx(0.2, abs=0.01)
 
 
@@ -75,7 +75,7 @@ def test_platts_targets():
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_classes_that_are_told_apart_do_not_stretch_without_end(task):
-    """50 rows of each class with logits of 1: the probability that is aimed at decides the stretch."""
+    """For 50 rows per class with logits of 1, the target probability decides the scale."""
     labels = np.arange(100) % 2
     if task == "binary":
         logits, expected = np.where(labels, 1.0, -1.0)[:, None], np.log(51)

@@ -1,4 +1,4 @@
-"""TF_CONFIG in all its wrong forms, and workers that do not come."""
+"""Invalid values of TF_CONFIG, and workers that do not appear."""
 
 import json
 import socket
@@ -20,26 +20,26 @@ def read(monkeypatch, value):
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
-        ("{cluster", "is no JSON"),
-        ([1], "is no JSON object"),
-        ({"cluster": ["a:1"]}, "a cluster that is no mapping"),
-        ({"cluster": {"workers": ["a:1"]}}, "names roles that do not exist: workers; there are chief, worker"),
+        ("{cluster", "is not JSON"),
+        ([1], "is not a JSON object"),
+        ({"cluster": ["a:1"]}, "a cluster that is not a mapping"),
+        ({"cluster": {"workers": ["a:1"]}}, "names roles that do not exist: workers; accepted: chief, worker"),
         ({"cluster": {"worker": ["a:1"], "ps": ["b:1"]}}, "names parameter servers"),
         ({"cluster": {"worker": "a:1"}}, "must list the addresses of worker"),
-        ({"cluster": {"worker": ["a:1", "b"]}}, "holds 'b', which is no host:port"),
-        ({"cluster": {"worker": ["a:1", "b:99999"]}}, "holds 'b:99999', which is no host:port"),
+        ({"cluster": {"worker": ["a:1", "b"]}}, "contains 'b', which is not host:port"),
+        ({"cluster": {"worker": ["a:1", "b:99999"]}}, "contains 'b:99999', which is not host:port"),
         ({"cluster": {"worker": ["a:1", "a:1"]}, "task": FIRST}, "names an address twice"),
-        ({"cluster": TWO}, "has a task that is none of its workers (worker 0, worker 1): task: null"),
-        ({"cluster": TWO, "task": {"type": "worker", "index": 2}}, "has a task that is none of its workers"),
-        ({"cluster": TWO, "task": {"type": "worker", "index": "1"}}, "has a task that is none of its workers"),
+        ({"cluster": TWO}, "has a task that is not one of its workers (worker 0, worker 1): task: null"),
+        ({"cluster": TWO, "task": {"type": "worker", "index": 2}}, "has a task that is not one of its workers"),
+        ({"cluster": TWO, "task": {"type": "worker", "index": "1"}}, "has a task that is not one of its workers"),
     ],
 )
-def test_an_invalid_tf_config_is_explained(monkeypatch, value, told):
+def test_an_invalid_tf_config_is_explained(monkeypatch, value, expected):
     with pytest.raises(UserError) as caught:
         read(monkeypatch, value)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert "It should look like" in str(caught.value)
 
 
@@ -79,7 +79,7 @@ def test_workers_that_come_one_after_the_other_find_each_other():
         time.sleep(0.3 * number)
         try:
             wait_for_workers(Cluster(addresses, number), 20.0)
-            # What TensorFlow does next: it opens the port for good.
+            # TensorFlow then opens the port permanently.
             server = socket.create_server(("localhost", int(addresses[number].split(":")[1])))
             all_there.wait(60)
             server.close()

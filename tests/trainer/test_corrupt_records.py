@@ -1,4 +1,4 @@
-"""Files with damaged records: which record is named, and why."""
+"""Files with damaged records: the error names the record and the cause."""
 
 import gzip
 import os
@@ -19,7 +19,7 @@ RECORDS = 300
 
 
 def frames(data: bytes) -> list[tuple[int, int]]:
-    """Returns (offset, bytes of content) of every record: length, checksum, content, checksum."""
+    """Returns (offset, content size) of every record, which is length, checksum, content, checksum."""
     found, offset = [], 0
     while offset < len(data):
         (size,) = struct.unpack_from("<Q", data, offset)
@@ -34,7 +34,7 @@ def flipped(data: bytes, place: int) -> bytes:
 
 @pytest.fixture(params=["", ".gz"], ids=["plain", "gzip"])
 def shard(request, tmp_path: Path):
-    """Returns the path of a second shard, its content uncompressed, and the function that stores a changed one."""
+    """Returns the path of a second shard, its uncompressed content, and the function that stores changed content."""
     suffix = request.param
     paths = [tmp_path / f"data-0000{i}-of-00002{suffix}" for i in range(2)]
     for part, path in enumerate(paths):
@@ -84,7 +84,7 @@ def test_a_record_that_is_no_example_is_named(shard):
     store(content + Path(other).read_bytes())
     os.remove(other)
     with pytest.raises(
-        UserError, match=f"{path}: record 301 cannot be read, at byte {len(content):,}: it is no example"
+        UserError, match=f"{path}: record 301 cannot be read, at byte {len(content):,}: it is not an example"
     ):
         load(path)
 
@@ -100,7 +100,7 @@ def test_a_file_that_is_cut_short_names_its_last_record(shard):
 
 
 def test_a_stored_file_that_is_cut_in_the_middle_is_named(shard):
-    """Of a gzip file, what is in it is cut too."""
+    """In a gzip file, a cut also truncates the uncompressed content."""
     path, _, _ = shard
     stored = path.read_bytes()
     path.write_bytes(stored[: len(stored) // 2 - 3])
@@ -112,7 +112,7 @@ def test_a_damaged_length_is_named_with_what_it_costs(shard):
     path, content, store = shard
     offset, _ = frames(content)[10]
     store(flipped(content, offset))
-    with pytest.raises(UserError, match=rf"{path}: record 11 .* at byte {offset:,}: its length.*cannot be told"):
+    with pytest.raises(UserError, match=rf"{path}: record 11 .* at byte {offset:,}: its length.*is unknown"):
         load(path)
 
 
@@ -120,7 +120,7 @@ def test_a_damaged_length_is_named_with_what_it_costs(shard):
 def test_gzip_data_that_cannot_be_inflated_is_named(shard):
     path, _, _ = shard
     path.write_bytes(b"no gzip" * 100)
-    with pytest.raises(UserError, match=f"{path}: record 1 cannot be read, at byte 0: .*no gzip data"):
+    with pytest.raises(UserError, match=f"{path}: record 1 cannot be read, at byte 0: .*not gzip data"):
         load(path)
 
 
@@ -135,7 +135,9 @@ def test_examples_of_another_graph_are_named_with_what_to_do(planted):
     file = str(prepared.directory / "other")
     with tf.io.TFRecordWriter(file) as writer:
         writer.write(example.SerializeToString())
-    with pytest.raises(UserError, match=f"{file}: these examples lack x_xf, .* and hold y_xf, .*Run Transform again"):
+    with pytest.raises(
+        UserError, match=f"{file}: these examples lack x_xf, .* and contain y_xf, .*Run Transform again"
+    ):
         check_features([file], placement, prepared.tft_output)
 
 

@@ -1,4 +1,4 @@
-"""The partial dependence of a real export, against its answers to serialized rows with a column replaced."""
+"""The partial dependence of a real export, against its outputs for serialized rows with a replaced column."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from fullpass.preprocessing.config import PreprocessingConfig
 
 pytestmark = pytest.mark.integration
 ROWS = 150
-"""Fewer than are asked about at most, so that the means are of all."""
+"""Fewer rows than the sample limit, so that the means are over all rows."""
 
 
 def test_the_curves_are_the_means_of_the_answers_to_replaced_rows(exported, tmp_path):
@@ -15,15 +15,15 @@ def test_the_curves_are_the_means_of_the_answers_to_replaced_rows(exported, tmp_
     from fullpass.components.evaluation.dependence_rows import dependence_of_export, sample_records
     from tests.trainer.conftest import to_examples, write_records
 
-    made = exported("regression")
-    rows = made.prepared.rows["eval"][:ROWS]
+    trained = exported("regression")
+    rows = trained.prepared.rows["eval"][:ROWS]
     write_records(tmp_path / "eval", to_examples(rows), 3)
     files = sorted(map(str, (tmp_path / "eval").iterdir()))
     assert sorted(sample_records(files, ROWS)) == sorted(to_examples(rows))
-    config = PreprocessingConfig.model_validate(made.prepared.preprocessing)
-    found = dependence_of_export(str(made.directory), files, ROWS, config, made.training["importance"])
+    config = PreprocessingConfig.model_validate(trained.prepared.preprocessing)
+    found = dependence_of_export(str(trained.directory), files, ROWS, config, trained.training["importance"])
     assert (found.rows, found.series) == (ROWS, ("prediction",))
-    serve = tf.saved_model.load(str(made.directory)).signatures["serving_default"]
+    serve = tf.saved_model.load(str(trained.directory)).signatures["serving_default"]
 
     def mean(**replaced):
         examples = to_examples([{**row, **replaced} for row in rows])

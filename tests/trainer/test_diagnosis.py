@@ -1,6 +1,7 @@
-"""Inputs made slow in one known way each: the diagnosis names the stage.
+"""Inputs that are slow in one known way each: the diagnosis names the stage.
 
-Slowness is by sleeping where that can be, so that a busy machine does not hide it; nothing is held against a clock.
+Where possible, inputs are slowed down by sleeping, so that other load does not hide it. No test compares absolute
+times.
 """
 
 import string
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.integration
 ROWS = 6000
 SECONDS = 25.0
 FEW_SECONDS = 8.0
-"""Where one cost dwarfs all others."""
+"""Seconds of a diagnosis in which one cost is much larger than all others."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def diagnosed(given, seconds: float = SECONDS):
 
 
 def records_of(prepared, kind: str = "transformed") -> list[bytes]:
-    """Returns ROWS serialized examples, those of the train split over and over."""
+    """Returns ROWS serialized examples by repeating those of the train split."""
     found = []
     for file in prepared.files(kind, "train"):
         found += list(tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else "").as_numpy_iterator())
@@ -89,12 +90,13 @@ def gain_of(found, key: str) -> float:
 
 @pytest.fixture
 def slow_files(monkeypatch):
-    """Files that give 64 records every 16 ms, each of them, however many are read at once.
+    """Makes each file yield 64 records every 16 ms, independently of the number of files read in parallel.
 
-    A sleep of a record's 0.25 ms takes two or three times as long on a busy machine, and now more, now less.
+    A sleep of 0.25 ms per record would take two to three times as long on a busy machine, and vary.
     """
-    # Beside the records: it holds its lock while it asks for the next element, and if that calls a function, as it does
-    # with records, it can lock up for ever as an iterator is given up (TensorFlow 2.16).
+    # The sleep is zipped with the records instead of applied to them. It holds its lock while it requests the next
+    # element. If that element comes from a function, as records do, the sleep can deadlock when an iterator is
+    # destroyed (TensorFlow 2.16).
     opened, ticks = input_fn.open_records, tf.data.Dataset.range(1 << 40).apply(testing.sleep(64 * 250))
 
     def open_slowly(file):
@@ -111,8 +113,8 @@ def test_a_slow_function_of_a_feature(tmp_path: Path, monkeypatch):
             time.sleep(1e-4 * len(x))
             return x
 
-        made = usual(columns, task, tables)
-        return {**made, "x_xf": tf.ensure_shape(tf.py_function(wait, [made["x_xf"]], tf.float32), [None])}
+        transformed = usual(columns, task, tables)
+        return {**transformed, "x_xf": tf.ensure_shape(tf.py_function(wait, [transformed["x_xf"]], tf.float32), [None])}
 
     monkeypatch.setattr(conftest, "transform", slow)
     prepared = conftest.prepare_by_hand(
@@ -128,7 +130,8 @@ def test_a_slow_function_of_a_feature(tmp_path: Path, monkeypatch):
 
 @pytest.mark.long
 def test_one_large_file_of_gzip(prepared, tmp_path: Path):
-    # Letters compress to six bits and must be decoded one by one; longer than gzip looks back, nothing in them repeats.
+    # Letters compress to six bits each and must be decoded one by one. The text is longer than gzip's window, so it
+    # contains no repetition that gzip can use.
     letters = np.random.default_rng(1).choice(list(string.ascii_letters.encode()), 40_000).astype("uint8").tobytes()
 
     def with_ballast(record):
@@ -136,7 +139,7 @@ def test_one_large_file_of_gzip(prepared, tmp_path: Path):
         example.features.feature["ballast"].bytes_list.value.append(letters)
         return example.SerializeToString()
 
-    # A record takes about 0.3 ms to inflate, ten times what all else of it takes.
+    # A record takes about 0.3 ms to decompress, ten times as long as everything else.
     files = write(tmp_path, list(map(with_ballast, records_of(prepared)[:1000])), 1, gzip=True)
     found = diagnosed(training(prepared, files, rows=1000, input={"cache": "none"}), FEW_SECONDS)
     assert (found.bound, found.stage.name) == ("input-bound", "decompress")
@@ -161,12 +164,13 @@ def test_a_slow_disk_and_its_remedy(prepared, tmp_path: Path, slow_files):
     found = diagnosed(training(prepared, files, input={"cache": "none"}))
     assert (found.bound, found.stage.name) == ("input-bound", "read")
     assert dict(found.best.candidate.changes) == {"input.cache": "auto"}
-    # Read once instead of six times in four epochs, to count them and for knots too: six times faster, less all else.
+    # With four epochs, the files are read once instead of six times (also for the count and the knots). The gain is
+    # six, minus all other costs.
     assert 2 < found.best.gain < 6.6
 
 
 def records_read(given, evaluation: list[str], monkeypatch) -> int:
-    """Trains as the YAML says, and returns how many records of the train split that took from the disk."""
+    """Trains as configured in the YAML, and returns the number of train records read from disk."""
     opened, strategy, seen = input_fn.open_records, tf.distribute.get_strategy(), []
 
     def note(file, record):
@@ -183,11 +187,12 @@ def records_read(given, evaluation: list[str], monkeypatch) -> int:
 
 
 def test_what_is_promised_for_a_slow_disk_is_what_training_is_spared(prepared, tmp_path: Path, monkeypatch):
-    """Reading takes nearly all of the time, so the gain is how much less is read: no clock is asked."""
+    """Reading takes nearly all of the time, so the gain equals the reduction of records read; no time is measured."""
     files, evaluation = write(tmp_path, records_of(prepared), 1), prepared.files("transformed", "eval")
     before = records_read(training(prepared, files, input={"cache": "none"}), evaluation, monkeypatch)
     after = records_read(training(prepared, files, input={"cache": "auto"}), evaluation, monkeypatch)
-    # All of them to count, then in four epochs, then what was prefetched of a fifth; and a look at the first few.
+    # All records are read for the count and in four epochs. Some are prefetched for a fifth epoch, and the first few
+    # are read once more.
     assert 5 * ROWS <= before <= 6.1 * ROWS
     assert ROWS <= after <= 1.1 * ROWS
 
@@ -222,13 +227,13 @@ def test_the_update_accumulates_and_compiles_as_the_yaml_says(prepared, tmp_path
 
 def test_xla_refuses_text_in_the_model_as_training_does(prepared, tmp_path: Path):
     given = training(prepared, prepared.files("raw", "train"), rows=1000, compute_at="model", training={"xla": True})
-    with pytest.raises(UserError, match="XLA cannot work on text, which .*kind_xf.* is made with in the model"):
+    with pytest.raises(UserError, match="XLA cannot process text, from which the model computes .*kind_xf"):
         _ = profiled(given, tmp_path).update
 
 
 def test_an_example_takes_its_part_of_the_first_reading():
     speed = Speed(first=Rate(100, 10.0, 0.0, 0), epochs=Rate(1000, 20.0, 0.0, 0, waited=5.0))
-    # 20 ms of an update, of which 5 ms wait, and 100 ms of reading over 5 epochs.
+    # 20 ms per example in an epoch, 5 ms of it waiting, and 100 ms of first reading, spread over 5 epochs.
     assert speed.per_second(5) == pytest.approx(1 / (0.020 + 0.020))
     assert speed.wait(5) == pytest.approx((0.005 + 0.020) / 0.040)
     thrice = replace(speed, readings=3.0)
@@ -237,7 +242,7 @@ def test_an_example_takes_its_part_of_the_first_reading():
 
 def test_trees_await_no_input(prepared):
     given = training(prepared, prepared.files("transformed", "train"), model="trees", rows=1000)
-    with pytest.raises(UserError, match="reads its rows once and then awaits no input"):
+    with pytest.raises(UserError, match="reads its rows once and then waits for no input"):
         diagnose_training(given, seconds=FEW_SECONDS)
 
 

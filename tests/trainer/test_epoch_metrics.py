@@ -1,4 +1,4 @@
-"""Metrics of an epoch against numpy, however the rows are cut into batches."""
+"""Metrics of an epoch against numpy, for any division of the rows into batches."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def measured(task, label, logits, weight, cuts=(0, 7, 8, ROWS)) -> dict[str, flo
 
 
 def pairwise_auc(score, label, weight) -> float:
-    """Returns the weighted share of pairs in the right order, by going through all of them."""
+    """Returns the weighted share of correctly ordered pairs, computed over all pairs."""
     right = total = 0.0
     for i in np.flatnonzero(label == 1):
         for j in np.flatnonzero(label == 0):

@@ -1,4 +1,4 @@
-"""The training loop: what an update is, when it stops, what it keeps."""
+"""The training loop: its updates, its stopping rules, and the weights it keeps."""
 
 import time
 
@@ -65,7 +65,7 @@ def fit(
 
 
 def gradient(theta, x, y, w):
-    """Returns the gradient of the weighted mean log loss of a logistic regression, by hand."""
+    """Returns the gradient of the weighted mean log loss of a logistic regression, computed by hand."""
     error = 1 / (1 + np.exp(-(x @ theta[:3] + theta[3]))) - y
     return np.concatenate([x.T @ (w * error), [np.sum(w * error)]]) / w.sum()
 
@@ -121,7 +121,7 @@ def test_a_batch_without_weight_changes_nothing():
 
 
 def scripted(losses):
-    """Returns a model and data on which the eval loss of epoch i is losses[i]: the only weight is moved by hand."""
+    """Returns a model and data for which the eval loss of epoch i is losses[i]; the only weight is set by hand."""
     x = keras.Input((1,), name="x")
     model = keras.Model({"x": x}, keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")(x))
     rows = np.ones((4, 1), "float32")
@@ -189,7 +189,7 @@ def test_on_a_plateau_training_goes_back_to_the_best_weights_and_the_rate_falls_
         rate=rate,
         on_epoch=note,
     )
-    # The rate falls after epochs 4 and 7; two more epochs without a gain end the training.
+    # The learning rate drops after epochs 4 and 7; two more epochs without improvement end the training.
     assert rates == [1.0, 1.0, 1.0, 0.2, 0.2, 0.2, 0.04, 0.04, 0.04]
     assert began_from == [5, 3, 4, 3, 2.5, 3, 2.5, pytest.approx(2.6), pytest.approx(2.6)]
     assert (fitted.epochs, fitted.best_epoch, fitted.ended_by) == (9, 5, "early_stopping")
@@ -197,7 +197,7 @@ def test_on_a_plateau_training_goes_back_to_the_best_weights_and_the_rate_falls_
 
 
 def test_a_training_ends_when_its_time_is_over_and_keeps_the_best():
-    """An epoch of eight updates, of which each waits a tenth of a second, does not fit into 0.3 seconds."""
+    """An epoch of eight updates that each wait 0.1 seconds does not fit into 0.3 seconds."""
     x, y, w = data()
     late = asleep(0.1)
     rows = batches(x, y, w, 8)
@@ -210,7 +210,7 @@ def test_a_training_ends_when_its_time_is_over_and_keeps_the_best():
 
 def test_a_loss_that_is_no_number_is_explained():
     x, y, w = data()
-    with pytest.raises(UserError, match=r"loss is (no finite|nan|inf).*learning_rate"):
+    with pytest.raises(UserError, match=r"loss is (not finite|nan|inf).*learning_rate"):
         fit(
             linear_model(),
             batches(x * 1e19, y * 1e19, w, 16),
@@ -223,18 +223,18 @@ def test_a_loss_that_is_no_number_is_explained():
 
 def test_progress_is_told_in_updates():
     x, y, w = data()
-    told = []
+    reports = []
     both = batches(x, y, w, 16), batches(x, y, w, 16)
-    fit(linear_model(), *both, epochs=2, steps_per_call=10, report=lambda *said: told.append(said))
-    assert told == [(4, 8, "updates", "epoch 1 of 2"), (8, 8, "updates", "epoch 2 of 2")]
+    fit(linear_model(), *both, epochs=2, steps_per_call=10, report=lambda *progress: reports.append(progress))
+    assert reports == [(4, 8, "updates", "epoch 1 of 2"), (8, 8, "updates", "epoch 2 of 2")]
 
 
 def test_a_long_epoch_is_told_in_parts():
     x, y, w = (np.repeat(values, 8, axis=0) for values in data())
-    told = []
+    reports = []
     both = batches(x, y, w, 2), batches(x, y, w, 512)
-    fit(linear_model(), *both, steps_per_call=200, report=lambda *said: told.append(said[0]))
-    assert told == [200, 256]
+    fit(linear_model(), *both, steps_per_call=200, report=lambda *progress: reports.append(progress[0]))
+    assert reports == [200, 256]
 
 
 def test_the_same_seed_gives_the_same_dropout():
@@ -286,7 +286,7 @@ def test_xla_changes_nothing():
 
 
 def test_batches_that_are_copied_to_a_device_ahead_change_nothing():
-    """The strategy of a single GPU, here of the CPU."""
+    """Uses the strategy of a single GPU, here with the CPU."""
     x, y, w = data()
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
     plain, model = linear_model(), None
@@ -299,7 +299,7 @@ def test_batches_that_are_copied_to_a_device_ahead_change_nothing():
 
 
 def asleep(seconds: float):
-    """Returns the function that gives a tensor back after so many seconds."""
+    """Returns the function that returns its tensor after `seconds`."""
 
     def wait(values):
         time.sleep(seconds)
@@ -309,7 +309,7 @@ def asleep(seconds: float):
 
 
 def slow(given, seconds: float):
-    """Returns the same batches, each of which takes so many seconds to come; one is made ahead."""
+    """Returns the same batches, each delayed by `seconds`, with one batch prefetched."""
     late = asleep(seconds)
 
     def begin(*at):
@@ -324,7 +324,7 @@ def slow(given, seconds: float):
     ids=["input sleeps", "model sleeps", "input sleeps twice as long"],
 )
 def test_the_wait_for_input_is_measured(input_seconds, model_seconds, least, most):
-    """Half of the time of a step, if input takes twice as long as the model and they run side by side."""
+    """The wait is half of the step time if input takes twice as long as the model and both run in parallel."""
     x, y, w = data()
     late = asleep(model_seconds)
 
@@ -347,8 +347,8 @@ def test_a_batch_that_holds_nan_is_named():
     x[37, 1] = np.nan
     with pytest.raises(UserError) as caught:
         fit(linear_model(), batches(x, y, w, 16), batches(x, y, w, ROWS))
-    told = str(caught.value)
-    assert "in epoch 1, update 3: its batch of 16 rows holds NaN or infinity: x in 1 rows" in told
+    message = str(caught.value)
+    assert "in epoch 1, update 3: its batch of 16 rows contains NaN or infinity: x in 1 rows" in message
 
 
 def test_nan_leaves_the_last_good_checkpoint(tmp_path):

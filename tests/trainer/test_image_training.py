@@ -1,4 +1,4 @@
-"""Images through training and export: what the model was trained on, and what it answers."""
+"""Images in training and export: the inputs of the model in training, and the outputs of the export."""
 
 import io
 import json
@@ -20,10 +20,10 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.image_feature import ImageFeature
 from fullpass.preprocessing.features.raw_schema import raw_schema
 from fullpass.trainer.export.sample_requests import write_samples
-from fullpass.trainer.fit.steps import SlowVariable, Steps
+from fullpass.trainer.fit.steps import FineTunedVariable, Steps
 from fullpass.trainer.input.input_fn import decoder, read_blocks
 from fullpass.trainer.input.placement import InModel, placement_of
-from fullpass.trainer.models.image_encoders import encode_image, slow_variables
+from fullpass.trainer.models.image_encoders import encode_image, fine_tuned_variables
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.run_fn import run_fn
@@ -37,7 +37,7 @@ AUGMENT = {"flip": "both", "crop": 0.2, "cutout": 0.2, "brightness": 0.1}
 
 
 def drawn(count, seed):
-    """Returns pictures of 12 x 10 pixels with a bright bar that lies or stands, and what it does."""
+    """Returns images of 12 x 10 pixels with a horizontal or vertical bright bar, and the direction as label."""
     draw = np.random.default_rng(seed)
     pictures, lies = draw.integers(0, 80, (count, 12, 10, 3), dtype=np.uint8), draw.random(count) < 0.5
     for picture, flat in zip(pictures, lies, strict=True):
@@ -59,7 +59,7 @@ def example(picture, lies, price, number):
 
 
 def prepared_in(folder: Path, image, place="input") -> Prepared:
-    """Writes raw examples and a graph, analysed in this process, of an image beside a number."""
+    """Writes raw examples of an image and a number, and a graph that is analyzed in this process."""
     from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
     from fullpass.preprocessing.features.raw_schema import raw_schema
@@ -111,7 +111,7 @@ def test_it_learns_what_the_pictures_show_and_answers_from_encoded_bytes(exporte
     found = loaded.signatures["serving_raw"](image=files, price=tf.zeros(len(lies)))["prediction"].numpy()
     assert np.mean((found == b"yes") == lies) > 0.9
     again = loaded.signatures["serving_raw"](image=files, price=tf.zeros(len(lies)))["prediction"].numpy()
-    np.testing.assert_array_equal(found, again)  # nothing random is left in the export
+    np.testing.assert_array_equal(found, again)  # the export contains nothing random
     other_form = tf.constant([encoded(picture, "BMP") for picture in pictures])
     from_bmp = loaded.signatures["serving_raw"](image=other_form, price=tf.zeros(len(lies)))["scores"].numpy()
     from_png = loaded.signatures["serving_raw"](image=files, price=tf.zeros(len(lies)))["scores"].numpy()
@@ -119,7 +119,7 @@ def test_it_learns_what_the_pictures_show_and_answers_from_encoded_bytes(exporte
 
 
 def test_the_export_answers_as_the_trained_model_did(exported):
-    """The trained model's scores come from the input function, those of the export from its own graph."""
+    """The scores of the trained model use the input function, those of the export its own graph."""
     from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
 
     prepared, output = exported
@@ -159,7 +159,7 @@ def test_a_picture_decoded_in_the_model_is_the_same(exported):
     _, placement = placed(prepared, "model")
     decode = decoder(prepared.tft_output, placement, placement.read)
     block = next(iter(read_blocks(prepared.files("raw", "eval"), decode, 1)))
-    found = InModel(placement, prepared.tft_output).complete(block)["image_xf"]
+    found = InModel(placement, prepared.tft_output).add_model_features(block)["image_xf"]
     np.testing.assert_array_equal(found.numpy(), pictures)
 
 
@@ -177,7 +177,7 @@ def test_a_picture_decoded_by_transform_is_the_same_in_its_examples(exported):
 
 
 def test_a_narrow_network_learns_from_batches_of_any_size():
-    """Each of them in turn: a convolution of one place, of few channels, ended the process there."""
+    """Trains each network in turn: a 1 x 1 convolution with few channels once crashed the process there."""
     feature = ImageFeature.model_validate({"type": "image", "size": [12, 10], "encoder": {"cnn": {"width": 8}}})
     images = keras.Input((12, 10, 3))
     model = keras.Model(images, keras.layers.Dense(1)(encode_image(images, feature, "image_xf")))
@@ -223,7 +223,7 @@ def test_pretrained_weights_come_from_their_file_and_stay_or_follow_slowly(tmp_p
         images = keras.Input((32, 32, 3))
         model = keras.Model(images, encode_image(images, feature, "image_xf"))
         np.testing.assert_allclose(model(pixels, training=True).numpy(), expected, rtol=1e-4, atol=1e-5)
-        assert len(model.trainable_variables) == learns == len(slow_variables(model, {"image_xf": feature}))
+        assert len(model.trainable_variables) == learns == len(fine_tuned_variables(model, {"image_xf": feature}))
 
 
 def test_a_slow_variable_stays_at_first_and_then_follows_a_share_of_the_update():
@@ -232,9 +232,9 @@ def test_a_slow_variable_stays_at_first_and_then_follows_a_share_of_the_update()
     model = keras.Model({"x": inputs}, keras.layers.Dense(1, use_bias=False, name="fast")(hidden(inputs)))
     optimizer = keras.optimizers.SGD(0.1)
     optimizer.build(model.trainable_variables)
-    slow = {id(hidden.kernel): SlowVariable(frozen_updates=1, share=0.25)}
+    fine_tuned = {id(hidden.kernel): FineTunedVariable(frozen_updates=1, share=0.25)}
     strategy = tf.distribute.get_strategy()
-    steps = Steps(model, optimizer, loss_of("regression"), "regression", strategy, slow=slow)
+    steps = Steps(model, optimizer, loss_of("regression"), "regression", strategy, fine_tuned=fine_tuned)
     batch = {"x": tf.constant([[1.0, 2.0], [3.0, -1.0]])}, tf.constant([1.0, 0.0]), tf.ones(2)
     batches = iter(tf.data.Dataset.from_tensors(batch).repeat())
     first, run = hidden.kernel.numpy(), steps.training()

@@ -1,4 +1,4 @@
-"""From TFRecord files to batches: every row once, in a known order, in memory and streamed."""
+"""From TFRecord files to batches: every row once, in a reproducible order, in memory and streamed."""
 
 from functools import cached_property
 from pathlib import Path
@@ -8,9 +8,16 @@ import pytest
 import tensorflow as tf
 
 from fullpass.preprocessing.errors import UserError
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.cache.blocks import join, layout_of
-from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS, decoder, list_files, pack_used, read_blocks, to_batch
+from fullpass.trainer.input.input_fn import (
+    STREAM_SHUFFLE_ROWS,
+    decoder,
+    list_files,
+    pack_weighted,
+    read_blocks,
+    to_batch,
+)
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 
@@ -39,7 +46,7 @@ def row_ids(batches) -> list[int]:
 
 
 def epochs(dataset, count=1, steps=16) -> list[list[int]]:
-    """Returns the rows of the first epochs of an endless dataset, of so many batches each."""
+    """Returns the rows of the first epochs of an infinite dataset, with `steps` batches each."""
     batches = list(dataset.take(count * steps))
     return [row_ids(batches[first : first + steps]) for first in range(0, count * steps, steps)]
 
@@ -54,18 +61,18 @@ SHUFFLED = {"batch_size": 64, "shuffle": 1000, "seed": 5, "batches": 16}
 
 
 class Way:
-    """The planted rows of train, loaded once. Called with the options of an order, it returns batches."""
+    """The planted train rows, loaded once. A call with the options of a BatchOrder returns batches."""
 
     def __init__(self, prepared, **plan):
         self._prepared, self._plan = prepared, plan
         self.split = split_of(prepared, **plan)
 
     def __call__(self, **order):
-        return self.split.batches(Order(**order))
+        return self.split.batches(BatchOrder(**order))
 
     @cached_property
     def four_epochs(self) -> list[int]:
-        """The rows of epochs 0 to 3 in the order of `SHUFFLED`."""
+        """Returns the rows of epochs 0 to 3 in the order of `SHUFFLED`."""
         return epochs(self(**SHUFFLED), 1, steps=64)[0]
 
     def loaded_again(self) -> "Way":
@@ -157,25 +164,25 @@ def test_any_batch_of_any_epoch_may_be_the_first(way, epoch, start):
 
 
 def test_a_stream_with_rows_of_weight_0_may_begin_anywhere_too(binary):
-    """Which of them come before a batch is only known once they are parsed."""
+    """The number of such rows before a batch is only known after parsing."""
 
     def some_of_weight_0(serialized):
         block = decode(binary)(serialized)
         return {**block, "example_weight": tf.cast(block["row_id"] % 3 > 0, tf.float32)}
 
     split = split_of(binary, decode=some_of_weight_0, memory_limit=0)
-    steps = -(-split.counts.used // 64)
+    steps = -(-split.counts.weighted_rows // 64)
     assert steps == 11  # 666 of 1,000 rows
-    whole = list(split.batches(Order(batch_size=64, shuffle=200, seed=3)).take(steps))
+    whole = list(split.batches(BatchOrder(batch_size=64, shuffle=200, seed=3)).take(steps))
     assert sorted(row_ids(whole)) == [number for number in range(1000) if number % 3]
     assert [len(weight) for _, _, weight in whole] == [64] * 10 + [26]
-    rest = split.batches(Order(batch_size=64, shuffle=200, seed=3, start=7)).take(4)
+    rest = split.batches(BatchOrder(batch_size=64, shuffle=200, seed=3, start=7)).take(4)
     assert row_ids(rest) == row_ids(whole)[7 * 64 :]
 
 
 @pytest.mark.parametrize("shards", [2, 3])
 def test_shards_are_disjoint_and_together_an_epoch(way, shards):
-    """16 batches of 64, the last of 40: shards of one length, filled up with rows of weight 0."""
+    """16 batches of 64, the last with 40 rows: shards have equal length, padded with rows of weight 0."""
     batches = -(-16 // shards)
     seen, sizes = [], []
     for shard in range(shards):
@@ -227,7 +234,7 @@ def test_both_ways_give_the_same_batches(in_memory, streamed):
 
 
 def test_nothing_tunes_how_rows_in_memory_are_read(in_memory, streamed):
-    """What tunes them may keep the end of a training waiting for seconds."""
+    """Autotuning could delay the end of a training by seconds."""
     tuned = [way(batch_size=64).options().autotune.enabled for way in (in_memory, streamed)]
     assert tuned == [False, True]
 
@@ -250,7 +257,7 @@ def test_class_weights_multiply_the_weight(binary):
 def test_rows_of_weight_0_are_left_out(binary):
     rows = all_rows(binary)
     layout = layout_of(rows)
-    kept = layout.unpack(pack_used(layout, {**rows, "example_weight": tf.cast(rows["row_id"] % 3, tf.float32)}))
+    kept = layout.unpack(pack_weighted(layout, {**rows, "example_weight": tf.cast(rows["row_id"] % 3, tf.float32)}))
     assert sorted(kept["row_id"].numpy()) == [number for number in range(1000) if number % 3]
     assert kept["tags_xf"].nrows() == len(kept["row_id"])
 
@@ -258,7 +265,8 @@ def test_rows_of_weight_0_are_left_out(binary):
 def test_a_shard_that_is_not_there_is_named(tmp_path: Path):
     for number in (0, 2):
         (tmp_path / f"data-0000{number}-of-00004.gz").write_bytes(b"x")
-    with pytest.raises(UserError, match=r"2 are not there: .*data-00001-of-00004.gz, .*data-00003-of-00004.gz"):
+    missing = ".*data-00001-of-00004.gz, .*data-00003-of-00004.gz"
+    with pytest.raises(UserError, match=f"2 of its files are missing: {missing}"):
         list_files([str(tmp_path / "*")], "train")
 
 
@@ -268,5 +276,5 @@ def test_an_empty_shard_among_others_is_named(tmp_path: Path, suffix, compressio
         with tf.io.TFRecordWriter(str(tmp_path / f"data-0000{number}-of-00002{suffix}"), compression) as writer:
             for _ in range(1 - number):
                 writer.write(b"")
-    with pytest.raises(UserError, match="split 'eval': of its files, 1 are empty: .*data-00001-of-00002"):
+    with pytest.raises(UserError, match="split 'eval': 1 of its files are empty: .*data-00001-of-00002"):
         list_files([str(tmp_path / "*")], "eval")

@@ -1,4 +1,4 @@
-"""A tf.data service of real servers on loopback: every row once, in the order of the files, and no wait without end."""
+"""A tf.data service with real servers on loopback: every row once, in the order of the files, and no endless wait."""
 
 import json
 import os
@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.config import InputConfig
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.cache.block_cache import CachePlan
 from fullpass.trainer.input.cache.blocks import layout_of
 from fullpass.trainer.input.input_fn import decoder, read_blocks
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.integration
 
 @contextmanager
 def server(*arguments: str):
-    """Runs `fullpass input-service ...` and gives its process and the line it says once it is there."""
+    """Runs `fullpass input-service ...`; yields the process and the line that it prints once it is ready."""
     command = [sys.executable, "-m", "fullpass", "input-service", *arguments]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
     process = warm_process.Process(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE)
@@ -64,7 +64,7 @@ def dispatcher():
 
 @pytest.fixture(scope="module")
 def address():
-    """Returns the address of a dispatcher with two workers, started as the documentation says."""
+    """Returns the address of a dispatcher with two workers, started as documented."""
     with dispatcher() as found, server("worker", found), server("worker", found):
         yield found
 
@@ -81,7 +81,7 @@ def served(address, files, decode, folder, *, rows=64, seconds=60.0):
 
 
 def rows_by_id(blocks) -> dict[int, list]:
-    """Returns what each row holds, ragged rows as lists."""
+    """Returns row id -> the values of the row, with ragged rows as lists."""
     found = {}
     for block in blocks:
         columns = {n: v.to_list() if hasattr(v, "to_list") else v.numpy().tolist() for n, v in block.items()}
@@ -92,7 +92,7 @@ def rows_by_id(blocks) -> dict[int, list]:
 
 
 def row_ids(files) -> list[int]:
-    """Returns the row ids of the files, one after the other, parsed one by one."""
+    """Returns the row ids of the files in order, parsed one by one."""
     found = []
     for file in files:
         for record in tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else ""):
@@ -102,7 +102,7 @@ def row_ids(files) -> list[int]:
 
 @pytest.mark.parametrize(("kind", "place"), [("transformed", "transform"), ("raw", "input")])
 def test_every_row_comes_once_with_the_values_it_has_without_the_service(address, planted, tmp_path, kind, place):
-    """Parsed, and made with the transform graph and its vocabularies on the workers."""
+    """The workers parse the rows, and apply the transform graph with its vocabularies."""
     prepared = planted("binary")
     decode = decoder(prepared.tft_output, prepared.placement(place), NAMES, 0)
     files = prepared.files(kind, "train")
@@ -139,7 +139,7 @@ def load(prepared, files, address, folder, **options):
 
 
 def epoch(split) -> list[int]:
-    batches = split.batches(Order(batch_size=64, shuffle=200, seed=3)).take(-(-split.counts.used // 64))
+    batches = split.batches(BatchOrder(batch_size=64, shuffle=200, seed=3)).take(-(-split.counts.weighted_rows // 64))
     return np.concatenate([features["row_id"] for features, _, _ in batches]).tolist()
 
 
@@ -202,17 +202,17 @@ for chunk in chunks_in_file_order(files, parse, DataService(address, 10.0), Path
 
 
 def test_what_a_worker_that_dies_took_along_is_read_by_the_trainer(tmp_path):
-    """The trainer is a process of its own: TensorFlow goes on waiting for the worker until that ends."""
+    """The trainer runs in a separate process, because TensorFlow waits for the worker until its process ends."""
     files = []
     for number in range(8):
         files.append(str(tmp_path / f"rows-{number}"))
         with tf.io.TFRecordWriter(files[-1]) as writer:
             for row in range(100):
                 writer.write(str(100 * number + row).encode())
-    made = tf.data.experimental.service
-    here = made.DispatchServer(made.DispatcherConfig(port=0))
+    servers = tf.data.experimental.service
+    here = servers.DispatchServer(servers.DispatcherConfig(port=0))
     found, log = here.target.removeprefix("grpc://"), tmp_path / "log"
-    living = made.WorkerServer(made.WorkerConfig(found))
+    living = servers.WorkerServer(servers.WorkerConfig(found))
     command = [sys.executable, "-c", SLOW, found, str(tmp_path / "waiting"), *files]
     with server("worker", found) as (dying, _), log.open("w") as output:
         trainer = warm_process.Process(command, cwd=REPOSITORY, stdout=output, stderr=output)
@@ -230,28 +230,28 @@ def test_what_a_worker_that_dies_took_along_is_read_by_the_trainer(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "expected"),
     [
-        ("nobody", "not ready within 1 seconds: nothing answers there"),
-        ("mute", "something listens there, but does not answer"),
-        ("worker", "what answers there is no dispatcher"),
-        ("idle", "its dispatcher knows no worker yet"),
+        ("nobody", "not ready within 1 seconds: no server responds there"),
+        ("mute", "a process listens there, but does not respond"),
+        ("worker", "the server there is not a dispatcher"),
+        ("idle", "no worker has registered with its dispatcher yet"),
     ],
 )
-def test_a_service_that_is_not_there_fails_in_words_within_its_time(tmp_path, kind, said):
-    made = tf.data.experimental.service
+def test_a_service_that_is_not_there_fails_in_words_within_its_time(tmp_path, kind, expected):
+    servers = tf.data.experimental.service
     with closing(socket.socket()) as listening:
         listening.bind(("127.0.0.1", 0))
         free = f"127.0.0.1:{listening.getsockname()[1]}"
-        idle = made.DispatchServer(made.DispatcherConfig(port=0))
+        idle = servers.DispatchServer(servers.DispatcherConfig(port=0))
         place = {"nobody": free, "mute": free, "idle": idle.target.removeprefix("grpc://")}
         if kind == "mute":
             listening.listen()
         if kind == "worker":
-            of_idle = made.WorkerServer(made.WorkerConfig(place["idle"], port=0))
+            of_idle = servers.WorkerServer(servers.WorkerConfig(place["idle"], port=0))
             place["worker"] = of_idle._address
         started = time.monotonic()
-        with pytest.raises(UserError, match=f"{re.escape(place[kind])} .*{said}.*fullpass input-service"):
+        with pytest.raises(UserError, match=f"{re.escape(place[kind])} .*{expected}.*fullpass input-service"):
             wait_for_service(service(place[kind], seconds=1.0))
         assert time.monotonic() - started >= 1.0
 
@@ -305,14 +305,14 @@ def test_a_service_without_an_address_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("section", "said"),
+    ("section", "expected"),
     [
         ({"service": {"address": "grpc://host"}}, "address must be host:port"),
-        ({"service": {}, "cache": "none"}, "rows are sent once and kept by the trainer"),
+        ({"service": {}, "cache": "none"}, "it sends its rows once and the trainer must keep them"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(section, said):
-    with pytest.raises(ValueError, match=said):
+def test_settings_that_cannot_be_are_refused(section, expected):
+    with pytest.raises(ValueError, match=expected):
         InputConfig.model_validate(section)
 
 

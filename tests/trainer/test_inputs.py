@@ -1,4 +1,4 @@
-"""Inputs and their encodings, for sizes that a transform graph gives."""
+"""Model inputs and their encodings, for sizes from a transform graph."""
 
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ from fullpass.trainer.models.model_inputs import (
 
 
 def graph(ids: dict[str, int] | None = None, dense: dict[str, int | None] | None = None, multi=(), wide=()) -> object:
-    """Returns what stands for a TFTransformOutput: ids by size, dense by width, `multi` of varying, `wide` of 3 ids."""
+    """Returns a fake TFTransformOutput: `ids` by size, `dense` by width, `multi` with ragged ids, `wide` with 3 ids."""
     ids, dense = ids or {}, dense or {}
     spec = {name: tf.io.FixedLenFeature([] if w is None else [w], tf.float32) for name, w in dense.items()}
     for name in ids:
@@ -39,7 +39,7 @@ def graph(ids: dict[str, int] | None = None, dense: dict[str, int | None] | None
 
 
 def encoded(outputs, tft_output, values):
-    """Returns what `encode` makes of values by name, as arrays, and its layers."""
+    """Returns the outputs of `encode` for values by name, as arrays, and its layers."""
     inputs = model_inputs(outputs, tft_output)
     model = keras.Model(keras_inputs(inputs), encode(inputs))
     found = model({name: np.array(value) for name, value in values.items()})
@@ -117,9 +117,11 @@ def test_a_shared_embedding_is_one_table():
     assert a.tolist() == b.tolist()
 
 
-@pytest.mark.parametrize(("sizes", "width", "told"), [((5, 6), 2, "a has 5, b has 6"), ((5, 5), 3, "a has 2, b has 3")])
-def test_a_shared_embedding_needs_equal_sizes_and_widths(sizes, width, told):
-    with pytest.raises(UserError, match=f"'zones'.*{told}"):
+@pytest.mark.parametrize(
+    ("sizes", "width", "expected"), [((5, 6), 2, "a has 5, b has 6"), ((5, 5), 3, "a has 2, b has 3")]
+)
+def test_a_shared_embedding_needs_equal_sizes_and_widths(sizes, width, expected):
+    with pytest.raises(UserError, match=f"'zones'.*{expected}"):
         shared(*sizes, width)
 
 

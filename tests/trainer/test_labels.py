@@ -1,4 +1,4 @@
-"""Class names, class weights, and labels there is nothing to learn from."""
+"""Class names, class weights, and labels without information."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Layers against values worked out by hand."""
+"""Layers against values computed by hand."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ IDS = np.array([[1, 2, 0], [0, 0, 0], [3, 4, 3]])
 
 @pytest.fixture(params=[None, 3], ids=["any length", "one length"])
 def pooled(request):
-    """Returns what a table of VECTORS makes of lists of ids, whose length the graph knows or not."""
+    """Returns the function that pools lists of ids with a table of VECTORS; the list length may be static or not."""
     table = IdTable(5, 2)
     table.build(None)
     table.embeddings.assign(VECTORS)
@@ -79,7 +79,7 @@ def test_a_batch_without_any_id_pools_to_0():
 
 @pytest.mark.parametrize("length", [None, 3])
 def test_a_pooled_table_is_trained_where_ids_are(length):
-    """The gradient of a sum is how often an id is there; padding, id 0, gets none."""
+    """The gradient of a sum is the number of occurrences of an id; id 0, the padding, has no gradient."""
     table = IdTable(5, 1)
     table.build(None)
 
@@ -126,10 +126,10 @@ def test_a_number_is_piecewise_linear_between_its_knots_and_flat_beyond_them():
     layer(numbers)
     layer.kernel.assign([[[2.0], [10.0]], [[3.0], [1.0]]])
     layer.bias.assign([[0.0], [1.0]])
-    # The first rises by 2 over 0 .. 1 and by 10 over 1 .. 3.5, the second by 3 over 10 .. 20 and by 1 over 20 .. 30.
+    # The first curve rises by 2 over 0 .. 1 and by 10 over 1 .. 3.5; the second by 3 over 10 .. 20, by 1 over 20 .. 30.
     found = layer(numbers).numpy()
     assert found[:, :2].tolist() == [[0, 1], [1, 2.5], [7, 4], [12, 5]]
-    # The knots 0, 1, 3.5 have the mean 1.5 and the deviation 1.472; the others the mean 20 and the deviation 8.165.
+    # The knots 0, 1, 3.5 have mean 1.5 and deviation 1.472; the other knots have mean 20 and deviation 8.165.
     expected = [[-1.019, -1.225], [-0.679, -0.612], [0.51, 0], [1.359, 1.225]]
     np.testing.assert_allclose(found[:, 2:], expected, atol=1e-3)
 
@@ -138,7 +138,7 @@ def test_knots_that_only_fill_up_say_nothing():
     layer = NumberEmbedding(np.array([[7, 7, 7, 7], [0, 1, 1, 1]], np.float32), width=1)
     found = layer([np.array([-1, 7, 1e6], np.float32), np.array([0, 1, 0.5], np.float32)]).numpy()
     assert found[:, 0].tolist() == [0, 0, 0]
-    # The knots 0 and 1 have the mean 0.5 and the deviation 0.5.
+    # The knots 0 and 1 have mean 0.5 and deviation 0.5.
     assert found[:, 2:].tolist() == [[0, -1], [0, 1], [0, 0]]
 
 

@@ -1,4 +1,4 @@
-"""Lists in a model: how their ids are pooled, and that an export answers tf.Examples and JSON alike."""
+"""Lists in a model: the pooling of their ids, and equal outputs of an export for tf.Examples and JSON."""
 
 import json
 
@@ -75,12 +75,12 @@ def test_an_export_answers_examples_and_json_alike(tmp_path, kind):
     export_model(served, str(tmp_path / "export"), name="lists", source={}, samples=examples)
     loaded = tf.saved_model.load(str(tmp_path / "export"))
     scores = loaded.signatures["serving_default"](examples=tf.constant(examples))["scores"].numpy()
-    assert len(np.unique(scores)) == len(TABLE["y"]), scores  # every row has something of its own
+    assert len(np.unique(scores)) == len(TABLE["y"]), scores  # every row has a distinct score
 
     request = json.loads((tmp_path / "export/assets.extra/request.json").read_text())["inputs"]
     given = {name: tf.constant(request[name], dtypes(served)[name]) for name in served.columns}
     np.testing.assert_allclose(loaded.signatures["serving_raw"](**given)["scores"], scores, rtol=1e-5)
-    # More missing elements behind a list say nothing.
+    # Additional missing elements after a list change nothing.
     longer = {name: padded(value) if value.shape.rank == 2 else value for name, value in given.items()}
     np.testing.assert_allclose(loaded.signatures["serving_raw"](**longer)["scores"], scores, rtol=1e-5)
     one_by_one = [
@@ -104,7 +104,7 @@ def test_an_export_answers_examples_and_json_alike(tmp_path, kind):
 
 
 def served_lists(folder, kind):
-    """Returns what an export of an untrained model of the table's lists is made of."""
+    """Returns the parts of an export of an untrained model on the table's lists."""
     import keras
 
     from fullpass.preprocessing.analysis.analyze import analyze_table

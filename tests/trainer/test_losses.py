@@ -1,4 +1,4 @@
-"""Losses and heads of regressions, and the focal loss, against values worked out by hand."""
+"""Losses and heads of regressions, and the focal loss, against values computed by hand."""
 
 import keras
 import numpy as np
@@ -10,7 +10,7 @@ from scipy import stats
 from fullpass.trainer.input.split_counts import count_rows
 from fullpass.trainer.loss_config import LossConfig
 from fullpass.trainer.models.losses import loss_of
-from fullpass.trainer.models.tasks import logit_names, with_head
+from fullpass.trainer.models.tasks import add_head, logit_names
 
 LABELS = np.array([2.0, 0.0, 10.0], np.float32)
 SAID = np.array([[4.0], [1.0], [4.0]], np.float32)
@@ -20,18 +20,18 @@ def parsed(loss):
     return TypeAdapter(LossConfig).validate_python(loss)
 
 
-def losses(loss, labels=LABELS, said=SAID, *, task="regression", deviation=2.0) -> list[float]:
+def losses(loss, labels=LABELS, outputs=SAID, *, task="regression", deviation=2.0) -> list[float]:
     function = loss_of(task, parsed(loss), label_deviation=deviation)
-    return function(tf.constant(labels), tf.constant(said)).numpy().tolist()
+    return function(tf.constant(labels), tf.constant(outputs)).numpy().tolist()
 
 
 def answers(loss, labels, logits=0.0) -> np.ndarray:
-    """Returns what a model whose network gives `logits` says of one row."""
+    """Returns the output for one row of a model whose network outputs `logits`."""
     counts = count_rows(len(labels), np.float32(labels), np.ones(len(labels), np.float32), "regression", 0)
     columns = len(logit_names("regression", (), parsed(loss)))
     x = keras.Input((columns,), name="x")
     network = keras.Model(x, keras.layers.Activation("linear")(x))
-    model = with_head(network, "regression", counts, np.zeros(0), parsed(loss))
+    model = add_head(network, "regression", counts, np.zeros(0), parsed(loss))
     given = np.full((1, columns), logits, np.float32) if np.isscalar(logits) else np.float32([logits])
     return model({"x": given}).numpy()[0]
 
@@ -46,7 +46,7 @@ def answers(loss, labels, logits=0.0) -> np.ndarray:
     ],
 )
 def test_losses_of_a_number(loss, expected):
-    """Errors are -2, -1 and 6, in units of a deviation of 2."""
+    """The errors are -2, -1 and 6; losses are in units of the deviation, 2."""
     assert losses(loss) == pytest.approx(expected, rel=1e-6)
 
 
@@ -56,14 +56,14 @@ def test_the_logarithm_of_a_label():
 
 
 def test_pinball():
-    """Of a quantile of 0.9 that is 2 too low nine tenths count, of one that is 2 too high a tenth."""
-    said = np.float32([[5.0, 3.0, 7.0]])  # the prediction, then the quantiles
-    found = losses({"kind": "quantile", "levels": [0.5, 0.9]}, np.float32([5.0]), said, deviation=1.0)
+    """For the quantile 0.9, an error of 2 counts nine tenths if it is too low, and one tenth if it is too high."""
+    outputs = np.float32([[5.0, 3.0, 7.0]])  # the prediction, then the quantiles
+    found = losses({"kind": "quantile", "levels": [0.5, 0.9]}, np.float32([5.0]), outputs, deviation=1.0)
     assert found == pytest.approx([(0.5 * 2 + 0.1 * 2) / 2])
 
 
 def test_focal():
-    """What is said with probability 0.8 counts 0.2 ** 2 of its log loss."""
+    """A prediction with probability 0.8 counts 0.2 ** 2 of its log loss."""
     logit = np.float32([[np.log(4.0)]])
     expected = [-(0.2**2) * np.log(0.8)]
     assert losses("focal", np.float32([1]), logit, task="binary") == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""An ensemble in one network, against its members worked out one by one."""
+"""An ensemble in one network, against its members computed one by one."""
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ from fullpass.trainer.models.members import MeanOfMembers, MemberDense, MemberLo
 
 
 def drawn(layer: keras.layers.Layer, seed: int) -> keras.layers.Layer:
-    """Gives every weight of a layer another number."""
+    """Sets every weight of a layer to a different random number."""
     random = np.random.default_rng(seed)
     for weight in layer.weights:
         weight.assign(random.normal(size=weight.shape))
@@ -54,7 +54,7 @@ def steps_of(model: keras.Model) -> Steps:
 
 
 def test_each_member_is_trained_by_its_own_loss():
-    """The loss of the mean answer would be 0 here, and no member would learn; the mean loss is (1 + 1) / 2."""
+    """The loss of the mean output would be 0 here, and no member would learn; the mean loss is (1 + 1) / 2."""
     x = keras.Input((2, 1), name="x")
     bias = keras.layers.EinsumDense("bmi,ic->bmc", (None, 1), kernel_initializer="ones")
     model = keras.Model({"x": x}, MeanOfMembers()(bias(x)))

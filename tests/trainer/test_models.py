@@ -1,4 +1,4 @@
-"""Architectures: what they compute, what they learn, and what a model of the user's own must be."""
+"""Architectures: their computations, what they learn, and the requirements of a user-defined model."""
 
 import sys
 import types
@@ -21,7 +21,7 @@ from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.mlp import hidden_layers
 from fullpass.trainer.models.model_inputs import ModelInput
 from fullpass.trainer.models.number_knots import knots_of
-from fullpass.trainer.models.tasks import with_head
+from fullpass.trainer.models.tasks import add_head
 
 pytestmark = pytest.mark.integration
 ROWS = 2000
@@ -67,9 +67,9 @@ def train(model, features, label, *, epochs: int, rate: float, task: str = "bina
     batches = Batches(lambda epoch, step: rows.batch(200).repeat().skip(epoch * steps + step), steps)
     optimizer = keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(rate, epochs * steps))
     optimizer.build(model.trainable_variables)
-    made = Steps(model, optimizer, loss_of(task), task, tf.distribute.get_strategy())
+    computations = Steps(model, optimizer, loss_of(task), task, tf.distribute.get_strategy())
     nobody = {"report": lambda *_: None, "on_epoch": lambda *_: None}
-    Fit(steps=made, epochs=epochs, early_stopping=None, **nobody).run(batches, batches)
+    Fit(steps=computations, epochs=epochs, early_stopping=None, **nobody).run(batches, batches)
 
 
 def trained_accuracy(config, truth) -> float:
@@ -115,7 +115,7 @@ def test_a_linear_model_is_a_sum_of_weights():
 
 @pytest.mark.parametrize("kind", ["linear", {"kind": "mlp", "hidden": [16], "dropout": 0.0}, "wide_deep"])
 def test_a_value_that_training_never_saw_gets_about_the_mean_prediction(kind):
-    """The label is 1 for the values 2 and 3 and 0 for 4 and 5; 0 is missing and 1 an unknown value: half are 1."""
+    """The label is 1 for ids 2 and 3, and 0 for ids 4 and 5. Id 0 is missing, id 1 unknown. The mean label is 0.5."""
     model = build(kind, {"c": category("c", 6)})
     seen = np.random.default_rng(1).integers(2, 6, 8 * ROWS)
     train(model, {"c": seen}, seen < 4, epochs=8, rate=0.03)
@@ -124,19 +124,22 @@ def test_a_value_that_training_never_saw_gets_about_the_mean_prediction(kind):
 
 
 def category(name: str, size: int) -> ModelInput:
-    """Returns an input of ids of which training replaces two of a hundred by 0 or 1, missing and unknown."""
+    """Returns an input of ids; training replaces 2 % of them by 0 (missing) or 1 (unknown)."""
     ids = keras.Input((), name=name, dtype="int64")
     return ModelInput(ids, Output(name, name, "ids", unseen=2), size, masked=MaskedIds([2], 0.02)([ids])[0])
 
 
 def number(name: str, values: np.ndarray) -> ModelInput:
-    """Returns an input of a number with the knots of its values."""
+    """Returns a numeric input with the knots of its values."""
     knots = knots_of(values)
     return ModelInput(keras.Input((), name=name), Output(name, name, "dense"), width=1, knots=knots)
 
 
 def test_air_of_which_nothing_is_known_is_about_the_mean():
-    """As of the air of a city: numbers and places multiply, none is ever missing, then all are. The mean is 80."""
+    """Like the air of a city: effects of numbers and places multiply, with mean 80.
+
+    No training value is missing, and then all values are.
+    """
     random = np.random.default_rng(1)
     rows = {f"x{i}": random.normal(size=2 * ROWS).astype("float32") for i in range(4)}
     rows |= {"place": random.integers(2, 14, 2 * ROWS), "wind": random.integers(2, 8, 2 * ROWS)}
@@ -146,14 +149,14 @@ def test_air_of_which_nothing_is_known_is_about_the_mean():
     given |= {"place": category("place", 14), "wind": category("wind", 8)}
     none, total = np.zeros(0), float(len(label))
     counts = SplitCounts(len(label), 0, none, none, total, float(label.sum()), float((label**2).sum()), {})
-    model = with_head(build("wide_deep", given), "regression", counts, np.zeros(0))
+    model = add_head(build("wide_deep", given), "regression", counts, np.zeros(0))
     train(model, rows, label, epochs=10, rate=0.003, task="regression")
     missing = {name: np.zeros(1, column.dtype) for name, column in rows.items()}
     assert abs(float(model(missing)[0, 0]) - 80) < 0.5 * label.std()
 
 
 def test_a_job_that_nobody_had_changes_a_chance_no_more_than_the_jobs_do():
-    """As of a bank's clients: one in nine says yes, mostly by two numbers; the answer for a sure no stays a no."""
+    """Like a bank's clients: one in nine is a yes, mostly by two numbers. A sure no stays a no."""
     random = np.random.default_rng(2)
     rows = {name: random.normal(size=2 * ROWS).astype("float32") for name in ("calls", "balance")}
     rows["job"] = random.integers(2, 14, 2 * ROWS)
@@ -178,7 +181,7 @@ def test_penalties_are_applied():
 
 
 def test_wide_and_deep_is_wide_plus_deep():
-    """With the deep part's last kernel at 0, only the ids' own weights are left."""
+    """With the last kernel of the deep part set to 0, only the wide weights of the ids remain."""
     model = build({"kind": "wide_deep", "hidden": [4], "members": 3})
     model.get_layer("logits").kernel.assign(np.zeros((3, 4, 1)))
     table = np.arange(5.0)[:, None]
@@ -199,7 +202,7 @@ def test_dropout_and_batch_norm_are_there_when_asked_for():
 
 @pytest.mark.parametrize("members", [1, 4])
 def test_the_variance_of_hidden_units_neither_dies_nor_explodes(members):
-    """He initialisation keeps the second moment through many relu layers."""
+    """He initialization keeps the second moment over many relu layers."""
     keras.utils.set_random_seed(1)
     x = keras.Input((256,))
     model = keras.Model(x, hidden_layers(x, Mlp(kind="mlp", hidden=(256,) * 8, dropout=0.0, members=members)))

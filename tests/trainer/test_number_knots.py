@@ -1,4 +1,4 @@
-"""Knots of numbers against quantiles worked out by hand."""
+"""Knots of numbers against quantiles computed by hand."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ def test_knots_are_the_quantiles():
 
 
 def test_a_value_that_many_rows_have_is_a_knot_and_the_others_share_the_rest():
-    """29 of 500 rows are 0; the others are 100 .. 570, of which every tenth is a knot."""
+    """29 of 500 rows are 0. The others are 100 .. 570, and every tenth of these is a knot."""
     values = np.concatenate([np.zeros(29), 100 + np.arange(471)]).astype("float32")
     assert knots_of(values).tolist() == [0, *range(100, 571, 10)]
 

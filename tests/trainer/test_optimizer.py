@@ -35,13 +35,13 @@ def test_cosine_without_warmup():
 def test_a_plateau_stays_until_it_is_told_to_fall():
     schedule = WarmupDecay(1.0, steps=100, warmup=2, decay="plateau")
     assert [round(float(schedule(step)), 4) for step in (0, 1, 50, 99)] == [0.5, 1.0, 1.0, 1.0]
-    schedule.fall(2)
+    schedule.reduce(2)
     assert round(float(schedule(50)), 4) == 0.04
 
 
 def test_a_plateau_warms_up_for_an_epoch_at_most():
     config = TrainingConfig(warmup=0.05)
-    assert (config.decay, config.most_epochs) == ("plateau", 100)
+    assert (config.decay, config.max_epochs) == ("plateau", 100)
     assert learning_rate_of(config, 100 * 40, 0.1).warmup == 40
     assert learning_rate_of(TrainingConfig(epochs=10, warmup=0.05), 10 * 40, 0.1).warmup == 20
 
@@ -63,7 +63,7 @@ def test_the_schedule_follows_from_the_epochs():
     assert TrainingConfig(epochs=3).decay == "cosine"
     assert TrainingConfig(early_stopping=None).decay == "cosine"
     assert TrainingConfig(epochs=3, schedule="plateau").decay == "plateau"
-    with pytest.raises(ValueError, match="plateau falls by the patience of early_stopping"):
+    with pytest.raises(ValueError, match="plateau reduces the learning rate after the patience of early_stopping"):
         TrainingConfig(schedule="plateau", early_stopping=None)
 
 

@@ -1,4 +1,4 @@
-"""Importance of features of a network of hundreds of inputs, whose weights are given."""
+"""Feature importance in a network with hundreds of inputs and given weights."""
 
 import keras
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.outputs import outputs
-from fullpass.trainer.insight.permutation_importance import MOST_FEATURES, measure_importance
+from fullpass.trainer.insight.permutation_importance import MAX_FEATURES, measure_importance
 from fullpass.trainer.insight.sampled_rows import SampledRows
 from fullpass.trainer.models.model_inputs import ModelInput
 from fullpass.trainer.models.weight_semantics import Network
@@ -15,7 +15,7 @@ ROWS = 400
 
 
 def _measured(features):
-    """Returns the importance of features of which number 7 has the weight 2, number 100 the weight 1, others none."""
+    """Returns the importance of features; feature 7 has weight 2, feature 100 has weight 1, all others 0."""
     names = [f"x{i:03d}" for i in range(features)]
     config = PreprocessingConfig.model_validate(
         {"features": dict.fromkeys(names, {"type": "number"}), "label": {"name": "y", "task": "regression"}}
@@ -32,10 +32,10 @@ def _measured(features):
     return names, values, measure_importance(Network(model, inputs, config, ()), rows, "regression")
 
 
-@pytest.mark.parametrize("features", [120, MOST_FEATURES + 44])
+@pytest.mark.parametrize("features", [120, MAX_FEATURES + 44])
 def test_the_growth_of_the_loss_is_that_of_numpy(features):
     names, values, found = _measured(features)
-    assert len(found) == (features if features <= MOST_FEATURES else MOST_FEATURES // 2)
+    assert len(found) == (features if features <= MAX_FEATURES else MAX_FEATURES // 2)
     assert [entry["feature"] for entry in found[:2]] == [names[7], names[100]]
     order = np.random.default_rng(1).permutation(ROWS)
     variance = (2 * values[:, 7] + values[:, 100]).var()

@@ -33,7 +33,7 @@ def rows(exported):
 
 @pytest.fixture(scope="session")
 def scores(exported, rows):
-    """Returns the probability of "yes" by the signature for serialized examples."""
+    """Returns the probability of "yes" from the signature for serialized examples."""
 
     def feature(value):
         if isinstance(value, str):
@@ -109,20 +109,20 @@ def test_missing_tokens_and_blanks_are_read_as_at_ingest(model, tmp_path):
 
 
 def retold(model, copy: Path, **source):
-    """Returns the same model as trained on a source with other settings."""
+    """Returns the same model as if it were trained on a source with other settings."""
     shutil.copytree(model.directory, copy)
     description = next(copy.rglob("fullpass.json"))
-    said = json.loads(description.read_text())
-    del said["checksum"]  # as who edits it does
-    description.write_text(json.dumps({**said, "source": {**said["source"], **source}}))
+    described = json.loads(description.read_text())
+    del described["checksum"]  # as after a manual edit
+    description.write_text(json.dumps({**described, "source": {**described["source"], **source}}))
     return load_export(copy)
 
 
 def test_text_is_decoded_and_quoted_as_the_source_says(model, tmp_path):
-    """An export of a model trained on `encoding: latin-1` and `quoting: false`, by its own word."""
-    told = retold(model, tmp_path / "model", encoding="latin-1", quoting=False)
+    """The export states that the model was trained on `encoding: latin-1` and `quoting: false`."""
+    copied = retold(model, tmp_path / "model", encoding="latin-1", quoting=False)
     (tmp_path / "in.csv").write_text('x,kind,note\n0.5,a,5" caf\u00e9\n', encoding="latin-1")
-    (table,) = predict_tables(told, str(tmp_path / "in.csv"))
+    (table,) = predict_tables(copied, str(tmp_path / "in.csv"))
     assert table["note"].to_pylist() == ['5" caf\u00e9']
     (tmp_path / "same.jsonl").write_text('{"x": 0.5, "kind": "a", "note": "5\\" caf\u00e9"}\n', encoding="utf-8")
     (same,) = predict_tables(model, str(tmp_path / "same.jsonl"))
@@ -130,10 +130,10 @@ def test_text_is_decoded_and_quoted_as_the_source_says(model, tmp_path):
 
 
 def test_cells_are_cut_and_read_as_the_source_says(model, tmp_path):
-    """An export of a model trained on `separator: ;`, `decimal: ,` and `missing_in: {x: [-9]}`, by its own word."""
-    told = retold(model, tmp_path / "model", separator=";", decimal=",", missing_in={"x": ["-9"]})
+    """The export states that the model was trained on `separator: ;`, `decimal: ,` and `missing_in: {x: [-9]}`."""
+    copied = retold(model, tmp_path / "model", separator=";", decimal=",", missing_in={"x": ["-9"]})
     (tmp_path / "in.csv").write_text("x;kind\n0,5;a\n-9,0;a\n")
-    (table,) = predict_tables(told, str(tmp_path / "in.csv"))
+    (table,) = predict_tables(copied, str(tmp_path / "in.csv"))
     (tmp_path / "same.jsonl").write_text('{"x": 0.5, "kind": "a"}\n{"kind": "a"}\n')
     (same,) = predict_tables(model, str(tmp_path / "same.jsonl"))
     assert table["probability_yes"] == same["probability_yes"]
@@ -153,7 +153,7 @@ def test_a_regression_predicts_numbers(exported, rows, tmp_path):
 
 
 def test_quantiles_are_columns_of_their_own(planted, rows, tmp_path):
-    """In the export, in what is predicted, and in training.json: the share of the labels below each."""
+    """They are in the export, in the predictions, and in training.json with the share of labels below each."""
     prepared = planted("regression")
     training = {"epochs": 12, "learning_rate": 0.02, "loss": {"kind": "quantile", "levels": [0.1, 0.5, 0.9]}}
     run_fn(prepared.fn_args(tmp_path, model={"kind": "mlp", "members": 2}, training=training))
@@ -162,9 +162,9 @@ def test_quantiles_are_columns_of_their_own(planted, rows, tmp_path):
     )
     with (tmp_path / "o.csv").open(newline="") as file:
         found = list(csv.DictReader(file))
-    said = np.array([[float(row[f"quantile_{level}"]) for level in (0.1, 0.5, 0.9)] for row in found])
-    assert (np.diff(said, axis=1) > 0).all()
-    assert [float(row["prediction"]) for row in found] == said[:, 1].tolist()
+    quantiles = np.array([[float(row[f"quantile_{level}"]) for level in (0.1, 0.5, 0.9)] for row in found])
+    assert (np.diff(quantiles, axis=1) > 0).all()
+    assert [float(row["prediction"]) for row in found] == quantiles[:, 1].tolist()
     record = json.loads((tmp_path / "model_run" / "training.json").read_text())
     shares = {level: record["history"][f"val_coverage_{level}"][record["best_epoch"] - 1] for level in (0.1, 0.5, 0.9)}
     loaded = tf.saved_model.load(str(tmp_path / "Format-Serving"))
@@ -185,7 +185,7 @@ def test_quantiles_are_columns_of_their_own(planted, rows, tmp_path):
 
 
 def evaluated(export, records, metrics):
-    """Metrics on serialized examples, as the Evaluator measures them."""
+    """Returns metrics on serialized examples, computed as in the Evaluator."""
     one = SliceAccumulator(metrics, (), None, 1)
     state = one.add(one.start(), Scorer([export], {})(tf.constant(records)))
     return {name: values[0] for name, values in one.measure(state).values[0].items()}
@@ -216,17 +216,17 @@ def predict_text(model, tmp_path, text: str, name: str = "in.csv"):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("x,kind\noops,b\n", r"in.csv: none of its 1 rows.*column 'x': not a number.*in.csv, row 2: 'oops'"),
         ("x,kind\n1e99,a\n", r"in.csv: none of its 1 rows.*column 'x': outside the range of float32.*row 2: '1e99'"),
-        ("kinds,y\na,1\n", r"none of the columns that the model reads is there.*It reads: city, kind"),
+        ("kinds,y\na,1\n", r"none of the columns that the model reads is in the input.*The model reads: city, kind"),
         ("x,prediction\n1,2\n", r"column 'prediction' has the name of a prediction"),
         ("x,kind\n", r"no rows"),
     ],
 )
-def test_input_that_cannot_be_used(model, tmp_path, text, told):
-    with pytest.raises(UserError, match=f"(?s){told}"):
+def test_input_that_cannot_be_used(model, tmp_path, text, expected):
+    with pytest.raises(UserError, match=f"(?s){expected}"):
         predict_text(model, tmp_path, text)
     assert [file.name for file in tmp_path.iterdir()] == ["in.csv"]
 
@@ -267,7 +267,7 @@ def test_bad_rows_are_kept_aside_and_all_others_are_answered(model, tmp_path, su
 
 
 def read_back(path: Path) -> list[dict]:
-    """Returns the rows of an output, by Python's own readers."""
+    """Returns the rows of an output file, read with Python's own readers."""
     if path.suffix == ".parquet":
         return pq.read_table(path).to_pylist()
     with path.open(newline="") as file:
@@ -298,5 +298,5 @@ def test_folders_without_a_model(tmp_path):
     with pytest.raises(UserError, match="no model. Expected a saved_model.pb"):
         find_export(tmp_path)
     tf.saved_model.save(tf.Module(), str(tmp_path / "other"))
-    with pytest.raises(UserError, match="not one of Fullpass's"):
+    with pytest.raises(UserError, match="a SavedModel that Fullpass did not write"):
         load_export(tmp_path / "other")

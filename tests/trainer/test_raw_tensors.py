@@ -1,4 +1,4 @@
-"""Dense raw columns as sparse ones, against cells that are told one by one."""
+"""Dense raw columns converted to sparse ones, against cells converted one by one."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_only_cells_that_are_not_missing_are_kept_each_in_its_column_and_row():
         "tags": tf.ragged.constant([["a", ""], [], ["", "b"]]).to_tensor(""),
     }
     specs = {name: tf.TensorSpec([None, *value.shape[1:]], value.dtype) for name, value in columns.items()}
-    specs["tags"] = tf.TensorSpec([None, None], tf.string)  # lists, of which the width is not known before
+    specs["tags"] = tf.TensorSpec([None, None], tf.string)  # lists of unknown width
     sparse = tf.function(lambda given: to_sparse(given, tf.constant(3, tf.int64)), input_signature=[specs])(columns)
     assert set(sparse) == set(columns)
     assert cells_of(sparse["fare"]) == {(0, 0): 1.5, (2, 0): 3.0}
@@ -44,8 +44,8 @@ def test_only_cells_that_are_not_missing_are_kept_each_in_its_column_and_row():
 def test_many_columns_take_as_many_operations_as_two(dtype):
     def operations(columns: int) -> int:
         specs = {f"c{i}": tf.TensorSpec([None], dtype) for i in range(columns)}
-        made = tf.function(lambda given: to_sparse(given, tf.constant(9, tf.int64))).get_concrete_function(specs)
+        traced = tf.function(lambda given: to_sparse(given, tf.constant(9, tf.int64))).get_concrete_function(specs)
         inputs_and_results = ("Placeholder", "Identity")
-        return sum(operation.type not in inputs_and_results for operation in made.graph.get_operations())
+        return sum(operation.type not in inputs_and_results for operation in traced.graph.get_operations())
 
     assert operations(200) == operations(2)

@@ -1,4 +1,4 @@
-"""A training that is cut short, by real signals to real processes, goes on where it stood."""
+"""A training that is interrupted by a real signal to a real process resumes where it stopped."""
 
 import json
 import pickle
@@ -53,9 +53,9 @@ def run_here(args) -> dict:
 
 
 def cut_short(args, folder: Path, number: int, updates: int) -> int:
-    """Trains in a process of its own that sends itself a signal after so many updates; returns how it ended.
+    """Trains in a process that sends itself a signal after `updates` updates; returns its exit code.
 
-    From outside, a signal comes a little earlier or later each time, and now and then while a checkpoint is written.
+    A signal from outside would arrive at a slightly different time in each run, sometimes during a checkpoint.
     """
     folder.mkdir(exist_ok=True)
     (folder / "args").write_bytes(pickle.dumps(args))
@@ -67,7 +67,7 @@ def cut_short(args, folder: Path, number: int, updates: int) -> int:
 
 
 def saved(folder: Path) -> int:
-    """Returns the updates before the newest checkpoint."""
+    """Returns the number of updates before the newest checkpoint."""
     found = [int(path.stem.split("-")[-1]) for path in (folder / "work").glob("*/ckpt-*.index")]
     return max(found, default=0)
 
@@ -125,7 +125,7 @@ def test_a_request_to_stop_saves_first_then_has_its_usual_effect(planted, uninte
 
 @pytest.mark.long
 def test_a_killed_choice_of_trees_or_a_network_goes_on_in_the_network(planted, tmp_path, monkeypatch):
-    """The trees grow again, in no time; the network is not trained from its start."""
+    """The trees grow again quickly; the network does not restart from the beginning."""
     training = {**TRAINING, "epochs": 2}
     whole = run_here(fn_args(planted, tmp_path / "whole", model="auto", training=training))
     args = fn_args(planted, tmp_path / "cut", model="auto", training=training)

@@ -1,4 +1,4 @@
-"""Training and export as TFX calls them, for every task."""
+"""Training and export through run_fn, as TFX calls it, for every task."""
 
 import json
 import math
@@ -104,24 +104,24 @@ def test_the_export_agrees_with_the_metrics_of_training(exported, task):
         names = [name.decode() for name in found["classes"][0]]
         place = [names.index({"no": "not yes"}.get(label, label)) for label in labels]
         expected = -np.mean(np.log(found["probabilities"][np.arange(len(labels)), place]))
-    # Training measures the network before its probabilities are corrected; the export answers after that.
+    # Training measures the network before calibration; the export returns calibrated probabilities.
     before, after = (record["calibration"][when]["log_loss"] for when in ("before", "after"))
     assert record["history"]["val_log_loss"][best] == pytest.approx(before, rel=1e-3)
     assert expected == pytest.approx(after, rel=1e-3, abs=1e-6)
 
 
 def test_the_exports_answer_with_tensorflow_alone(exported, tmp_path: Path):
-    """In a fresh process that is in another folder and imports nothing but TensorFlow."""
-    asked = {
+    """Runs in a fresh process, in another folder, which imports only TensorFlow."""
+    requests = {
         task: [str(exported(task).directory), [record.hex() for record in eval_records(exported, task)[:20]]]
         for task in TASKS
     }
-    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    (tmp_path / "requests.json").write_text(json.dumps(requests))
     code = """
 import json, sys
 import tensorflow as tf
 scores = {}
-for task, (directory, examples) in json.load(open("asked.json")).items():
+for task, (directory, examples) in json.load(open("requests.json")).items():
     model = tf.saved_model.load(directory)
     given = tf.constant([bytes.fromhex(example) for example in examples])
     scores[task] = model.signatures["serving_default"](examples=given)["scores"].numpy().tolist()
@@ -150,7 +150,7 @@ def test_training_json_says_how_it_went(exported):
 
 
 def test_the_network_is_measured_beside_a_linear_model(exported):
-    """`likes` needs x and kind together, which no linear model has; `price` is linear."""
+    """`likes` depends on x and kind together, which a linear model cannot express; `price` is linear."""
     binary, regression = (exported(task).training["reference"] for task in ("binary", "regression"))
     assert (binary["kind"], binary["metric"]) == ("logistic regression", "auc")
     assert binary["network"] - binary["reference"] > binary["reach"] > 0
@@ -159,7 +159,7 @@ def test_the_network_is_measured_beside_a_linear_model(exported):
     pairs = scores[truth][:, None] - scores[~truth]
     assert binary["network"] == pytest.approx((pairs > 0).mean() + (pairs == 0).mean() / 2, abs=1e-6)
     assert regression["metric"] == "rmse"
-    # The ridge has nothing for a missing number but its mean; the network may.
+    # The ridge can only use the mean for a missing number; the network can learn more.
     assert regression["network"] - regression["reference"] < regression["reach"]
     assert regression["reference"] < 0.2 * np.std(eval_labels(exported, "regression"))
     assert exported("multilabel").training["reference"] is None
@@ -171,7 +171,7 @@ def test_features_are_important_if_the_label_follows_from_them(exported):
     assert set(list(found)[:2]) == {"x", "kind"}
     assert all(found[name]["importance"] > found[name]["reach"] for name in ("x", "kind"))
     by_price = [entry["feature"] for entry in exported("regression").training["importance"]]
-    assert set(by_price[:3]) == {"x", "trip miles", "position"}  # which holds both
+    assert set(by_price[:3]) == {"x", "trip miles", "position"}  # position contains both
 
 
 @pytest.mark.parametrize(
@@ -233,17 +233,17 @@ def test_other_ways_of_reading_learn_as_well(planted, way):
 
 
 def test_xla_compiles_lists_of_categories_and_changes_nothing(planted):
-    """Lists are padded to the longest of the split, and the last batch to the size of the others."""
+    """Lists are padded to the longest list of the split, and the last batch to the batch size."""
     losses = []
     for xla in (False, True):
-        # XLA draws other random numbers.
+        # XLA draws different random numbers, so masking is off.
         training = {"epochs": 2, "learning_rate": 0.01, "mask_rate": 0.0, "xla": xla}
         losses.append(trained(planted("binary"), model="linear", training=training)[1]["history"]["val_log_loss"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 def test_xla_refuses_text_in_the_model(planted):
-    with pytest.raises(UserError, match="XLA cannot work on text, which .*kind_xf.* is made with in the model"):
+    with pytest.raises(UserError, match="XLA cannot process text, from which the model computes .*kind_xf"):
         trained(planted("binary"), input={"compute_at": "model"}, training={"xla": True})
 
 
@@ -263,19 +263,19 @@ def refused(prepared, **sections) -> str:
 
 
 def test_an_empty_train_split(changed):
-    told = refused(changed(lambda row: None))
-    assert told.startswith("split 'train' is empty.")
+    message = refused(changed(lambda row: None))
+    assert message.startswith("split 'train' is empty.")
 
 
 def test_a_train_split_of_fewer_rows_than_one_batch_is_one_update_an_epoch_and_said_so(changed, caplog):
     _, record = trained(changed(lambda row: row), training={"batch_size": 1000, "epochs": 2})
     assert record["steps_per_epoch"] == 1 and record["epochs"] == 2
-    assert "input: split train has 200 rows, not one batch of 1000: an epoch is one update" in caplog.messages
+    assert "input: split train has 200 rows, less than a batch of 1000: an epoch is one update" in caplog.messages
 
 
 def test_one_class(changed):
-    told = refused(changed(lambda row: {**row, "likes": "no"}))
-    assert told.startswith("all 200 labelled train rows are of one class, 'not yes': there is nothing to learn.")
+    message = refused(changed(lambda row: {**row, "likes": "no"}))
+    assert message.startswith("all 200 labelled train rows are of one class, 'not yes': there is nothing to learn.")
 
 
 def test_missing_labels(changed):
@@ -303,14 +303,14 @@ def test_a_damaged_file(planted, tmp_path: Path):
 
 
 def test_training_that_diverges(planted):
-    told = refused(
+    message = refused(
         planted("regression"), training={"optimizer": "sgd", "learning_rate": 1e30, "epochs": 3, "warmup": 0.0}
     )
-    assert "training diverged: lower training.learning_rate" in told
+    assert "training diverged: lower training.learning_rate" in message
 
 
 def test_balanced_classes_move_a_rare_class_up(changed):
-    """Of 200 rows about 10 say yes, for no reason: balanced, the mean prediction is about a half."""
+    """About 10 of 200 rows are a random yes; with balanced weights, the mean prediction is about 0.5."""
     numbers = iter(range(200))
     prepared = changed(lambda row: {**row, "likes": "yes" if next(numbers) % 20 == 0 else "no"})
     label = {**prepared.preprocessing["label"], "class_weights": "balanced"}
@@ -326,7 +326,7 @@ def test_balanced_classes_move_a_rare_class_up(changed):
 
 @pytest.mark.parametrize(("task", "weighted"), [("binary", "yes"), ("multiclass", "low")])
 def test_the_focal_loss_of_a_row_counts_by_the_weight_of_its_class(planted, task, weighted):
-    """One class weighs three: the loss of an epoch in which nothing is learned, worked out with NumPy."""
+    """One class has weight 3; compares the loss of an epoch without learning with NumPy."""
     prepared = planted(task)
     label = {**prepared.preprocessing["label"], "class_weights": {weighted: 3.0}}
     model, record = trained(
@@ -339,11 +339,13 @@ def test_the_focal_loss_of_a_row_counts_by_the_weight_of_its_class(planted, task
     if task == "binary":
         logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
     odds = np.exp(logits.astype(np.float64))
-    said = (odds / odds.sum(axis=1, keepdims=True))[np.arange(len(truth)), truth.astype(int)]
+    probability = (odds / odds.sum(axis=1, keepdims=True))[np.arange(len(truth)), truth.astype(int)]
     weights = np.where(truth == list(record["classes"]).index(weighted), 3.0, 1.0)
-    expected = np.average(-((1 - said) ** 1.5) * np.log(said), weights=weights)
+    expected = np.average(-((1 - probability) ** 1.5) * np.log(probability), weights=weights)
     assert record["history"]["loss"] == [pytest.approx(expected, rel=1e-4)]
-    assert record["history"]["loss"] != [pytest.approx(np.mean(-((1 - said) ** 1.5) * np.log(said)), rel=1e-2)]
+    assert record["history"]["loss"] != [
+        pytest.approx(np.mean(-((1 - probability) ** 1.5) * np.log(probability)), rel=1e-2)
+    ]
 
 
 def logits_and_labels(model, prepared, split: str) -> tuple[np.ndarray, np.ndarray]:

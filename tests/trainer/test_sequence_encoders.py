@@ -1,4 +1,4 @@
-"""Encoders read ids in their order: padding says nothing, and an order that a pool cannot know is learned."""
+"""Encoders read ids in order: padding has no effect, and they learn an order that pooling cannot represent."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ VOCABULARY, LONGEST = 24, 8
 
 
 def model_of(options, units=16):
-    """Returns a model of `shown` and `seen`, and the feature's input."""
+    """Returns a model of `shown` and `seen`, and the input of the feature."""
     import keras
 
     from fullpass.preprocessing.features.ids import Embedding
@@ -17,11 +17,11 @@ def model_of(options, units=16):
     from fullpass.trainer.models.build_network import build_model
     from fullpass.trainer.models.model_inputs import ModelInput
 
-    said = ListOf.model_validate(options)
+    declared = ListOf.model_validate(options)
     shared = {"encoding": Embedding(embedding=units), "table": "shown"}
     seen = Output(
-        "seen", "seen", "ids", multi=True, pooling=said.pooling, encoder=said.encoder, longest=LONGEST,
-        attend_to=said.attend_to, **shared,
+        "seen", "seen", "ids", multi=True, pooling=declared.pooling, encoder=declared.encoder, longest=LONGEST,
+        attend_to=declared.attend_to, **shared,
     )  # fmt: skip
     inputs = {
         "shown": ModelInput(
@@ -34,7 +34,7 @@ def model_of(options, units=16):
 
 
 def task(rows, seed):
-    """Returns lists without repetition, one of their values, and whether that stands in the later half."""
+    """Returns lists without repetition, one value of each, and whether that value is in the later half."""
     rng = np.random.default_rng(seed)
     seen, shown, later = np.zeros((rows, LONGEST), np.int64), np.zeros(rows, np.int64), np.zeros((rows, 1), np.float32)
     for row in range(rows):
@@ -67,7 +67,7 @@ def test_padding_says_nothing_and_order_counts(options):
     np.testing.assert_allclose(model(narrow), logits, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(model(some), logits[:4], rtol=1e-4, atol=1e-6)
     none = {name: value[3:4, :0] if name == "seen" else value[3:4] for name, value in features.items()}
-    np.testing.assert_allclose(model(none), logits[3:4], rtol=1e-4, atol=1e-6)  # a request of no elements at all
+    np.testing.assert_allclose(model(none), logits[3:4], rtol=1e-4, atol=1e-6)  # a request without any elements
     turned = features["seen"].copy()
     turned[0, :4] = turned[0, 3::-1]
     same = np.allclose(model({**features, "seen": turned})[0], logits[0], atol=1e-6)
@@ -88,7 +88,7 @@ def test_target_attention_is_a_mean_by_the_softmax_of_products():
 
 
 def accuracy_of(model, train, evaluation, *, epochs):
-    """Trains a binary model, and returns the share of rows of `evaluation` whose label it then tells."""
+    """Trains a binary model and returns its accuracy on `evaluation`."""
     import keras
 
     loss = keras.losses.BinaryCrossentropy(from_logits=True)
@@ -112,7 +112,7 @@ def test_an_order_and_a_candidate_are_learned_by_encoders_alone(options, learns)
 
 
 def sequence_model(how, units=16):
-    """Returns a model of `shown` and a sequence of items and prices, of which the items are compared with it."""
+    """Returns a model of `shown` and a sequence of items and prices, with attention of `shown` to the items."""
     import keras
 
     from fullpass.preprocessing.config import PreprocessingConfig
@@ -137,7 +137,7 @@ def sequence_model(how, units=16):
 
 
 def sequence_task(rows, seed):
-    """Returns articles seen with their prices, one of them, and whether it is late and cheap, or early and dear."""
+    """Returns seen articles with prices, one of them, and whether it is late and cheap or early and expensive."""
     features, later = task(rows, seed)
     items, shown = features["seen"], features["shown"]
     prices = np.random.default_rng(seed).normal(size=items.shape).astype(np.float32)

@@ -1,4 +1,4 @@
-"""What the exported signatures take and give."""
+"""The inputs and outputs of the exported signatures."""
 
 import json
 import math
@@ -35,7 +35,7 @@ def loaded(exported):
 
 
 def raw_columns(rows) -> dict[str, object]:
-    """Returns rows as `serving_raw` takes them."""
+    """Returns rows as inputs of `serving_raw`."""
     import tensorflow as tf
 
     nan = float("nan")
@@ -112,7 +112,7 @@ def test_an_absent_column_is_missing_in_every_row(loaded, rows):
 
 
 def test_a_server_fills_in_the_inputs_that_a_request_lacks(exported, loaded):
-    """TF Serving runs the graph by session and takes what is not fed from the placeholders' defaults."""
+    """TF Serving runs the graph in a session, where inputs that are not fed get the placeholders' defaults."""
     import tensorflow as tf
     from tensorflow.core.protobuf import saved_model_pb2
 
@@ -147,7 +147,7 @@ def test_the_span_of_a_row_is_told_beside_its_features(loaded, rows):
 
     from tests.trainer.conftest import to_examples
 
-    # Day 20,516 modulo 4,096, its second file, and the rows of that from 7 on.
+    # Day 20,516 modulo 4,096, the second file of that day, and its rows from 7 on.
     examples = to_examples(rows[:2], first=(36 << 15) + 1 << 36 | 7)
     assert loaded.signatures["transform_features"](examples=tf.constant(examples))["span"].numpy().tolist() == [36, 36]
 
@@ -197,11 +197,11 @@ def test_labels_alone_are_those_of_transform_features(exported, task):
 
 
 def test_the_description_says_how_to_call_the_model(exported):
-    said = json.loads((exported("binary").directory / "assets.extra" / "fullpass.json").read_text())
-    assert (said["name"], said["task"], said["label"]) == ("test", "binary", "likes")
-    assert said["classes"] == ["not yes", "yes"]
-    assert said["source"] == {"format": "csv", "missing": ["", "NA"], "strip": True}
-    assert [(c["name"], c["key"], c["type"]) for c in said["columns"]] == [
+    description = json.loads((exported("binary").directory / "assets.extra" / "fullpass.json").read_text())
+    assert (description["name"], description["task"], description["label"]) == ("test", "binary", "likes")
+    assert description["classes"] == ["not yes", "yes"]
+    assert description["source"] == {"format": "csv", "missing": ["", "NA"], "strip": True}
+    assert [(c["name"], c["key"], c["type"]) for c in description["columns"]] == [
         ("city", "city", "string"),
         ("kind", "kind", "string"),
         ("note", "note", "string"),
@@ -210,14 +210,14 @@ def test_the_description_says_how_to_call_the_model(exported):
         ("trip miles", "trip_miles", "number"),
         ("x", "x", "number"),
     ]
-    assert said["columns"][3]["width"] == 2
+    assert description["columns"][3]["width"] == 2
     import tensorflow as tf
 
-    assert said["versions"]["tensorflow"] == tf.version.VERSION
+    assert description["versions"]["tensorflow"] == tf.version.VERSION
 
 
 def test_sample_requests_are_the_first_raw_eval_rows(exported):
-    """The first file holds the even rows; what it says is the raw row, without the label."""
+    """The first file holds the even rows; a request contains the raw row without the label."""
     folder = exported("binary").directory / "assets.extra"
     found = [json.loads(line) for line in (folder / "requests.jsonl").read_text().splitlines()]
     raw = exported("binary").prepared.rows["eval"]
@@ -232,7 +232,7 @@ def test_sample_requests_are_the_first_raw_eval_rows(exported):
 
 
 def test_the_sample_body_is_what_a_server_takes(exported, loaded):
-    """Read as TF Serving does: by column, into tensors of the signature's types."""
+    """Reads the body as TF Serving does: by column, into tensors of the signature's dtypes."""
     import tensorflow as tf
 
     folder = exported("binary").directory / "assets.extra"
@@ -328,6 +328,6 @@ def test_samples_of_large_rows_are_few(tmp_path):
 
 
 def test_nothing_of_the_optimizer_is_exported(exported):
-    """Weights once: the variables file is not much larger than the parameters."""
+    """The weights are stored once: the variables file is not much larger than the parameters."""
     size = sum(file.stat().st_size for file in (exported("binary").directory / "variables").iterdir())
     assert size < 4 * exported("binary").training["parameters"] + 20_000

@@ -1,17 +1,17 @@
-"""What one pass over a split counts, and what it refuses."""
+"""The counts of one pass over a split, and the errors it raises."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from fullpass.preprocessing.errors import UserError
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 
 
 def write_split(folder, rows: list[dict]) -> tuple[list[str], object]:
-    """Writes rows of {x, label, weight} as examples; returns the file and how to parse it."""
+    """Writes rows of {x, label, weight} as examples; returns the file and its decoder."""
     path = str(folder / "rows")
     with tf.io.TFRecordWriter(path) as writer:
         for row in rows:
@@ -37,7 +37,7 @@ def load(folder, labels, weights=None, x=None, task="binary", classes=2, memory_
 
 def test_classes_are_counted_by_rows_and_by_weight(tmp_path):
     counts = load(tmp_path, [0, 1, 1, 1], [1.0, 2.0, 0.5, 0.0]).counts
-    assert (counts.rows, counts.weightless, counts.used) == (4, 1, 3)
+    assert (counts.rows, counts.weightless, counts.weighted_rows) == (4, 1, 3)
     assert counts.class_rows.tolist() == [1, 2]
     assert counts.class_weight.tolist() == [1.0, 2.5]
 
@@ -64,10 +64,10 @@ def test_counts_add_up_over_blocks(tmp_path):
 def test_a_split_beyond_the_memory_limit_is_streamed_with_the_same_batches(tmp_path, limit):
     split = load(tmp_path, [0, 1] * 50, x=list(range(100)), weights=[1, 1, 0, 1] * 25, memory_limit=limit)
     assert (split.in_memory is None) == (limit == 0)
-    batches = split.batches(Order(batch_size=7, shuffle=50, seed=1)).take(-(-split.counts.used // 7))
+    batches = split.batches(BatchOrder(batch_size=7, shuffle=50, seed=1)).take(-(-split.counts.weighted_rows // 7))
     seen = np.concatenate([features["x"] for features, _, _ in batches])
     assert sorted(seen) == [x for x in range(100) if x % 4 != 2]
-    assert split.counts.used == 75
+    assert split.counts.weighted_rows == 75
 
 
 def test_an_empty_split_is_refused(tmp_path):
@@ -76,13 +76,13 @@ def test_an_empty_split_is_refused(tmp_path):
 
 
 def test_a_split_without_any_weight_is_refused(tmp_path):
-    with pytest.raises(UserError, match="all 3 rows of split 'train' weigh 0"):
+    with pytest.raises(UserError, match="all 3 rows of split 'train' have weight 0"):
         load(tmp_path, [0, 1, 1], [0.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_features_that_are_not_finite_are_named(tmp_path, value):
-    with pytest.raises(UserError, match="split 'train' holds NaN or infinity.*x in 2 rows"):
+    with pytest.raises(UserError, match="split 'train' contains NaN or infinity.*x in 2 rows"):
         load(tmp_path, [0, 1, 1, 0], x=[1.0, value, value, 0.0])
 
 

@@ -33,7 +33,7 @@ def test_auto_is_one_device_where_there_is_but_one(monkeypatch):
 
 
 def test_a_single_gpu_is_given_its_batches_ahead(monkeypatch):
-    """No GPU is here; its place is taken by a device that is."""
+    """There is no GPU here, so an existing device is used instead."""
     for name in ("TF_CONFIG", "TPU_NAME"):
         monkeypatch.delenv(name, raising=False)
     (here,) = tf.config.list_logical_devices("CPU")
@@ -57,7 +57,7 @@ def test_one_worker_alone_is_no_cluster(monkeypatch):
 
 def test_a_tpu_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.delenv("TPU_NAME", raising=False)
-    with pytest.raises(UserError, match="training.distribution is tpu, but none was found"):
+    with pytest.raises(UserError, match="training.distribution is tpu, but no TPU was found"):
         choose_strategy(config(distribution="tpu"))
 
 
@@ -75,12 +75,12 @@ def test_trees_take_no_devices_and_do_not_wait_for_workers(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("asked", "policy"),
+    ("requested", "policy"),
     [("auto", "float32"), ("float32", "float32"), ("bfloat16", "mixed_bfloat16"), ("float16", "mixed_float16")],
 )
-def test_precision_is_set_for_the_layers_built_and_then_given_back(asked, policy):
+def test_precision_is_set_for_the_layers_built_and_then_given_back(requested, policy):
     before = keras.config.dtype_policy().name
-    with precision(config(mixed_precision=asked)) as name:
+    with precision(config(mixed_precision=requested)) as name:
         assert name == policy
         assert keras.layers.Dense(1).dtype_policy.name == policy
     assert keras.config.dtype_policy().name == before
@@ -113,7 +113,7 @@ def start(
     planted, folder: Path, how: str, environment: dict[str, str] | None = None, **training
 ) -> warm_process.Process:
     folder.mkdir()
-    # Replicas draw masks of their own: without them, the same rows give the same updates.
+    # Replicas draw different masks. Without masks, the same rows give the same updates.
     fixed = {"epochs": 3, "learning_rate": 0.01, "batch_size": 100, "mask_rate": 0.0}
     training = fixed | {"distribution": how} | training
     (folder / "args").write_bytes(pickle.dumps(planted("binary").fn_args(folder, model="linear", training=training)))
@@ -133,7 +133,7 @@ def record(folder: Path) -> dict:
 
 @pytest.mark.integration
 def test_replicas_and_workers_learn_what_one_device_learns(planted, tmp_path):
-    """The same global batches give the same updates, however they are spread; worker 0 is the one that exports."""
+    """The same global batches give the same updates for any distribution over devices; only worker 0 exports."""
     workers = two_addresses()
     processes = {tmp_path / how: start(planted, tmp_path / how, how) for how in ("one_device", "mirrored")}
     for index in range(2):
@@ -157,7 +157,7 @@ os.environ.update(TF_USE_LEGACY_KERAS="0", TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBL
 import tensorflow as tf
 import tensorflow_transform as tft
 from fullpass.trainer.config import TrainingConfig
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.fit.sharding import load_shard
 from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.input.input_plan import ReadingPlan
@@ -175,7 +175,7 @@ for files in (even, few):
     for limit in (0, 10**9):
         plan = ReadingPlan(2, limit)
         shard = load_shard(files, workers, lambda own: load_split("train", own, rows, plan), 2)
-        batches = shard.batches(Order(batch_size=32, shuffle=100, seed=3))
+        batches = shard.batches(BatchOrder(batch_size=32, shuffle=100, seed=3))
         seen = []
         for features, _, weight in batches.begin(1, 0).take(batches.steps * workers.replicas):
             seen += [int(row) for row, w in zip(features["row_id"], weight) if w > 0]
@@ -192,7 +192,7 @@ print(json.dumps(found))
 
 @pytest.fixture
 def even(planted, tmp_path):
-    """Returns the planted rows, 1,000 of them, in four plain files of nearly one size."""
+    """Returns 1,000 planted rows in four uncompressed files of nearly equal size."""
     copy = replace(planted("binary"), directory=tmp_path / "even")
     shutil.copytree(planted("binary").directory, copy.directory)
     records = []
@@ -214,7 +214,7 @@ def two_addresses() -> list[str]:
 
 
 def with_damage(path: str, numbers: set[int], target: Path) -> str:
-    """Writes a copy of a plain TFRecord file with a wrong byte in some of its records, counted from 0."""
+    """Writes a copy of an uncompressed TFRecord file with a wrong byte in the records `numbers`, counted from 0."""
     data, offset, number = bytearray(Path(path).read_bytes()), 0, 0
     while offset < len(data):
         (size,) = struct.unpack_from("<Q", data, offset)
@@ -251,7 +251,7 @@ def test_two_workers_see_every_example_of_an_epoch_once(planted, even, tmp_path)
         assert first["steps"] == second["steps"] == 16
         assert first["counts"] == second["counts"] == [1000, 1000 - likes, likes]
     assert f"{damaged[0]}: record 4 cannot be read, at byte" in answers[0][4]
-    assert answers[1][4] == "worker 0 could not read its shard of the data; its log says why."
+    assert answers[1][4] == "worker 0 could not read its shard of the data; its log shows why."
     for first, second in zip(*(answer[2:4] for answer in answers), strict=True):
         assert not first["by_file"] and first["files"] == second["files"] == 1
         assert sorted(first["seen"] + second["seen"]) == list(range(0, 1000, 2))
@@ -260,9 +260,9 @@ def test_two_workers_see_every_example_of_an_epoch_once(planted, even, tmp_path)
 
 @pytest.mark.integration
 def test_workers_with_files_of_their_own_learn_what_one_device_learns(even, tmp_path):
-    """An update is that of all rows, so that their order does not matter; the workers have 505 and 495 of them."""
+    """Every update uses all rows, so their order does not matter; the workers have 505 and 495 rows."""
     workers = two_addresses()
-    # Adam makes a whole step of a gradient that is nothing but rounding; sgd tells rounding from a difference.
+    # Adam would take a full step for a gradient that is only rounding error; with sgd, rounding stays small.
     training = {"batch_size": 1010, "epochs": 4, "optimizer": "sgd", "learning_rate": 0.1}
     processes = {tmp_path / "one": start(lambda _: even, tmp_path / "one", "one_device", **training)}
     for index in range(2):

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from fullpass.trainer.input.split_counts import SplitCounts
 from fullpass.trainer.models.losses import loss_of
-from fullpass.trainer.models.tasks import logit_names, probabilities_of, with_head
+from fullpass.trainer.models.tasks import add_head, logit_names, probabilities_of
 
 LOGITS = np.array([[2.0], [-1.0], [0.5]], np.float32)
 LABELS = np.array([1.0, 0.0, 0.0], np.float32)
@@ -62,7 +62,7 @@ def test_a_regression_is_measured_in_deviations():
 
 
 def start(task, class_weight, weight, factors=(), mean=0.0, deviation=0.0) -> np.ndarray:
-    """Returns what a model whose network gives 0 scores at first."""
+    """Returns the initial scores of a model whose network outputs 0."""
     columns = len(logit_names(task, [str(i) for i in range(len(class_weight))]))
     counts = SplitCounts(
         rows=10,
@@ -76,7 +76,7 @@ def start(task, class_weight, weight, factors=(), mean=0.0, deviation=0.0) -> np
     )
     x = keras.Input((1,), name="x")
     network = keras.Model(x, keras.layers.Dense(columns, kernel_initializer="zeros")(x))
-    return with_head(network, task, counts, np.array(factors))({"x": np.ones((1, 1))}).numpy()[0]
+    return add_head(network, task, counts, np.array(factors))({"x": np.ones((1, 1))}).numpy()[0]
 
 
 def test_a_new_model_predicts_the_share_of_each_class():

@@ -1,4 +1,4 @@
-"""Boosted trees as TensorFlow operations against LightGBM's own answers, and trainings of them as TFX calls them."""
+"""Boosted trees as TensorFlow operations, against LightGBM's own predictions, and their training through run_fn."""
 
 import json
 import os
@@ -40,11 +40,11 @@ from tests import REPOSITORY, warm_process
 from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples, write_records
 
 CODE, FEW = 2, 3
-"""Columns of ids: 300 of them, and 4."""
+"""Column numbers of the ids: one with 300 ids, and one with 4."""
 
 
 def drawn_columns(rows: int = 3000) -> np.ndarray:
-    """Returns two numbers, the first of them missing in every fifth row, and two columns of ids."""
+    """Returns two numeric columns, the first missing in every fifth row, and two columns of ids."""
     random = np.random.default_rng(1)
     numbers = random.normal(size=(rows, 2)) * [1, 1e6]
     numbers[::5, 0] = np.nan
@@ -78,11 +78,11 @@ def test_trees_answer_as_lightgbm_does(objective):
     booster = grown(
         columns, label.astype(float), objective=objective, **({"num_class": 3} if objective == "multiclass" else {})
     )
-    asked = columns.copy()
-    asked[:400, CODE] = np.arange(400)  # a hundred that train never held
-    asked[400, CODE] = 1e9
-    np.testing.assert_allclose(answers([booster], asked), own_answers(booster, asked), rtol=2e-6, atol=2e-6)
-    assert len(np.unique(answers([booster], asked))) > 500
+    queries = columns.copy()
+    queries[:400, CODE] = np.arange(400)  # includes a hundred ids that training never saw
+    queries[400, CODE] = 1e9
+    np.testing.assert_allclose(answers([booster], queries), own_answers(booster, queries), rtol=2e-6, atol=2e-6)
+    assert len(np.unique(answers([booster], queries))) > 500
 
 
 def test_a_number_on_a_threshold_goes_left_as_in_lightgbm():
@@ -90,11 +90,13 @@ def test_a_number_on_a_threshold_goes_left_as_in_lightgbm():
     booster = grown(columns, target(columns), objective="regression")
     forest = forest_of([booster.dump_model()])
     thresholds = np.unique(forest.threshold[(forest.in_set < 0) & (forest.column == 0)])
-    asked = np.tile(columns[1], (3 * len(thresholds), 1))
-    asked[:, 0] = np.concatenate(
+    queries = np.tile(columns[1], (3 * len(thresholds), 1))
+    queries[:, 0] = np.concatenate(
         [thresholds, np.nextafter(thresholds, np.float32(-9)), np.nextafter(thresholds, np.float32(9))]
     )
-    np.testing.assert_allclose(ForestLayer(forest)(asked).numpy(), own_answers(booster, asked), rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(
+        ForestLayer(forest)(queries).numpy(), own_answers(booster, queries), rtol=2e-6, atol=2e-6
+    )
 
 
 def test_several_boosters_give_a_column_each():
@@ -106,7 +108,7 @@ def test_several_boosters_give_a_column_each():
 
 
 def test_what_train_never_held_goes_the_way_of_most_rows():
-    """A tree of two leaves: of ids, 1 and 2 of ten stand apart; of numbers, those above 0, a tenth."""
+    """Trees with two leaves: one separates two of ten ids, one separates the numbers above 0, a tenth of the rows."""
     ids = np.repeat(np.arange(2, 12), 100).astype(np.float32)[:, None]
     settings = {
         "objective": "regression",
@@ -121,10 +123,10 @@ def test_what_train_never_held_goes_the_way_of_most_rows():
         return lightgbm.train(settings, lightgbm.Dataset(column, label, **data), 1)
 
     apart = one_tree(ids, np.isin(ids[:, 0], [2, 3]).astype(float), categorical_feature=[0])
-    asked = np.float32([[0], [1], [2], [11]])
-    np.testing.assert_allclose(answers([apart], asked, never_seen={0: [0, 1]})[:, 0], [0, 0, 1, 0], atol=1e-6)
+    queries = np.float32([[0], [1], [2], [11]])
+    np.testing.assert_allclose(answers([apart], queries, never_seen={0: [0, 1]})[:, 0], [0, 0, 1, 0], atol=1e-6)
     others = one_tree(ids, (~np.isin(ids[:, 0], [2, 3])).astype(float), categorical_feature=[0])
-    np.testing.assert_allclose(answers([others], asked, never_seen={0: [0, 1]})[:, 0], [1, 1, 0, 1], atol=1e-6)
+    np.testing.assert_allclose(answers([others], queries, never_seen={0: [0, 1]})[:, 0], [1, 1, 0, 1], atol=1e-6)
     numbers = np.linspace(-9, 1, 1000, dtype=np.float32)[:, None]
     rarely = one_tree(numbers, (numbers[:, 0] > 0).astype(float))
     np.testing.assert_allclose(answers([rarely], np.float32([[np.nan], [-1], [1]]))[:, 0], [0, 0, 1], atol=1e-6)
@@ -146,7 +148,7 @@ def test_a_large_batch_is_answered_piece_by_piece(monkeypatch):
 
 
 def trained(prepared, *, compute_at: str = "transform", cache: str = "auto", **training) -> Trained:
-    """Returns the trees that grow on the planted rows in three epochs."""
+    """Returns the trees that are trained on the planted rows in three epochs."""
     read = {"compute_at": compute_at, "cache": cache}
     sections = {"model": "trees", "training": {"epochs": 3, **training}, "input": read}
     spec = TrainingSpec(
@@ -165,7 +167,7 @@ SECTIONS = {"model": "trees", "training": {"epochs": 20}}
 
 @pytest.fixture(scope="module")
 def export(planted, tmp_path_factory) -> Path:
-    """The export of trees on the planted rows; beside it is `model_run`."""
+    """The export of trees trained on the planted rows, with `model_run` beside it."""
     folder = tmp_path_factory.mktemp("trees")
     prepared = planted("binary")
     run_fn(prepared.fn_args(folder, **SECTIONS))
@@ -174,7 +176,7 @@ def export(planted, tmp_path_factory) -> Path:
 
 @pytest.mark.integration
 def test_run_fn_exports_trees(planted, export):
-    """x decides `likes` by the sign that `kind` says: no tree alone knows it after one decision."""
+    """`likes` depends on x with a sign that depends on `kind`, so one decision of a tree is not enough."""
     prepared = planted("binary")
     record = json.loads((export.parent / "model_run" / "training.json").read_text())
     assert record["trees"]["trees"] == 10 * record["best_epoch"] <= 200
@@ -202,7 +204,7 @@ def test_trees_are_the_same_again_wherever_features_are_computed(planted):
 @pytest.mark.integration
 @pytest.mark.parametrize("loss", ["absolute", "huber", "poisson", "log_normal", {"kind": "quantile"}])
 def test_losses_of_regressions(planted, loss):
-    """The price, 1000 + 200 x + 50 trip miles, has a deviation of 250; thirty rounds take off half of it."""
+    """The price, 1000 + 200 x + 50 trip miles, has a deviation of 250; thirty rounds remove half of it."""
     found = trained(planted("regression"), loss=loss)
     history = found.fitted.history
     assert history["val_rmse"][-1] < 130
@@ -219,14 +221,14 @@ def test_losses_of_regressions(planted, loss):
 
 @pytest.mark.integration
 def test_rows_that_are_read_anew_grow_the_same_trees(planted):
-    """From memory, and from the files; the order of rows is that of the files either way."""
+    """Rows come from memory or from the files; their order is that of the files in both cases."""
     kept, read = (trained(planted("binary"), cache=cache, epochs=1) for cache in ("memory", "none"))
     assert {**kept.fitted.history, "step_ms": []} == {**read.fitted.history, "step_ms": []}
 
 
 @pytest.mark.integration
 def test_wild_labels_move_the_median_less_than_the_mean(tmp_path):
-    """A tenth of the prices are a million: squared errors follow them, absolute ones hardly see them."""
+    """A tenth of the prices are a million: the squared error follows them, the absolute error hardly does."""
     rows = [{**row, "price": 1e6} if i % 10 == 5 else row for i, row in enumerate(planted_rows(600, 1))]
     prepared = prepare_by_hand(tmp_path / "wild", "regression", rows, planted_rows(200, 2))
 
@@ -238,10 +240,10 @@ def test_wild_labels_move_the_median_less_than_the_mean(tmp_path):
 
 @pytest.mark.integration
 def test_rows_count_by_their_weight(tmp_path, monkeypatch):
-    """Two thirds of the rows say the opposite of the truth, with little or no weight."""
-    told = {"yes": "no", "no": "yes"}
+    """Two thirds of the rows have the wrong label, with little or no weight."""
+    flipped = {"yes": "no", "no": "yes"}
     rows = [
-        {**row, "weight": 1.0} if i % 3 == 0 else {**row, "likes": told[row["likes"]], "weight": (0.0, 0.01)[i % 2]}
+        {**row, "weight": 1.0} if i % 3 == 0 else {**row, "likes": flipped[row["likes"]], "weight": (0.0, 0.01)[i % 2]}
         for i, row in enumerate(planted_rows(1500, 1))
     ]
     evaluation = [{**row, "weight": 1.0} for row in planted_rows(200, 2)]
@@ -266,7 +268,7 @@ def test_class_weights_move_trees_and_calibration_takes_them_back(planted, tmp_p
 
 @pytest.mark.integration
 def test_probabilities_of_several_classes_are_calibrated(planted, tmp_path):
-    """The log loss that training.json has after calibration is that of the stored scores, worked out here."""
+    """The log loss after calibration in training.json equals that of the stored scores, computed here."""
     prepared = planted("multiclass")
     run_fn(prepared.fn_args(tmp_path, model="trees", training={"epochs": 3}))
     record = json.loads((tmp_path / "model_run" / "training.json").read_text())
@@ -299,7 +301,7 @@ def test_without_early_stopping_all_rounds_grow_and_the_best_are_kept(planted):
     [("binary", "log_loss", 1e-6, "trees"), ("regression", "rmse", 0.01, "wide_deep")],
 )
 def test_the_better_of_trees_and_a_network_is_kept(planted, tmp_path, task, metric, rate, kept):
-    """A network that hardly learns is worse than trees; one that does adds up numbers better than they."""
+    """A network that hardly learns is worse than trees; one that learns adds numbers better than trees."""
     run_fn(planted(task).fn_args(tmp_path, model="auto", training={"epochs": 8, "learning_rate": rate}))
     record = json.loads((tmp_path / "model_run" / "training.json").read_text())
     assert min(record["compared"], key=record["compared"].get) == kept
@@ -356,14 +358,14 @@ def test_a_run_that_was_killed_grows_the_same_trees_again(planted, export, tmp_p
 
 @pytest.mark.integration
 def test_a_model_of_trees_has_no_weights_to_begin_from(export):
-    with pytest.raises(UserError, match="is a model of boosted trees, which has no weights to begin from"):
+    with pytest.raises(UserError, match="is a model of boosted trees, which has no weights for a warm start"):
         read_base(str(export))
     assert find_base(TrainingConfig(warm_start="blessed"), str(export)) is None, "a network begins anew"
 
 
 @pytest.mark.integration
 def test_what_moves_a_prediction_of_trees_adds_up_to_it(planted, export, tmp_path):
-    """x and kind decide; of kind c x says nothing."""
+    """x and kind decide the prediction; for kind c, x has no influence."""
     rows = planted("binary").rows["eval"][:60]
     source = tmp_path / "rows.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -457,5 +459,5 @@ def test_a_request_to_stop_says_what_the_next_run_does():
         "binary",
         TrainingConfig(),
     )
-    with pytest.raises(StoppedError, match="the next run grows the same ones"):
+    with pytest.raises(StoppedError, match="the next run grows the same trees"):
         rounds.run(3, lambda *_: None, lambda *_: None, [signal.SIGTERM])

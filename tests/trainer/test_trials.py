@@ -1,6 +1,6 @@
-"""Which settings go on to the next round, what is measured once for all, and what of it is worth it.
+"""The settings that pass to the next round, the measurements shared by settings, and the settings that are worth it.
 
-What the machine would measure is given here, per setting; what is made of it is computed.
+The tests fake the measurements per setting; everything computed from them is real.
 """
 
 import math
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.integration
 
 EPOCHS = 4
 FIRST = 0.004
-"""Seconds of a row of the first reading: 1 ms in each epoch."""
+"""Seconds per row of the first reading, which is 1 ms in each epoch."""
 
 
 @pytest.fixture
 def tried(monkeypatch):
-    """Returns `tried({text of a setting: seconds of a row in an epoch})`: the trials, and what was measured."""
+    """Returns `tried({text of a setting: seconds per row in an epoch})`: the trials, and the list of measurements."""
 
     def run(row_seconds: dict[str, float], *, seconds: float = 100.0, deadline: float = math.inf, others=()):
         measured = []
@@ -46,7 +46,7 @@ def tried(monkeypatch):
         for function in (input_settings, read_once, readings_before, run_epochs):
             monkeypatch.setattr(trials, function.__name__, function)
         subject = SimpleNamespace(
-            spec=SimpleNamespace(config=SimpleNamespace(training=SimpleNamespace(most_epochs=EPOCHS)))
+            spec=SimpleNamespace(config=SimpleNamespace(training=SimpleNamespace(max_epochs=EPOCHS)))
         )
         wanted = [Candidate(changes, "it may help") for changes in others]
         return trials.try_settings(subject, wanted, seconds, deadline), measured
@@ -78,11 +78,11 @@ def test_after_the_first_round_the_two_fastest_and_one_batch_size_go_on(tried):
         "data.records.compression: none, input.cache: auto",
     }
     assert rounds["input.readers: 4"] == rounds["training.batch_size: 512"] == 1
-    # 1 ms of every row and epoch is the first reading: 10 ms, and 2 with the cache.
+    # The first reading adds 1 ms per row and epoch, which gives 10 ms as written, and 2 ms with the cache.
     gains = {trial.candidate.text: trial.gain for trial in found.trials}
     assert gains["input.cache: auto"] == pytest.approx(5.0)
     assert gains["data.records.compression: none"] == pytest.approx(2.5)
-    # Three rounds of the trials, and three of what helped together with what is written.
+    # Three rounds of the trials, and three rounds of the combined helpful settings, each compared with "as written".
     assert measured.count("as written") == 6
     assert measured.count("first of as written") == 6, "once a round, for all that read the same files"
 

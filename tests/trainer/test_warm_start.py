@@ -1,4 +1,4 @@
-"""Weights that begin from those of an earlier model: by what exports answer, and by variables read from outside."""
+"""Weights initialized from an earlier model, checked by outputs of exports and by variables read from their files."""
 
 import json
 import shutil
@@ -15,32 +15,32 @@ from fullpass.preprocessing.features.outputs import Output
 from fullpass.preprocessing.state_file import DamagedState
 from fullpass.trainer.fit.warm_start import BaseExport, keep_encodings, read_base
 from fullpass.trainer.models.model_inputs import encode, encoded_axis, keras_inputs
-from fullpass.trainer.models.weight_axes import LOGITS, stands_for
+from fullpass.trainer.models.weight_axes import LOGITS, declare_axes
 from fullpass.trainer.run_fn import run_fn
 from tests.trainer.conftest import VOCABULARIES, planted_rows, prepare_by_hand, to_examples
 
 pytestmark = pytest.mark.integration
 
 GROWN = {
-    # Every vocabulary has another order; city, kind and tags have new tokens, and note lost one.
+    # Every vocabulary has a different order; city, kind and tags have new tokens, and note has lost one.
     "kind": ("new kind", "c", "a", "b"),
     "city": ("new city", *reversed(VOCABULARIES["city"]), "newer city"),
     "tags": ("blue", "red", "violet", "green"),
     "note": tuple(token for token in reversed(VOCABULARIES["note"]) if token != "blue"),
 }
 STILL = {"epochs": 1, "learning_rate": 1e-30, "warmup": 0.0}
-"""Training that moves no weight that float32 could tell."""
+"""Training settings that change no weight within float32 precision."""
 
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory):
-    """The planted rows with a transform graph of vocabularies that moved and grew."""
+    """The planted rows with a transform graph whose vocabularies are reordered and larger."""
     folder = tmp_path_factory.mktemp("grown")
     return prepare_by_hand(folder, "binary", planted_rows(400, 3), planted_rows(100, 4), vocabularies=GROWN)
 
 
 def train(prepared, folder: Path, base=None, model="wide_deep", **training):
-    """Trains, and returns the export and training.json."""
+    """Trains a model; returns the export and the content of training.json."""
     args = prepared.fn_args(folder, model=model, training={"warm_start": "blessed" if base else "none", **training})
     args.base_model = str(base) if base else None
     run_fn(args)
@@ -53,7 +53,7 @@ def scores(export: Path, rows) -> np.ndarray:
 
 
 def weights(export: Path) -> dict[str, np.ndarray]:
-    """Returns the variables of an export by the names that it gives them."""
+    """Returns the variables of an export by the names in its description."""
     reader = tf.train.load_checkpoint(str(export / "variables" / "variables"))
     listed = json.loads((export / "assets.extra" / "weights.json").read_text())["weights"]
     return {w["name"]: reader.get_tensor(f"weights/{w['variable']}/.ATTRIBUTES/VARIABLE_VALUE") for w in listed}
@@ -65,7 +65,7 @@ def tokens(export: Path, name: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def followed(exported, grown, tmp_path_factory):
-    """The export of a model that began from the exported one and was not moved, and its training.json."""
+    """The export of a model that was initialized from the exported one and not changed, and its training.json."""
     return train(grown, tmp_path_factory.mktemp("followed"), exported("binary").directory, **STILL)
 
 
@@ -90,13 +90,13 @@ def test_the_embedding_of_a_token_survives_growth_and_a_new_token_begins_at_the_
 
 
 def test_it_says_of_every_weight_how_it_began(followed, exported):
-    said = followed[1]["warm_start"]
-    outcomes = {w["weight"]: (w["outcome"], w["why"]) for w in said["weights"]}
-    assert said["from"] == str(exported("binary").directory) and said["anew"] == 0
+    entry = followed[1]["warm_start"]
+    outcomes = {w["weight"]: (w["outcome"], w["why"]) for w in entry["weights"]}
+    assert entry["from"] == str(exported("binary").directory) and entry["anew"] == 0
     assert outcomes["hidden_1/kernel"] == ("taken", "")
-    assert outcomes["embedding of city_xf/embeddings"] == ("partly", "42 of 44 rows are known")
+    assert outcomes["embedding of city_xf/embeddings"] == ("partly", "42 of 44 rows are in the earlier model")
     assert outcomes["embedding of kind_x_city_xf/embeddings"] == ("taken", "")
-    assert said["taken"] + said["partly"] == len(outcomes)
+    assert entry["taken"] + entry["partly"] == len(outcomes)
 
 
 def test_a_warm_start_is_reproducible_and_differs_from_a_cold_one(exported, grown, tmp_path):
@@ -111,9 +111,10 @@ def test_a_warm_start_is_reproducible_and_differs_from_a_cold_one(exported, grow
 
 def test_the_optimizer_begins_as_in_a_cold_start(exported, planted, tmp_path):
     rate = 1e-3
-    # One update, of all rows. The model before was trained by Adam for six epochs, whose slots are not taken over: with
-    # moments that begin at 0, the first step of Adam is the learning rate for every weight, whatever its gradient (by
-    # 3e-6 / |gradient| less, for Adam's epsilon). Moments of another training would make it much smaller.
+    # One update with all rows. Adam trained the earlier model for six epochs, but its slot variables are not reused.
+    # With moments that start at 0, the first step of Adam equals the learning rate for every weight, whatever its
+    # gradient (smaller by 3e-6 / |gradient|, because of Adam's epsilon). Moments of another training would make it much
+    # smaller.
     one_update = {"epochs": 1, "batch_size": 1000, "learning_rate": rate, "warmup": 0.0, "schedule": "constant"}
     base = exported("binary").directory
     export, record = train(planted("binary"), tmp_path, base, **one_update)
@@ -129,32 +130,32 @@ def test_the_optimizer_begins_as_in_a_cold_start(exported, planted, tmp_path):
 def test_what_does_not_fit_begins_anew_and_says_why(exported, grown, tmp_path):
     model = {"kind": "wide_deep", "hidden": [32, 64]}
     _, record = train(grown, tmp_path, exported("binary").directory, model=model, **STILL)
-    said = {w["weight"]: (w["outcome"], w["why"]) for w in record["warm_start"]["weights"]}
-    assert said["hidden_0/kernel"][0] == "anew" and said["hidden_0/kernel"][1].endswith("x 32")
-    assert said["hidden_1/kernel"] == ("anew", "its shape was 128 x 64 and is 32 x 64")
-    assert said["logits/kernel"] == ("taken", "")
-    assert said["ids/table"][0] == "partly"
+    origins = {w["weight"]: (w["outcome"], w["why"]) for w in record["warm_start"]["weights"]}
+    assert origins["hidden_0/kernel"][0] == "anew" and origins["hidden_0/kernel"][1].endswith("x 32")
+    assert origins["hidden_1/kernel"] == ("anew", "its shape was 128 x 64 and is 32 x 64")
+    assert origins["logits/kernel"] == ("taken", "")
+    assert origins["ids/table"][0] == "partly"
 
 
 def test_classes_are_matched_by_name(exported, planted, tmp_path):
     base = tmp_path / "base"
     shutil.copytree(exported("multiclass").directory, base)
     listed = json.loads((base / "assets.extra" / "weights.json").read_text())
-    # As if the model before had learned its classes in another order.
+    # As if the earlier model had its classes in another order.
     for part in [s for w in listed["weights"] for axis in w["axes"] if axis for s in axis if s["of"] == "classes"]:
         part["tokens"] = ["high", "low", "gone"]
     listed["head"]["classes"] = ["high", "low", "gone"]
     (base / "assets.extra" / "weights.json").write_text(json.dumps(listed))
     with pytest.raises(DamagedState, match=r"weights\.json is damaged"):
         read_base(str(base))
-    (base / "assets.extra" / "fullpass.json").unlink()  # which lists the file as it was
+    (base / "assets.extra" / "fullpass.json").unlink()  # which lists the unchanged file
     export, record = train(planted("multiclass"), tmp_path / "run", base, **STILL)
     before, after = (weights(e)["logits/kernel"] for e in (base, export))
-    # Now low, middle, high: middle is new, and begins at the mean of the others.
+    # The order is now low, middle, high. middle is new and starts at the mean of the others.
     np.testing.assert_array_equal(after[:, [2, 0]], before[:, [0, 1]])
     np.testing.assert_allclose(after[:, 1], before[:, :2].mean(axis=1), rtol=1e-5, atol=1e-7)
-    said = {w["weight"]: (w["outcome"], w["why"]) for w in record["warm_start"]["weights"]}
-    assert said["logits/kernel"] == ("partly", "2 of 3 columns are known")
+    origins = {w["weight"]: (w["outcome"], w["why"]) for w in record["warm_start"]["weights"]}
+    assert origins["logits/kernel"] == ("partly", "2 of 3 columns are in the earlier model")
 
 
 def test_a_model_of_the_users_own_begins_from_an_export_too(planted, grown, tmp_path):
@@ -163,10 +164,10 @@ def test_a_model_of_the_users_own_begins_from_an_export_too(planted, grown, tmp_
     _, record = train(planted("binary"), tmp_path / "same", base, model=model, **STILL)
     assert record["warm_start"]["anew"] == record["warm_start"]["partly"] == 0
     export, record = train(grown, tmp_path / "moved", base, model=model, **STILL)
-    said = {w["weight"]: (w["outcome"], w["why"]) for w in record["warm_start"]["weights"]}
-    assert said["embedding of city_xf/embeddings"][0] == "partly"
-    # Its first layer reads one-hot ids that moved, and nobody knows where.
-    assert said["dense 0/kernel"][0] == "anew"
+    origins = {w["weight"]: (w["outcome"], w["why"]) for w in record["warm_start"]["weights"]}
+    assert origins["embedding of city_xf/embeddings"][0] == "partly"
+    # The first layer reads one-hot ids that moved to unknown positions.
+    assert origins["dense 0/kernel"][0] == "anew"
     city = [
         weights(e)["embedding of city_xf/embeddings"][2 + tokens(e, "city").index("city 7")] for e in (base, export)
     ]
@@ -182,10 +183,10 @@ def test_a_new_architecture_that_states_what_its_weights_stand_for_begins_by_mea
     model = {"kind": "module", "function": "tests.trainer.test_warm_start:build_toy"}
     base, _ = train(planted("binary"), tmp_path / "base", model=model, epochs=1)
     export, record = train(grown, tmp_path / "moved", base, model=model, **STILL)
-    said = {w["weight"]: w["outcome"] for w in record["warm_start"]["weights"]}
-    assert said["first/kernel"] == "partly" and said["second/kernel"] == said["third/kernel"] == "taken"
+    origins = {w["weight"]: w["outcome"] for w in record["warm_start"]["weights"]}
+    assert origins["first/kernel"] == "partly" and origins["second/kernel"] == origins["third/kernel"] == "taken"
     before, after = (weights(e)["first/kernel"] for e in (base, export))
-    # Rows of one-hot kinds, behind the numbers and the ids that come before them, go where their tokens went.
+    # The kernel rows of one-hot kinds, after those of the numbers and ids before them, move with their tokens.
     starts = [first_row(e, "kind_xf") for e in (base, export)]
     for token in ("a", "b", "c"):
         rows = [start + 2 + tokens(e, "kind").index(token) for start, e in zip(starts, (base, export), strict=True)]
@@ -201,7 +202,7 @@ def first_row(export: Path, feature: str) -> int:
 
 
 class Factor(keras.layers.Layer):
-    """A weight without axes, as the scale of a target attention is one."""
+    """A layer with a scalar weight, such as the scale of a target attention."""
 
     def build(self, shape):
         self.factor = self.add_weight(shape=(), initializer="ones", name="factor")
@@ -212,21 +213,23 @@ class Factor(keras.layers.Layer):
 
 def build_toy(inputs, task, classes, options):
     x = keras.layers.Concatenate()(encode(inputs))
-    x = stands_for(keras.layers.Dense(8, name="first"), kernel=(encoded_axis(inputs), None))(x)
-    x = stands_for(keras.layers.Dense(4, name="second"))(x)
-    x = stands_for(Factor(name="whole"))(x)
-    third = stands_for(keras.layers.Dense(classes, name="third"), kernel=(None, LOGITS), bias=(LOGITS,))
+    x = declare_axes(keras.layers.Dense(8, name="first"), kernel=(encoded_axis(inputs), None))(x)
+    x = declare_axes(keras.layers.Dense(4, name="second"))(x)
+    x = declare_axes(Factor(name="whole"))(x)
+    third = declare_axes(keras.layers.Dense(classes, name="third"), kernel=(None, LOGITS), bias=(LOGITS,))
     return keras.Model(keras_inputs(inputs), third(x))
 
 
 def test_a_meaning_that_does_not_fit_a_weight_is_refused(planted, tmp_path):
     model = {"kind": "module", "function": "tests.trainer.test_warm_start:build_wrong"}
-    with pytest.raises(UserError, match=r"weight 'kernel' of layer 'first' has the shape .* for \(1, 8\).*stands_for"):
+    with pytest.raises(
+        UserError, match=r"weight 'kernel' of layer 'first' has the shape .* for \(1, 8\).*declare_axes"
+    ):
         train(planted("binary"), tmp_path, model=model, epochs=1)
 
 
 def build_wrong(inputs, task, classes, options):
-    first = stands_for(keras.layers.Dense(8, name="first"), kernel=(LOGITS, None))
+    first = declare_axes(keras.layers.Dense(8, name="first"), kernel=(LOGITS, None))
     x = first(keras.layers.Concatenate()(encode(inputs)))
     return keras.Model(keras_inputs(inputs), keras.layers.Dense(classes)(x))
 
@@ -235,15 +238,15 @@ def test_without_a_blessed_model_it_begins_cold(planted, tmp_path):
     prepared = planted("binary")
     args = prepared.fn_args(tmp_path, model="linear", training={"warm_start": "blessed", "epochs": 1})
     run_fn(args)
-    said = json.loads((tmp_path / "model_run" / "training.json").read_text())["warm_start"]
-    assert said == {"asked": "blessed", "from": None, "taken": 0, "partly": 0, "anew": 0, "weights": []}
+    entry = json.loads((tmp_path / "model_run" / "training.json").read_text())["warm_start"]
+    assert entry == {"asked": "blessed", "from": None, "taken": 0, "partly": 0, "anew": 0, "weights": []}
 
 
 def test_a_folder_that_is_no_export_is_named(tmp_path):
-    with pytest.raises(UserError, match="is no exported model"):
+    with pytest.raises(UserError, match="is not an exported model"):
         read_base(str(tmp_path))
     (tmp_path / "saved_model.pb").write_bytes(b"")
-    with pytest.raises(UserError, match="did not say what its weights stand for"):
+    with pytest.raises(UserError, match="did not record the meaning of its weights"):
         read_base(str(tmp_path))
 
 

@@ -7,7 +7,7 @@ from fullpass.preprocessing.cores import usable_cores
 from fullpass.trainer.diagnosis.input_settings import Changes, InputSettings, fits, input_settings, readers_of
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining
 from fullpass.trainer.diagnosis.stages import DECOMPRESS, ONCE, OPEN, READ, TRANSFORM
-from fullpass.trainer.input.input_plan import MOST_READERS
+from fullpass.trainer.input.input_plan import MAX_READERS
 
 _SMALL_FILE_BYTES = 1 << 20
 _MANY_FILES = 10
@@ -23,15 +23,15 @@ class Candidate:
     Attributes:
         changes: The values to try, by path in the YAML.
         why: The reason to try them, as shown in the report.
-        spares: The stages that the settings shorten.
+        shortened_stages: The stages that the settings shorten.
     """
 
     changes: Changes
     why: str
-    spares: tuple[str, ...] = ()
+    shortened_stages: tuple[str, ...] = ()
 
     @property
-    def learns_alike(self) -> bool:
+    def same_updates(self) -> bool:
         """Whether the candidate leaves the updates that the model learns from unchanged."""
         return BATCH_SIZE not in self.changes
 
@@ -50,7 +50,7 @@ def candidates(profiled: ProfiledTraining, slowest: str) -> list[Candidate]:
     """
     setting = input_settings(profiled, {})
     found = [*_places(profiled), *_cache(profiled, setting), *_records(profiled), *_readers(profiled, setting)]
-    return [*sorted(found, key=lambda candidate: slowest not in candidate.spares), *_batch_size(setting)]
+    return [*sorted(found, key=lambda candidate: slowest not in candidate.shortened_stages), *_batch_size(setting)]
 
 
 def _places(profiled: ProfiledTraining) -> Iterator[Candidate]:
@@ -61,7 +61,7 @@ def _places(profiled: ProfiledTraining) -> Iterator[Candidate]:
         }
         if config.compute_at == "input":
             changes["input.compute_at"] = "transform"
-        yield Candidate(changes, "features are computed once, as the examples are written", (TRANSFORM,))
+        yield Candidate(changes, "features are computed once, when the examples are written", (TRANSFORM,))
 
 
 def _cache(profiled: ProfiledTraining, setting: InputSettings) -> Iterator[Candidate]:
@@ -69,19 +69,19 @@ def _cache(profiled: ProfiledTraining, setting: InputSettings) -> Iterator[Candi
     fraction = profiled.spec.config.input.memory_fraction
     if setting.kept == "files":
         yield Candidate(
-            {"input.cache": "auto"}, "rows are kept between epochs, in memory where they fit, else on disk", ONCE
+            {"input.cache": "auto"}, "rows are kept between epochs, in memory if they fit, else on disk", ONCE
         )
     elif setting.kept == "disk" and cache == "disk" and fits(profiled, fraction):
         yield Candidate({"input.cache": "auto"}, "rows fit in memory")
     elif setting.kept == "disk" and fits(profiled, 2 * fraction) and fraction <= 0.4:
-        yield Candidate({"input.memory_fraction": 2 * fraction}, "rows fit in so much of the free memory")
+        yield Candidate({"input.memory_fraction": 2 * fraction}, "rows fit in this share of the free memory")
 
 
 def _records(profiled: ProfiledTraining) -> Iterator[Candidate]:
     training, files = profiled.training, profiled.training.files
     if any(file.endswith(".gz") for file in files):
         yield Candidate(
-            {"data.records.compression": "none"}, "nothing is decompressed; the records take more room", (DECOMPRESS,)
+            {"data.records.compression": "none"}, "records are not decompressed; they take more space", (DECOMPRESS,)
         )
     if len(files) > _MANY_FILES and profiled.bytes / len(files) < _SMALL_FILE_BYTES:
         larger = {"data.records.shard_mb": max(_SHARD_MB, training.records.shard_mb)}
@@ -93,7 +93,7 @@ def _records(profiled: ProfiledTraining) -> Iterator[Candidate]:
 def _readers(profiled: ProfiledTraining, setting: InputSettings) -> Iterator[Candidate]:
     files, given = len(setting.source.files), profiled.spec.config.input.readers
     auto = readers_of("auto", files)
-    tried = {min(files, MOST_READERS, number) for number in (4 * setting.readers, 2 * usable_cores())}
+    tried = {min(files, MAX_READERS, number) for number in (4 * setting.readers, 2 * usable_cores())}
     if given != "auto" and auto > setting.readers:
         yield Candidate({"input.readers": "auto"}, "more files are read at the same time", (READ, DECOMPRESS))
         tried.discard(auto)
@@ -105,5 +105,5 @@ def _readers(profiled: ProfiledTraining, setting: InputSettings) -> Iterator[Can
 def _batch_size(setting: InputSettings) -> Iterator[Candidate]:
     for factor in (2, 4):
         if setting.batch_size * factor <= _LARGEST_BATCH:
-            why = "updates are fewer and larger, which changes what is learned"
+            why = "updates are fewer and larger, which changes what the model learns"
             yield Candidate({BATCH_SIZE: setting.batch_size * factor}, why)

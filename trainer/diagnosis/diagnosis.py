@@ -71,7 +71,7 @@ class Diagnosis:
         return next(stage.step_seconds for stage in self.stages if stage.name == MODEL)
 
     @property
-    def lost(self) -> float:
+    def input_share(self) -> float:
         """The share of the training time that is lost to input, 0 .. 1.
 
         This is the measured wait, limited to the difference between a step with input and a step without. On few cores,
@@ -82,9 +82,9 @@ class Diagnosis:
     @property
     def bound(self) -> str:
         """input-bound, partly input-bound or compute-bound."""
-        if self.lost >= INPUT_BOUND:
+        if self.input_share >= INPUT_BOUND:
             return "input-bound"
-        return "partly input-bound" if self.lost >= PARTLY else "compute-bound"
+        return "partly input-bound" if self.input_share >= PARTLY else "compute-bound"
 
     @property
     def stage(self) -> Stage:
@@ -95,42 +95,42 @@ class Diagnosis:
     @property
     def best(self) -> Trial | None:
         """The fastest recommended setting that does not change what the model learns."""
-        return _best(trial for trial in self.trials if trial.candidate.learns_alike)
+        return _best(trial for trial in self.trials if trial.candidate.same_updates)
 
     @property
     def best_batch_size(self) -> Trial | None:
         """The fastest recommended batch size; it changes what the model learns."""
-        return _best(trial for trial in self.trials if not trial.candidate.learns_alike)
+        return _best(trial for trial in self.trials if not trial.candidate.same_updates)
 
 
-def diagnose_training(training: Training, *, seconds: float, say: Callable[[str], None] = lambda _: None) -> Diagnosis:
+def diagnose_training(training: Training, *, seconds: float, log: Callable[[str], None] = lambda _: None) -> Diagnosis:
     """Measures a training's input and model for about `seconds`, plus the time to build the model and its graph.
 
     Args:
         training: The training to diagnose.
         seconds: The time budget of all measurements together.
-        say: Is called with the name of each measurement as it begins.
+        log: Is called with the name of each measurement as it begins.
 
     Raises:
         UserError: The examples do not match the YAML, or there are none.
     """
     deadline = time.perf_counter() + seconds
     with tempfile.TemporaryDirectory(prefix="fullpass-diagnose-") as folder:
-        say("a sample of the records")
+        log("a sample of the records")
         profiled = ProfiledTraining(training, Path(folder), _SAMPLE_SHARE * seconds)
         setting = input_settings(profiled, {})
-        say("each stage alone")
+        log("each stage alone")
         alone = stages(profiled, setting, _STAGE_SHARE * seconds)
         wanted = candidates(profiled, max(alone, key=lambda stage: stage.step_seconds).name)
         left = (1 - _SAMPLE_SHARE - _STAGE_SHARE) * seconds
-        found = try_settings(profiled, wanted, left, deadline, say)
+        found = try_settings(profiled, wanted, left, deadline, log)
         return Diagnosis(
             rows=training.rows,
             files=len(training.files),
             bytes=profiled.bytes,
             sampled=profiled.sampled,
             setting=setting,
-            epochs=training.spec.config.training.most_epochs,
+            epochs=training.spec.config.training.max_epochs,
             devices=describe_devices(tf.distribute.get_strategy()),
             cores=usable_cores(),
             stages=tuple(alone),

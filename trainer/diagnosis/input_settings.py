@@ -10,10 +10,10 @@ from fullpass.preprocessing.features.outputs import most_pixels, outputs
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Source
 from fullpass.trainer.diagnosis.rates import Rate, drain, train
 from fullpass.trainer.fit.optimizer import batch_size_for
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.column_files import find_columns
 from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS
-from fullpass.trainer.input.input_plan import MOST_READERS
+from fullpass.trainer.input.input_plan import MAX_READERS
 from fullpass.trainer.input.memory import available_memory
 from fullpass.trainer.input.parsed_chunks import Chunk, ChunkParser, read_chunks
 from fullpass.trainer.models.model_inputs import transformed_outputs
@@ -119,7 +119,7 @@ def fits(profiled: ProfiledTraining, memory_fraction: float) -> bool:
 
 def readers_of(readers: int | Literal["auto"], files: int) -> int:
     """Returns the number of files that are read at the same time."""
-    return min(files, MOST_READERS, usable_cores()) if readers == "auto" else readers
+    return min(files, MAX_READERS, usable_cores()) if readers == "auto" else readers
 
 
 def read_once(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Rate:
@@ -132,7 +132,8 @@ def read_once(profiled: ProfiledTraining, setting: InputSettings, seconds: float
     columns = find_columns(source.files, source.decode)
     if columns is not None:
         return drain(chain.from_iterable(repeat(columns)), _rows_of, seconds, passes_of=source.rows)
-    parse = ChunkParser(source.decode, profiled.in_model.complete if profiled.in_model else None, source.files)
+    add_model_features = profiled.in_model.add_model_features if profiled.in_model else None
+    parse = ChunkParser(source.decode, add_model_features, source.files)
     whole = source.pass_seconds <= seconds
     block_rows = parse.block_rows if whole else source.block_rows
     chunks = read_chunks(source.files, parse, setting.readers, rows=block_rows)
@@ -160,7 +161,7 @@ def run_epochs(profiled: ProfiledTraining, setting: InputSettings, seconds: floa
     return train(profiled.update, batches(profiled, setting, order), setting.batch_size, seconds)
 
 
-def batches(profiled: ProfiledTraining, setting: InputSettings, order: Order) -> Any:
+def batches(profiled: ProfiledTraining, setting: InputSettings, order: BatchOrder) -> Any:
     """Returns the endless batches of a training under a setting.
 
     Streamed rows are shuffled in small windows, so that filling one does not take minutes.

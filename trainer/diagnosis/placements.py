@@ -135,10 +135,10 @@ def _requests(served: Served, graph: str) -> tuple[Callable[[], Any], Callable[[
     one = _request(rows[:1], served.columns)
     many = _request([rows[i % len(rows)] for i in range(LATENCY_BATCH)], served.columns)
 
-    def ask(given: Mapping[str, tf.Tensor]) -> Any:
+    def predict(given: Mapping[str, tf.Tensor]) -> Any:
         return loaded.signatures[SERVING_RAW](**given)["prediction"].numpy()
 
-    return lambda: ask(one), lambda: ask(many)
+    return lambda: predict(one), lambda: predict(many)
 
 
 def _request(rows: Sequence[Row], columns: Mapping[str, RawColumn]) -> dict[str, tf.Tensor]:

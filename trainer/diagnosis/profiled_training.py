@@ -18,7 +18,7 @@ from fullpass.trainer.diagnosis.rates import Meter
 from fullpass.trainer.fit.class_labels import class_factors, class_names
 from fullpass.trainer.fit.steps import Loop
 from fullpass.trainer.fit.worker_channel import Workers
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.cache.block_cache import CachePlan
 from fullpass.trainer.input.cache.blocks import Block, join
 from fullpass.trainer.input.input_fn import BLOCK_ROWS, Decoder, decoder, read_records
@@ -31,16 +31,16 @@ from fullpass.trainer.models.number_knots import sample_knots
 from fullpass.trainer.models.pixel_moments import pixel_moments
 from fullpass.trainer.training_spec import TrainingSpec
 
-MOST_SAMPLED = 100_000
+MAX_SAMPLED = 100_000
 _BLOCK_SECONDS = 0.05
-_LEAST_BLOCK = 16
+_MIN_BLOCK = 16
 _PILOT_ROWS = 64
 _PILOT_CALLS = 3
-_MOST_REPEATS = 200
+_MAX_REPEATS = 200
 _UPDATES = 10_000
 """The updates over which the learning rate falls; the cost of an update does not depend on it."""
 _FILE_BYTES = 10 << 20
-_MOST_FILES = 10
+_MAX_FILES = 10
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,9 @@ class ProfiledTraining:
         """
         if isinstance(training.spec.config.model, Trees):
             raise UserError(
-                "model: kind: trees reads its rows once and then awaits no input, so no setting of it makes training "
-                "faster. training.json says what reading and growing took (`seconds`), and the report draws it."
+                "model: kind: trees reads its rows once and then waits for no input, so no input setting makes "
+                "training faster. training.json contains the time of reading and growing (`seconds`), and the report "
+                "charts it."
             )
         self.training, self.spec, self._folder = training, training.spec, folder
         config, tft_output = self.spec.preprocessing, self.spec.tft_output
@@ -180,17 +181,17 @@ class ProfiledTraining:
         """The training's update of its model."""
         return self.built.steps.training()
 
-    def order(self, batch_size: int, shuffle: int) -> Order:
+    def order(self, batch_size: int, shuffle: int) -> BatchOrder:
         """Returns the order of batches as in the training."""
         seed = self.spec.config.training.seed
-        return Order(batch_size=batch_size, shuffle=shuffle, seed=seed, fixed=self.built.fixed_shapes)
+        return BatchOrder(batch_size=batch_size, shuffle=shuffle, seed=seed, fixed=self.built.fixed_shapes)
 
     def _check(self) -> None:
         known = set(self.spec.tft_output.transformed_feature_spec())
         unknown = sorted({*self.placement.read, *self.placement.in_model} - known)
         if unknown:
             raise UserError(
-                f"the newest run knows no transformed feature {unknown[0]!r}: the YAML has changed since. Write the "
+                f"the newest run has no transformed feature {unknown[0]!r}: the YAML has changed since. Write the "
                 "examples again: `fullpass run FILE --to Transform`."
             )
 
@@ -198,8 +199,8 @@ class ProfiledTraining:
         return decoder(self.spec.tft_output, placement, placement.read, len(self.names))
 
     def _load(self, source: Source, kept: str) -> Split:
-        complete = self.in_model.complete if self.in_model else None
-        rows = RowSpec(source.decode, complete, self.spec.preprocessing.label.task, len(self.names))
+        add_model_features = self.in_model.add_model_features if self.in_model else None
+        rows = RowSpec(source.decode, add_model_features, self.spec.preprocessing.label.task, len(self.names))
         plan = ReadingPlan()
         if kept == "disk":
             cache = CachePlan(self._folder / "cache", "train", {"files": list(source.sample)})
@@ -210,12 +211,12 @@ class ProfiledTraining:
         """Repeats the sample in memory to the size of its split, so that epochs begin as often as in training."""
         if split.in_memory is None:
             return split
-        times = max(1, min(self.training.rows, MOST_SAMPLED) // split.counts.rows)
+        times = max(1, min(self.training.rows, MAX_SAMPLED) // split.counts.rows)
         return replace(split, in_memory=join([split.in_memory] * times))
 
     def _write_sample(self, block_rows: int, seconds: float) -> tuple[int, tuple[str, ...]]:
         """Copies the first records, uncompressed, into as many files as the full data would be written to."""
-        count = max(1, min(_MOST_FILES, self.bytes // _FILE_BYTES))
+        count = max(1, min(_MAX_FILES, self.bytes // _FILE_BYTES))
         paths = [str(self._folder / f"sample-{i:02d}.tfrecord") for i in range(count)]
         writers = [tf.io.TFRecordWriter(path) for path in paths]
         files = tf.data.Dataset.from_tensor_slices(list(self.training.files))
@@ -225,7 +226,7 @@ class ProfiledTraining:
             for record in block.numpy():
                 writers[i % count].write(record)
             rows += len(block)
-            if rows >= MOST_SAMPLED or time.perf_counter() > deadline:
+            if rows >= MAX_SAMPLED or time.perf_counter() > deadline:
                 break
         for writer in writers:
             writer.close()
@@ -236,7 +237,7 @@ class ProfiledTraining:
     @property
     def _times(self) -> int:
         """How often the sample is repeated to match the size of the train split."""
-        return max(1, min(_MOST_REPEATS, self.training.rows // self.sampled))
+        return max(1, min(_MAX_REPEATS, self.training.rows // self.sampled))
 
     def _write_transformed(self, placement: FeaturePlacement) -> tuple[str, ...]:
         """Writes the sample with all features in it, as Transform does."""
@@ -298,7 +299,7 @@ def _rows_in(seconds: float, call: Callable[[tf.Tensor], Block], files: Sequence
         if not more:
             break
         records = tf.concat([records, *more], 0)
-    return min(BLOCK_ROWS, 1 << (max(_LEAST_BLOCK, int(rows * seconds / spent)).bit_length() - 1))
+    return min(BLOCK_ROWS, 1 << (max(_MIN_BLOCK, int(rows * seconds / spent)).bit_length() - 1))
 
 
 def _timed(call: Callable[[tf.Tensor], object], argument: tf.Tensor) -> float:

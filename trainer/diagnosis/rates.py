@@ -13,7 +13,7 @@ from fullpass.trainer.fit.steps import Loop
 
 _SAMPLE_SECONDS = 0.02
 _CALL_SECONDS = 0.1
-_MOST_STEPS = 1000
+_MAX_STEPS = 1000
 _SETTLE = 0.25
 _LATE = 2.0
 
@@ -132,7 +132,7 @@ def train(loop: Loop, dataset: tf.data.Dataset, batch_size: int, seconds: float)
             break
         loop(batches, count)
         step_seconds = (time.perf_counter() - started - spent) / count
-        count = max(1, min(_MOST_STEPS, int(_CALL_SECONDS / max(step_seconds, 1e-6))))
+        count = max(1, min(_MAX_STEPS, int(_CALL_SECONDS / max(step_seconds, 1e-6))))
     done, waited, deadline = 0, 0.0, time.perf_counter() + (1 - _SETTLE) * seconds
     with Meter() as meter:
         while not done or time.perf_counter() < deadline:

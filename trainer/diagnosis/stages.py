@@ -48,7 +48,7 @@ def stages(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -
         setting: How rows reach the model.
         seconds: The time budget of all stages together.
     """
-    epochs = profiled.spec.config.training.most_epochs
+    epochs = profiled.spec.config.training.max_epochs
     passes = (epochs + 1) / epochs if setting.kept == "files" else 1 / epochs
     return [
         Stage(name, rate, (passes if name in ONCE else 1.0) * rate.seconds_per_row * setting.batch_size)
@@ -73,11 +73,11 @@ def _measured(profiled: ProfiledTraining, setting: InputSettings, seconds: float
 def _from_records(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Iterator[tuple[str, Rate]]:
     yield from _files(profiled, setting, seconds)
     serialized, decode = _sampled_blocks(profiled, setting), setting.source.decode
-    parse, make = decode.parse, decode.make
+    parse, to_rows = decode.parse, decode.to_rows
     yield PARSE, drain(iter(_mapped(serialized, parse).repeat()), _rows_of, seconds)
-    if decode.part is not None or decode.in_model:
-        made = _mapped(_ready(_mapped(serialized, parse)), make)
-        yield TRANSFORM, drain(iter(made.repeat()), _rows_of, seconds)
+    if decode.graph_part is not None or decode.in_model:
+        transformed = _mapped(_ready(_mapped(serialized, parse)), to_rows)
+        yield TRANSFORM, drain(iter(transformed.repeat()), _rows_of, seconds)
 
 
 def _files(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Iterator[tuple[str, Rate]]:

@@ -22,11 +22,11 @@ WORTH_IT = 1.1
 ROUNDS = 3
 """The number of measurement rounds, if there is time; slow settings take part in the first round only."""
 _PLAIN = 2.0
-_LEAST_SECONDS = 0.5
+_MIN_SECONDS = 0.5
 _FIRST_ROUND, _TOGETHER = 0.35, 0.25
 _FINALISTS = 2
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class _Contender:
 
 
 def try_settings(
-    profiled: ProfiledTraining, wanted: Sequence[Candidate], seconds: float, deadline: float, say: Say = lambda _: None
+    profiled: ProfiledTraining, wanted: Sequence[Candidate], seconds: float, deadline: float, log: Log = lambda _: None
 ) -> TrialResults:
     """Measures settings in turn with the YAML as written, then the helpful ones combined.
 
@@ -96,30 +96,30 @@ def try_settings(
         wanted: The candidates, the most promising first.
         seconds: The time budget of all measurements.
         deadline: The time after which only indispensable measurements begin.
-        say: Is called with the name of each measurement as it begins.
+        log: Is called with the name of each measurement as it begins.
     """
-    epochs = profiled.spec.config.training.most_epochs
-    alone, apart = (1 - _TOGETHER) * seconds, _TOGETHER * seconds
-    contenders = _contenders(profiled, wanted, most=int(_FIRST_ROUND * alone / _LEAST_SECONDS))
-    contenders = _compete(profiled, contenders, alone, deadline, say)
+    epochs = profiled.spec.config.training.max_epochs
+    alone_seconds, together_seconds = (1 - _TOGETHER) * seconds, _TOGETHER * seconds
+    contenders = _contenders(profiled, wanted, max_measurements=int(_FIRST_ROUND * alone_seconds / _MIN_SECONDS))
+    contenders = _compete(profiled, contenders, alone_seconds, deadline, log)
     written, *others = contenders
     trials = [_trial(contender, written, epochs) for contender in others]
     untried = wanted[len(trials) :]
     together = _together(trials)
     if together is not None and time.perf_counter() < deadline:
-        pair = _contenders(profiled, [together], most=4)
-        first, last = _compete(profiled, pair, apart, deadline, say)
+        pair = _contenders(profiled, [together], max_measurements=4)
+        first, last = _compete(profiled, pair, together_seconds, deadline, log)
         trials.append(_trial(last, first, epochs))
     middle = sorted(written.speeds, key=lambda speed: speed.per_second(epochs))[len(written.speeds) // 2]
     return TrialResults(_trial(written, written, epochs), middle.epochs, trials, untried)
 
 
-def _contenders(profiled: ProfiledTraining, wanted: Sequence[Candidate], most: int) -> list[_Contender]:
-    """Returns the YAML as written and as many candidates as `most` measurements allow, at least one."""
+def _contenders(profiled: ProfiledTraining, wanted: Sequence[Candidate], max_measurements: int) -> list[_Contender]:
+    """Returns the YAML as written and as many candidates as `max_measurements` allows, at least one."""
     contenders = [_Contender(Candidate({}, "as written"), input_settings(profiled, {}))]
     for candidate in wanted:
         more = [*contenders, _Contender(candidate, input_settings(profiled, candidate.changes))]
-        if len(contenders) > 1 and _measurements(more) > most:
+        if len(contenders) > 1 and _measurements(more) > max_measurements:
             break
         contenders = more
     return contenders
@@ -130,7 +130,7 @@ def _measurements(contenders: Sequence[_Contender]) -> int:
 
 
 def _compete(
-    profiled: ProfiledTraining, contenders: list[_Contender], seconds: float, deadline: float, say: Say
+    profiled: ProfiledTraining, contenders: list[_Contender], seconds: float, deadline: float, log: Log
 ) -> list[_Contender]:
     """Measures settings in turn, round by round, so that other load on the machine affects all of them alike.
 
@@ -140,7 +140,7 @@ def _compete(
     Returns:
         The settings that were measured.
     """
-    epochs = profiled.spec.config.training.most_epochs
+    epochs = profiled.spec.config.training.max_epochs
     in_race = contenders
     for number in range(ROUNDS):
         share = _FIRST_ROUND if number == 0 else (1 - _FIRST_ROUND) / (ROUNDS - 1)
@@ -152,7 +152,7 @@ def _compete(
             if number == 0 and i > 1 and time.perf_counter() > deadline:
                 contenders = in_race = in_race[:i]
                 break
-            say(f"round {number + 1} of {ROUNDS}: {contender.candidate.text}")
+            log(f"round {number + 1} of {ROUNDS}: {contender.candidate.text}")
             contender.speeds.append(_speed(profiled, contender.setting, each, firsts))
         if number == 0:
             in_race = _fastest(in_race, epochs)
@@ -172,8 +172,8 @@ def _fastest(contenders: Sequence[_Contender], epochs: int) -> list[_Contender]:
     written, *others = contenders
     faster = [contender for contender in others if contender.gains(written, epochs)[0] > 1]
     faster.sort(key=lambda contender: -contender.gains(written, epochs)[0])
-    alike = [contender for contender in faster if contender.candidate.learns_alike]
-    sizes = [contender for contender in faster if not contender.candidate.learns_alike]
+    alike = [contender for contender in faster if contender.candidate.same_updates]
+    sizes = [contender for contender in faster if not contender.candidate.same_updates]
     return [written, *alike[:_FINALISTS], *sizes[:1]]
 
 
@@ -191,7 +191,7 @@ def _trial(contender: _Contender, written: _Contender, epochs: int) -> Trial:
 
 def _together(trials: Sequence[Trial]) -> Candidate | None:
     """Returns the helpful settings combined, with the best value per key; None if fewer than two helped."""
-    helped = [trial for trial in trials if trial.candidate.learns_alike and trial.worth_it]
+    helped = [trial for trial in trials if trial.candidate.same_updates and trial.worth_it]
     if len(helped) < 2:
         return None
     changes: dict[str, object] = {}

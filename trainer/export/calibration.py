@@ -158,11 +158,12 @@ def _losses(logits: np.ndarray, labels: np.ndarray, task: Task, smoothing: float
 
 def _quality(logits: np.ndarray, rows: SampledRows, task: Task) -> dict[str, float]:
     loss = np.average(_losses(logits, rows.labels, task), weights=rows.weights)
-    said, true = _said_and_true(probabilities_of(task, tf.constant(logits)).numpy(), rows.labels, task)
-    return {"log_loss": float(loss), "gap": calibration_gap(said, true)}
+    probabilities = probabilities_of(task, tf.constant(logits)).numpy()
+    predicted, observed = _predicted_and_observed(probabilities, rows.labels, task)
+    return {"log_loss": float(loss), "gap": calibration_gap(predicted, observed)}
 
 
-def _said_and_true(probabilities: np.ndarray, labels: np.ndarray, task: Task) -> tuple[np.ndarray, np.ndarray]:
+def _predicted_and_observed(probabilities: np.ndarray, labels: np.ndarray, task: Task) -> tuple[np.ndarray, np.ndarray]:
     """Returns predicted probabilities and outcomes: of class 1, of the likeliest class, or of every class."""
     if task == "binary":
         return probabilities[:, 1], labels
@@ -172,15 +173,15 @@ def _said_and_true(probabilities: np.ndarray, labels: np.ndarray, task: Task) ->
     return probabilities.max(axis=1), (likeliest == labels).astype(float)
 
 
-def calibration_gap(said: np.ndarray, true: np.ndarray) -> float:
+def calibration_gap(predicted: np.ndarray, observed: np.ndarray) -> float:
     """Returns the expected calibration error over ten groups with equally many rows (Naeini et al., 2015).
 
     It is the mean distance between the mean probability and the observed share of a group.
 
     Args:
-        said: The predicted probabilities, float [rows], 0 to 1.
-        true: The outcomes, float [rows], 0 or 1.
+        predicted: The predicted probabilities, float [rows], 0 to 1.
+        observed: The outcomes, float [rows], 0 or 1.
     """
-    groups = np.array_split(np.argsort(said, kind="stable"), _BINS)
-    distances = [abs(said[group].mean() - true[group].mean()) * len(group) for group in groups if len(group)]
-    return float(np.sum(distances) / len(said))
+    groups = np.array_split(np.argsort(predicted, kind="stable"), _BINS)
+    distances = [abs(predicted[group].mean() - observed[group].mean()) * len(group) for group in groups if len(group)]
+    return float(np.sum(distances) / len(predicted))

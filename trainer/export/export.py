@@ -87,8 +87,8 @@ def describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, 
 def _described(column: RawColumn) -> dict[str, Any]:
     """Returns the fields of a raw column except its name and the fields with default values."""
     defaults = asdict(RawColumn(column.name, column.type))
-    said = {field: value for field, value in asdict(column).items() if value != defaults[field]}
-    return {"type": column.type, **({"width": column.width} if column.type == "vector" else {}), **said}
+    non_default = {field: value for field, value in asdict(column).items() if value != defaults[field]}
+    return {"type": column.type, **({"width": column.width} if column.type == "vector" else {}), **non_default}
 
 
 def _write_requests(folder: str, columns: Mapping[str, RawColumn], samples: Sequence[bytes]) -> None:

@@ -21,7 +21,7 @@ FILES = "files"
 READ_BYTES = 64 << 20
 """The size of the largest file that a listing of models reads."""
 _PIECE = 1 << 20
-_WHAT_TO_DO = "Put the model back from a copy, or push it again: fullpass run FILE --from Pusher --fresh."
+_WHAT_TO_DO = "Restore the model from a copy, or push it again: fullpass run FILE --from Pusher --fresh."
 
 
 def listed_files(folder: str) -> dict[str, list[int]]:

@@ -80,8 +80,8 @@ def rest_body(rows: Sequence[Row], columns: Mapping[str, RawColumn], keys: Mappi
     """
     values = to_columns(rows, columns)
     empty = [name for name in columns if all(row[name] is None for row in rows) and not columns[name].many]
-    left_out = empty[1:] if len(empty) == len(columns) else empty
-    given = {keys[name]: [] if name in left_out else values[name] for name in columns}
+    omitted = empty[1:] if len(empty) == len(columns) else empty
+    given = {keys[name]: [] if name in omitted else values[name] for name in columns}
     return to_json({"signature_name": signature, "inputs": given})
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from fullpass.trainer.config import CheckpointConfig
 
-_LEAST_SECONDS = 10.0
+_MIN_SECONDS = 10.0
 _SHARE_OF_TIME = 0.01
 _OLD_SECONDS = 14 * 24 * 3600.0
 
@@ -75,7 +75,7 @@ class Checkpoints:
         if steps is not None and step // steps > self._saved_step // steps:
             return True
         if seconds == "auto":
-            seconds = max(_LEAST_SECONDS, self._last / _SHARE_OF_TIME)
+            seconds = max(_MIN_SECONDS, self._last / _SHARE_OF_TIME)
         return seconds is not None and time.monotonic() - self._saved_at >= seconds
 
     def save(self, text: str, step: int) -> None:

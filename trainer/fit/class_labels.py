@@ -42,8 +42,8 @@ def check_label(label: Label, names: tuple[str, ...], counts: SplitCounts) -> No
     present = [name for name, rows in zip(names, counts.class_rows, strict=True) if rows]
     if label.task in ("binary", "multiclass") and len(present) < 2:
         raise UserError(
-            f"all {counts.used:,} labelled train rows are of one class, {present[0]!r}: there is nothing to learn. "
-            f"See {_hint(label)}, and whether data.split puts every class into train."
+            f"all {counts.weighted_rows:,} labelled train rows are of one class, {present[0]!r}: there is nothing to "
+            f"learn. See {_hint(label)}, and whether data.split puts every class into train."
         )
     if label.task == "multilabel" and not present:
         raise UserError(f"no train row has any class: there is nothing to learn. See {_hint(label)}.")
@@ -56,10 +56,11 @@ def check_loss(label: Label, loss: LossConfig, split: str, counts: SplitCounts) 
     """Raises UserError if a split has labels that the loss does not support."""
     bad = {"poisson": counts.label_negative, "log_normal": counts.label_negative + counts.label_zero}.get(loss.kind, 0)
     if bad:
-        least = "0 and above" if loss.kind == "poisson" else "above 0"
+        accepted = "0 and above" if loss.kind == "poisson" else "above 0"
         raise UserError(
-            f"training.loss: {loss.kind} is for labels {least}; {bad:,} of {counts.used:,} {split} rows have another "
-            f"one in {label.name!r}. Remove these rows, or use another loss: squared, absolute, huber or quantile."
+            f"training.loss: {loss.kind} is for labels {accepted}; {bad:,} of {counts.weighted_rows:,} {split} rows "
+            f"have other labels in {label.name!r}. Remove these rows, or use another loss: squared, absolute, huber or "
+            "quantile."
         )
 
 

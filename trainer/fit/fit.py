@@ -200,9 +200,9 @@ class _Run:
             if self._workers.count == 1:
                 raise
             raise UserError(
-                f"another worker of the {self._workers.count} went away after {self._done:,} updates: "
-                f"{str(error.message).splitlines()[0][:200]}. Its log says why. Run all workers again: they go on "
-                "from the last checkpoint."
+                f"another one of the {self._workers.count} workers stopped after {self._done:,} updates: "
+                f"{str(error.message).splitlines()[0][:200]}. Its log shows why. Run all workers again: they "
+                "resume from the last checkpoint."
             ) from error
 
     def _evaluate(self, run: Loop, batches: Any) -> dict[str, np.ndarray]:
@@ -234,18 +234,18 @@ class _Run:
                 kept.assign(weight)
         else:
             state.stale += 1
-            self._fall_on_plateau()
+            self._reduce_on_plateau()
         found["input_wait"] = state.waited / state.spent if state.spent else 0.0
         found["step_ms"] = 1000 * state.spent / state.step
         state.end_epoch(found)
         fit.on_epoch(state.epoch, found)
 
-    def _fall_on_plateau(self) -> None:
+    def _reduce_on_plateau(self) -> None:
         """Restores the best weights and reduces the learning rate, if schedule and patience require it."""
         rate, state = self._steps.rate, self._state
-        if rate is not None and state.falls < rate.most_falls and self._stopped_early():
+        if rate is not None and state.falls < rate.max_reductions and self._stopped_early():
             state.falls, state.stale = state.falls + 1, 0
-            rate.fall(state.falls)
+            rate.reduce(state.falls)
             self._model.set_weights([weight.numpy() for weight in self._best])
 
     def _stopped_early(self) -> bool:
@@ -253,19 +253,20 @@ class _Run:
         return stopping is not None and state.best_epoch > 0 and state.stale >= stopping.patience
 
     def _out_of_time(self) -> bool:
-        most = self._fit.max_minutes
-        return most is not None and time.monotonic() - self._began >= 60 * most
+        limit = self._fit.max_minutes
+        return limit is not None and time.monotonic() - self._began >= 60 * limit
 
     def _after_call(self, count: int, spent: float) -> None:
         """Saves if a checkpoint is due, stops if any worker received a stop signal, and sizes the next call."""
         due = self._checkpoints is not None and self._checkpoints.due(self._done)
-        told = self._workers.table([due, bool(self._stops), self._next_call(count, spent), self._out_of_time()])
-        self._call, self._time_over = int(told[0, 2]), self._time_over or bool(told[:, 3].any())
-        stop = bool(told[:, 1].any())
-        if stop or told[0, 0]:
+        own = [due, bool(self._stops), self._next_call(count, spent), self._out_of_time()]
+        gathered = self._workers.all_gather(own)
+        self._call, self._time_over = int(gathered[0, 2]), self._time_over or bool(gathered[:, 3].any())
+        stop = bool(gathered[:, 1].any())
+        if stop or gathered[0, 0]:
             self._save()
         if stop:
-            raise StoppedError(self._stop_message(np.flatnonzero(told[:, 1]).tolist()))
+            raise StoppedError(self._stop_message(np.flatnonzero(gathered[:, 1]).tolist()))
 
     def _next_call(self, count: int, spent: float) -> int:
         if self._fit.steps_per_call is not None:
@@ -278,9 +279,9 @@ class _Run:
         return min(max(wanted, self._call // 2, 1), 4 * self._call, _LONGEST_CALL)
 
     def _stop_message(self, who: list[int]) -> str:
-        saved = "It was saved, and the next run goes on from there." if self._checkpoints else "Nothing was saved."
+        saved = "It was saved, and the next run resumes from there." if self._checkpoints else "Nothing was saved."
         others = f" (worker {', '.join(map(str, who))})" if self._workers.count > 1 else ""
-        return f"Training was told to stop{others} after {self._done:,} updates. {saved}"
+        return f"Training received a stop signal{others} after {self._done:,} updates. {saved}"
 
     def _make_checkpoints(self) -> Checkpoints | None:
         if self._fit.checkpoints is None:
@@ -299,8 +300,8 @@ class _Run:
         if text is not None:
             self._state = TrainingState.from_json(text)
             if self._steps.rate is not None:
-                self._steps.rate.fall(self._state.falls)
-        positions = self._workers.table([self._done])[:, 0]
+                self._steps.rate.reduce(self._state.falls)
+        positions = self._workers.all_gather([self._done])[:, 0]
         if len(set(positions)) > 1:
             raise UserError(
                 f"workers found checkpoints of different updates: {', '.join(f'{p:.0f}' for p in positions)}. All must "

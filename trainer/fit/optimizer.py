@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from fullpass.trainer.config import TrainingConfig
 
-_FALLS = 2
-_FALL_TO = 0.2
+_REDUCTIONS = 2
+_REDUCTION_FACTOR = 0.2
 _BATCH_PIXELS = 2 << 20
 _USUAL, _ON_TABLES = 1e-3, 3e-3
 
@@ -51,13 +51,13 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         self._level = keras.Variable(1.0, trainable=False, dtype="float32", name="learning_rate_level")
 
     @property
-    def most_falls(self) -> int:
+    def max_reductions(self) -> int:
         """The number of times that the training loop may reduce the learning rate."""
-        return _FALLS if self.decay == "plateau" else 0
+        return _REDUCTIONS if self.decay == "plateau" else 0
 
-    def fall(self, falls: int) -> None:
-        """Sets the learning rate to its value after `falls` reductions in total."""
-        self._level.assign(_FALL_TO**falls)
+    def reduce(self, reductions: int) -> None:
+        """Sets the learning rate to its value after `reductions` reductions in total."""
+        self._level.assign(_REDUCTION_FACTOR**reductions)
 
     def __call__(self, step):
         """Returns the learning rate of update number `step`, counted from 0."""
@@ -81,7 +81,7 @@ def learning_rate_of(config: TrainingConfig, steps: int, peak: float) -> WarmupD
     """Returns the learning-rate schedule of a training of `steps` updates, warmup included; `peak` is its maximum."""
     warmup = round(config.warmup * steps)
     if config.decay == "plateau":
-        warmup = min(warmup, steps // config.most_epochs)
+        warmup = min(warmup, steps // config.max_epochs)
     return WarmupDecay(peak, steps=steps, warmup=warmup, decay=config.decay)
 
 
@@ -117,8 +117,8 @@ def batch_size_for(rows: int, pixels: int = 0) -> int:
         rows: The rows of the train split.
         pixels: The pixels of an image; 0 without images.
     """
-    most = min(1024, _BATCH_PIXELS // pixels) if pixels else 1024
-    return min(2 ** int(math.log2(max(32, most))), max(32, 2 ** round(math.log2(max(1.0, rows / 50)))))
+    largest = min(1024, _BATCH_PIXELS // pixels) if pixels else 1024
+    return min(2 ** int(math.log2(max(32, largest))), max(32, 2 ** round(math.log2(max(1.0, rows / 50)))))
 
 
 def replica_batch_size(config: TrainingConfig, rows: int, replicas: int, pixels: int = 0) -> int:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.fit.fit import Batches
 from fullpass.trainer.fit.worker_channel import Workers
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.split_counts import SplitCounts
 
@@ -26,24 +26,24 @@ class SplitShard:
         counts: The counts of the whole split, over all workers.
         by_file: Whether only this worker reads these files; otherwise all workers read all files and take batches in
             turn.
-        used: The number of rows with a weight above 0 that each worker has read.
+        weighted_rows: The number of rows with a weight above 0 that each worker has read.
         workers: All workers.
     """
 
     split: Split
     counts: SplitCounts
     by_file: bool
-    used: tuple[int, ...]
+    weighted_rows: tuple[int, ...]
     workers: Workers
 
     def steps(self, batch_size: int) -> int:
         """Returns the steps of an epoch with `batch_size` rows per replica, enough for the largest shard."""
-        batches = -(-max(self.used) // batch_size)
+        batches = -(-max(self.weighted_rows) // batch_size)
         if not self.by_file:
             batches = -(-batches // self.workers.count)
         return -(-batches // self.workers.replicas)
 
-    def batches(self, order: Order, class_weights: Sequence[float] = ()) -> Batches:
+    def batches(self, order: BatchOrder, class_weights: Sequence[float] = ()) -> Batches:
         """Returns the batches of this worker, one per replica and step; all replicas have the same number of batches.
 
         Args:
@@ -86,14 +86,16 @@ def load_shard(
         split = load(own or tuple(files))
     except UserError as found:
         error = found
-    failed = np.flatnonzero(workers.table([error is not None])[:, 0])
+    failed = np.flatnonzero(workers.all_gather([error is not None])[:, 0])
     if error is not None:
         raise error
     if split is None or len(failed):
-        raise UserError(f"worker {', '.join(map(str, failed))} could not read its shard of the data; its log says why.")
+        raise UserError(
+            f"worker {', '.join(map(str, failed))} could not read its shard of the data; its log shows why."
+        )
     counts = _aggregated(split.counts, workers, classes) if own and workers.count > 1 else split.counts
-    used = workers.table([split.counts.used])[:, 0]
-    return SplitShard(split, counts, own is not None, tuple(int(rows) for rows in used), workers)
+    weighted_rows = workers.all_gather([split.counts.weighted_rows])[:, 0]
+    return SplitShard(split, counts, own is not None, tuple(int(rows) for rows in weighted_rows), workers)
 
 
 def divide(sizes: Sequence[int], parts: int) -> list[list[int]]:
@@ -127,7 +129,7 @@ def _own_files(files: Sequence[str], workers: Workers) -> tuple[str, ...] | None
 def _aggregated(own: SplitCounts, workers: Workers, classes: int) -> SplitCounts:
     scalars = [own.rows, own.weightless, own.weight, own.label_sum, own.label_squares]
     scalars += [own.label_negative, own.label_zero]
-    table = workers.table([*scalars, *own.class_rows, *own.class_weight]).sum(axis=0)
+    table = workers.all_gather([*scalars, *own.class_rows, *own.class_weight]).sum(axis=0)
     rows, weightless, weight, label_sum, label_squares, negative, zero = table[:7].tolist()
     return SplitCounts(
         rows=int(rows),

@@ -25,7 +25,7 @@ Step = Callable[..., Sums]
 
 
 @dataclass(frozen=True)
-class SlowVariable:
+class FineTunedVariable:
     """How the optimizer updates a variable of a fine-tuned network.
 
     Attributes:
@@ -68,7 +68,7 @@ class Steps:
         xla: Whether to compile the gradient with XLA.
         rate: The learning-rate schedule of the optimizer, if the training loop may reduce it.
         blend: How examples of a batch are blended with one another; None does not blend them.
-        slow: The variables of fine-tuned networks, by id.
+        fine_tuned: The variables of fine-tuned networks, by id.
         levels: The levels of the quantiles that the model outputs; empty without any.
         monitored: The metric whose smallest value marks the best epoch; None uses that of the task.
     """
@@ -82,7 +82,7 @@ class Steps:
     xla: bool = False
     rate: WarmupDecay | None = None
     blend: Blend | None = None
-    slow: Mapping[int, SlowVariable] = field(default_factory=dict)
+    fine_tuned: Mapping[int, FineTunedVariable] = field(default_factory=dict)
     levels: tuple[float, ...] = ()
     monitored: str | None = None
 
@@ -102,7 +102,7 @@ class Steps:
             if self.blend is not None:
                 features, targets = self.blend(features, label, weight, self.optimizer.iterations)
             data, found = gradients(features, targets, weight, mass)
-            with self._slowed():
+            with self._scaled_update():
                 # The optimizer adds up the gradients of all replicas.
                 self.optimizer.apply(found, self.model.trainable_variables)
             # The loss is available before the gradient; a step ends when its weights are updated.
@@ -165,14 +165,14 @@ class Steps:
         return data, [tf.convert_to_tensor(gradient) for gradient in found]
 
     @contextmanager
-    def _slowed(self) -> Iterator[None]:
+    def _scaled_update(self) -> Iterator[None]:
         """Scales down the update that the block makes to fine-tuned variables; initially to zero."""
-        slow = [v for v in self.model.trainable_variables if id(v) in self.slow]
+        fine_tuned = [v for v in self.model.trainable_variables if id(v) in self.fine_tuned]
         done = self.optimizer.iterations + 0
-        before = [tf.identity(v.value) for v in slow]
+        before = [tf.identity(v.value) for v in fine_tuned]
         yield
-        for variable, start in zip(slow, before, strict=True):
-            how = self.slow[id(variable)]
+        for variable, start in zip(fine_tuned, before, strict=True):
+            how = self.fine_tuned[id(variable)]
             share = tf.where(done < how.frozen_updates, 0.0, how.share)
             variable.assign(start + tf.cast(share, start.dtype) * (variable.value - start))
 

@@ -135,7 +135,7 @@ def _tpu() -> tf.distribute.Strategy:
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
         raise UserError(
-            f"training.distribution is tpu, but none was found: {error}. Set TPU_NAME, or use distribution: auto."
+            f"training.distribution is tpu, but no TPU was found: {error}. Set TPU_NAME, or use distribution: auto."
         ) from error
     return tf.distribute.TPUStrategy(resolver)
 

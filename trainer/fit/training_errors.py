@@ -9,7 +9,7 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.fit.steps import Steps
 from fullpass.trainer.input.split_counts import rows_not_finite
 
-_MOST_NAMES = 10
+_MAX_NAMES = 10
 
 
 def explain_not_finite(begin: Callable[[int, int], tf.data.Dataset], epoch: int, step: int, batches: int) -> UserError:
@@ -24,16 +24,16 @@ def explain_not_finite(begin: Callable[[int, int], tf.data.Dataset], epoch: int,
     for number, (features, label, weight) in enumerate(begin(epoch, step).take(batches)):
         bad = rows_not_finite({**features, "the label": label, "the weight": weight})
         if bad:
-            named = ", ".join(f"{name} in {rows:,} rows" for name, rows in list(bad.items())[:_MOST_NAMES])
+            named = ", ".join(f"{name} in {rows:,} rows" for name, rows in list(bad.items())[:_MAX_NAMES])
             return UserError(
-                f"the loss is no finite number in epoch {epoch + 1}, update {step + number + 1}: its batch of "
-                f"{len(weight):,} rows holds NaN or infinity: {named}. See what the function or transform that makes "
-                "them does with missing and extreme values. The last checkpoint is from before."
+                f"the loss is not finite in epoch {epoch + 1}, update {step + number + 1}: its batch of "
+                f"{len(weight):,} rows contains NaN or infinity: {named}. Check how the function or transform that "
+                "computes them handles missing and extreme values. The last checkpoint was written before this update."
             )
     return UserError(
-        f"the loss is no finite number in epoch {epoch + 1}, after update {step + 1}. All features and labels of its "
+        f"the loss is not finite in epoch {epoch + 1}, after update {step + 1}. All features and labels of its "
         "batches are finite, so training diverged: lower training.learning_rate, or set training.clip_norm (1.0, "
-        "say). The last checkpoint is from before."
+        "say). The last checkpoint was written before this update."
     )
 
 
@@ -46,19 +46,21 @@ def explain_memory(steps: Steps, dataset: tf.data.Dataset, error: tf.errors.Reso
         error: The error that TensorFlow raised.
     """
     lines = str(error.message).splitlines()
-    said = next((line for line in lines if "OOM" in line), lines[0])[:200]
+    message = next((line for line in lines if "OOM" in line), lines[0])[:200]
     batch = next(iter(dataset))
     rows = int(tf.shape(batch[2])[0])
     parts = 2
     while rows // parts and not _fits(steps, batch, -(-rows // parts)):
         parts *= 2
     if rows // parts == 0:
-        return UserError(f"out of memory, even with a batch of one row: {said}. The model is too large for the device.")
+        return UserError(
+            f"out of memory, even with a batch of one row: {message}. The model is too large for the device."
+        )
     fits = -(-rows // parts)
     return UserError(
         f"out of memory with {rows:,} rows of a batch on one device; {fits:,} fit (tried on one of its batches). Set "
         f"training.accumulate to {parts * steps.accumulate}, which computes the same updates in pieces, or divide "
-        f"training.batch_size by {parts}. TensorFlow said: {said}"
+        f"training.batch_size by {parts}. TensorFlow reported: {message}"
     )
 
 

@@ -103,9 +103,9 @@ def read_base(folder: str) -> BaseExport:
     """
     path = f"{folder}/assets.extra/{FILE}"
     if not tf.io.gfile.exists(path):
-        what = "was exported by a version that did not say what its weights stand for"
+        what = "was exported by a version that did not record the meaning of its weights"
         if not tf.io.gfile.exists(f"{folder}/saved_model.pb"):
-            what = "is no exported model: there is no saved_model.pb"
+            what = "is not an exported model: it contains no saved_model.pb"
         raise UserError(f"training.warm_start: {folder} {what}. Train once with warm_start: none.")
     verify_export(folder)
     with tf.io.gfile.GFile(path) as file:
@@ -113,15 +113,15 @@ def read_base(folder: str) -> BaseExport:
     # The index of the variables contains a checksum of each variable.
     with tf.io.gfile.GFile(f"{folder}/variables/variables.index", "rb") as file:
         digest = hashlib.sha256(text.encode() + file.read()).hexdigest()
-    said = json.loads(text)
-    if "trees" in said:
+    described = json.loads(text)
+    if "trees" in described:
         raise UserError(
-            f"training.warm_start: {folder} is a model of boosted trees, which has no weights to begin from. Train "
-            "once with warm_start: none."
+            f"training.warm_start: {folder} is a model of boosted trees, which has no weights for a warm start. "
+            "Train once with warm_start: none."
         )
-    weights = [Weight(**weight | {"shape": tuple(weight["shape"])}) for weight in said["weights"]]
+    weights = [Weight(**weight | {"shape": tuple(weight["shape"])}) for weight in described["weights"]]
     by_name = {weight.name: weight for weight in weights}
-    return BaseExport(folder, by_name, said["features"], said["encodings"], said[HEAD], digest)
+    return BaseExport(folder, by_name, described["features"], described["encodings"], described[HEAD], digest)
 
 
 def find_base(training: TrainingConfig, blessed: str | None) -> BaseExport | None:
@@ -140,12 +140,12 @@ def find_base(training: TrainingConfig, blessed: str | None) -> BaseExport | Non
     if training.warm_start != "blessed":
         return read_base(training.warm_start)
     if not blessed:
-        _LOG.info("warm start: no model was blessed before; the weights begin anew")
+        _LOG.info("warm start: no earlier model is blessed; this is a cold start")
         return None
     try:
         return read_base(blessed)
     except UserError as error:
-        _LOG.warning("warm start: the weights begin anew. %s", error)
+        _LOG.warning("warm start: the blessed model cannot be used; this is a cold start. %s", error)
         return None
 
 
@@ -171,7 +171,7 @@ def _kept(output: Output, before: str | int) -> Any:
     return given
 
 
-def begin_from(base: BaseExport, network: Network, transform_graph: str) -> list[WeightOrigin]:
+def initialize_from(base: BaseExport, network: Network, transform_graph: str) -> list[WeightOrigin]:
     """Copies the matching weights of a base into a new network; all others stay as they were initialized.
 
     Rows are matched by their meaning. The row of a token that the base does not contain is set to the mean of the rows
@@ -191,25 +191,25 @@ def begin_from(base: BaseExport, network: Network, transform_graph: str) -> list
     found = []
     for weight in weights_of(network):
         before = base.weights.get(weight.name)
-        why = _unmatched(weight, before)
-        if before is not None and not why and moved and not weight.stated:
-            why = "the ids of a feature moved, and only your function knows which rows are theirs (see `stands_for`)"
-        if before is None or why:
-            found.append(WeightOrigin(weight.name, "anew", why))
+        reason = _unmatched(weight, before)
+        if before is not None and not reason and moved and not weight.stated:
+            reason = "the ids of a feature moved, and the layer has no declared axes (see `declare_axes`)"
+        if before is None or reason:
+            found.append(WeightOrigin(weight.name, "anew", reason))
             continue
         variable = network.model.variables[weight.variable]
-        value, began = _transferred(weight, variable.numpy(), transform_graph, before, base)
+        value, origin = _transferred(weight, variable.numpy(), transform_graph, before, base)
         variable.assign(value)
-        found.append(began)
-    for began in found:
-        _LOG.info("warm start: %s %s%s", began.weight, began.outcome, f": {began.why}" if began.why else "")
+        found.append(origin)
+    for origin in found:
+        _LOG.info("warm start: %s %s%s", origin.weight, origin.outcome, f": {origin.why}" if origin.why else "")
     return found
 
 
 def _unmatched(weight: Weight, before: Weight | None) -> str:
     """Returns why a weight cannot be taken: the base does not have it, or has it in another shape; "" if it can."""
     if before is None:
-        return "the model before has no such weight"
+        return "the earlier model has no such weight"
     sides = zip(weight.shape, before.shape, weight.axes, before.axes, strict=False)
     same = len(weight.shape) == len(before.shape) and all(
         (axis is None) == (axis_before is None) and (axis is not None or n == n_before)
@@ -238,7 +238,9 @@ def _transferred(
         for rows, axis, n in zip(labels, before.axes, before.shape, strict=True)
     ]
     if not all(map(len, pairs)):
-        return value, WeightOrigin(weight.name, "anew", "none of its rows stands for what one did before")
+        return value, WeightOrigin(
+            weight.name, "anew", "none of its rows has the same meaning as a row of the earlier model"
+        )
     here, there = ([indices[:, side] for indices in pairs] for side in (0, 1))
     value = np.array(value)  # NumPy returns no array for a scalar weight
     value[np.ix_(*here)] = base.value(before)[np.ix_(*there)]
@@ -246,7 +248,7 @@ def _transferred(
         if rows is not None:
             _fill_new_tokens(value, axis, rows, set(here[axis].tolist()))
     parts = [
-        f"{len(indices):,} of {n:,} {'columns' if axis else 'rows'} are known"
+        f"{len(indices):,} of {n:,} {'columns' if axis else 'rows'} are in the earlier model"
         for axis, (indices, n) in enumerate(zip(pairs, weight.shape, strict=True))
         if len(indices) < n
     ]

@@ -20,7 +20,7 @@ class Workers:
         """The replicas on one worker."""
         return self._strategy.num_replicas_in_sync // self.count
 
-    def table(self, values: Sequence[float]) -> np.ndarray:
+    def all_gather(self, values: Sequence[float]) -> np.ndarray:
         """Returns the values of all workers, float64 [workers, len(values)]; every worker must call it."""
         own = np.asarray(values, np.float64)
         if not self._several:

@@ -42,9 +42,9 @@ def read_cluster() -> Cluster | None:
     try:
         config = json.loads(text)
     except ValueError as error:
-        raise _invalid(f"is no JSON ({error})", text) from error
+        raise _invalid(f"is not JSON ({error})", text) from error
     if not isinstance(config, dict):
-        raise _invalid("is no JSON object", text)
+        raise _invalid("is not a JSON object", text)
     addresses = _addresses(config.get("cluster") or {}, text)
     if not addresses:
         return None
@@ -57,7 +57,7 @@ def read_cluster() -> Cluster | None:
     own = (task.get("type"), task.get("index")) if isinstance(task, dict) else None
     if own not in addresses:
         known = ", ".join(f"{role} {index}" for role, index in tasks)
-        raise _invalid(f"has a task that is none of its workers ({known}): task: {json.dumps(task)}", text)
+        raise _invalid(f"has a task that is not one of its workers ({known}): task: {json.dumps(task)}", text)
     return Cluster(tuple(addresses.values()), tasks.index(own))
 
 
@@ -86,10 +86,10 @@ def wait_for_workers(cluster: Cluster, seconds: float) -> None:
 
 def _addresses(cluster: Any, text: str) -> dict[tuple[str, int], str]:
     if not isinstance(cluster, dict):
-        raise _invalid("has a cluster that is no mapping of role to addresses", text)
+        raise _invalid("has a cluster that is not a mapping of role to addresses", text)
     unknown = sorted(set(cluster) - {*_ROLES, "ps", "evaluator"})
     if unknown:
-        raise _invalid(f"names roles that do not exist: {', '.join(unknown)}; there are {', '.join(_ROLES)}", text)
+        raise _invalid(f"names roles that do not exist: {', '.join(unknown)}; accepted: {', '.join(_ROLES)}", text)
     if cluster.get("ps"):
         raise _invalid("names parameter servers; training is synchronous, on workers alone", text)
     found = {}
@@ -100,7 +100,7 @@ def _addresses(cluster: Any, text: str) -> dict[tuple[str, int], str]:
         for index, address in enumerate(listed):
             host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
             if not host or not port.isdigit() or not 0 < int(port) < 65536:
-                raise _invalid(f"holds {address!r}, which is no host:port", text)
+                raise _invalid(f"contains {address!r}, which is not host:port", text)
             found[role, index] = address
     return found
 
@@ -123,7 +123,7 @@ def _listen(address: str) -> socket.socket:
     except OSError as error:
         listener.close()
         raise UserError(
-            f"port {port}, which {VARIABLE} gives this worker, cannot be opened: {error}. Is another process on it?"
+            f"port {port}, which {VARIABLE} gives this worker, cannot be opened: {error}. Does another process use it?"
         ) from error
     return listener
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class BatchOrder:
     """How the rows of a split become an endless sequence of batches, epoch after epoch.
 
     Attributes:
@@ -37,12 +37,12 @@ class Order:
     fixed: bool = False
 
 
-def seed_of(order: Order, epoch: tf.Tensor, index: tf.Tensor | int = 0) -> tf.Tensor:
+def seed_of(order: BatchOrder, epoch: tf.Tensor, index: tf.Tensor | int = 0) -> tf.Tensor:
     """Returns the seed of one shuffle in an epoch, int64 [2]; index 0 is the first shuffle, that of files or rows."""
     return tf.stack([tf.constant(order.seed, tf.int64), epoch * 2**32 + tf.cast(index, tf.int64)])
 
 
-def ordered(order: Order, count: int, epoch: tf.Tensor) -> tf.Tensor:
+def ordered(order: BatchOrder, count: int, epoch: tf.Tensor) -> tf.Tensor:
     """Returns the numbers 0 .. count-1 of rows, files or blocks in the order of an epoch, int64 [count]."""
     numbers = tf.range(count, dtype=tf.int64)
     if not order.shuffle:

@@ -29,7 +29,7 @@ FOLDER = "columns"
 """The folder of the columns in the artifact of transformed examples."""
 _SPLIT_FOLDER = "Split-"
 _FORMAT = 1
-_WHAT_TO_DO = "Training reads the examples instead; to mend it, delete the run and run the pipeline again."
+_WHAT_TO_DO = "Training reads the examples instead. To fix the file, delete the run and run the pipeline again."
 _DTYPES = {schema_pb2.FLOAT: "float32", schema_pb2.INT: "int64"}
 _LOG = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class SplitColumns:
             for batch in pa.ipc.open_stream(self._read(described)):
                 yield _chunk(self.layout, batch)
 
-    def completed(self, packed: Packed) -> Block:
+    def unpack(self, packed: Packed) -> Block:
         """Returns rows by feature."""
         return self.layout.unpack(packed)
 
@@ -84,7 +84,7 @@ class SplitColumns:
         except tf.errors.OpError as error:
             raise DamagedColumns(f"{path} cannot be read: {error.message}. {_WHAT_TO_DO}") from error
         if len(content) != described.bytes or google_crc32c.value(content) != described.crc32c:
-            raise DamagedColumns(f"{path} is not what Transform wrote. {_WHAT_TO_DO}")
+            raise DamagedColumns(f"{path} differs from the file that Transform wrote. {_WHAT_TO_DO}")
         return content
 
 
@@ -107,7 +107,7 @@ def find_columns(files: Sequence[str], decode: Decode) -> SplitColumns | None:
     except tf.errors.NotFoundError:
         return None
     except (tf.errors.OpError, state_file.DamagedState) as error:
-        _LOG.warning("input: no columns are read: %s", error)
+        _LOG.warning("input: the column files are not used: %s", error)
         return None
     if index["format"] != _FORMAT or index["examples"] != _sizes(files):
         return None
@@ -178,7 +178,7 @@ def as_columns(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
 
 def _layout(decode: Decode) -> Layout | None:
     """Returns the layout of the rows that `decode` returns, or None if it does more than parse."""
-    if not isinstance(decode, Decoder) or decode.part is not None or decode.keys:
+    if not isinstance(decode, Decoder) or decode.graph_part is not None or decode.keys:
         return None
     columns = []
     for name, spec in decode.stored.items():

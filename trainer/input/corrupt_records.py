@@ -55,8 +55,8 @@ def refuse_damage(files: Sequence[str], decode: Decode) -> None:
         damage = _first_damage(file, decode) if _fails(file, decode) else None
         if damage is not None:
             raise UserError(
-                f"{damage}. The file is damaged, cut short or was written by something else. Delete the run that wrote "
-                "it and run the pipeline again."
+                f"{damage}. The file is damaged, cut short or was written by another program. Delete the run that "
+                "wrote it and run the pipeline again."
             )
 
 
@@ -84,11 +84,11 @@ def check_features(files: Sequence[str], placement: FeaturePlacement, tft_output
     needed = {name for name in wanted if isinstance(transformed[name], tf.io.FixedLenFeature)}
     known = {*transformed, *map(raw_name, columns), LABEL, EXAMPLE_WEIGHT, ROW_ID}
     lacks, unknown = sorted(needed - held), sorted(held - known)
-    told = [f"lack {', '.join(lacks)}, which the transform graph makes"] if lacks else []
-    told += [f"hold {', '.join(unknown)}, which the transform graph does not know"] if unknown else []
-    if told:
+    problems = [f"lack {', '.join(lacks)}, which the transform graph computes"] if lacks else []
+    problems += [f"contain {', '.join(unknown)}, which the transform graph does not contain"] if unknown else []
+    if problems:
         raise UserError(
-            f"{files[0]}: these examples {', and '.join(told)}. Examples and graph come from different runs of "
+            f"{files[0]}: these examples {', and '.join(problems)}. Examples and graph come from different runs of "
             "Transform. Run Transform again: fullpass run FILE --from Transform --fresh."
         )
 
@@ -143,7 +143,7 @@ def _first_unparsable(records: Sequence[bytes], decode: Decode, first: int = 0) 
         decode(tf.constant(records))
     except tf.errors.InvalidArgumentError as error:
         if len(records) == 1:
-            return first, f"it is no example of the expected features ({error.message.splitlines()[0]})"
+            return first, f"it is not an example with the expected features ({error.message.splitlines()[0]})"
         half = len(records) // 2
         halves = ((records[:half], first), (records[half:], first + half))
         return next(filter(None, (_first_unparsable(part, decode, at) for part, at in halves)), None)

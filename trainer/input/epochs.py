@@ -10,7 +10,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT
-from fullpass.trainer.input.batch_order import Order, ordered, seed_of
+from fullpass.trainer.input.batch_order import BatchOrder, ordered, seed_of
 from fullpass.trainer.input.cache.block_bytes import unpack_bytes
 from fullpass.trainer.input.cache.block_cache import BlockCache
 from fullpass.trainer.input.cache.blocks import Block, Layout, Packed, Rows, join, memory_bytes, row_count, shuffle
@@ -34,7 +34,7 @@ def batches_of(
     windows: Windows,
     layout: Layout,
     finish: Callable[[Block], Batch],
-    order: Order,
+    order: BatchOrder,
     *,
     memory_budget: int | None = None,
     tuned: bool = True,
@@ -56,13 +56,13 @@ def batches_of(
         return starts.map(lambda start: rows.take(start, start + order.batch_size))
 
     def epoch(number: tf.Tensor) -> tf.data.Dataset:
-        left_out = tf.where(number == order.epoch, tf.constant(order.start, tf.int64), 0)
-        found = windows(number, left_out).prefetch(1).flat_map(cut)
+        skip_batches = tf.where(number == order.epoch, tf.constant(order.start, tf.int64), 0)
+        found = windows(number, skip_batches).prefetch(1).flat_map(cut)
         if order.batches is None:
             return found
         # A row of zeros is a valid row with weight 0.
         filler = tf.data.Dataset.from_tensors(layout.zeros(1)).repeat()
-        return found.concatenate(filler).take(order.batches - left_out)
+        return found.concatenate(filler).take(order.batches - skip_batches)
 
     def to_batch(rows: Packed) -> Batch:
         if not order.fixed:
@@ -78,17 +78,17 @@ def batches_of(
 
 
 @tf.autograph.experimental.do_not_convert
-def windows_in_memory(packed: Packed, order: Order) -> Windows:
+def windows_in_memory(packed: Packed, order: BatchOrder) -> Windows:
     """Returns windows of rows in memory; all of them are shuffled together, whatever the size of a window."""
     count, rows = int(row_count(packed)), Rows(packed)
     size = _chunk_rows(count, memory_bytes(packed), order.batch_size)
 
-    def windows(number: tf.Tensor, left_out: tf.Tensor) -> tf.data.Dataset:
+    def windows(number: tf.Tensor, skip_batches: tf.Tensor) -> tf.data.Dataset:
         numbers = ordered(order, count, number)
         if order.shards > 1:
             batch = tf.range(count, dtype=tf.int64) // order.batch_size
             numbers = tf.boolean_mask(numbers, batch % order.shards == order.shard)
-        starts = tf.data.Dataset.range(left_out * order.batch_size, tf.size(numbers, tf.int64), size)
+        starts = tf.data.Dataset.range(skip_batches * order.batch_size, tf.size(numbers, tf.int64), size)
         return starts.map(
             lambda first: rows.gather(numbers[first : first + size]),
             num_parallel_calls=_CALLS,
@@ -99,7 +99,7 @@ def windows_in_memory(packed: Packed, order: Order) -> Windows:
 
 
 @tf.autograph.experimental.do_not_convert
-def windows_from_cache(cache: BlockCache, window_rows: int, order: Order) -> Windows:
+def windows_from_cache(cache: BlockCache, window_rows: int, order: BatchOrder) -> Windows:
     """Returns windows of about `window_rows` rows, each from blocks of all parts of a cache.
 
     The order of the blocks changes in every epoch. An epoch that resumes in the middle does not read earlier blocks.
@@ -108,10 +108,10 @@ def windows_from_cache(cache: BlockCache, window_rows: int, order: Order) -> Win
     rows_of = tf.constant([block.rows for block in cache.blocks], tf.int64)
     together = max(1, round(window_rows * len(cache.blocks) / cache.rows))
 
-    def windows(number: tf.Tensor, left_out: tf.Tensor) -> tf.data.Dataset:
+    def windows(number: tf.Tensor, skip_batches: tf.Tensor) -> tf.data.Dataset:
         chosen = ordered(order, len(cache.blocks), number)
         first_row = tf.cumsum(tf.gather(rows_of, chosen), exclusive=True)[::together]
-        wanted = left_out * order.batch_size * order.shards
+        wanted = skip_batches * order.batch_size * order.shards
         skipped = tf.reduce_sum(tf.cast(first_row <= wanted, tf.int64)) - 1
         files = tf.data.Dataset.from_tensor_slices(tf.gather(paths, chosen[skipped * together :]))
         contents = files.map(tf.io.read_file, num_parallel_calls=tf.data.AUTOTUNE)
@@ -125,7 +125,7 @@ def windows_from_cache(cache: BlockCache, window_rows: int, order: Order) -> Win
 
 @tf.autograph.experimental.do_not_convert
 def windows_in_turn(
-    windows: tf.data.Dataset, layout: Layout, order: Order, number: tf.Tensor, skipped: tf.Tensor, drop: tf.Tensor
+    windows: tf.data.Dataset, layout: Layout, order: BatchOrder, number: tf.Tensor, skipped: tf.Tensor, drop: tf.Tensor
 ) -> tf.data.Dataset:
     """Returns windows of rows, each shuffled separately, re-cut to whole batches of this shard.
 
@@ -161,7 +161,7 @@ def _whole_batches(windows: tf.data.Dataset, layout: Layout, batch_size: int, dr
     return marked.scan((layout.zeros(0), drop), step)
 
 
-def _own_shard(windows: tf.data.Dataset, order: Order) -> tf.data.Dataset:
+def _own_shard(windows: tf.data.Dataset, order: BatchOrder) -> tf.data.Dataset:
     """Returns the rows of every `shards`-th batch, counted over all windows of whole batches."""
 
     def step(before: tf.Tensor, window: Packed) -> tuple[tf.Tensor, Packed]:

@@ -28,7 +28,7 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.compute_at import raw_name
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.preprocessing.features.raw_columns import RawColumn
-from fullpass.trainer.input.batch_order import Order, ordered
+from fullpass.trainer.input.batch_order import BatchOrder, ordered
 from fullpass.trainer.input.cache.blocks import Block, Layout, Packed, Rows
 from fullpass.trainer.input.epochs import Batch, Windows, windows_in_turn
 from fullpass.trainer.input.placement import FeaturePlacement
@@ -57,12 +57,12 @@ class Streamed:
     Attributes:
         readers: The files that are open at the same time.
         window_rows: The records that are parsed and shuffled together.
-        all_used: Whether every row has a weight above 0, so that positions in an epoch can be counted in records.
+        all_weighted: Whether every row has a weight above 0, so that positions in an epoch can be counted in records.
     """
 
     readers: int
     window_rows: int
-    all_used: bool
+    all_weighted: bool
 
 
 def list_files(patterns: Sequence[str], split: str) -> tuple[str, ...]:
@@ -97,12 +97,12 @@ def _check_shards(files: Sequence[str], split: str) -> None:
     # The writers of this pipeline give every shard rows. A split without any rows is reported when it is read.
     empty = [file for file in files if tf.io.gfile.stat(file).length <= (_EMPTY_GZIP if file.endswith(".gz") else 0)]
     empty = [] if len(empty) == len(files) else empty
-    for what, bad in (("are not there", gone), ("are empty", empty)):
+    for what, bad in (("missing", gone), ("empty", empty)):
         if bad:
             named = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
             raise UserError(
-                f"split {split!r}: of its files, {len(bad)} {what}: {named}. They were removed, or not copied whole. "
-                "Restore them, or delete the run that wrote them and run the pipeline again."
+                f"split {split!r}: {len(bad)} of its files are {what}: {named}. They were removed, or copied "
+                "incompletely. Restore them, or delete the run that wrote them and run the pipeline again."
             )
 
 
@@ -140,7 +140,7 @@ class Decoder:
         stored: The parse specs of the transformed features that the records hold.
         keys: The names in the records of the raw columns that are parsed.
         raw: The parse specs of the raw columns.
-        part: The part of the transform graph that computes features that are not stored; None where all are.
+        graph_part: The part of the transform graph that computes features that are not stored; None where all are.
         in_model: The raw columns that the model computes features from.
         classes: The number of classes of a multilabel label that is stored as ids; 0 for any other.
         block_rows: The number of records to decode together; fewer if they become large images.
@@ -149,21 +149,21 @@ class Decoder:
     stored: Mapping[str, object]
     keys: Mapping[str, str]
     raw: Mapping[str, object]
-    part: Callable[[Mapping[str, object]], Mapping[str, object]] | None
+    graph_part: Callable[[Mapping[str, object]], Mapping[str, object]] | None
     in_model: Mapping[str, RawColumn]
     classes: int
     block_rows: int = BLOCK_ROWS
 
     def __call__(self, serialized: tf.Tensor) -> Block:
         """Returns the rows of serialized examples, string [rows]."""
-        return self.make(self.parse(serialized))
+        return self.to_rows(self.parse(serialized))
 
     def parse(self, serialized: tf.Tensor) -> Mapping[str, object]:
         """Returns the parsed features and raw columns, by their names in the records."""
         spec = {**self.stored, **{key: self.raw[name] for name, key in self.keys.items()}}
         return tf.io.parse_example(serialized, spec)
 
-    def make(self, parsed: Mapping[str, object]) -> Block:
+    def to_rows(self, parsed: Mapping[str, object]) -> Block:
         """Returns the rows of parsed records."""
         return with_dense_label(self.transform(parsed), self.classes)
 
@@ -171,8 +171,8 @@ class Decoder:
         """Returns the rows of parsed records, with the label in the form of transformed examples."""
         columns = {name: parsed[key] for name, key in self.keys.items()}
         block = {name: as_pixels(parsed[name]) for name in self.stored}
-        if self.part is not None:
-            block |= {name: without_gaps(value) for name, value in self.part(columns).items()}
+        if self.graph_part is not None:
+            block |= {name: without_gaps(value) for name, value in self.graph_part(columns).items()}
         for name, column in self.in_model.items():
             block[raw_name(name)] = to_dense(columns[name], column)
         return block
@@ -192,7 +192,7 @@ def decoder(
     """
     wanted = (*names, LABEL, EXAMPLE_WEIGHT)
     held = {*placement.stored, LABEL, EXAMPLE_WEIGHT, ROW_ID} if placement.materialized else set()
-    made = [name for name in wanted if name not in held]
+    computed = [name for name in wanted if name not in held]
     transformed = tft_output.transformed_feature_spec()
     raw = tft_output.raw_feature_spec()
     stored = {name: transformed[name] for name in wanted if name in held}
@@ -201,9 +201,9 @@ def decoder(
             stored[name] = tf.io.RaggedFeature(feature.dtype, row_splits_dtype=tf.int64)
     return Decoder(
         stored=stored,
-        keys={name: raw_name(name) if placement.materialized else name for name in _columns(placement, raw, made)},
+        keys={name: raw_name(name) if placement.materialized else name for name in _columns(placement, raw, computed)},
         raw=raw,
-        part=TransformGraph(tft_output.transform_savedmodel_dir).part(made) if made else None,
+        graph_part=TransformGraph(tft_output.transform_savedmodel_dir).part(computed) if computed else None,
         in_model=placement.columns_in_model,
         classes=classes,
         block_rows=_block_rows(transformed),
@@ -221,11 +221,11 @@ def _block_rows(transformed: Mapping[str, Any]) -> int:
     return max(1, min(BLOCK_ROWS, _BLOCK_PIXELS // max(1, pixels)))
 
 
-def _columns(placement: FeaturePlacement, raw: Mapping[str, object], made: Sequence[str]) -> list[str]:
+def _columns(placement: FeaturePlacement, raw: Mapping[str, object], computed: Sequence[str]) -> list[str]:
     """Returns the raw columns to parse; for raw examples these are all, at least for the label."""
     if not placement.materialized:
         return list(raw)
-    return sorted({*(placement.columns_at_input if made else ()), *placement.columns_in_model})
+    return sorted({*(placement.columns_at_input if computed else ()), *placement.columns_in_model})
 
 
 def without_gaps(value: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor | tf.RaggedTensor:
@@ -258,7 +258,7 @@ def read_blocks(files: Sequence[str], decode: Decode, readers: int, rows: int | 
     return blocks.prefetch(tf.data.AUTOTUNE)
 
 
-def pack_used(layout: Layout, block: Block) -> Packed:
+def pack_weighted(layout: Layout, block: Block) -> Packed:
     """Returns the rows of a block whose weight is not 0, packed."""
     packed, used = layout.pack(block), block[EXAMPLE_WEIGHT] > 0
     return tf.cond(
@@ -269,7 +269,9 @@ def pack_used(layout: Layout, block: Block) -> Packed:
 
 
 @tf.autograph.experimental.do_not_convert
-def windows_from_files(files: Sequence[str], decode: Decode, layout: Layout, source: Streamed, order: Order) -> Windows:
+def windows_from_files(
+    files: Sequence[str], decode: Decode, layout: Layout, source: Streamed, order: BatchOrder
+) -> Windows:
     """Returns windows read, parsed and shuffled anew in every epoch, without the rows of weight 0.
 
     The order of the files changes in every epoch, and `readers` files are read at the same time. A window is parsed in
@@ -285,14 +287,14 @@ def windows_from_files(files: Sequence[str], decode: Decode, layout: Layout, sou
     """
 
     def pack(serialized: tf.Tensor) -> Packed:
-        return pack_used(layout, decode(serialized))
+        return pack_weighted(layout, decode(serialized))
 
-    def windows(number: tf.Tensor, left_out: tf.Tensor) -> tf.data.Dataset:
+    def windows(number: tf.Tensor, skip_batches: tf.Tensor) -> tf.data.Dataset:
         names = tf.gather(tf.constant(list(files)), ordered(order, len(files), number))
         records = read_records(tf.data.Dataset.from_tensor_slices(names), source.readers, source.window_rows)
-        rows = left_out * order.batch_size * order.shards
+        rows = skip_batches * order.batch_size * order.shards
         # Only parsing shows which rows have weight 0.
-        skipped = rows // source.window_rows if source.all_used else tf.constant(0, tf.int64)
+        skipped = rows // source.window_rows if source.all_weighted else tf.constant(0, tf.int64)
         packed = records.skip(skipped).map(pack, num_parallel_calls=tf.data.AUTOTUNE)
         drop = rows - skipped * source.window_rows
         return windows_in_turn(packed, layout, order, number, skipped, drop)

@@ -18,7 +18,7 @@ from fullpass.trainer.input.cache.block_cache import CachePlan, fingerprint_of
 from fullpass.trainer.input.memory import available_memory
 from fullpass.trainer.input.service.input_service import DataService, find_service
 
-MOST_READERS = 16
+MAX_READERS = 16
 _SMALLEST_WINDOW, _LARGEST_WINDOW = 1 << 20, 256 << 20
 _LARGEST_POOL = 64 << 20
 
@@ -62,7 +62,7 @@ def plan_reading(config: InputConfig, split: str, files: Sequence[str], key: Map
         if service is not None:
             content["order"] = "by file"
         cache = CachePlan(Path(root), split, content, min(_LARGEST_POOL, window), scatter=split == "train")
-    readers = min(len(files), MOST_READERS, usable_cores()) if config.readers == "auto" else config.readers
+    readers = min(len(files), MAX_READERS, usable_cores()) if config.readers == "auto" else config.readers
     return ReadingPlan(readers, limits[config.cache], cache, window, service)
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL
-from fullpass.trainer.input.batch_order import Order, ordered
+from fullpass.trainer.input.batch_order import BatchOrder, ordered
 from fullpass.trainer.input.cache.block_cache import BlockCache, find_cache
 from fullpass.trainer.input.cache.blocks import Layout, Packed, Rows, row_count
 from fullpass.trainer.input.cache.row_store import RowStore
@@ -27,7 +27,7 @@ from fullpass.trainer.input.input_fn import (
     windows_from_files,
 )
 from fullpass.trainer.input.input_plan import ReadingPlan
-from fullpass.trainer.input.parsed_chunks import Chunk, ChunkParser, Complete, read_chunks
+from fullpass.trainer.input.parsed_chunks import AddModelFeatures, Chunk, ChunkParser, read_chunks
 from fullpass.trainer.input.service.input_service import DataService
 from fullpass.trainer.input.service.served_chunks import chunks_in_file_order
 from fullpass.trainer.input.split_counts import (
@@ -57,7 +57,7 @@ class Split:
         in_memory: Its rows of a weight above 0, or None.
         on_disk: The same rows in a cache on disk, or None. Without either they are streamed from the files.
         counts: The counts of rows, labels and weights.
-        kept: A message that states where its rows are stored, and why.
+        storage_note: A message that states where its rows are stored, and why.
         row_bytes: The bytes of a row, on average.
         window_bytes: The bytes of the rows that are shuffled together while they stream, at most.
     """
@@ -70,11 +70,11 @@ class Split:
     in_memory: Packed | None
     on_disk: BlockCache | None
     counts: SplitCounts
-    kept: str
+    storage_note: str
     row_bytes: int
     window_bytes: int
 
-    def batches(self, order: Order, class_weights: Sequence[float] = ()) -> tf.data.Dataset:
+    def batches(self, order: BatchOrder, class_weights: Sequence[float] = ()) -> tf.data.Dataset:
         """Returns an endless sequence of batches, (features, label, weight).
 
         Args:
@@ -95,20 +95,20 @@ class Split:
             rows: The maximum number of rows.
             seed: The seed of the shuffle.
         """
-        order = Order(batch_size=rows, shuffle=STREAM_SHUFFLE_ROWS, seed=seed)
+        order = BatchOrder(batch_size=rows, shuffle=STREAM_SHUFFLE_ROWS, seed=seed)
         if self.in_memory is None:
             return next(iter(self.batches(order)))
         with tf.device("CPU:0"):
             shuffled = ordered(order, int(row_count(self.in_memory)), tf.constant(order.epoch, tf.int64))
             return to_batch(self.layout.unpack(Rows(self.in_memory).gather(shuffled[:rows])))
 
-    def _windows(self, order: Order) -> Windows:
+    def _windows(self, order: BatchOrder) -> Windows:
         if self.in_memory is not None:
             return windows_in_memory(self.in_memory, order)
         rows = self.window_rows(order.shuffle)
         if self.on_disk is not None:
             return windows_from_cache(self.on_disk, rows, order)
-        source = Streamed(self.readers, rows, all_used=self.counts.weightless == 0)
+        source = Streamed(self.readers, rows, all_weighted=self.counts.weightless == 0)
         return windows_from_files(self.files, self.decode, self.layout, source, order)
 
     def window_rows(self, shuffle: int) -> int:
@@ -126,14 +126,14 @@ class RowSpec:
 
     Attributes:
         decode: Parses records.
-        complete: Adds the features that the model computes itself, which are then checked too; None if it computes
-            none.
+        add_model_features: Adds the features that the model computes itself, which are then checked too; None if it
+            computes none.
         task: The task of the label.
         classes: The number of classes; 0 for regression.
     """
 
     decode: Decode
-    complete: Complete | None
+    add_model_features: AddModelFeatures | None
     task: Task
     classes: int
 
@@ -154,7 +154,7 @@ def load_split(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPl
     found, why = find_cache(plan.cache) if plan.cache else (None, "")
     if found is not None:
         return _cached(name, files, rows, plan, found, why)
-    parse = ChunkParser(rows.decode, rows.complete, files)
+    parse = ChunkParser(rows.decode, rows.add_model_features, files)
 
     def read(source: ChunkParser | SplitColumns, chunks: Iterable[Chunk]) -> Split:
         counts = no_rows(rows.classes)
@@ -164,8 +164,8 @@ def load_split(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPl
                 store.add(chunk["packed"])
             check_rows(name, counts)
             kept = store.finish(counts)
-        reading = (files, rows.decode, plan.readers, source.layout, *kept, counts, store.said)
-        return Split(name, *reading, store.taken // counts.used, plan.window_bytes)
+        reading = (files, rows.decode, plan.readers, source.layout, *kept, counts, store.status)
+        return Split(name, *reading, store.taken // counts.weighted_rows, plan.window_bytes)
 
     columns = find_columns(files, rows.decode) if plan.service is None else None
     if columns is not None:
@@ -203,5 +203,5 @@ def _count(chunk: Chunk, source: ChunkParser | SplitColumns, rows: RowSpec) -> S
     packed, layout = chunk["packed"], source.layout
     label, weight = (layout.column(packed, name) for name in (LABEL, EXAMPLE_WEIGHT))
     counts = count_rows(int(chunk["rows"]), label, weight, rows.task, rows.classes)
-    bad = {} if chunk["finite"] else rows_not_finite(source.completed(packed))
+    bad = {} if chunk["finite"] else rows_not_finite(source.unpack(packed))
     return replace(counts, not_finite=bad, widths=layout.widths(packed))

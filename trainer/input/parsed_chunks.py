@@ -12,13 +12,13 @@ from fullpass.preprocessing.cores import usable_cores
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT
 from fullpass.trainer.input.cache.blocks import Block, Layout, Packed, layout_of
 from fullpass.trainer.input.data_options import data_options
-from fullpass.trainer.input.input_fn import Decode, block_rows, pack_used, read_records
+from fullpass.trainer.input.input_fn import Decode, block_rows, pack_weighted, read_records
 
-Complete = Callable[[Block], Block]
+AddModelFeatures = Callable[[Block], Block]
 """Adds the features that the model computes itself to rows."""
 
 _SAMPLE_ROWS = 16
-_MOST_CALLS = 16  # readers do not supply more
+_MAX_CALLS = 16  # readers do not supply more
 
 
 class Chunk(TypedDict):
@@ -43,15 +43,15 @@ class ChunkParser:
         block_rows: The records to parse together.
     """
 
-    def __init__(self, decode: Decode, complete: Complete | None, files: Sequence[str]):
+    def __init__(self, decode: Decode, add_model_features: AddModelFeatures | None, files: Sequence[str]):
         """Begins with an empty layout.
 
         Args:
             decode: Parses records.
-            complete: Adds the features that the model computes itself; None if it computes none.
+            add_model_features: Adds the features that the model computes itself; None if it computes none.
             files: The files of the records.
         """
-        self._decode, self._complete, self._files = decode, complete, files
+        self._decode, self._add_model_features, self._files = decode, add_model_features, files
         self.layout = Layout(())
         self.block_rows = block_rows(decode)
 
@@ -59,8 +59,8 @@ class ChunkParser:
         """Returns the rows, eager or symbolic."""
         block = self._decode(serialized)
         self.layout = self._layout_of(block)
-        packed = pack_used(self.layout, block)
-        numbers = [*packed.values()] if self._complete is None else [*self.completed(packed).values()]
+        packed = pack_weighted(self.layout, block)
+        numbers = [*packed.values()] if self._add_model_features is None else [*self.unpack(packed).values()]
         flat = [value.flat_values if isinstance(value, tf.RaggedTensor) else value for value in numbers]
         finite = [tf.reduce_all(tf.math.is_finite(value)) for value in flat if value.dtype.is_floating]
         return {
@@ -69,10 +69,10 @@ class ChunkParser:
             "finite": tf.reduce_all(tf.stack(finite)),
         }
 
-    def completed(self, packed: Packed) -> Block:
+    def unpack(self, packed: Packed) -> Block:
         """Returns rows by feature, with the features that the model computes itself."""
         rows = self.layout.unpack(packed)
-        return rows if self._complete is None else self._complete(rows)
+        return rows if self._add_model_features is None else self._add_model_features(rows)
 
     def _layout_of(self, block: Block) -> Layout:
         if all(isinstance(value, tf.RaggedTensor) or value.shape[1:].is_fully_defined() for value in block.values()):
@@ -95,5 +95,5 @@ def read_chunks(files: Sequence[str], parse: ChunkParser, readers: int, rows: in
     """
     records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows or parse.block_rows)
     # Prefetches only one chunk, because wide rows take much memory.
-    chunks = records.map(parse, num_parallel_calls=min(usable_cores(), _MOST_CALLS), deterministic=True)
+    chunks = records.map(parse, num_parallel_calls=min(usable_cores(), _MAX_CALLS), deterministic=True)
     return chunks.prefetch(1).with_options(data_options(tuned=False, early=False))

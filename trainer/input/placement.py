@@ -19,7 +19,7 @@ from fullpass.preprocessing.features.compute_at import (
     compute_at_by_feature,
     materializes,
     raw_name,
-    working_on_text,
+    string_features,
 )
 from fullpass.preprocessing.features.outputs import Output
 from fullpass.preprocessing.features.raw_columns import RawColumn
@@ -67,7 +67,7 @@ def placement_of(config: PreprocessingConfig, features: Sequence[Output]) -> Fea
         where: [o for o in features if by_feature.get(o.feature, config.compute_at) == where]
         for where in ("transform", "input", "model")
     }
-    on_text = working_on_text(config, [output.feature for output in at["model"]])
+    on_text = string_features(config, [output.feature for output in at["model"]])
     with_text = [output for output in at["model"] if output.feature in on_text]
     without = [output for output in at["model"] if output.feature not in on_text]
     return FeaturePlacement(
@@ -105,16 +105,18 @@ class InModel:
         Args:
             columns: The dense raw columns by `raw_name`; others are ignored.
         """
-        made: dict[str, tf.Tensor | tf.SparseTensor] = {}
+        features: dict[str, tf.Tensor | tf.SparseTensor] = {}
         with tf.device("/CPU:0"):
             raw = self._sparse(columns)
             if self._on_host is not None:
-                made |= self._on_host(raw)
+                features |= self._on_host(raw)
         if self._on_device is not None:
-            made |= self._on_device(raw)
-        return {name: _padded(made[name]) for name in self.names}
+            features |= self._on_device(raw)
+        return {name: _padded(features[name]) for name in self.names}
 
-    def complete(self, block: Mapping[str, tf.Tensor | tf.RaggedTensor]) -> dict[str, tf.Tensor | tf.RaggedTensor]:
+    def add_model_features(
+        self, block: Mapping[str, tf.Tensor | tf.RaggedTensor]
+    ) -> dict[str, tf.Tensor | tf.RaggedTensor]:
         """Returns rows with the features that the model computes in place of their raw columns."""
         rest = {name: value for name, value in block.items() if name not in map(raw_name, self.columns)}
         return {**rest, **self(block)}
@@ -130,8 +132,8 @@ def with_preprocessing(network: keras.Model, in_model: InModel | None) -> keras.
 
     The variables of the model are those of `network`.
     """
-    made = {input_name(name): name for name in in_model.names} if in_model else {}
-    inside = {made[tensor.name]: tensor for tensor in network.inputs if tensor.name in made}
+    computed = {input_name(name): name for name in in_model.names} if in_model else {}
+    inside = {computed[tensor.name]: tensor for tensor in network.inputs if tensor.name in computed}
     if in_model is None or not inside:
         return network
     columns = {raw_name(name): _raw_input(column) for name, column in in_model.columns.items()}
@@ -155,8 +157,8 @@ def refuse_text(placement: FeaturePlacement, who: str) -> None:
     """Raises UserError if the model processes text, which `who`, a TPU or a compiler, does not support."""
     if placement.text_in_model:
         raise UserError(
-            f"{who} cannot work on text, which {', '.join(placement.text_in_model)} is made with in the model. Give "
-            "these features compute_at: input, or compute_at: transform."
+            f"{who} cannot process text, from which the model computes {', '.join(placement.text_in_model)}. Set "
+            "compute_at: input or compute_at: transform for these features."
         )
 
 
@@ -170,8 +172,8 @@ class _Preprocess(keras.layers.Layer):
 
     def call(self, columns):
         """See base class."""
-        made = self._in_model(columns)
-        return {name: tf.ensure_shape(made[name], shape) for name, shape, _ in self._specs}
+        features = self._in_model(columns)
+        return {name: tf.ensure_shape(features[name], shape) for name, shape, _ in self._specs}
 
     def compute_output_spec(self, columns):
         """See base class."""

@@ -24,7 +24,7 @@ def records(path: str) -> Iterator[bytes]:
         yield from tf.compat.v1.io.tf_record_iterator(path, options)
     except tf.errors.DataLossError as error:
         raise UserError(
-            f"{path} is damaged: {error.message}. Run again: what a node has written and is damaged is made anew."
+            f"{path} is damaged: {error.message}. Run again: damaged output of a node is written again."
         ) from error
 
 

@@ -40,7 +40,11 @@ def read_frames(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     try:
         while head := stream.read(12):
             if len(head) < 12:
-                raise FrameError(f"the file ends inside record {number}", offset, "the file is cut short in its length")
+                raise FrameError(
+                    f"the file ends inside record {number}",
+                    offset,
+                    "the file is cut short inside the length of the record",
+                )
             content = _content(stream, head, number, offset)
             yield offset, content
             number, offset = number + 1, offset + 16 + len(content)
@@ -49,7 +53,7 @@ def read_frames(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
             f"the file ends inside record {number}: {error}", offset, "the gzip file is cut short"
         ) from error
     except (zlib.error, gzip.BadGzipFile) as error:
-        cause = f"what follows is no gzip data ({error})"
+        cause = f"the bytes that follow are not gzip data ({error})"
         raise FrameError(f"record {number}: {cause}", offset, cause) from error
 
 
@@ -57,8 +61,8 @@ def _content(stream: IO[bytes], head: bytes, number: int, offset: int) -> bytes:
     size, checksum = struct.unpack("<QI", head)
     corrupt = f"record {number} is corrupt"
     if masked_crc(head[:8]) != checksum or size > _LONGEST:
-        lost = "its length is damaged, so how many records are lost with it cannot be told"
-        raise FrameError(f"{corrupt}: the checksum of its length does not fit", offset, lost)
+        lost = "its length is damaged, so the number of records lost with it is unknown"
+        raise FrameError(f"{corrupt}: the checksum of its length does not match", offset, lost)
     content = _read(stream, size)
     stored_sum = stream.read(4)
     if len(content) + len(stored_sum) < size + 4:
@@ -66,7 +70,7 @@ def _content(stream: IO[bytes], head: bytes, number: int, offset: int) -> bytes:
         raise FrameError(f"the file ends inside record {number}", offset, cause)
     if masked_crc(content) != struct.unpack("<I", stored_sum)[0]:
         unfit = f"its {size:,} bytes do not match their checksum"
-        raise FrameError(f"{corrupt}: its checksum does not fit", offset, unfit)
+        raise FrameError(f"{corrupt}: its checksum does not match", offset, unfit)
     return content
 
 

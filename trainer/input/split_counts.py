@@ -44,7 +44,7 @@ class SplitCounts:
     label_zero: int = 0
 
     @property
-    def used(self) -> int:
+    def weighted_rows(self) -> int:
         """The number of rows with a weight above 0, which are used in training and metrics."""
         return self.rows - self.weightless
 
@@ -73,17 +73,17 @@ class SplitCounts:
 def check_rows(name: str, counts: SplitCounts) -> None:
     """Raises UserError for a split without usable rows, or with values that are not finite."""
     if counts.rows == 0:
-        raise UserError(f"split {name!r} is empty. Give it rows: see data.split, and whether the source has any.")
-    if counts.used == 0:
+        raise UserError(f"split {name!r} is empty. Check data.split, and whether the source has rows.")
+    if counts.weighted_rows == 0:
         raise UserError(
-            f"all {counts.rows:,} rows of split {name!r} weigh 0: their label is missing or no known class, or the "
-            "weight column is 0. See label.name, label.positive, label.classes and label.weight."
+            f"all {counts.rows:,} rows of split {name!r} have weight 0: their label is missing or not a known class, "
+            "or the weight column is 0. See label.name, label.positive, label.classes and label.weight."
         )
     if counts.not_finite:
         found = ", ".join(f"{feature} in {rows:,} rows" for feature, rows in sorted(counts.not_finite.items()))
         raise UserError(
-            f"split {name!r} holds NaN or infinity after the transforms: {found}. A model cannot learn from these; "
-            "see what the function or transform that makes them does with missing and extreme values."
+            f"split {name!r} contains NaN or infinity after the transforms: {found}. A model cannot learn from these; "
+            "check how the function or transform that computes them handles missing and extreme values."
         )
 
 

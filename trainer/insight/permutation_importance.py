@@ -21,9 +21,9 @@ from fullpass.trainer.models.weight_semantics import Network
 _LOG = logging.getLogger(__name__)
 
 _ROWS_IN_ALL = 400_000
-_FEWEST_ROWS, _MOST_ROWS = 500, 5000
+_MIN_ROWS, _MAX_ROWS = 500, 5000
 _REACH = 1.96
-MOST_FEATURES = 256
+MAX_FEATURES = 256
 """With more features, only the strongest are measured: the time of a prediction grows with their number as well."""
 
 _Growth = Callable[[Sequence[str]], np.ndarray]
@@ -39,7 +39,7 @@ def measure_importance(network: Network, evaluation: SampledRows, task: Task) ->
     that growth between rows. Features with the same information share their importance, because the model can replace
     each one by the others.
 
-    With more than MOST_FEATURES features, at most half of MOST_FEATURES are measured. The features are divided into as
+    With more than MAX_FEATURES features, at most half of MAX_FEATURES are measured. The features are divided into as
     many blocks, each of which is permuted as one. Then the features of the blocks that matter most are measured.
 
     Args:
@@ -51,10 +51,10 @@ def measure_importance(network: Network, evaluation: SampledRows, task: Task) ->
         Per measured feature: feature, importance, reach.
     """
     groups = dict(_groups(network))
-    evaluation = evaluation.first(max(_FEWEST_ROWS, min(_MOST_ROWS, _ROWS_IN_ALL // max(len(groups), 1))))
+    evaluation = evaluation.first(max(_MIN_ROWS, min(_MAX_ROWS, _ROWS_IN_ALL // max(len(groups), 1))))
     if len(evaluation) < 2 or (task == "regression" and evaluation.labels.std() == 0):
         return []
-    many = len(groups) > MOST_FEATURES
+    many = len(groups) > MAX_FEATURES
     predict = _compiled(network, evaluation) if many else partial(evaluation.logits, network)
     usual = _losses(predict({}), evaluation, task)
     order = np.random.default_rng(1).permutation(len(evaluation))
@@ -72,8 +72,8 @@ def measure_importance(network: Network, evaluation: SampledRows, task: Task) ->
 
 
 def _strongest(groups: Mapping[str, Sequence[str]], growth_of: _Growth) -> dict[str, Sequence[str]]:
-    """Returns the features of the blocks that matter most, at most half of MOST_FEATURES."""
-    names, half = list(groups), MOST_FEATURES // 2
+    """Returns the features of the blocks that matter most, at most half of MAX_FEATURES."""
+    names, half = list(groups), MAX_FEATURES // 2
     size = math.ceil(len(names) / half)
     blocks = [names[first : first + size] for first in range(0, len(names), size)]
     growth = [growth_of([name for feature in block for name in groups[feature]]).mean() for block in blocks]

@@ -13,8 +13,8 @@ from fullpass.trainer.models.model_inputs import apply_model, input_name
 from fullpass.trainer.models.weight_semantics import Network
 
 _BATCH, _IMAGES = 8192, 1024
-_PIXELS, _FEWEST_ROWS = 16 << 20, 100
-_MOST_BYTES = 64 << 20
+_PIXELS, _MIN_ROWS = 16 << 20, 100
+_MAX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +53,10 @@ class SampledRows:
         return np.concatenate([apply_model(network.model, batch, training=False).numpy() for batch in batches])
 
 
-def rows_of(network: Network, most: int) -> int:
-    """Returns the number of rows to sample: `most`, or fewer with more than 16 MB of pixels, but not less than 100."""
+def rows_of(network: Network, max_rows: int) -> int:
+    """Returns the number of rows to sample: `max_rows`, or fewer with more than 16 MB of pixels, but at least 100."""
     pixels = _pixels(network)
-    return min(most, max(_FEWEST_ROWS, _PIXELS // pixels)) if pixels else most
+    return min(max_rows, max(_MIN_ROWS, _PIXELS // pixels)) if pixels else max_rows
 
 
 def _pixels(network: Network) -> int:
@@ -72,7 +72,7 @@ def sample_rows(split: Split, in_model: InModel | None, rows: int) -> SampledRow
         in_model: Computes the features that are computed in the model; None without any.
         rows: The maximum number of rows.
     """
-    rows = min(rows, max(1, _MOST_BYTES // max(1, split.row_bytes)))
+    rows = min(rows, max(1, _MAX_BYTES // max(1, split.row_bytes)))
     batch, label, weight = split.sample(rows)
     features: dict[str, tf.Tensor] = dict(batch)
     if in_model is not None:

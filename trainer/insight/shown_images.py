@@ -12,9 +12,9 @@ from fullpass.trainer.insight.sampled_rows import SampledRows
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 
-_MOST = 12
+_MAX_IMAGES = 12
 _SIDE = 96
-_MOST_BYTES = 500_000
+_MAX_BYTES = 500_000
 
 
 def show_images(network: Network, evaluation: SampledRows, task: Task, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -34,19 +34,19 @@ def show_images(network: Network, evaluation: SampledRows, task: Task, names: Se
     if not images or task not in ("binary", "multiclass") or not len(evaluation):
         return []
     probabilities = probabilities_of(task, tf.constant(evaluation.logits(network))).numpy()
-    said, truth = probabilities.argmax(axis=1), evaluation.labels.astype(np.int64)
+    predicted, truth = probabilities.argmax(axis=1), evaluation.labels.astype(np.int64)
     sure = probabilities.max(axis=1)
-    wrong = np.flatnonzero(said != truth)
-    chosen = [*wrong[np.argsort(-sure[wrong])][:_MOST], *np.flatnonzero(said == truth)[:_MOST]]
+    wrong = np.flatnonzero(predicted != truth)
+    chosen = [*wrong[np.argsort(-sure[wrong])][:_MAX_IMAGES], *np.flatnonzero(predicted == truth)[:_MAX_IMAGES]]
     found: list[dict[str, Any]] = []
     for item in images:
         for row in chosen:
             shown = _png(evaluation.features[item.keras_input.name][row])
-            if sum(len(one["png"]) for one in found) + len(shown) > _MOST_BYTES:
+            if sum(len(one["png"]) for one in found) + len(shown) > _MAX_BYTES:
                 return found
-            about = {"label": names[truth[row]], "prediction": names[said[row]], "probability": float(sure[row])}
+            about = {"label": names[truth[row]], "prediction": names[predicted[row]], "probability": float(sure[row])}
             found.append(
-                {"feature": item.output.feature, "png": shown, **about, "right": bool(said[row] == truth[row])}
+                {"feature": item.output.feature, "png": shown, **about, "right": bool(predicted[row] == truth[row])}
             )
     return found
 

@@ -20,7 +20,7 @@ _ITERATIONS = 100
 _REACH = 2.093
 """The half-width of a 95 % interval in standard errors: Student's t with 19 degrees of freedom."""
 _FARTHEST = 10.0
-_IMAGE_RANK, _MOST_PIXELS = 4, 16
+_IMAGE_RANK, _MAX_PIXELS = 4, 16
 _METRICS: Mapping[Task, tuple[str, str]] = {
     "binary": ("auc", "logistic regression"),
     "multiclass": ("multiclass_accuracy", "logistic regression"),
@@ -105,7 +105,7 @@ def _thinned(values: np.ndarray) -> np.ndarray:
     """Returns numbers unchanged, and images subsampled."""
     if values.ndim < _IMAGE_RANK:
         return values
-    steps = [-(-side // _MOST_PIXELS) for side in values.shape[1:3]]
+    steps = [-(-side // _MAX_PIXELS) for side in values.shape[1:3]]
     return values[:, :: steps[0], :: steps[1]].astype(np.float32)
 
 

@@ -16,16 +16,16 @@ from fullpass.trainer.config import Dcn, Linear, Mlp, ModelConfig, Module, Trees
 from fullpass.trainer.fit.blend import Blend
 from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.optimizer import learning_rate_of, make_optimizer, peak_learning_rate
-from fullpass.trainer.fit.steps import SlowVariable, Steps
+from fullpass.trainer.fit.steps import FineTunedVariable, Steps
 from fullpass.trainer.fit.strategy import needs_fixed_shapes, precision, use_xla
-from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin, begin_from, keep_encodings
+from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin, initialize_from, keep_encodings
 from fullpass.trainer.input.placement import InModel, placement_of, refuse_text, with_preprocessing
 from fullpass.trainer.input.split_counts import SplitCounts
 from fullpass.trainer.loss_config import levels_of
 from fullpass.trainer.models import dcn, image_encoders, linear, mlp, user_model, wide_deep
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import ModelInput, model_inputs, same_shapes, transformed_outputs
-from fullpass.trainer.models.tasks import logit_names, with_head
+from fullpass.trainer.models.tasks import add_head, logit_names
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.training_spec import TrainingSpec
 
@@ -58,14 +58,14 @@ class BuiltTraining:
         steps: The updates and the evaluation of the model, compiled according to the section `training:`.
         fixed_shapes: Whether every batch must have the same shape, because every new shape would be recompiled.
         precision: The name of the Keras dtype policy.
-        began: How a warm start initialized each weight; empty for a cold start.
+        weight_origins: How a warm start initialized each weight; empty for a cold start.
     """
 
     network: Network
     steps: Steps
     fixed_shapes: bool
     precision: str
-    began: tuple[WeightOrigin, ...] = ()
+    weight_origins: tuple[WeightOrigin, ...] = ()
 
     @property
     def model(self) -> keras.Model:
@@ -105,7 +105,7 @@ def build_training(
             keep_encodings(features, base), spec.tft_output, train.knots, training.mask_rate, train.moments
         )
         network = build_network(spec, train, inputs)
-        began = tuple(begin_from(base, network, spec.tft_output.transform_savedmodel_dir)) if base else ()
+        weight_origins = tuple(initialize_from(base, network, spec.tft_output.transform_savedmodel_dir)) if base else ()
         model = with_preprocessing(network.model, in_model)
         table = base is None and _reads_a_table(inputs)
         peak = peak_learning_rate(training, strategy.num_replicas_in_sync, table=table)
@@ -126,9 +126,9 @@ def build_training(
         xla=xla,
         rate=rate,
         blend=_blend_of(network.inputs, training.seed),
-        slow=_slow_of(network, updates // training.most_epochs, strategy),
+        fine_tuned=_fine_tuned_of(network, updates // training.max_epochs, strategy),
     )
-    return BuiltTraining(network, steps, xla or needs_fixed_shapes(strategy), policy, began)
+    return BuiltTraining(network, steps, xla or needs_fixed_shapes(strategy), policy, weight_origins)
 
 
 def _reads_a_table(inputs: Mapping[str, ModelInput]) -> bool:
@@ -145,22 +145,24 @@ def _blend_of(inputs: Mapping[str, ModelInput], seed: int) -> Blend | None:
     return Blend(tuple(item.keras_input.name for item in images), alpha, seed) if alpha else None
 
 
-def _slow_of(network: Network, epoch_updates: int, strategy: tf.distribute.Strategy) -> dict[int, SlowVariable]:
+def _fine_tuned_of(
+    network: Network, epoch_updates: int, strategy: tf.distribute.Strategy
+) -> dict[int, FineTunedVariable]:
     """Returns the fine-tuned variables by id.
 
     Raises:
         UserError: Training uses several devices, which have copies of these variables.
     """
     images = {item.name: item.output.image for item in network.inputs.values() if item.output.image is not None}
-    slow = image_encoders.slow_variables(network.model, images)
-    if slow and strategy.num_replicas_in_sync > 1:
+    fine_tuned = image_encoders.fine_tuned_variables(network.model, images)
+    if fine_tuned and strategy.num_replicas_in_sync > 1:
         raise UserError(
             "encoder.pretrained.train: fine_tune trains on one device. Set training.distribution: one_device, or "
             "train: frozen."
         )
     return {
-        key: SlowVariable(config.frozen_epochs * max(1, epoch_updates), config.fine_tune_rate)
-        for key, config in slow.items()
+        key: FineTunedVariable(config.frozen_epochs * max(1, epoch_updates), config.fine_tune_rate)
+        for key, config in fine_tuned.items()
     }
 
 
@@ -169,7 +171,7 @@ def build_network(spec: TrainingSpec, train: TrainStatistics, inputs: Mapping[st
     task, loss = spec.preprocessing.label.task, spec.config.training.loss
     names = logit_names(task, train.names, loss)
     model = build_model(inputs, task=task, classes=len(names), config=spec.config.model)
-    model = with_head(model, task, train.counts, train.factors, loss)
+    model = add_head(model, task, train.counts, train.factors, loss)
     return Network(model, inputs, spec.preprocessing, names if any(names) else ())
 
 

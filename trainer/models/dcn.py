@@ -8,7 +8,7 @@ from fullpass.trainer.config import Dcn
 from fullpass.trainer.models.linear import concatenate
 from fullpass.trainer.models.mlp import hidden_layers, logits_of, sum_of_logits
 from fullpass.trainer.models.model_inputs import ModelInput, encode, encoded_axis, keras_inputs
-from fullpass.trainer.models.weight_axes import LOGITS, stands_for
+from fullpass.trainer.models.weight_axes import LOGITS, declare_axes
 
 
 class Cross(keras.layers.Layer):
@@ -48,8 +48,8 @@ def build(inputs: Mapping[str, ModelInput], classes: int, config: Dcn) -> keras.
     for i in range(config.cross_layers):
         layer = Cross(config.low_rank, name=f"{kind}_{i}")
         rows = columns if config.low_rank is None else None
-        crossed = stands_for(layer, kernel=(rows, columns), down=(columns, None), bias=(columns,))(features, crossed)
+        crossed = declare_axes(layer, kernel=(rows, columns), down=(columns, None), bias=(columns,))(features, crossed)
     deep = logits_of(hidden_layers(features, config, columns), classes)
     layer = keras.layers.Dense(classes, use_bias=False, name="logits_of_crosses")
-    crosses = stands_for(layer, kernel=(columns, LOGITS))(crossed)
+    crosses = declare_axes(layer, kernel=(columns, LOGITS))(crossed)
     return keras.Model(keras_inputs(inputs), sum_of_logits([crosses, deep]), name="dcn")

@@ -11,9 +11,9 @@ from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.image_feature import Augment, Cnn, ImageFeature, Pretrained, UserEncoder
 from fullpass.preprocessing.user_modules import import_function
 from fullpass.trainer.models.augment_images import AugmentImages
-from fullpass.trainer.models.weight_axes import stands_for
+from fullpass.trainer.models.weight_axes import declare_axes
 
-_LARGEST_STAGE, _SMALLEST_STAGE, _MOST_STAGES = 48, 4, 4
+_LARGEST_STAGE, _SMALLEST_STAGE, _MAX_STAGES = 48, 4, 4
 _MOMENTUM = 0.9
 
 
@@ -73,7 +73,7 @@ def normalized(pixels: keras.KerasTensor, feature: ImageFeature, moments: np.nda
     """
     changed = AugmentImages(feature.augment or Augment(), moments[0], name=_layer_name("augment", name))(pixels)
     normalize = NormalizePixels(moments, name=_layer_name("pixels", name))
-    return stands_for(normalize, known_as=f"pixels of {name}")(changed)
+    return declare_axes(normalize, stable_name=f"pixels of {name}")(changed)
 
 
 def encode_image(images: keras.KerasTensor, feature: ImageFeature, name: str) -> keras.KerasTensor:
@@ -104,7 +104,7 @@ def cnn(images: keras.KerasTensor, config: Cnn, name: str) -> keras.KerasTensor:
     while side > _LARGEST_STAGE:
         x = layers.convolution(layers.active(x), config.width, stride=2)
         side = -(-side // 2)
-    for stage in range(_MOST_STAGES):
+    for stage in range(_MAX_STAGES):
         if stage and side < 2 * _SMALLEST_STAGE:
             break
         side = -(-side // 2) if stage else side
@@ -124,7 +124,7 @@ class _Named:
         layer = keras.layers.Conv2D(
             width, 3, stride, padding="same", use_bias=False, kernel_initializer="he_normal", name=self._next()
         )
-        return self._stated(layer)(x)
+        return self._declared(layer)(x)
 
     def projection(self, x: keras.KerasTensor, width: int, stride: int) -> keras.KerasTensor:
         """Returns a 1 x 1 convolution with a stride, computed as a matrix product.
@@ -133,18 +133,18 @@ class _Named:
         smaller than the previous one (oneDNN 3.3.4, which TensorFlow 2.16 contains).
         """
         layer = keras.layers.Dense(width, use_bias=False, kernel_initializer="he_normal", name=self._next())
-        return self._stated(layer)(x[:, ::stride, ::stride])
+        return self._declared(layer)(x[:, ::stride, ::stride])
 
     def active(self, x: keras.KerasTensor) -> keras.KerasTensor:
         norm = keras.layers.BatchNormalization(momentum=_MOMENTUM, name=self._next())
-        return keras.layers.Activation("relu")(self._stated(norm)(x))
+        return keras.layers.Activation("relu")(self._declared(norm)(x))
 
     def _next(self) -> str:
         self._made += 1
         return _layer_name(f"cnn_{self._made}", self._feature)
 
-    def _stated(self, layer: keras.layers.Layer) -> keras.layers.Layer:
-        return stands_for(layer, known_as=f"cnn {self._made} of {self._feature}")
+    def _declared(self, layer: keras.layers.Layer) -> keras.layers.Layer:
+        return declare_axes(layer, stable_name=f"cnn {self._made} of {self._feature}")
 
 
 def _residual(layers: _Named, x: keras.KerasTensor, width: int, stride: int) -> keras.KerasTensor:
@@ -163,26 +163,26 @@ def pretrained(images: keras.KerasTensor, config: Pretrained, name: str) -> kera
     Raises:
         UserError: There is no such network, it takes no images of this size, or the file does not hold its weights.
     """
-    made = getattr(keras.applications, config.architecture, None)
+    application = getattr(keras.applications, config.architecture, None)
     known = [key for key, value in vars(keras.applications).items() if callable(value)]
-    if made is None or config.architecture not in known:
+    if application is None or config.architecture not in known:
         raise UserError(
             f"features: encoder.pretrained.architecture: keras.applications has no {config.architecture!r}."
             f"{did_you_mean(config.architecture, known)} It has: {', '.join(sorted(known))}."
         )
     try:
-        network = made(include_top=False, weights=None, input_shape=tuple(images.shape[1:]), pooling="avg")
+        network = application(include_top=False, weights=None, input_shape=tuple(images.shape[1:]), pooling="avg")
         network.load_weights(config.weights)
     except Exception as error:  # readers of weights raise errors of any type
         raise UserError(
             f"features: encoder.pretrained: {config.architecture} for images of {tuple(images.shape[1:])} with the "
             f"weights of {config.weights}: {type(error).__name__}: {error}. Accepted: a file that "
-            "`network.save_weights` of this architecture without its top wrote, and a size that it takes."
+            "`network.save_weights` wrote for this architecture without its top, and an image size that it supports."
         ) from error
     network.trainable = config.train == "fine_tune"
-    prepare: Any = sys.modules[made.__module__].preprocess_input
+    prepare: Any = sys.modules[application.__module__].preprocess_input
     layer = AsTrained(network, name=_layer_name("pretrained", name))
-    return stands_for(layer, known_as=f"pretrained {config.architecture} of {name}")(prepare(images))
+    return declare_axes(layer, stable_name=f"pretrained {config.architecture} of {name}")(prepare(images))
 
 
 def of_user(images: keras.KerasTensor, config: UserEncoder, name: str) -> keras.KerasTensor:
@@ -204,7 +204,7 @@ def of_user(images: keras.KerasTensor, config: UserEncoder, name: str) -> keras.
     return encoded
 
 
-def slow_variables(model: keras.Model, images: Mapping[str, ImageFeature]) -> dict[int, Pretrained]:
+def fine_tuned_variables(model: keras.Model, images: Mapping[str, ImageFeature]) -> dict[int, Pretrained]:
     """Returns the trained variables of fine-tuned networks by id, with the configuration of their encoder."""
     found: dict[int, Pretrained] = {}
     for name, feature in images.items():

@@ -7,7 +7,7 @@ import keras
 from fullpass.trainer.config import Linear
 from fullpass.trainer.models.layers import Bias, IdTable, IdWeights
 from fullpass.trainer.models.model_inputs import ModelInput, dense_part, ids_part, keras_inputs, numbers_part, pool_ids
-from fullpass.trainer.models.weight_axes import LOGITS, stands_for
+from fullpass.trainer.models.weight_axes import LOGITS, declare_axes
 
 
 def build(inputs: Mapping[str, ModelInput], classes: int, config: Linear) -> keras.Model:
@@ -20,9 +20,9 @@ def build(inputs: Mapping[str, ModelInput], classes: int, config: Linear) -> ker
             classes, use_bias=False, kernel_initializer="zeros", kernel_regularizer=penalty, name="numbers"
         )
         columns = [numbers_part(item) for item in inputs.values() if item.output.kind != "ids"]
-        parts.append(stands_for(layer, kernel=(columns, LOGITS))(concatenate(numbers)))
+        parts.append(declare_axes(layer, kernel=(columns, LOGITS))(concatenate(numbers)))
     total = keras.layers.Add()(parts) if len(parts) > 1 else parts[0]
-    bias = stands_for(Bias(name="bias"), bias=(LOGITS,))
+    bias = declare_axes(Bias(name="bias"), bias=(LOGITS,))
     return keras.Model(keras_inputs(inputs), bias(total), name="linear")
 
 
@@ -39,13 +39,13 @@ def id_logits(
     found = []
     if single:
         layer = IdWeights([item.size for item in single], classes, penalty, name="ids")
-        stands_for(layer, table=([ids_part(item) for item in single], LOGITS))
+        declare_axes(layer, table=([ids_part(item) for item in single], LOGITS))
         found.append(layer([item.ids for item in single]))
     for i, item in enumerate(item for item in ids if item.output.multi):
         table = IdTable(
             item.size, classes, embeddings_initializer="zeros", embeddings_regularizer=penalty, name=f"ids_{i}"
         )
-        stands_for(table, known_as=f"ids of {item.name}", embeddings=([ids_part(item)], LOGITS))
+        declare_axes(table, stable_name=f"ids of {item.name}", embeddings=([ids_part(item)], LOGITS))
         how = "mean" if item.output.pooling == "attention" else item.output.pooling or "sum"
         found.append(pool_ids(table, item.keras_input, item.weights, how))
     return found

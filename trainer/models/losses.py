@@ -11,7 +11,7 @@ Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 """(label, output of the model) -> float32 [batch]."""
 
 AUTO = Auto()
-_LEAST_LABEL = 1e-30
+_MIN_LABEL = 1e-30
 
 
 def loss_of(task: Task, loss: LossConfig = AUTO, *, label_smoothing: float = 0.0, label_deviation: float = 1.0) -> Loss:
@@ -58,7 +58,7 @@ def _deviance(label: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
 
 def _logarithm(value: tf.Tensor) -> tf.Tensor:
     """Returns the logarithm, finite for 0: rows of weight 0 have the label 0, and 0 times infinity would be NaN."""
-    return tf.math.log(tf.maximum(value, _LEAST_LABEL))
+    return tf.math.log(tf.maximum(value, _MIN_LABEL))
 
 
 def pinball(error: tf.Tensor, levels: Sequence[float]) -> tf.Tensor:
@@ -78,8 +78,8 @@ def _one_hot(ids: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 def _sigmoid_loss(labels: tf.Tensor, logits: tf.Tensor, gamma: float) -> tf.Tensor:
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
     if gamma:
-        said = tf.sigmoid(logits)
-        losses *= tf.pow(tf.abs(labels - said), gamma)
+        probability = tf.sigmoid(logits)
+        losses *= tf.pow(tf.abs(labels - probability), gamma)
     return tf.reduce_mean(losses, axis=1)
 
 

@@ -9,7 +9,7 @@ from fullpass.trainer.config import Dcn, Mlp, WideDeep
 from fullpass.trainer.models.linear import concatenate
 from fullpass.trainer.models.members import MeanOfMembers, MemberDense, MemberLogits
 from fullpass.trainer.models.model_inputs import ModelInput, encode, encoded_axis, keras_inputs
-from fullpass.trainer.models.weight_axes import LOGITS, Axis, stands_for
+from fullpass.trainer.models.weight_axes import LOGITS, Axis, declare_axes
 
 # Initializers match the activation, so that the signal neither vanishes nor explodes: He et al. 2015 for the
 # rectifiers, Klambauer et al. 2017 for selu, Glorot and Bengio 2010 for tanh.
@@ -34,9 +34,9 @@ def hidden_layers(x: keras.KerasTensor, config: Mlp | WideDeep | Dcn, columns: A
     """
     dropout = keras.layers.AlphaDropout if config.activation == "selu" else keras.layers.Dropout
     for i, units in enumerate(config.hidden):
-        x = stands_for(_hidden(config, units, f"hidden_{i}"), kernel=(None if i else columns, None))(x)
+        x = declare_axes(_hidden(config, units, f"hidden_{i}"), kernel=(None if i else columns, None))(x)
         if config.batch_norm:
-            x = stands_for(keras.layers.BatchNormalization(name=f"norm_{i}"))(x)
+            x = declare_axes(keras.layers.BatchNormalization(name=f"norm_{i}"))(x)
         x = keras.layers.Activation(config.activation)(x)
         if config.dropout:
             x = dropout(config.dropout)(x)
@@ -56,8 +56,8 @@ def logits_of(x: keras.KerasTensor, classes: int) -> keras.KerasTensor:
     """Returns logits [batch, classes] of x [batch, n], or [batch, members, classes] of x [batch, members, n]."""
     if len(x.shape) == 3:
         layer = MemberLogits(classes, name="logits")
-        return stands_for(layer, kernel=(None, None, LOGITS), bias=(None, LOGITS))(x)
-    return stands_for(keras.layers.Dense(classes, name="logits"), kernel=(None, LOGITS), bias=(LOGITS,))(x)
+        return declare_axes(layer, kernel=(None, None, LOGITS), bias=(None, LOGITS))(x)
+    return declare_axes(keras.layers.Dense(classes, name="logits"), kernel=(None, LOGITS), bias=(LOGITS,))(x)
 
 
 def sum_of_logits(parts: Sequence[keras.KerasTensor]) -> keras.KerasTensor:

@@ -34,7 +34,7 @@ from fullpass.trainer.models.sequence_encoders import (
     encoded_width,
     width_of_sequence,
 )
-from fullpass.trainer.models.weight_axes import AxisPart, stands_for
+from fullpass.trainer.models.weight_axes import AxisPart, declare_axes
 
 ONE_HOT_UP_TO = 32
 NUMBER_WIDTH = 8
@@ -234,10 +234,10 @@ def _derive(name: str, feature: Any, tft_output: tft.TFTransformOutput) -> Outpu
     if feature.dtype == tf.int64 and isinstance(tft_output.transformed_domains().get(name), schema_pb2.IntDomain):
         return Output(name, name, "ids", multi=multi or bool(feature.shape))
     raise UserError(
-        f"transformed feature {name!r}, made by `preprocessing`, is {feature.dtype.name} "
-        f"{'of varying length' if multi else list(feature.shape)}, which no model takes. Return float32 of a fixed "
-        "length, or int64 ids with a range that the graph knows (tft.compute_and_apply_vocabulary, tft.bucketize, "
-        "tft.hash_strings and the like give one)."
+        f"transformed feature {name!r}, computed by `preprocessing`, is {feature.dtype.name} "
+        f"{'of varying length' if multi else list(feature.shape)}, which models do not support. Return float32 of a "
+        "fixed length, or int64 ids with a range that the graph contains (tft.compute_and_apply_vocabulary, "
+        "tft.bucketize, tft.hash_strings and the like give one)."
     )
 
 
@@ -257,7 +257,7 @@ def _embed_numbers(numbers: Sequence[ModelInput]) -> keras.KerasTensor:
     knots = np.stack([item.knots for item in numbers if item.knots is not None])
     layer = NumberEmbedding(knots, NUMBER_WIDTH, name="number_embedding")
     rows = [numbers_part(item) for item in numbers]
-    stands_for(layer, known_as="numbers", knots=(rows, None), kernel=(rows, None, None), bias=(rows, None))
+    declare_axes(layer, stable_name="numbers", knots=(rows, None), kernel=(rows, None, None), bias=(rows, None))
     return layer([item.keras_input for item in numbers])
 
 
@@ -307,7 +307,7 @@ def _table(layer: str, shared: str, users: Sequence[ModelInput]) -> IdTable:
     width = embedding_width(users[0])
     start = keras.initializers.TruncatedNormal(stddev=width**-0.5)
     table = IdTable(users[0].size, width, embeddings_initializer=start, name=layer)
-    return stands_for(table, known_as=f"embedding of {shared}", embeddings=([ids_part(users[0], shared)], None))
+    return declare_axes(table, stable_name=f"embedding of {shared}", embeddings=([ids_part(users[0], shared)], None))
 
 
 def _encoded_part(item: ModelInput, inputs: Mapping[str, ModelInput]) -> AxisPart:
@@ -365,7 +365,7 @@ def pool_of(item: ModelInput, default: str) -> keras.layers.Layer:
     """Returns the layer that pools the vectors of a row's ids; `default` applies if the feature declares no pooling."""
     how = item.output.pooling or default
     if how == "attention":
-        return stands_for(AttentionPool(), known_as=f"attention of {item.name}")
+        return declare_axes(AttentionPool(), stable_name=f"attention of {item.name}")
     return Pool(how)
 
 

@@ -14,8 +14,8 @@ from fullpass.trainer.models.model_inputs import input_name
 BINS = 48
 """The maximum number of intervals between knots."""
 _ROWS = 65_536
-_MOST_BYTES = 256 << 20
-_LEAST_WIDTH = 1 / 400
+_MAX_BYTES = 256 << 20
+_MIN_WIDTH = 1 / 400
 
 Knots = Mapping[str, np.ndarray]
 """Transformed feature -> float32 [BINS + 1], rising; the last knot is repeated if a number has fewer."""
@@ -32,7 +32,7 @@ def sample_knots(split: Split, features: Sequence[Output], in_model: InModel | N
     """
     if not any(output.kind == "dense" for output in features):
         return {}
-    few = max(1, min(_ROWS, _MOST_BYTES // max(1, split.row_bytes)))
+    few = max(1, min(_ROWS, _MAX_BYTES // max(1, split.row_bytes)))
     rows, _, _ = split.sample(few, seed)
     found: dict[str, tf.Tensor] = dict(rows)
     if in_model is not None:
@@ -60,7 +60,7 @@ def knots_of(values: np.ndarray) -> np.ndarray:
         shares = np.linspace(0, 1, BINS + 1 - len(found))
         found = np.union1d(found, np.quantile(others, shares, method="nearest"))
     low, high = np.quantile(values, [0.05, 0.95])
-    least = _LEAST_WIDTH * float((high - low) or np.ptp(values))
+    least = _MIN_WIDTH * float((high - low) or np.ptp(values))
     kept = [found[0]]
     for knot in found[1:]:
         if knot - kept[-1] > least:

@@ -8,7 +8,7 @@ from fullpass.preprocessing.features.compute_at import raw_name
 from fullpass.preprocessing.features.image_feature import Constants, ImageFeature
 from fullpass.preprocessing.features.outputs import Output
 from fullpass.trainer.fit.worker_channel import Workers
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.placement import InModel
 from fullpass.trainer.models.model_inputs import input_name
@@ -31,16 +31,16 @@ def pixel_moments(split: Split, features: Sequence[Output], in_model: InModel | 
     images = {output.name: output.image for output in features if output.image is not None}
     learned = [name for name, image in images.items() if image.normalize == "train"]
     sums = _sums(split, {name: images[name] for name in learned}, in_model) if learned else {}
-    found = {name: _moments(workers.table(sums[name].ravel().tolist()).sum(axis=0)) for name in learned}
+    found = {name: _moments(workers.all_gather(sums[name].ravel().tolist()).sum(axis=0)) for name in learned}
     return {name: found[name] if name in found else _given(image) for name, image in images.items()}
 
 
 def _sums(split: Split, images: Mapping[str, ImageFeature], in_model: InModel | None) -> dict[str, np.ndarray]:
     """Returns the number of pixels, their sum and the sum of their squares: float64 [3, channels] of each image."""
     sums = {name: np.zeros((3, image.channels)) for name, image in images.items()}
-    most = max(int(np.prod(image.shape)) for image in images.values())
-    size = max(1, min(4096, _BATCH_BYTES // most))
-    for rows, _, _ in split.batches(Order(batch_size=size)).take(-(-split.counts.used // size)):
+    largest = max(int(np.prod(image.shape)) for image in images.values())
+    size = max(1, min(4096, _BATCH_BYTES // largest))
+    for rows, _, _ in split.batches(BatchOrder(batch_size=size)).take(-(-split.counts.weighted_rows // size)):
         found = dict(rows)
         if in_model is not None:
             columns = {raw_name(name): rows[input_name(raw_name(name))] for name in in_model.columns}

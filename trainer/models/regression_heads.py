@@ -46,10 +46,10 @@ def regression_head(logits: keras.KerasTensor, counts: SplitCounts, loss: LossCo
     scale, offset = label_unit(counts, loss)
     if isinstance(loss, Quantile):
         logits = RisingQuantiles(loss.levels, name="rising")(logits)
-    return in_label_unit(logits, scale, offset, loss)
+    return to_label_unit(logits, scale, offset, loss)
 
 
-def in_label_unit(output: keras.KerasTensor, scale: float, offset: float, loss: LossConfig) -> keras.KerasTensor:
+def to_label_unit(output: keras.KerasTensor, scale: float, offset: float, loss: LossConfig) -> keras.KerasTensor:
     """Returns a regression's output in the unit of the label, after the layer `head`: float32 [batch, 1 or more].
 
     Args:

@@ -9,7 +9,7 @@ import numpy as np
 from fullpass.preprocessing.features.encoders import Gru, Transformer
 from fullpass.preprocessing.features.outputs import Output
 from fullpass.trainer.models.layers import AttentionPool, Pool, masked_softmax
-from fullpass.trainer.models.weight_axes import stands_for
+from fullpass.trainer.models.weight_axes import declare_axes
 
 _POOLED = 64
 """The width of an element of a pooled sequence."""
@@ -184,7 +184,7 @@ def encode_in_order(
     states, read = _read(output, vectors, present) if pool is None else (vectors, pool(vectors, ids))
     if candidate is None:
         return read
-    attention = stands_for(TargetAttention(), known_as=f"target attention of {output.name}")
+    attention = declare_axes(TargetAttention(), stable_name=f"target attention of {output.name}")
     return keras.layers.Concatenate()([read, attention(states, vectors, table(candidate), present)])
 
 
@@ -240,9 +240,9 @@ def encode_sequence(columns: Sequence[ColumnOfSequence], candidate: keras.KerasT
         states, read = _read(of_sequence, together, present)
     else:
         element = keras.layers.Dense(_POOLED, activation="relu")
-        states = stands_for(element, known_as=f"element of {of_sequence.name}")(together)
+        states = declare_axes(element, stable_name=f"element of {of_sequence.name}")(together)
         pool = AttentionPool() if output.pooling == "attention" else Pool(output.pooling or "mean")
-        read = stands_for(pool, known_as=f"pool of {of_sequence.name}")(states, present)
+        read = declare_axes(pool, stable_name=f"pool of {of_sequence.name}")(states, present)
     if candidate is None:
         return read
     keys, query = next(
@@ -250,7 +250,7 @@ def encode_sequence(columns: Sequence[ColumnOfSequence], candidate: keras.KerasT
         for keys, column in zip(vectors, columns, strict=True)
         if column.output.attend_to is not None and column.table is not None
     )
-    attention = stands_for(TargetAttention(), known_as=f"target attention of {of_sequence.name}")
+    attention = declare_axes(TargetAttention(), stable_name=f"target attention of {of_sequence.name}")
     return keras.layers.Concatenate()([read, attention(states, keys, query, present)])
 
 
@@ -260,7 +260,7 @@ def _read(
     """Returns the states of the elements [batch, n, units], and the encoded row [batch, units]."""
     match output.encoder:
         case Gru(units=units):
-            layer = stands_for(keras.layers.GRU(units, return_sequences=True), known_as=f"gru of {output.name}")
+            layer = declare_axes(keras.layers.GRU(units, return_sequences=True), stable_name=f"gru of {output.name}")
             states = layer(vectors, mask=present)
             return states, Last()(states, present)
         case Transformer() as spec:
@@ -275,7 +275,7 @@ def _transformed(
     """Returns vectors after the transformer layers, with normalization before each (Xiong et al. 2020)."""
 
     def known(layer: keras.layers.Layer, what: str) -> keras.layers.Layer:
-        return stands_for(layer, known_as=f"{what} of {output.name}")
+        return declare_axes(layer, stable_name=f"{what} of {output.name}")
 
     x = known(Positions(output.longest or 1), "positions")(known(keras.layers.Dense(spec.units), "projection")(vectors))
     for i in range(spec.layers):

@@ -13,7 +13,7 @@ from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.losses import AUTO
 from fullpass.trainer.models.regression_heads import regression_head
 
-_LEAST = 1e-7
+_MIN_PROBABILITY = 1e-7
 
 
 def logit_names(task: Task, classes: Sequence[str], loss: LossConfig = AUTO) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def logit_names(task: Task, classes: Sequence[str], loss: LossConfig = AUTO) -> 
     return ("logarithm",) if loss.kind in ("poisson", "log_normal") else ("",)
 
 
-def with_head(
+def add_head(
     model: keras.Model, task: Task, counts: SplitCounts, class_weights: np.ndarray, loss: LossConfig = AUTO
 ) -> keras.Model:
     """Returns `model` with an output initialized from the train labels: their mean, or the log odds of the classes.
@@ -69,7 +69,7 @@ def probabilities_of(task: Task, logits: tf.Tensor) -> tf.Tensor:
     """
     if task == "multiclass":
         return tf.nn.softmax(logits)
-    positive = tf.clip_by_value(tf.nn.sigmoid(logits), _LEAST, 1.0 - _LEAST)
+    positive = tf.clip_by_value(tf.nn.sigmoid(logits), _MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)
     return positive if task == "multilabel" else tf.concat([1.0 - positive, positive], axis=1)
 
 

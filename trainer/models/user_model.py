@@ -51,6 +51,6 @@ def _check(path: str, model: object, inputs: Mapping[str, ModelInput], classes: 
     if len(outputs) != 1 or tuple(outputs[0].shape) != (None, classes):
         shapes = ", ".join(str(tuple(o.shape)) for o in outputs)
         raise UserError(
-            f"{path}: the model must give logits of shape (None, {classes}), one column per class (one for binary and "
-            f"regression, one per level of quantiles). Received: {shapes}."
+            f"{path}: the model must output logits of shape (None, {classes}), one column per class (one for binary "
+            f"and regression, one per level of quantiles). Received: {shapes}."
         )

@@ -1,8 +1,8 @@
 """Records the meaning of the rows and columns of a layer's weights, which the builder of the layer declares.
 
-A builder wraps each layer that has weights in `stands_for`. Example: a layer from all encoded features to the logits:
+A builder wraps each layer that has weights in `declare_axes`. Example: a layer from all encoded features to the logits:
 
-    stands_for(keras.layers.Dense(classes), kernel=(encoded_axis(inputs), LOGITS), bias=(LOGITS,))
+    declare_axes(keras.layers.Dense(classes), kernel=(encoded_axis(inputs), LOGITS), bias=(LOGITS,))
 
 A warm start then matches these weights by meaning, whatever the order of features, ids and classes was before
 (trainer/models/weight_semantics.py).
@@ -55,18 +55,18 @@ class LayerMeaning:
     name: str | None = None
 
 
-def stands_for(layer: LayerT, *, known_as: str | None = None, **axes: tuple[Axis, ...]) -> LayerT:
+def declare_axes(layer: LayerT, *, stable_name: str | None = None, **axes: tuple[Axis, ...]) -> LayerT:
     """Declares the meaning of the weights of a layer, and returns the layer.
 
     Args:
         layer: The layer.
-        known_as: A name that stays the same when features are added or reordered; by default the layer's own.
+        stable_name: A name that stays the same when features are added or reordered; by default the layer's own.
         **axes: Weight name -> one axis per dimension. Without any, indices have no meaning outside this layer.
     """
-    layer.weight_meaning = LayerMeaning(axes, known_as)
+    layer.weight_meaning = LayerMeaning(axes, stable_name)
     return layer
 
 
-def meaning_of(layer: keras.layers.Layer) -> LayerMeaning | None:
-    """Returns the declared meaning of a layer; None if there is none."""
+def declared_axes(layer: keras.layers.Layer) -> LayerMeaning | None:
+    """Returns the declared meaning of the weights of a layer; None if there is none."""
     return getattr(layer, "weight_meaning", None)

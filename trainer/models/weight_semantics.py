@@ -21,7 +21,7 @@ from fullpass.preprocessing.features.feature import CategoryFeature, TextFeature
 from fullpass.preprocessing.features.ids import Hash, Vocabulary
 from fullpass.preprocessing.features.outputs import vocabulary_name
 from fullpass.trainer.models.model_inputs import ModelInput, encoded_axis
-from fullpass.trainer.models.weight_axes import AxisPart, LayerMeaning, meaning_of
+from fullpass.trainer.models.weight_axes import AxisPart, LayerMeaning, declared_axes
 
 Segment = dict[str, Any]
 """A JSON object. of: the owner of the rows. rows: their number. The other keys define their meaning: `numbers`;
@@ -76,7 +76,7 @@ def weights_of(network: Network) -> list[Weight]:
     counts: dict[str, int] = {}
     found = []
     for layer in network.model.layers:
-        meaning = meaning_of(layer)
+        meaning = declared_axes(layer)
         name = _layer_name(layer, meaning, counts)
         names = [weight.name for weight in layer.weights]
         for i, weight in enumerate(layer.weights):
@@ -99,23 +99,23 @@ def _layer_name(layer: keras.layers.Layer, meaning: LayerMeaning | None, counts:
     """
     if meaning is not None and meaning.name is not None:
         return meaning.name
-    made_up = re.sub(r"(?<!^)(?=[A-Z])", "_", type(layer).__name__).lower()
-    if not re.fullmatch(rf"{made_up}(_\d+)?", layer.name.replace("__", "_")):
+    generated = re.sub(r"(?<!^)(?=[A-Z])", "_", type(layer).__name__).lower()
+    if not re.fullmatch(rf"{generated}(_\d+)?", layer.name.replace("__", "_")):
         return layer.name
-    counts[made_up] = counts.get(made_up, -1) + 1
-    return f"{made_up} {counts[made_up]}"
+    counts[generated] = counts.get(generated, -1) + 1
+    return f"{generated} {counts[generated]}"
 
 
 def _axes(network: Network, layer: keras.layers.Layer, weight: str, shape: tuple[int, ...]) -> Axes:
-    meaning = meaning_of(layer)
+    meaning = declared_axes(layer)
     if meaning is None or weight not in meaning.axes:
         return [None] * len(shape)
     axes = [None if axis is None else [_segment(network, part) for part in axis] for axis in meaning.axes[weight]]
-    stated = tuple(n if axis is None else sum(s["rows"] for s in axis) for axis, n in zip(axes, shape, strict=False))
-    if len(axes) != len(shape) or stated != shape:
+    declared = tuple(n if axis is None else sum(s["rows"] for s in axis) for axis, n in zip(axes, shape, strict=False))
+    if len(axes) != len(shape) or declared != shape:
         raise UserError(
-            f"weight {weight!r} of layer {layer.name!r} has the shape {shape}, but a meaning is stated for {stated}. "
-            "Correct what `stands_for` is given where the layer is made."
+            f"weight {weight!r} of layer {layer.name!r} has the shape {shape}, but axes are declared for {declared}. "
+            "Correct the axes passed to `declare_axes` where the layer is built."
         )
     return axes
 

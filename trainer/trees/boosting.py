@@ -19,7 +19,7 @@ _OBJECTIVES: Mapping[str, str] = {
     "poisson": "poisson",
     "quantile": "quantile",
 }
-_LEAST = 1e-15
+_MIN_OUTPUT = 1e-15
 # LightGBM's defaults suppress categories with few rows; these values are better on the data sets of docs/training.md.
 _CATEGORIES = {"cat_smooth": 5.0, "cat_l2": 1.0, "min_data_per_group": 20}
 _CELLS_OF_THREAD = 500_000
@@ -68,18 +68,18 @@ def parameters(model: Trees, training: TrainingConfig, task: Task, classes: int,
     return [{**objective, "alpha": level} for level in levels_of(training.loss)] or [objective]
 
 
-def logits_of(answers: np.ndarray, task: Task, loss: LossConfig) -> np.ndarray:
+def logits_of(predictions: np.ndarray, task: Task, loss: LossConfig) -> np.ndarray:
     """Returns the sums of leaf values, float64 [rows, columns], from LightGBM's predictions after its link function.
 
     Args:
-        answers: The predictions of a booster, [rows] or [rows, classes].
+        predictions: The predictions of a booster, [rows] or [rows, classes].
         task: The task of the label.
         loss: The key `training.loss`.
     """
-    answers = answers.reshape(len(answers), -1)
+    predictions = predictions.reshape(len(predictions), -1)
     if task == "binary":
-        said = np.clip(answers, _LEAST, 1 - _LEAST)
-        return np.log(said) - np.log1p(-said)
+        probability = np.clip(predictions, _MIN_OUTPUT, 1 - _MIN_OUTPUT)
+        return np.log(probability) - np.log1p(-probability)
     if task == "multiclass" or loss.kind == "poisson":
-        return np.log(np.maximum(answers, _LEAST))
-    return answers
+        return np.log(np.maximum(predictions, _MIN_OUTPUT))
+    return predictions

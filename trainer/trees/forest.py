@@ -10,7 +10,7 @@ import numpy as np
 
 _WORD = 32
 _LARGEST = float(np.finfo(np.float32).max)
-_NOWHERE = -1.0
+_PADDING = -1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Forest:
             decisions].
         turns: The number of decisions at which the path to the leaf goes left, float32 [trees, leaves]; -1 for padding.
         value: The value that the leaf adds to the output, float32 [trees, leaves].
-        answers: The columns of the output; the trees contribute to them in turn.
+        outputs: The number of columns of the output; the trees contribute to them in turn.
     """
 
     column: np.ndarray
@@ -46,7 +46,7 @@ class Forest:
     path: np.ndarray
     turns: np.ndarray
     value: np.ndarray
-    answers: int
+    outputs: int
 
     @property
     def trees(self) -> int:
@@ -78,7 +78,7 @@ def forest_of(
     column, in_set = np.zeros(shape, np.int32), np.full(shape, -1, np.int32)
     threshold, missing_left = np.zeros(shape, np.float32), np.zeros(shape, bool)
     path = np.zeros((len(trees), leaves, leaves - 1), np.float32)
-    turns, value = np.full((len(trees), leaves), _NOWHERE, np.float32), np.zeros((len(trees), leaves), np.float32)
+    turns, value = np.full((len(trees), leaves), _PADDING, np.float32), np.zeros((len(trees), leaves), np.float32)
     sets: list[np.ndarray] = []
     for t, tree in enumerate(trees):
         for d, node in enumerate(tree.decisions):
@@ -99,8 +99,8 @@ def forest_of(
     lengths = np.array([len(bits) for bits in sets], np.int32)
     starts = (np.cumsum(lengths) - lengths).astype(np.int32)
     words = np.concatenate([*sets, np.zeros(1, np.int32)])
-    answers = max(len(dumps), dumps[0]["num_tree_per_iteration"])
-    return Forest(column, threshold, missing_left, in_set, starts, lengths, words, path, turns, value, answers)
+    outputs = max(len(dumps), dumps[0]["num_tree_per_iteration"])
+    return Forest(column, threshold, missing_left, in_set, starts, lengths, words, path, turns, value, outputs)
 
 
 @dataclass

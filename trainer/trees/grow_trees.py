@@ -21,7 +21,7 @@ from fullpass.trainer.loss_config import LossConfig, Quantile
 from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import apply_model, keras_inputs, model_inputs, transformed_outputs
-from fullpass.trainer.models.regression_heads import in_label_unit, label_unit
+from fullpass.trainer.models.regression_heads import label_unit, to_label_unit
 from fullpass.trainer.models.tasks import logit_names
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.training_data import TrainingData
@@ -74,13 +74,13 @@ class _Unit:
         labels = labels.astype(np.float64)
         return ((np.log(labels) if self.loss.kind == "log_normal" else labels) - self.offset) / self.scale
 
-    def head(self, answer: keras.KerasTensor) -> keras.KerasTensor:
+    def head(self, output: keras.KerasTensor) -> keras.KerasTensor:
         """Returns logits, or predictions in the unit of the label, after the layer `head`."""
         if self.task != "regression":
-            return Affine(1.0, np.zeros(answer.shape[-1]), name="head")(answer)
+            return Affine(1.0, np.zeros(output.shape[-1]), name="head")(output)
         if isinstance(self.loss, Quantile):
-            answer = InOrder(name="rising")(answer)
-        return in_label_unit(answer, self.scale, self.offset, self.loss)
+            output = InOrder(name="rising")(output)
+        return to_label_unit(output, self.scale, self.offset, self.loss)
 
 
 class InOrder(keras.layers.Layer):
@@ -111,9 +111,9 @@ def grow_trees(data: TrainingData, spec: TrainingSpec, *, epochs: int, report: R
     columns = tree_columns(inputs)
     reader = with_preprocessing(columns_model(inputs, columns), data.in_model)
     names = logit_names(label.task, data.names, training.loss)
-    check_memory(data.train.counts.used, columns.width, len(names))
+    check_memory(data.train.counts.weighted_rows, columns.width, len(names))
     unit = _unit(label.task, training, data.train.counts)
-    threads = threads_for(data.train.counts.used, columns.width)
+    threads = threads_for(data.train.counts.weighted_rows, columns.width)
     settings = parameters(_trees(spec), training, label.task, len(data.names), threads)
 
     def read(batch: Batch) -> np.ndarray:
@@ -122,10 +122,10 @@ def grow_trees(data: TrainingData, spec: TrainingSpec, *, epochs: int, report: R
     bins = find_bins(data.train.split, read, columns.unseen, settings[0])
     train = bin_rows(data.train.split, read, unit.targets, bins, unseen=columns.unseen, factors=data.factors.tolist())
     evaluation = bin_rows(data.evaluation.split, read, unit.targets, bins)
-    answer = keras.Input((len(names),), name="answer")
+    raw = keras.Input((len(names),), name="answer")
     deviation = data.train.counts.label_deviation if label.task == "regression" else 1.0
     loss = loss_of(label.task, training.loss, label_deviation=deviation)
-    rounds = Rounds(settings, train, evaluation, keras.Model(answer, unit.head(answer)), loss, label.task, training)
+    rounds = Rounds(settings, train, evaluation, keras.Model(raw, unit.head(raw)), loss, label.task, training)
     with stop_requests() as stops:
         fitted = rounds.run(epochs, report, on_epoch, stops)
     never_seen = {column: np.flatnonzero(~seen).tolist() for column, seen in train.seen.items()}
@@ -140,7 +140,7 @@ def grow_trees(data: TrainingData, spec: TrainingSpec, *, epochs: int, report: R
 
 def _trees(spec: TrainingSpec) -> Trees:
     if not isinstance(spec.config.model, Trees):
-        raise TypeError(f"model: {spec.config.model.kind} is no trees")
+        raise TypeError(f"model: {spec.config.model.kind} is not trees")
     return spec.config.model
 
 

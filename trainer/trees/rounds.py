@@ -23,7 +23,7 @@ from fullpass.trainer.trees.tree_rows import BinnedRows
 
 ROUNDS = 10
 """Rounds per epoch; each round grows one tree per column of the output."""
-_MOST_MEASURED = 100_000
+_MAX_MEASURED = 100_000
 """Maximum number of train rows that the loss of an epoch is measured on."""
 
 
@@ -71,7 +71,7 @@ class Rounds:
             UserError: A metric is NaN or infinite.
             StoppedError: This process received a stop signal.
         """
-        began, stopping, most = time.monotonic(), self.training.early_stopping, self.training.max_minutes
+        began, stopping, limit = time.monotonic(), self.training.early_stopping, self.training.max_minutes
         best, best_epoch, ended_by = math.inf, 0, "epochs"
         for epoch in range(1, epochs + 1):
             started = time.monotonic()
@@ -87,7 +87,7 @@ class Rounds:
             if full or (stopping is not None and epoch - best_epoch >= stopping.patience):
                 ended_by = "early_stopping"
                 break
-            if most is not None and time.monotonic() - began >= 60 * most:
+            if limit is not None and time.monotonic() - began >= 60 * limit:
                 ended_by = "max_minutes"
                 break
         return Fitted(self._history, best_epoch, time.monotonic() - began, ended_by=ended_by)
@@ -104,15 +104,15 @@ class Rounds:
             full = all([booster.update() for booster in self._boosters]) and full
             if stops:
                 raise StoppedError(
-                    "Training was told to stop. Trees are not saved while they grow: the next run grows the same ones "
-                    "from the start."
+                    "Training received a stop signal. Trees are not saved while they grow: the next run grows the same "
+                    "trees from the start."
                 )
         self._grown.append([booster.current_iteration() for booster in self._boosters])
         return full
 
     def _measure(self) -> dict[str, float]:
         """Returns the loss of train, on up to 100,000 rows, and the metrics of the eval split."""
-        step = -(-len(self.train.weight) // _MOST_MEASURED)
+        step = -(-len(self.train.weight) // _MAX_MEASURED)
         sums = self._sums_over(self.train, train=True, step=step)
         found = {"loss": float(sums["loss"] / sums["weight"])}
         of_eval = metrics_of(self.task, self._sums_over(self.evaluation), levels_of(self.training.loss))
@@ -121,22 +121,22 @@ class Rounds:
             if not math.isfinite(value):
                 raise UserError(
                     f"{name} is {value} after {len(self._history.get('loss', ())) * ROUNDS + ROUNDS} rounds: lower "
-                    "model.learning_rate, or look at the label's largest values."
+                    "model.learning_rate, or check the largest values of the label."
                 )
         return found
 
     def _sums_over(self, rows: BinnedRows, *, train: bool = False, step: int = 1) -> dict[str, np.ndarray]:
         """Returns the sums of an epoch's statistics over every `step`-th row."""
-        logits = np.concatenate([self._said(booster, train=train)[::step] for booster in self._boosters], axis=1)
+        logits = np.concatenate([self._raw_scores(booster, train=train)[::step] for booster in self._boosters], axis=1)
         given = (rows.label[::step], logits.astype(np.float32), rows.weight[::step])
         return {name: value.numpy() for name, value in self._sums(*map(tf.constant, given)).items()}
 
-    def _said(self, booster: lightgbm.Booster, *, train: bool) -> np.ndarray:
+    def _raw_scores(self, booster: lightgbm.Booster, *, train: bool) -> np.ndarray:
         """Returns the sums of a booster's leaf values, float64 [rows, columns]."""
         kept: list[np.ndarray] = []
 
-        def keep(answers: np.ndarray, _: lightgbm.Dataset) -> tuple[str, float, bool]:
-            kept.append(np.array(answers))
+        def keep(predictions: np.ndarray, _: lightgbm.Dataset) -> tuple[str, float, bool]:
+            kept.append(np.array(predictions))
             return "kept", 0.0, False
 
         (booster.eval_train if train else booster.eval_valid)(keep)

@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.feature import transformed_name
-from fullpass.trainer.config import MOST_TREE_IDS
+from fullpass.trainer.config import MAX_TREE_IDS
 from fullpass.trainer.models.layers import MultiHot
 from fullpass.trainer.models.model_inputs import ModelInput, keras_inputs
 
-_MOST_IDS = 1 << 24
+_MAX_IDS = 1 << 24
 """A float32 holds every whole number up to here."""
 
 
@@ -111,13 +111,13 @@ def _refuse(item: ModelInput) -> None:
     if item.output.kind == "image" or item.output.sequence is not None:
         what = "an image" if item.output.kind == "image" else "a column of a sequence"
         raise UserError(f"{path}: is {what}, which trees cannot read. {_INSTEAD}")
-    if item.output.multi and item.size > MOST_TREE_IDS:
+    if item.output.multi and item.size > MAX_TREE_IDS:
         raise UserError(
             f"{path}: is a list or text of {item.size:,} different ids. Trees have a column for each, and take up to "
-            f"{MOST_TREE_IDS}: set vocabulary.top_k, or hash.buckets. {_INSTEAD}"
+            f"{MAX_TREE_IDS}: set vocabulary.top_k, or hash.buckets. {_INSTEAD}"
         )
-    if item.size > _MOST_IDS:
-        raise UserError(f"{path}: has {item.size:,} ids; trees take up to {_MOST_IDS:,}. Set vocabulary.top_k.")
+    if item.size > _MAX_IDS:
+        raise UserError(f"{path}: has {item.size:,} ids; trees take up to {_MAX_IDS:,}. Set vocabulary.top_k.")
 
 
 _INSTEAD = "Remove the feature, or use model: {kind: wide_deep}."

@@ -9,7 +9,7 @@ import lightgbm
 import numpy as np
 
 from fullpass.preprocessing.errors import UserError
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.epochs import Batch
 from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.memory import available_memory
@@ -44,14 +44,14 @@ class BinnedRows:
     seen: Mapping[int, np.ndarray]
 
 
-def check_memory(rows: int, columns: int, answers: int) -> None:
+def check_memory(rows: int, columns: int, outputs: int) -> None:
     """Logs how much memory the bins of a train split take, and raises UserError if less is available."""
-    wanted = rows * (columns + _ROW_BYTES * answers)
+    wanted = rows * (columns + _ROW_BYTES * outputs)
     free = available_memory()
     _LOG.info("trees: %s rows of %s columns take about %.1f MB in bins", f"{rows:,}", columns, wanted / 1e6)
     if wanted > free:
         raise UserError(
-            f"model: trees keep a byte of each number in memory. {rows:,} train rows of {columns} columns take about "
+            f"model: trees keep one byte per number in memory. {rows:,} train rows of {columns} columns take about "
             f"{wanted / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. Remove features or rows, give the Trainer more "
             "memory, or use model: {kind: wide_deep}, which reads its rows from disk."
         )
@@ -68,7 +68,7 @@ def find_bins(
         unseen: The columns that hold ids.
         settings: LightGBM's parameters.
     """
-    rows = max(1, min(_SAMPLE_ROWS, _SAMPLE_BYTES // max(1, split.row_bytes), split.counts.used))
+    rows = max(1, min(_SAMPLE_ROWS, _SAMPLE_BYTES // max(1, split.row_bytes), split.counts.weighted_rows))
     batch = split.sample(rows)
     found = lightgbm.Dataset(
         columns(batch), np.zeros(len(batch[2])), categorical_feature=sorted(unseen), params=dict(settings)
@@ -110,8 +110,8 @@ class _Reader(lightgbm.Sequence):
     batch_size = _BATCH
 
     def __init__(self, split: Split, columns: Columns, unseen: Mapping[int, int], factors: Sequence[float]):
-        self._rows, self._columns = split.counts.used, columns
-        self._batches = iter(split.batches(Order(batch_size=_BATCH), tuple(factors)))
+        self._rows, self._columns = split.counts.weighted_rows, columns
+        self._batches = iter(split.batches(BatchOrder(batch_size=_BATCH), tuple(factors)))
         self.seen = {column: np.zeros(count, bool) for column, count in unseen.items()}
         self.labels: list[np.ndarray] = []
         self.weights: list[np.ndarray] = []

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs
     from tfx.components.tuner.component import TunerFnResult
 
-_MOST_FAILURES = 10
+_MAX_FAILURES = 10
 _CLOCK = "clock.json"
 _EPOCHS = "training.epochs"
 
@@ -93,7 +93,7 @@ class TrialRunner:
     @property
     def epochs(self) -> int:
         """The maximum number of epochs of a trial."""
-        return self.tuning.epochs or self.inputs.spec.config.training.most_epochs
+        return self.tuning.epochs or self.inputs.spec.config.training.max_epochs
 
     @property
     def curves(self) -> str:
@@ -117,17 +117,17 @@ class TrialRunner:
         )
         config = TrainerConfig.model_validate(sections)
         saving = CheckpointConfig(keep=1)
-        most = config.training.epochs
+        max_epochs = config.training.epochs
         if self.tuning.epochs is not None:
-            searched = config.training.most_epochs if _EPOCHS in values else self.tuning.epochs
-            most = min(self.tuning.epochs, searched)
-        training = config.training.model_copy(update={"epochs": most, "checkpoint": saving, "profile": None})
+            searched = config.training.max_epochs if _EPOCHS in values else self.tuning.epochs
+            max_epochs = min(self.tuning.epochs, searched)
+        training = config.training.model_copy(update={"epochs": max_epochs, "checkpoint": saving, "profile": None})
         spec = replace(
             self.inputs.spec,
             preprocessing=PreprocessingConfig.model_validate(preprocessing),
             config=config.model_copy(update={"training": training}),
         )
-        limit = training.most_epochs
+        limit = training.max_epochs
         folder = folder_for(f"{self.work}/trials", (), dict(values))
         again = self.tuning.algorithm == "hyperband"
         options = RunOptions(
@@ -178,8 +178,10 @@ class Search(base_tuner.BaseTuner):
         # get_best_trials also returns failed trials.
         if all(found.status != trial.TrialStatus.COMPLETED for found in self.oracle.trials.values()):
             messages = [found.message for found in self.oracle.trials.values() if found.message]
-            last = messages[-1].strip().splitlines()[-1] if messages else "max_seconds was over before the first ended"
-            raise UserError(f"no trial of tuning.search ended well. The last one: {last}")
+            last = (
+                messages[-1].strip().splitlines()[-1] if messages else "max_seconds elapsed before the first one ended"
+            )
+            raise UserError(f"no trial of tuning.search completed. The last one: {last}")
 
     def run_trial(self, trial: trial.Trial, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Trains with the hyperparameters of a trial; returns the objective."""
@@ -238,7 +240,7 @@ def _oracle(trials: TrialRunner) -> oracle.Oracle:
         "seed": tuning.seed,
         "hyperparameters": space,
         "allow_new_entries": False,
-        "max_consecutive_failed_trials": _MOST_FAILURES,
+        "max_consecutive_failed_trials": _MAX_FAILURES,
     }
     if tuning.algorithm == "random":
         return _Random(max_trials=tuning.max_trials, **common)
@@ -262,9 +264,9 @@ def _declare(space: keras_tuner.HyperParameters, path: str, spec: Range | Choice
 def _folder(inputs: TrainingInputs, tuning: TuningConfig) -> str:
     """Returns the folder of the search; its key is data and configuration without max_trials and max_seconds."""
     work = inputs.custom.get("work") or tempfile.mkdtemp()
-    apart = tuning.model_dump(mode="json", exclude={"max_trials", "max_seconds"})
+    key_config = tuning.model_dump(mode="json", exclude={"max_trials", "max_seconds"})
     custom = {name: value for name, value in inputs.custom.items() if name != CURVES_ENTRY}
-    return folder_for(work, inputs.files(), {**custom, "tuning": apart}, inputs.transform_output)
+    return folder_for(work, inputs.files(), {**custom, "tuning": key_config}, inputs.transform_output)
 
 
 def _began(path: str) -> float:

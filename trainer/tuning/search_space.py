@@ -34,7 +34,7 @@ def path_problem(path: str, model: str, features: Mapping[str, Any]) -> str | No
     if feature is not None:
         name = feature["feature"]
         if model == "trees":
-            return "encodings are how networks take ids; trees take the ids themselves. Remove it."
+            return "encodings apply to networks; trees read the ids themselves. Remove it."
         return None if name in features else f"there is no feature {name!r}.{did_you_mean(name, features)}"
     section, _, field = path.partition(".")
     known = {
@@ -52,7 +52,7 @@ def path_problem(path: str, model: str, features: Mapping[str, Any]) -> str | No
         hint = did_you_mean(top, known[section])
         return f"{section} has no {top!r} to search.{hint} There are: {', '.join(known[section]) or 'none'}."
     if inner and (section, top) not in (("model", "options"), ("training", "early_stopping")):
-        return f"{section}.{top} holds no {inner!r}."
+        return f"{section}.{top} has no {inner!r}."
     return None
 
 
@@ -69,7 +69,7 @@ def decode(spec: Range | Choices, value: Any) -> Any:
         return int(value) if spec.whole else float(value)
     encoded = encode(spec)
     if value not in encoded:
-        raise UserError(f"hyperparameter {value!r} is none of {encoded}: the search was another one.")
+        raise UserError(f"hyperparameter {value!r} is none of {encoded}: it belongs to another search.")
     return spec.choices[encoded.index(value)]
 
 

@@ -8,7 +8,7 @@ from fullpass.components.ingest.readers.objects import rows_of
 from fullpass.components.ingest.readers.reader import (
     Reading,
     Rows,
-    UncutReader,
+    WholeFileReader,
     check_columns,
     numbered_batches,
     readable,
@@ -19,7 +19,7 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.values.byte_batches import object_bytes
 
 
-class AvroReader(UncutReader):
+class AvroReader(WholeFileReader):
     """See `Reader`. `a.b` is field b of the record a."""
 
     def __init__(self, file: SourceFile, source: object):

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from fullpass.components.ingest.readers.extras import load_package
-from fullpass.components.ingest.readers.reader import Reading, Rows, UncutReader, check_columns
+from fullpass.components.ingest.readers.reader import Reading, Rows, WholeFileReader, check_columns
 from fullpass.components.ingest.readers.tables import names_of, rows_of_table
 from fullpass.components.ingest.sources.source_config import BigQuerySource
 from fullpass.components.ingest.sources.source_files import SourceFile
@@ -20,7 +20,7 @@ _KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 _LOGIN = "application_default_credentials.json"
 
 
-class BigQueryReader(UncutReader):
+class BigQueryReader(WholeFileReader):
     """See `Reader`. Rows are numbered in the order of their arrival; there is one part."""
 
     def __init__(self, file: SourceFile, source: BigQuerySource):

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
-from fullpass.preprocessing.errors import blame
+from fullpass.preprocessing.errors import prefix_errors
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert_raw
-from fullpass.preprocessing.values.list_values import unlike_lengths
+from fullpass.preprocessing.values.list_values import length_mismatch
 from fullpass.preprocessing.values.raw_text import RawText
 
 
@@ -31,7 +31,7 @@ def convert_rows(
     columns = tuple(columns)
     for raw in columns:
         column = rows.table.column(raw.name).combine_chunks()
-        with blame(reading.path):
+        with prefix_errors(reading.path):
             converted = convert_raw(column, raw, text)
         arrays[raw.name] = converted.flat
         bad = converted.bad
@@ -40,10 +40,10 @@ def convert_rows(
         good &= ~bad
     for group in sorted({raw.group for raw in columns if raw.group is not None}):
         members = [raw.name for raw in columns if raw.group == group]
-        for row in np.flatnonzero(unlike_lengths([arrays[name] for name in members]) & good).tolist():
+        for row in np.flatnonzero(length_mismatch([arrays[name] for name in members]) & good).tolist():
             lengths = ", ".join(f"{name} {len(arrays[name][row].as_py() or ())}" for name in members)
             reading.add_bad(
-                int(rows.numbers[row]), members[0], f"not as long as the lists beside it ({group})", lengths
+                int(rows.numbers[row]), members[0], f"another length than the other lists of {group}", lengths
             )
             good[row] = False
     return arrays, good

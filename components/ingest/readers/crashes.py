@@ -60,11 +60,11 @@ def crash_text(number: int, files: list[str]) -> str:
     named = " or ".join(files)
     return (
         f"{named}: reading it crashed the decoder ({signal.Signals(number).name}). The file is damaged, or has a form "
-        "that Arrow cannot read: write it anew, or leave it out."
+        "that Arrow cannot read: write it again, or remove it from the source."
     )
 
 
-def survive_crashes() -> None:
+def continue_in_fork() -> None:
     """Continues in a fork. The calling process waits for the fork, and exits with its exit code or signal.
 
     Commands call this before they load TensorFlow or start a thread.
@@ -73,17 +73,17 @@ def survive_crashes() -> None:
         UserError: The fork crashed while it read a file. The waiting process raises this.
     """
     with _notes() as folder:
-        pid = _forked()
+        pid = _fork()
         if pid == 0:
             return
-        code = _waited(pid, folder)
+        code = _wait_for(pid, folder)
     if code >= 0:
         raise SystemExit(code)
     signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
 
 
-def apart(work: Callable[[], _T]) -> _T:
+def run_in_fork(work: Callable[[], _T]) -> _T:
     """Runs a function in a fork and returns its result; runs it in this process if another one waits for this process.
 
     Raises:
@@ -93,16 +93,16 @@ def apart(work: Callable[[], _T]) -> _T:
         return work()
     with _notes() as folder:
         receiving, sending = Pipe(duplex=False)
-        pid = _forked()
+        pid = _fork()
         if pid == 0:
-            _answer(work, sending)
+            _send_result(work, sending)
         sending.close()
         with receiving:
-            answer = _received(receiving)
-        code = _waited(pid, folder)
-    if answer is None:
-        raise RuntimeError(f"the process that reads left with exit code {code}")
-    done, value = answer
+            result = _received(receiving)
+        code = _wait_for(pid, folder)
+    if result is None:
+        raise RuntimeError(f"the reading process ended with exit code {code}")
+    done, value = result
     if done:
         return value
     raise value
@@ -116,13 +116,13 @@ def _received(receiving: Connection) -> Any:
         return None
 
 
-def _answer(work: Callable[[], object], sending: Connection) -> NoReturn:
+def _send_result(work: Callable[[], object], sending: Connection) -> NoReturn:
     try:
         try:
-            answer = True, work()
+            result = True, work()
         except UserError as error:
-            answer = False, UserError(str(error))
-        sending.send(answer)
+            result = False, UserError(str(error))
+        sending.send(result)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
@@ -142,7 +142,7 @@ def _notes() -> Iterator[str]:
             os.environ.pop(NOTES_VARIABLE, None)
 
 
-def _forked() -> int:
+def _fork() -> int:
     """Forks; the child ends when its parent does."""
     flush_streams()
     parent = os.getpid()
@@ -152,7 +152,7 @@ def _forked() -> int:
     return pid
 
 
-def _waited(pid: int, folder: str) -> int:
+def _wait_for(pid: int, folder: str) -> int:
     """Waits for a fork, and returns its exit code, which is below 0 for a signal that is no crash of a decoder.
 
     Raises:

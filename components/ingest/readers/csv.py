@@ -92,9 +92,9 @@ class CsvReader:
             for block in self._blocks(WHOLE):
                 if block.too_long:
                     raise ValueError(TOO_LONG)
-                found = records(block, self._source.separator, quoting=self._source.quoting)
-                if len(found):
-                    return Block(block.data[found.starts[0] : found.ends[0]], int(found.lines[0]), False)
+                lines = records(block, self._source.separator, quoting=self._source.quoting)
+                if len(lines):
+                    return Block(block.data[lines.starts[0] : lines.ends[0]], int(lines.lines[0]), False)
         raise UserError(f"{self._path}: the file is empty; a header line with the column names was expected.")
 
 
@@ -110,10 +110,10 @@ class _Parser:
         self._numbers = {
             column
             for column, raw in reading.columns.items()
-            if raw.type == "number" and source.strip and column not in source.missing_in and not reading.whole
+            if raw.type == "number" and source.strip and column not in source.missing_in and not reading.all_columns
         }
         # Whole rows keep every cell as it is written; parsing it as a number would change it.
-        self._read_places = [str(i) for i in range(self._width)] if reading.whole else list(self._places.values())
+        self._read_places = [str(i) for i in range(self._width)] if reading.all_columns else list(self._places.values())
 
     def parse(self, block: Block) -> Iterator[Rows]:
         """Yields the rows of a block."""
@@ -128,26 +128,32 @@ class _Parser:
                 numbers = np.arange(block.first_line, block.first_line + lines, dtype=np.int64)
                 yield self._rows(table, numbers, malformed)
                 return
-        found = records(block, self._source.separator, quoting=self._source.quoting)
-        for i in np.flatnonzero(found.spoilt).tolist():
+        block_records = records(block, self._source.separator, quoting=self._source.quoting)
+        for i in np.flatnonzero(block_records.unterminated).tolist():
             self._malformed(
-                int(found.lines[i]), "a quote that is not closed", block.data[found.starts[i] : found.ends[i]]
+                int(block_records.lines[i]),
+                "a quote that is not closed",
+                block.data[block_records.starts[i] : block_records.ends[i]],
             )
-        yield from self._parse_records(block.data, found.take(~found.spoilt))
+        yield from self._parse_records(block.data, block_records.take(~block_records.unterminated))
 
-    def _parse_records(self, data: bytes, found: Records) -> Iterator[Rows]:
+    def _parse_records(self, data: bytes, block_records: Records) -> Iterator[Rows]:
         """Parses records. If Arrow finds more or fewer rows than records, each half is parsed separately."""
-        if not len(found):
+        if not len(block_records):
             return
-        table, malformed = self._read(_joined(data, found)) or _NOTHING
-        if table.num_rows + len(malformed) == len(found):
-            yield self._rows(table, found.lines, malformed)
-        elif len(found) == 1:
-            self._malformed(int(found.lines[0]), self._why_unreadable(_joined(data, found)), _joined(data, found))
+        table, malformed = self._read(_joined(data, block_records)) or _NOTHING
+        if table.num_rows + len(malformed) == len(block_records):
+            yield self._rows(table, block_records.lines, malformed)
+        elif len(block_records) == 1:
+            self._malformed(
+                int(block_records.lines[0]),
+                self._why_unreadable(_joined(data, block_records)),
+                _joined(data, block_records),
+            )
         else:
-            middle = len(found) // 2
-            yield from self._parse_records(data, found.take(slice(0, middle)))
-            yield from self._parse_records(data, found.take(slice(middle, None)))
+            middle = len(block_records) // 2
+            yield from self._parse_records(data, block_records.take(slice(0, middle)))
+            yield from self._parse_records(data, block_records.take(slice(middle, None)))
 
     def _why_unreadable(self, record: bytes) -> str:
         """Returns the reason why Arrow reads a record as no row, even if the record is not valid UTF-8."""
@@ -175,13 +181,13 @@ class _Parser:
                 cells = self._drop_unreadable(name, cells, rows.numbers, good)
             columns.append(cells)
         table = pa.table(columns, names=list(self._reading.columns))
-        whole = rows.table.rename_columns(self._names) if self._reading.whole else None
-        if self._reading.whole == "to_show":
-            whole = pa.table([_as_text(cells) for cells in rows.table.columns], names=self._names)
+        all_columns = rows.table.rename_columns(self._names) if self._reading.all_columns else None
+        if self._reading.all_columns == "to_show":
+            all_columns = pa.table([_as_text(cells) for cells in rows.table.columns], names=self._names)
         if good.all():
-            return Rows(table, rows.numbers, whole)
+            return Rows(table, rows.numbers, all_columns)
         kept = pa.array(good)
-        return Rows(table.filter(kept), rows.numbers[good], None if whole is None else whole.filter(kept))
+        return Rows(table.filter(kept), rows.numbers[good], None if all_columns is None else all_columns.filter(kept))
 
     def _drop_long(self, name: str, cells: pa.Array, numbers: np.ndarray, good: np.ndarray) -> None:
         limit = self._source.max_cell_kb
@@ -270,8 +276,10 @@ def _after(header: Block, block: Block) -> Block:
     return Block(block.data[end:], block.first_line + count_lines(block.data[:end]), block.one_per_line)
 
 
-def _joined(data: bytes, found: Records) -> bytes:
-    return b"".join([data[s:e] for s, e in zip(found.starts.tolist(), found.ends.tolist(), strict=True)])
+def _joined(data: bytes, block_records: Records) -> bytes:
+    return b"".join(
+        [data[s:e] for s, e in zip(block_records.starts.tolist(), block_records.ends.tolist(), strict=True)]
+    )
 
 
 def _as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -24,20 +24,20 @@ class Records:
     Attributes:
         starts, ends: int64 [records], byte offsets; the line break belongs to the record.
         lines: int64 [records], number of the first line of each record.
-        spoilt: bool [records], True for a line with a quote that is not closed.
+        unterminated: bool [records], True for a line with a quote that is not closed.
     """
 
     starts: np.ndarray
     ends: np.ndarray
     lines: np.ndarray
-    spoilt: np.ndarray
+    unterminated: np.ndarray
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def take(self, which: np.ndarray | slice) -> "Records":
         """Returns some of the records."""
-        return Records(self.starts[which], self.ends[which], self.lines[which], self.spoilt[which])
+        return Records(self.starts[which], self.ends[which], self.lines[which], self.unterminated[which])
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,11 @@ def records(block: Block, separator: str, *, quoting: bool) -> Records:
     if len(array) and (not len(ends) or ends[-1] < len(array)):
         ends = np.append(ends, len(array))
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(ends)]
-    spoilt = np.zeros(len(starts), dtype=bool)
-    spoilt[np.searchsorted(starts, cells.spoilt, side="right") - 1] = True
+    unterminated = np.zeros(len(starts), dtype=bool)
+    unterminated[np.searchsorted(starts, cells.unterminated, side="right") - 1] = True
     blank = ((array[starts] == _LF) | (array[starts] == _CR)) & (ends - starts <= 2)
-    found = Records(starts, ends, block.first_line + np.searchsorted(breaks, starts), spoilt)
-    return found.take(~blank)
+    block_records = Records(starts, ends, block.first_line + np.searchsorted(breaks, starts), unterminated)
+    return block_records.take(~blank)
 
 
 def one_record_per_line(data: bytes, separator: str) -> bool:
@@ -147,11 +147,11 @@ def _last_end(data: bytes, separator: str, *, quoting: bool, max_cell: int, fina
 
 @dataclass(frozen=True)
 class _Cells:
-    """Quoted cells with line breaks: starts, ends [cells]. spoilt: offsets of quotes that are not closed."""
+    """Quoted cells with line breaks: starts, ends [cells]. unterminated: offsets of quotes that are not closed."""
 
     starts: np.ndarray
     ends: np.ndarray
-    spoilt: np.ndarray
+    unterminated: np.ndarray
 
 
 def _multi_line_cells(
@@ -169,7 +169,7 @@ def _multi_line_cells(
     """
     starts: list[int] = []
     ends: list[int] = []
-    spoilt: list[int] = []
+    unterminated: list[int] = []
     quotes = np.flatnonzero(array == _QUOTE).tolist() if separator else []
     line_ends = breaks.tolist()
     edges = (separator or "").encode() + b"\r\n"
@@ -184,7 +184,9 @@ def _multi_line_cells(
         waits = not final and (after is None or end == len(data)) and len(data) - start <= max_cell
         line_end = line_ends[k] if (k := bisect_left(line_ends, start)) < len(line_ends) else len(data)
         if waits:
-            return _Cells(np.array([*starts, start]), np.array([*ends, len(data)]), np.array(spoilt, dtype=np.int64))
+            return _Cells(
+                np.array([*starts, start]), np.array([*ends, len(data)]), np.array(unterminated, dtype=np.int64)
+            )
         if after is not None and line_end > end:
             i = after
         elif after is not None and (end == len(data) or data[end] in edges):
@@ -192,9 +194,9 @@ def _multi_line_cells(
             ends.append(end)
             i = after
         else:
-            spoilt.append(start)
+            unterminated.append(start)
             i = bisect_left(quotes, line_end)
-    return _Cells(*(np.array(places, dtype=np.int64) for places in (starts, ends, spoilt)))
+    return _Cells(*(np.array(places, dtype=np.int64) for places in (starts, ends, unterminated)))
 
 
 def _closing(quotes: list[int], opening: int) -> int | None:

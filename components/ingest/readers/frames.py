@@ -6,12 +6,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from fullpass.components.ingest.readers.objects import table_of, whole_table_of
-from fullpass.components.ingest.readers.reader import BATCH_ROWS, Reading, Rows, UncutReader, check_columns, numbered
-from fullpass.components.ingest.readers.tables import names_of, select, sound
+from fullpass.components.ingest.readers.objects import table_of, table_of_all_columns
+from fullpass.components.ingest.readers.reader import (
+    BATCH_ROWS,
+    Reading,
+    Rows,
+    WholeFileReader,
+    check_columns,
+    numbered,
+)
+from fullpass.components.ingest.readers.tables import names_of, select, validated
 from fullpass.components.ingest.sources.source_config import ModuleSource
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.preprocessing.errors import UserError, blame
+from fullpass.preprocessing.errors import UserError, prefix_errors
 from fullpass.preprocessing.user_modules import import_function
 from fullpass.preprocessing.values.byte_batches import gather, object_bytes
 
@@ -21,7 +28,7 @@ _ACCEPTED = (
 )
 
 
-class ModuleReader(UncutReader):
+class ModuleReader(WholeFileReader):
     """See `Reader`. Rows are numbered in the order in which the function returns them."""
 
     def __init__(self, file: SourceFile, source: ModuleSource):
@@ -34,9 +41,9 @@ class ModuleReader(UncutReader):
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         first = 1
-        with blame(f"data.source.function {self._function}"):
-            for needed, whole in _tables(_call(self._function), reading):
-                yield numbered(needed, first, whole)
+        with prefix_errors(f"data.source.function {self._function}"):
+            for needed, all_columns in _tables(_call(self._function), reading):
+                yield numbered(needed, first, all_columns)
                 first += needed.num_rows
 
 
@@ -66,14 +73,14 @@ def _tables_of_items(items: Iterator[Any], reading: Reading) -> Iterator[tuple[p
             yield _needed(table, reading)
         elif isinstance(item, Mapping):
             for rows in gather(map(_row, chain([item], items)), object_bytes, rows=BATCH_ROWS):
-                yield table_of(rows, reading), whole_table_of(rows, reading)
+                yield table_of(rows, reading), table_of_all_columns(rows, reading)
         else:
             raise UserError(f"yielded {_name(item)}. Accepted: {_ACCEPTED}.")
 
 
 def _row(item: Any) -> Mapping[str, Any]:
     if not isinstance(item, Mapping):
-        raise UserError(f"yielded {_name(item)} after a dict. Yield one kind of thing.")
+        raise UserError(f"yielded {_name(item)} after a dict. Yield values of one type.")
     return item
 
 
@@ -93,9 +100,9 @@ def as_table(value: Any) -> pa.Table | None:
 
 def _needed(table: pa.Table, reading: Reading) -> tuple[pa.Table, pa.Table | None]:
     check_columns("the table it returned", list(reading.columns), names_of(table.schema))
-    table = sound(table)
+    table = validated(table)
     reading.seen.update(reading.columns)
-    return select(table, list(reading.columns)), table if reading.whole else None
+    return select(table, list(reading.columns)), table if reading.all_columns else None
 
 
 def _name(value: Any) -> str:

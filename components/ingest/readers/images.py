@@ -54,7 +54,7 @@ class ImagesReader:
                 yield from self._manifest_rows(reading)
 
     def _manifest_rows(self, reading: Reading) -> Iterator[Rows]:
-        listed = [*reading.columns, *((self._manifest.columns() or ()) if reading.whole else ())]
+        listed = [*reading.columns, *((self._manifest.columns() or ()) if reading.all_columns else ())]
         paths = self._source.path_column
         needed = dict.fromkeys([paths, *(name for name in listed if name not in self._from_image)])
         lines = Reading(reading.file, {name: RawColumn(name, "string") for name in needed}, reading.part)

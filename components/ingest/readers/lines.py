@@ -13,7 +13,7 @@ from fullpass.preprocessing.values.byte_batches import gather
 
 CHUNK_BYTES = 4 << 20
 _BOM = codecs.BOM_UTF8
-_SPOIL = "fullpass-spoil"
+_MARK_UNDECODABLE = "fullpass-mark-undecodable"
 _MAX_LINE = 64 << 20
 _KEPT_BYTES = 4000
 TOO_LONG = f"a line longer than {_MAX_LINE >> 20} MB"
@@ -117,13 +117,13 @@ def _counted(pieces: Iterable[bytes], reading: Reading) -> Iterator[bytes]:
 
 
 def _transcoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder(encoding)(_SPOIL)
+    decoder = codecs.getincrementaldecoder(encoding)(_MARK_UNDECODABLE)
     for piece in pieces:
-        yield decoder.decode(piece).encode("utf-8", _SPOIL)
-    yield decoder.decode(b"", final=True).encode("utf-8", _SPOIL)
+        yield decoder.decode(piece).encode("utf-8", _MARK_UNDECODABLE)
+    yield decoder.decode(b"", final=True).encode("utf-8", _MARK_UNDECODABLE)
 
 
-def _spoil(error: UnicodeError) -> tuple[str | bytes, int]:
+def _mark_undecodable(error: UnicodeError) -> tuple[str | bytes, int]:
     """Replaces undecodable or unencodable input by a byte that is not UTF-8 (an error handler of codecs).
 
     Python's surrogateescape raises for bytes below 128, as in half a character of UTF-16, and for lone surrogates.
@@ -135,7 +135,7 @@ def _spoil(error: UnicodeError) -> tuple[str | bytes, int]:
     raise error
 
 
-codecs.register_error(_SPOIL, _spoil)
+codecs.register_error(_MARK_UNDECODABLE, _mark_undecodable)
 
 
 def parsed_lines(
@@ -150,8 +150,8 @@ def parsed_lines(
         parse: takes the number and the bytes of a line; returns None for a line that is no row.
     """
     lines = numbered_lines(path, reading, encoding)
-    found = ((n, value, len(line)) for n, line in lines if (value := parse(n, line)) is not None)
-    for batch in gather(found, itemgetter(2), rows=BATCH_ROWS):
+    parsed = ((n, value, len(line)) for n, line in lines if (value := parse(n, line)) is not None)
+    for batch in gather(parsed, itemgetter(2), rows=BATCH_ROWS):
         yield [value for _, value, _ in batch], np.array([number for number, _, _ in batch], dtype=np.int64)
 
 

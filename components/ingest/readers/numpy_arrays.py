@@ -13,7 +13,7 @@ from fullpass.components.ingest.readers.reader import (
     BATCH_ROWS,
     Reading,
     Rows,
-    UncutReader,
+    WholeFileReader,
     check_columns,
     readable,
     select_rows,
@@ -48,7 +48,7 @@ class _Array:
         return np.frombuffer(data, self.dtype).reshape(rows, *self.row_shape)
 
 
-class NumpyReader(UncutReader):
+class NumpyReader(WholeFileReader):
     """See `Reader`."""
 
     def __init__(self, file: SourceFile, source: NumpySource):

@@ -13,13 +13,13 @@ from fullpass.components.ingest.splitting.row_hash import table_of_dicts
 
 def rows_of(rows: Sequence[Mapping[str, Any]], numbers: np.ndarray, reading: Reading) -> Rows:
     """Returns the columns that `reading` needs of rows that are dicts; `numbers` is int64 [rows]."""
-    return Rows(table_of(rows, reading), numbers, whole_table_of(rows, reading))
+    return Rows(table_of(rows, reading), numbers, table_of_all_columns(rows, reading))
 
 
-def whole_table_of(rows: Sequence[Mapping[str, Any]], reading: Reading) -> pa.Table | None:
-    """Returns rows with every column of the source, in the form that `reading.whole` requests; None if it is None."""
-    if reading.whole != "to_show":
-        return table_of_dicts(rows) if reading.whole else None
+def table_of_all_columns(rows: Sequence[Mapping[str, Any]], reading: Reading) -> pa.Table | None:
+    """Returns rows with every column of the source, in the form of `reading.all_columns`; None if that is None."""
+    if reading.all_columns != "to_show":
+        return table_of_dicts(rows) if reading.all_columns else None
     names = dict.fromkeys(name for row in rows for name in row)
     return pa.table({name: array_of([row.get(name) for row in rows]) for name in names})
 
@@ -89,8 +89,8 @@ def _look_up(row: Mapping[str, Any], column: str) -> Any:
     name, _, inner = column.partition(".")
     nested = row.get(name)
     if isinstance(nested, list) and any(isinstance(item, Mapping) for item in nested):
-        found = [_look_up(item, inner) if isinstance(item, Mapping) else None for item in nested]
-        return [None if value is _ABSENT else value for value in found]
+        values = [_look_up(item, inner) if isinstance(item, Mapping) else None for item in nested]
+        return [None if value is _ABSENT else value for value in values]
     return _look_up(nested, inner) if isinstance(nested, Mapping) else _ABSENT
 
 

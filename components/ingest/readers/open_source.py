@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from fullpass.components.ingest.readers.avro import AvroReader
 from fullpass.components.ingest.readers.bigquery import BigQueryReader
-from fullpass.components.ingest.readers.crashes import apart
+from fullpass.components.ingest.readers.crashes import run_in_fork
 from fullpass.components.ingest.readers.csv import CsvReader
 from fullpass.components.ingest.readers.frames import ModuleReader
 from fullpass.components.ingest.readers.images import ImagesReader
@@ -78,9 +78,9 @@ def columns_of(file: SourceFile, source: Source | FileSource) -> list[str] | Non
     return [*columns, *(name for name in folder_columns(file, source) if name not in columns)]
 
 
-def apart_if_native(source: Source | FileSource, work: Callable[[], _T]) -> _T:
-    """Runs a function that reads rows and returns its result; runs it by `crashes.apart` if the decoder may crash."""
-    return apart(work) if isinstance(source, IN_NATIVE_CODE) else work()
+def run_in_fork_if_native(source: Source | FileSource, work: Callable[[], _T]) -> _T:
+    """Runs a function that reads rows and returns its result; runs it in a fork if the decoder may crash."""
+    return run_in_fork(work) if isinstance(source, IN_NATIVE_CODE) else work()
 
 
 def parts_of(file: SourceFile, source: Source) -> list[FilePart]:
@@ -114,18 +114,18 @@ def _read(reading: Reading, source: Source | FileSource) -> Iterator[Rows]:
     folders = folder_columns(reading.file, source)
     own = reader.columns() if folders else None
     constant = {n: v for n, v in folders.items() if n in reading.columns and (own is None or n not in own)}
-    beside = {n: v for n, v in folders.items() if own is None or n not in own} if reading.whole else {}
+    beside = {n: v for n, v in folders.items() if own is None or n not in own} if reading.all_columns else {}
     if not constant and not beside:
         yield from reader.rows(reading)
         return
     needed = {n: c for n, c in reading.columns.items() if n not in constant}
-    inner = Reading(reading.file, needed, reading.part, whole=reading.whole)
+    inner = Reading(reading.file, needed, reading.part, all_columns=reading.all_columns)
     inner.bad, inner.seen = reading.bad, reading.seen
     reading.seen.update(constant)
     for rows in reader.rows(inner):
         reading.malformed, reading.consumed = inner.malformed, inner.consumed
         table = _with_constants(rows.table, constant).select(list(reading.columns))
-        yield Rows(table, rows.numbers, None if rows.whole is None else _with_constants(rows.whole, beside))
+        yield Rows(table, rows.numbers, None if rows.all_columns is None else _with_constants(rows.all_columns, beside))
     reading.malformed = inner.malformed
 
 

@@ -11,8 +11,8 @@ from fullpass.components.ingest.readers.convert_rows import convert_rows
 from fullpass.components.ingest.readers.open_source import read
 from fullpass.components.ingest.readers.reader import FilePart, Reading, Rows
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.spans.span_column import of_span, without_span
-from fullpass.components.ingest.splitting.assign_split import assign, reads_whole_rows, split_columns
+from fullpass.components.ingest.spans.span_column import rows_of_span, rows_without_span
+from fullpass.components.ingest.splitting.assign_split import assign, raw_split_columns, reads_whole_rows
 from fullpass.components.ingest.splitting.row_hash import contents, hashes
 from fullpass.components.ingest.splitting.stratified import Cuts, classes_of, places
 from fullpass.preprocessing.features.raw_columns import RawColumn
@@ -35,11 +35,11 @@ class Plan(Protocol):
 
 def reading_of(plan: Plan, file: SourceFile, part: FilePart) -> Reading:
     """Returns the reading of a part: the columns of the examples, and those that determine the split and the span."""
-    names = (*split_columns(plan.config.split), *([plan.config.span.column] if plan.config.span else []))
+    names = (*raw_split_columns(plan.config.split), *([plan.config.span.column] if plan.config.span else []))
     columns = {name: RawColumn(name, "string") for name in names}
     columns |= {column.name: column for column in _columns_read(plan)}
-    whole = file.split is None and reads_whole_rows(plan.config.split)
-    return Reading(file, columns, part, whole="to_hash" if whole else None)
+    needs_all_columns = file.split is None and reads_whole_rows(plan.config.split)
+    return Reading(file, columns, part, all_columns="to_hash" if needs_all_columns else None)
 
 
 def read_rows(plan: Plan, reading: Reading) -> Iterator[tuple[int, Rows]]:
@@ -61,9 +61,9 @@ def read_rows(plan: Plan, reading: Reading) -> Iterator[tuple[int, Rows]]:
             del reading.bad[noted:]  # rows that do not parse have no span
         if rows_of_file is None:
             break
-        own, lost = of_span(rows_of_file, span, plan.span), 0
-        for number, text in without_span(rows_of_file, span) if reading.file.rest else ():
-            reading.add_bad(number, span.column, "tells no span", text)
+        own, lost = rows_of_span(rows_of_file, span, plan.span), 0
+        for number, text in rows_without_span(rows_of_file, span) if reading.file.rest else ():
+            reading.add_bad(number, span.column, "contains no span", text)
             lost += 1
         yield len(own.numbers) + lost, own
     if not reading.file.rest:
@@ -81,7 +81,7 @@ def convert_columns(plan: Plan, reading: Reading, rows: Rows) -> tuple[dict[str,
 def classes_and_hashes(plan: Plan, rows: Rows, arrays: Mapping[str, pa.Array]) -> tuple[pa.Array, np.ndarray]:
     """Returns the inputs of a stratified split: the class of each row, string, and its content hash, uint64."""
     column = str(getattr(plan.config.split, "column", None))
-    return classes_of(column, arrays, plan.columns, plan.config.derive), hashes(contents(rows.whole))
+    return classes_of(column, arrays, plan.columns, plan.config.derive), hashes(contents(rows.all_columns))
 
 
 def place_rows(plan: Plan, index: int, file: SourceFile, rows: Rows, arrays: Mapping[str, pa.Array]) -> np.ndarray:
@@ -91,7 +91,7 @@ def place_rows(plan: Plan, index: int, file: SourceFile, rows: Rows, arrays: Map
         return np.full(len(rows.numbers), list(plan.splits).index(file.split))
     if isinstance(split, StratifiedSplit):
         return places(*classes_and_hashes(plan, rows, arrays), plan.cuts)
-    table = rows.whole if reads_whole_rows(split) else rows.table
+    table = rows.all_columns if reads_whole_rows(split) else rows.table
     return assign(split, table, rows.numbers, file_index=index)
 
 

@@ -14,7 +14,7 @@ from fullpass.components.ingest.readers.objects import array_of
 from fullpass.components.ingest.readers.reader import (
     Reading,
     Rows,
-    UncutReader,
+    WholeFileReader,
     check_columns,
     numbered_batches,
     readable,
@@ -34,7 +34,7 @@ _WELL_KNOWN: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class ProtoReader(UncutReader):
+class ProtoReader(WholeFileReader):
     """See `Reader`. Records are numbered from 1; gzip is recognized by the file's first bytes."""
 
     def __init__(self, file: SourceFile, source: ProtoSource):
@@ -52,7 +52,7 @@ class ProtoReader(UncutReader):
         unknown = [column for column, path in paths.items() if path is None]
         if unknown:
             check_columns(self._path, unknown, self.columns())
-        others = self.columns() if reading.whole else ()
+        others = self.columns() if reading.all_columns else ()
         paths |= {name: _path(self._descriptor, self._fields.get(name, name)) for name in others}
         new = message_factory.GetMessageClass(self._descriptor)
         with readable(self._path), open_records(self._path) as stream:

@@ -20,10 +20,10 @@ BATCH_ROWS = 16_384
 PART_BYTES = 64 << 20
 """Size of a part of a file that can be cut. It determines shards and row order; therefore it is a constant."""
 _KEPT_TEXT = 1000
-_TOLD_IN_WORDS = (pa.ArrowException, OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile)
+_SELF_EXPLANATORY_ERRORS = (pa.ArrowException, OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile)
 _Item = TypeVar("_Item")
 
-Whole = Literal["to_hash", "to_show"]
+AllColumns = Literal["to_hash", "to_show"]
 """Form of rows with every column of the source: bytes for `row_hash.contents`, or values."""
 
 
@@ -63,12 +63,12 @@ class Rows:
         table: the needed columns.
         numbers: int64 [rows], increasing. In text, the line at which a row starts, from 1, with the header counted;
             else the position of the row in the file, from 1.
-        whole: the same rows with every unchanged column of the source, if `Reading.whole` requests it.
+        all_columns: the same rows with every unchanged column of the source, if `Reading.all_columns` requests it.
     """
 
     table: pa.Table
     numbers: np.ndarray
-    whole: pa.Table | None = None
+    all_columns: pa.Table | None = None
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Reading:
         malformed: number of rows that did not parse and therefore were not yielded.
         consumed: number of bytes of the part read so far; 0 if unknown.
         seen: columns found so far, by readers that find columns only in the rows.
-        whole: form of the rows with every column of the source; None if these are not needed.
+        all_columns: form of the rows with every column of the source; None if these are not needed.
     """
 
     file: SourceFile
@@ -93,7 +93,7 @@ class Reading:
     malformed: int = 0
     consumed: int = 0
     seen: set[str] = field(default_factory=set)
-    whole: Whole | None = None
+    all_columns: AllColumns | None = None
 
     @property
     def path(self) -> str:
@@ -147,7 +147,7 @@ class Reader(Protocol):
         """Yields the rows of one part in order, with the columns of `reading`, in their order."""
 
 
-class UncutReader:
+class WholeFileReader:
     """Base class of the readers that read a whole file as one part."""
 
     def parts(self) -> list[FilePart]:
@@ -170,7 +170,7 @@ def numbered_batches(items: Iterable[_Item], size: Callable[[_Item], int]) -> It
 
 def select_rows(table: pa.Table, numbers: np.ndarray, reading: "Reading") -> Rows:
     """Returns the columns that `reading` needs of a table with every column of the source, or with the needed ones."""
-    return Rows(table.select(list(reading.columns)), numbers, table if reading.whole else None)
+    return Rows(table.select(list(reading.columns)), numbers, table if reading.all_columns else None)
 
 
 def check_columns(path: str, needed: Sequence[str], present: Sequence[str]) -> None:
@@ -183,11 +183,11 @@ def check_columns(path: str, needed: Sequence[str], present: Sequence[str]) -> N
         if column not in present:
             raise UserError(
                 f"{path}: no column {column!r}.{did_you_mean(column, present)} "
-                f"Columns of the file: {', '.join(present)}. If it was renamed, rename it back or read the files of "
-                "each name by a pipeline of their own."
+                f"Columns of the file: {', '.join(present)}. If it was renamed, rename it back, or read the files "
+                "with each name in a separate pipeline."
             )
         if list(present).count(column) > 1:
-            raise UserError(f"{path}: column {column!r} stands there twice; rename one.")
+            raise UserError(f"{path}: column {column!r} appears twice; rename one.")
 
 
 @contextmanager
@@ -202,20 +202,20 @@ def readable(path: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        told = f"{error}" if isinstance(error, _TOLD_IN_WORDS) else f"{type(error).__name__}: {error}"
+        message = f"{error}" if isinstance(error, _SELF_EXPLANATORY_ERRORS) else f"{type(error).__name__}: {error}"
         raise UserError(
-            f"{path}: reading stopped: {told}. Is the file cut short, or not what its name says?"
+            f"{path}: reading stopped: {message}. Is the file cut short, or in another format than its name suggests?"
         ) from error
 
 
-def numbered(table: pa.Table, first_row: int, whole: pa.Table | None = None) -> Rows:
-    """Returns the rows of a table, numbered from `first_row`; `whole` has all columns of the same rows."""
-    return Rows(table, np.arange(first_row, first_row + table.num_rows, dtype=np.int64), whole)
+def numbered(table: pa.Table, first_row: int, all_columns: pa.Table | None = None) -> Rows:
+    """Returns the rows of a table, numbered from `first_row`; `all_columns` has all columns of the same rows."""
+    return Rows(table, np.arange(first_row, first_row + table.num_rows, dtype=np.int64), all_columns)
 
 
 def bounded(rows: Rows) -> Iterator[Rows]:
     """Yields rows in batches of at most `BATCH_ROWS` rows and `BATCH_BYTES` bytes."""
-    for piece in row_ranges(rows.table if rows.whole is None else rows.whole, rows=BATCH_ROWS):
+    for piece in row_ranges(rows.table if rows.all_columns is None else rows.all_columns, rows=BATCH_ROWS):
         start, count = piece.start, piece.stop - piece.start
-        whole = None if rows.whole is None else rows.whole.slice(start, count)
-        yield Rows(rows.table.slice(start, count), rows.numbers[piece], whole)
+        all_columns = None if rows.all_columns is None else rows.all_columns.slice(start, count)
+        yield Rows(rows.table.slice(start, count), rows.numbers[piece], all_columns)

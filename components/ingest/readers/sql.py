@@ -56,16 +56,18 @@ class SqlReader:
         """See base class."""
         present = self.columns()
         check_columns(self._name, list(reading.columns), present)
-        selected = list(dict.fromkeys([*reading.columns, *(present if reading.whole else ())]))
+        selected = list(dict.fromkeys([*reading.columns, *(present if reading.all_columns else ())]))
         first = reading.part.first_row
         with self._connection() as connection:
             result = connection.execution_options(stream_results=True, yield_per=_FETCHED_ROWS).execute(
                 self._range(selected, reading.part)
             )
             for batch in gather(map(tuple, result), object_bytes, rows=BATCH_ROWS):
-                whole = pa.table([array_of(values) for values in zip(*batch, strict=True)], names=selected)
+                all_columns = pa.table([array_of(values) for values in zip(*batch, strict=True)], names=selected)
                 numbers = np.arange(first, first + len(batch), dtype=np.int64)
-                yield Rows(whole.select(list(reading.columns)), numbers, whole if reading.whole else None)
+                yield Rows(
+                    all_columns.select(list(reading.columns)), numbers, all_columns if reading.all_columns else None
+                )
                 first += len(batch)
 
     @property

@@ -69,7 +69,7 @@ class TableReader(ABC):
             file = self._file(stream)
             schema = self._schema(file)
             check_columns(self._path, list(reading.columns), names_of(schema))
-            roots = None if reading.whole else roots_of(list(reading.columns), schema)
+            roots = None if reading.all_columns else roots_of(list(reading.columns), schema)
             first = reading.part.first_row
             for batch in self._batches(file, roots, reading):
                 yield rows_of_table(batch, first, reading)
@@ -225,17 +225,17 @@ def _field_of_lists(lists: pa.Array, index: int) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(ends, mask=missing), values)
 
 
-def sound(table: pa.Table) -> pa.Table:
+def validated(table: pa.Table) -> pa.Table:
     """Returns a table whose text is valid UTF-8. String columns with invalid UTF-8 become binary.
 
     Raises:
         pa.ArrowInvalid: Offsets or sizes contradict each other, as in a damaged file.
     """
-    columns = [_sound(column) for column in table.columns]
+    columns = [_validated(column) for column in table.columns]
     return pa.table(columns, names=table.column_names) if table.num_columns else table
 
 
-def _sound(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _validated(column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -262,8 +262,8 @@ def _bytes_for_text(kind: pa.DataType) -> pa.DataType:
 
 def rows_of_table(table: pa.Table, first: int, reading: Reading) -> Rows:
     """Returns the columns that `reading` needs of a table; the rows are numbered from `first`."""
-    table = sound(table)
-    return numbered(select(table, list(reading.columns)), first, table if reading.whole else None)
+    table = validated(table)
+    return numbered(select(table, list(reading.columns)), first, table if reading.all_columns else None)
 
 
 def _runs(sizes: Sequence[tuple[int, int]]) -> list[FilePart]:

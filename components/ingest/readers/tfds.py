@@ -12,7 +12,7 @@ from fullpass.components.ingest.readers.objects import array_of
 from fullpass.components.ingest.readers.reader import (
     Reading,
     Rows,
-    UncutReader,
+    WholeFileReader,
     check_columns,
     numbered_batches,
     readable,
@@ -27,7 +27,7 @@ from fullpass.preprocessing.values.byte_batches import object_bytes
 _FEATURES = "features.json"
 
 
-class TfdsReader(UncutReader):
+class TfdsReader(WholeFileReader):
     """See `Reader`. Rows are numbered in the order of the prepared files."""
 
     def __init__(self, file: SourceFile, source: TfdsSource):
@@ -43,7 +43,7 @@ class TfdsReader(UncutReader):
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         check_columns(self._folder, list(reading.columns), self.columns())
-        needed = dict.fromkeys([*reading.columns, *(self._leaves if reading.whole else ())])
+        needed = dict.fromkeys([*reading.columns, *(self._leaves if reading.all_columns else ())])
         labels = {name: self._label_names(name) for name in needed}
         with readable(self._folder):
             for batch, numbers in numbered_batches(self._examples(), object_bytes):

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from google.protobuf.message import DecodeError
 
 from fullpass.components.ingest.readers.kinds_of_lists import names_of_features, parse_messages, with_one_kind
-from fullpass.components.ingest.readers.reader import Reading, Rows, UncutReader, numbered_batches, readable
+from fullpass.components.ingest.readers.reader import Reading, Rows, WholeFileReader, numbered_batches, readable
 from fullpass.components.ingest.sources.source_config import TfRecordSource
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import open_raw
@@ -26,7 +26,7 @@ _SEQUENCE = "##sequence"
 Decode = Callable[[list[bytes]], pa.RecordBatch]
 
 
-class TfRecordReader(UncutReader):
+class TfRecordReader(WholeFileReader):
     """See `Reader`. Records are numbered from 1; gzip is recognized by the file's first bytes."""
 
     def __init__(self, file: SourceFile, source: TfRecordSource):
@@ -55,7 +55,9 @@ class TfRecordReader(UncutReader):
                     reading.add_malformed(number, f"no tf.{_NAMES[self._payload]}", repr(record[:200]))
             numbers = numbers[[message is not None for message in messages]]
             decoded = decode(with_one_kind([message for message in messages if message is not None]))
-        return Rows(_select(decoded, reading), numbers, pa.Table.from_batches([decoded]) if reading.whole else None)
+        return Rows(
+            _select(decoded, reading), numbers, pa.Table.from_batches([decoded]) if reading.all_columns else None
+        )
 
 
 _NAMES = {"example": "Example", "sequence_example": "SequenceExample"}

@@ -79,15 +79,15 @@ class _Named:
 
 def _next(name: str, states: frozenset[int], parts: Sequence[str], *, is_folder: bool) -> set[int]:
     """Returns the indices of the parts that the next name may match."""
-    found = set()
+    states_after = set()
     for state in states:
         if parts[state] == _ANY_DEPTH:
             last = state == len(parts) - 1
             if not name.startswith(".") and (is_folder or last):
-                found |= {state, len(parts)} if last else {state}
+                states_after |= {state, len(parts)} if last else {state}
         elif (parts[state].startswith(".") or not name.startswith(".")) and fnmatchcase(name, parts[state]):
-            found.add(state + 1)
-    return found
+            states_after.add(state + 1)
+    return states_after
 
 
 def _with_skipped(states: set[int], parts: Sequence[str]) -> frozenset[int]:

@@ -25,7 +25,7 @@ def _known_encoding(name: str) -> str:
         codecs.lookup(name)
     except (LookupError, ValueError):
         hint = did_you_mean(name, _ENCODINGS)
-        raise ValueError(f'Python knows no encoding "{name}".{hint} Usual: {", ".join(_ENCODINGS)}.') from None
+        raise ValueError(f'Python has no encoding "{name}".{hint} Usual: {", ".join(_ENCODINGS)}.') from None
     try:
         encoded = "a".encode(name)
         codecs.getincrementaldecoder(name)("surrogateescape").decode(encoded)

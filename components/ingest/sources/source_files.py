@@ -137,13 +137,13 @@ def find_files(paths: Paths, resolve: Resolve, *, endings: Sequence[str] = ()) -
     Raises:
         UserError: An entry matches no file, is a folder without any, or two entries match the same file.
     """
-    found: dict[str, SourceFile] = {}
+    files: dict[str, SourceFile] = {}
     for split, written in entries(paths):
         for file in _matches(written, *place_pattern(written, resolve), endings):
-            if file.path in found:
+            if file.path in files:
                 raise UserError(f"data.source.path: {file.path} is named twice. Every file must be read once.")
-            found[file.path] = SourceFile(file.path, split, file.size, file.version)
-    return tuple(found.values())
+            files[file.path] = SourceFile(file.path, split, file.size, file.version)
+    return tuple(files.values())
 
 
 def fingerprint(files: Sequence[SourceFile]) -> str:
@@ -200,12 +200,12 @@ def _folders(paths: Paths, resolve: Resolve, endings: Sequence[str]) -> Iterator
 
 def _described(files: Sequence[SourceFile], source: ProtoSource, resolve: Resolve) -> tuple[SourceFile, ...]:
     """Returns files with the path of their descriptors; each file's version includes the version of the descriptors."""
-    found = find(path := resolve(source.descriptor_set))
-    if len(found) != 1:
+    descriptors = find(path := resolve(source.descriptor_set))
+    if len(descriptors) != 1:
         raise UserError(
             f"data.source.descriptor_set: {source.descriptor_set!r} is no file.{nearby(path)} Looked for: {path}."
         )
-    version = f"{found[0].size} {found[0].version}"
+    version = f"{descriptors[0].size} {descriptors[0].version}"
     return tuple(replace(file, version=f"{file.version} {version}", address=path) for file in files)
 
 
@@ -214,9 +214,7 @@ def _queries(source: SqlSource, resolve: Resolve) -> Iterator[SourceFile]:
     url = f"{relative[1]}{resolve(relative[2])}" if relative else source.url
     local = _DATABASE_FILE.match(url)
     if local and not Path(local[1]).is_file():
-        raise UserError(
-            f"data.source.url: no file {local[1]}.{nearby(local[1])} A database file must be there already."
-        )
+        raise UserError(f"data.source.url: no file {local[1]}.{nearby(local[1])} The database file must already exist.")
     version = _file_version(Path(local[1])) if local else _unknown_version()
     size = Path(local[1]).stat().st_size if local else 0
     for split, query in entries(source.query):
@@ -230,9 +228,9 @@ def _prepared(source: TfdsSource, resolve: Resolve) -> Iterator[SourceFile]:
     versions = {found.path.split("/")[-2]: found for found in infos}
     if not versions or (source.version and source.version not in versions):
         wanted = f"{source.name}:{source.version}" if source.version else source.name
-        there = f" Versions there: {', '.join(sorted(versions))}." if versions else ""
+        present = f" Existing versions: {', '.join(sorted(versions))}." if versions else ""
         raise UserError(
-            f"data.source: {wanted} is not prepared in {source.data_dir!r}.{there} Prepare it with `tfds build`, or "
+            f"data.source: {wanted} is not prepared in {source.data_dir!r}.{present} Prepare it with `tfds build`, or "
             f"tfds.load(..., data_dir=...). Looked for: {dataset}/{source.version or '*'}/{_DATASET_INFO}."
         )
     version = source.version or max(versions, key=_version_order)

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 
 from fullpass.components.ingest.sources.path_matches import match_paths
-from fullpass.preprocessing.errors import UserError, blame
+from fullpass.preprocessing.errors import UserError, prefix_errors
 
 _HIDDEN = (".", "_")
 _VERSIONS = ("ETag", "etag", "generation", "LastModified", "last_modified", "mtime", "updated", "created")
@@ -51,7 +51,7 @@ def open_raw(path: str) -> IO[bytes]:
     if not is_address(path):
         return open(path, "rb")
     file_system, inner = _file_system(path)
-    with blame(path):
+    with prefix_errors(path):
         return file_system.open(inner, "rb")
 
 
@@ -102,7 +102,7 @@ def matches(pattern: str) -> list[str]:
     if not is_address(pattern):
         return match_paths(pattern)
     file_system, inner = _as_it_is_now(pattern)
-    with blame(pattern):
+    with prefix_errors(pattern):
         return sorted(map(file_system.unstrip_protocol, _remote_matches(file_system, inner)))
 
 
@@ -111,7 +111,7 @@ def is_folder(path: str) -> bool:
     if not is_address(path):
         return Path(path).is_dir()
     file_system, inner = _as_it_is_now(path)
-    with blame(path):
+    with prefix_errors(path):
         return bool(file_system.isdir(inner))
 
 
@@ -157,19 +157,19 @@ def _local(path: str) -> Found:
 
 def _find_remote(pattern: str, endings: Sequence[str]) -> list[Found]:
     file_system, inner = _as_it_is_now(pattern)
-    with blame(pattern):
+    with prefix_errors(pattern):
         paths = sorted(_remote_paths(file_system, inner, endings))
         return [_remote(file_system, path) for path in paths]
 
 
 def _remote_paths(file_system: Any, pattern: str, endings: Sequence[str]) -> set[str]:
-    found: set[str] = set()
+    paths: set[str] = set()
     for match, kind in _remote_matches(file_system, pattern).items():
         if kind == "file":
-            found.add(match)
+            paths.add(match)
         elif endings and (match == pattern or match.rstrip("/").endswith(tuple(endings))):
-            found |= {path for path in file_system.find(match) if _is_data(path, match, endings)}
-    return found
+            paths |= {path for path in file_system.find(match) if _is_data(path, match, endings)}
+    return paths
 
 
 def _remote_matches(file_system: Any, pattern: str) -> dict[str, str]:
@@ -184,12 +184,12 @@ def _remote_matches(file_system: Any, pattern: str) -> dict[str, str]:
     if level is None:
         return _entry(file_system, pattern)
     matching = re.compile(fnmatch.translate(parts[level])).match
-    found: dict[str, str] = {}
+    matched: dict[str, str] = {}
     for path, kind in _entries(file_system, "/".join(parts[:level])).items():
         if matching(PurePosixPath(path).name):
             deeper = parts[level + 1 :]
-            found |= _remote_matches(file_system, "/".join([glob.escape(path), *deeper])) if deeper else {path: kind}
-    return found
+            matched |= _remote_matches(file_system, "/".join([glob.escape(path), *deeper])) if deeper else {path: kind}
+    return matched
 
 
 def _entry(file_system: Any, path: str) -> dict[str, str]:
@@ -214,9 +214,9 @@ def _is_data(path: str, folder: str, endings: Sequence[str]) -> bool:
 
 def _remote(file_system: Any, path: str) -> Found:
     """Returns a remote file. A driver's `ukey` is the last resort: it depends on whether the file was listed before."""
-    told = file_system.info(path)
-    version = next((str(told[key]).strip('"') for key in _VERSIONS if told.get(key)), None)
-    return Found(file_system.unstrip_protocol(path), int(told["size"] or 0), version or file_system.ukey(path))
+    info = file_system.info(path)
+    version = next((str(info[key]).strip('"') for key in _VERSIONS if info.get(key)), None)
+    return Found(file_system.unstrip_protocol(path), int(info["size"] or 0), version or file_system.ukey(path))
 
 
 def _as_it_is_now(address: str) -> tuple[Any, str]:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from fullpass.components.ingest.config import SpanColumn
-from fullpass.components.ingest.readers.open_source import apart_if_native, parts_of, read
+from fullpass.components.ingest.readers.open_source import parts_of, read, run_in_fork_if_native
 from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
 from fullpass.components.ingest.sources.source_config import Source
 from fullpass.components.ingest.sources.source_files import SourceFile
@@ -58,24 +58,24 @@ def span_numbers(table: pa.Table, span: SpanColumn) -> np.ndarray:
     keys = pc.utf8_slice_codeunits(texts, 0, _ISO_WIDTH[span.unit]) if iso else texts
     distinct = keys.dictionary_encode()
     numbers = np.array([*(_number(text, span) for text in distinct.dictionary.to_pylist()), NO_SPAN], dtype=np.int64)
-    found = numbers[distinct.indices.fill_null(len(numbers) - 1).to_numpy(zero_copy_only=False)]
+    span_of_row = numbers[distinct.indices.fill_null(len(numbers) - 1).to_numpy(zero_copy_only=False)]
     if iso:
-        for row in np.flatnonzero(found == NO_SPAN).tolist():
-            found[row] = _by_instant(texts[row].as_py(), span)
-    return found
+        for row in np.flatnonzero(span_of_row == NO_SPAN).tolist():
+            span_of_row[row] = _by_instant(texts[row].as_py(), span)
+    return span_of_row
 
 
-def of_span(rows: Rows, span: SpanColumn, number: int) -> Rows:
+def rows_of_span(rows: Rows, span: SpanColumn, number: int) -> Rows:
     """Returns the rows of one span."""
     mine = span_numbers(rows.table, span) == number
     if mine.all():
         return rows
     mask = pa.array(mine)
-    whole = None if rows.whole is None else rows.whole.filter(mask)
-    return Rows(rows.table.filter(mask), rows.numbers[mine], whole)
+    all_columns = None if rows.all_columns is None else rows.all_columns.filter(mask)
+    return Rows(rows.table.filter(mask), rows.numbers[mine], all_columns)
 
 
-def without_span(rows: Rows, span: SpanColumn) -> list[tuple[int, str]]:
+def rows_without_span(rows: Rows, span: SpanColumn) -> list[tuple[int, str]]:
     """Returns the row number and the cell of each row that belongs to no span."""
     places = np.flatnonzero(span_numbers(rows.table, span) == NO_SPAN).tolist()
     cells = rows.table.column(span.column)
@@ -101,7 +101,7 @@ def split_by_span(
         parts = _parts_of(file, source, span, index)
         if not parts:
             raise UserError(
-                f"{file.path}: no row tells its span: column {span.column!r} holds no {_kind(span)}. Mend "
+                f"{file.path}: no row contains a span: column {span.column!r} has no {_kind(span)}. Correct "
                 "data.span.column or data.span.format."
             )
         for part in parts:
@@ -120,7 +120,7 @@ def index_name(file: SourceFile, source: Source, span: SpanColumn) -> str:
 def _parts_of(file: SourceFile, source: Source, span: SpanColumn, index: Path | None) -> tuple[PartOfFile, ...]:
     texts = source.model_dump_json(), span.model_dump_json()
     if index is None:
-        return _look(file, *texts)
+        return _find_spans_cached(file, *texts)
     path = index / index_name(file, source, span)
     try:
         fields = state_file.read(path, f"{file.path} is read again for its spans.", checked=True)
@@ -129,24 +129,24 @@ def _parts_of(file: SourceFile, source: Source, span: SpanColumn, index: Path | 
         pass
     except state_file.DamagedState as error:
         logging.warning("%s", error)
-    parts = _look(file, *texts)
+    parts = _find_spans_cached(file, *texts)
     index.mkdir(parents=True, exist_ok=True)
     state_file.write(path, {"file": file.path, "parts": [asdict(part) for part in parts]})
     return parts
 
 
 @lru_cache(maxsize=4096)
-def _look(file: SourceFile, source_json: str, span_json: str) -> tuple[PartOfFile, ...]:
+def _find_spans_cached(file: SourceFile, source_json: str, span_json: str) -> tuple[PartOfFile, ...]:
     """Finds the spans of a file. They do not change while the version of the file is the same.
 
     A crash of a decoder in native code does not end the calling runner or scheduler.
     """
     source: Source = TypeAdapter(Source).validate_json(source_json)
     span = SpanColumn.model_validate_json(span_json)
-    return apart_if_native(source, lambda: _seen(file, source, span))
+    return run_in_fork_if_native(source, lambda: _find_spans(file, source, span))
 
 
-def _seen(file: SourceFile, source: Source, span: SpanColumn) -> tuple[PartOfFile, ...]:
+def _find_spans(file: SourceFile, source: Source, span: SpanColumn) -> tuple[PartOfFile, ...]:
     digests: dict[int, Any] = {}
     rows_of: Counter[int] = Counter()
     for numbers, content in _rows(file, source, span):
@@ -164,9 +164,9 @@ def _rows(file: SourceFile, source: Source, span: SpanColumn) -> Iterator[tuple[
     """Yields span and content hash of each row, int64 and uint64 [rows]; a row that does not parse has NO_SPAN."""
     needed = {span.column: RawColumn(span.column, "string")}
     for part in parts_of(file, source):
-        reading = Reading(file, needed, part, whole="to_hash")
+        reading = Reading(file, needed, part, all_columns="to_hash")
         for rows in read(reading, source):
-            yield span_numbers(rows.table, span), hashes(contents(rows.whole))
+            yield span_numbers(rows.table, span), hashes(contents(rows.all_columns))
         bad = [f"{row.row} {row.text}".encode() for row in reading.take_bad()]
         if bad:
             yield np.full(len(bad), NO_SPAN), hashes(pa.array(bad, pa.binary()))
@@ -177,8 +177,8 @@ def _number(text: str, span: SpanColumn) -> int:
         return _number_or_none(span, text)
     if span.format != "iso":
         return _by_instant(text, span)
-    found = _ISO.fullmatch(text)
-    parts = [int(part) for part in found.groups() if part is not None] if found else []
+    match = _ISO.fullmatch(text)
+    parts = [int(part) for part in match.groups() if part is not None] if match else []
     try:
         return number_of(span.unit, parts[: _PARTS[span.unit]]) if len(parts) >= _PARTS[span.unit] else NO_SPAN
     except ValueError:

@@ -100,10 +100,10 @@ def parse_span(unit: Unit, text: str) -> int:
     Raises:
         UserError: The text is neither.
     """
-    found = _WRITTEN[unit].fullmatch(text.strip())
+    match = _WRITTEN[unit].fullmatch(text.strip())
     try:
-        if found is not None:
-            return number_of(unit, [int(part) for part in found.groups()])
+        if match is not None:
+            return number_of(unit, [int(part) for part in match.groups()])
         if re.fullmatch(r"-?\d+", text.strip()):
             return _checked(unit, int(text))
     except ValueError as error:
@@ -138,10 +138,10 @@ class SpanPattern:
         Raises:
             UserError: The fields of the path are no valid date or number.
         """
-        found = self.regex.fullmatch(_PROTOCOL.sub("", path))
-        if found is None:
+        match = self.regex.fullmatch(_PROTOCOL.sub("", path))
+        if match is None:
             return None
-        groups = found.groupdict()
+        groups = match.groupdict()
         names = ["SPAN"] if self.unit == "number" else [name for name in _DATES if name in groups]
         try:
             number = number_of(self.unit, [int(groups[name]) for name in names])
@@ -149,8 +149,8 @@ class SpanPattern:
         except ValueError as error:
             what = "number" if self.unit == "number" else "date"
             raise UserError(
-                f"data.source.path: {path} fits {self.written!r}, but its {what} is none: {error}. Rename the file, or "
-                "narrow the pattern."
+                f"data.source.path: {path} matches {self.written!r}, but its {what} is invalid: {error}. Rename the "
+                "file, or narrow the pattern."
             ) from None
 
 
@@ -221,10 +221,10 @@ def _unit(written: str, fields: Mapping[str, _Field]) -> Unit:
     if "SPAN" in fields:
         return "number"
     if not dates:
-        raise _wrong(written, "has {VERSION} but no {SPAN} and no date. A version is one of a span.")
+        raise _wrong(written, "has {VERSION} but no {SPAN} and no date. A version belongs to a span.")
     missing = next((name for name in _DATES[: _DATES.index(dates[-1])] if name not in fields), None)
     if missing is not None:
-        raise _wrong(written, f"has {{{dates[-1]}}} but no {{{missing}}}, so it is no date. Add {{{missing}}}.")
+        raise _wrong(written, f"has {{{dates[-1]}}} but no {{{missing}}}, so it is not a date. Add {{{missing}}}.")
     return _UNITS[len(dates)]
 
 
@@ -275,7 +275,7 @@ def _digits(written: str, field: _Field, before: _Field | str, behind: _Field | 
     if touching:
         raise _wrong(
             written,
-            f"nothing says where {{{field.name}}} ends: digits stand beside it. Give the width, such as "
+            f"the end of {{{field.name}}} is ambiguous, because digits are next to it. Give the width, such as "
             f"{{{field.name}:4}}.",
         )
     return r"(?<!\d)\d+(?!\d)"

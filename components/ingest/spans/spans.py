@@ -70,13 +70,13 @@ class Window:
         unit: length of a span; None for a source without spans, which is read as a single span.
         spans: the spans that exist.
         missing: numbers of the spans between the first and the last that the source lacks.
-        there: numbers of all spans of the source.
+        all_spans: numbers of all spans of the source.
     """
 
     unit: Unit | None
     spans: tuple[Span, ...]
     missing: tuple[int, ...] = ()
-    there: tuple[int, ...] = field(default=(), repr=False)
+    all_spans: tuple[int, ...] = field(default=(), repr=False)
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
@@ -94,7 +94,9 @@ class Window:
         first, last = self.spans[0].number, self.spans[-1].number
         counted = "1 span" if len(self.spans) == 1 else f"{len(self.spans)} spans"
         ends = described(self.unit, last) if first == last else f"{self.label(first)} to {described(self.unit, last)}"
-        lines = [f"{counted}, {ends}; the source has {len(self.there)}, the newest {self.label(self.there[-1])}"]
+        lines = [
+            f"{counted}, {ends}; the source has {len(self.all_spans)}, the newest {self.label(self.all_spans[-1])}"
+        ]
         if self.missing:
             lines.append(f"{len(self.missing)} of the window missing: {ranges(self.unit, self.missing)}")
         return lines
@@ -122,35 +124,39 @@ def _in_path(data: DataConfig) -> bool:
     return isinstance(data.source, FileSource) and any(has_fields(path) for _, path in entries(data.source.path))
 
 
-def find_window(data: DataConfig, resolve: Resolve, asked: str | None = None, *, index: Path | None = None) -> Window:
+def find_window(
+    data: DataConfig, resolve: Resolve, requested: str | None = None, *, index: Path | None = None
+) -> Window:
     """Returns the spans that a run uses.
 
     Args:
         data: the section of the YAML.
         resolve: makes a path of the YAML absolute.
-        asked: `latest`, a span as a date or a number, or A:B, both included; by default the newest.
+        requested: `latest`, a span as a date or a number, or A:B, both included; by default the newest.
         index: folder that caches the spans found in the column of each file; None reads the files again.
 
     Raises:
         SpanNotFoundError: The requested span does not exist.
-        UserError: Files are missing, patterns contradict each other, or `asked` cannot be read.
+        UserError: Files are missing, patterns contradict each other, or `requested` cannot be read.
     """
     source = data.source
     if data.span is not None:
         if _in_path(data):
-            raise UserError("data.span: source.path says the span already; a row has one. Remove one of them.")
-        parts = split_by_span(find_inputs(source, resolve), source, data.span, index)
-        found = {number: Span(number, files, by_content=True) for number, files in parts.items()}
-        return select(data.span.unit, found, data.window.spans, asked)
-    if not isinstance(source, FileSource) or not has_spans(data):
-        if asked not in (None, LATEST):
             raise UserError(
-                f"--span {asked}: data.source has no spans. Say in its path where they are, such as "
-                "trips/{YYYY}-{MM}-{DD}.csv, or by a column (data.span)."
+                "data.span: source.path already has span fields, and a row has one span. Remove one of them."
+            )
+        parts = split_by_span(find_inputs(source, resolve), source, data.span, index)
+        spans = {number: Span(number, files, by_content=True) for number, files in parts.items()}
+        return select(data.span.unit, spans, data.window.spans, requested)
+    if not isinstance(source, FileSource) or not has_spans(data):
+        if requested not in (None, LATEST):
+            raise UserError(
+                f"--span {requested}: data.source has no spans. Add span fields to its path, such as "
+                "trips/{YYYY}-{MM}-{DD}.csv, or name their column (data.span)."
             )
         return Window(None, (Span(0, find_inputs(source, resolve)),))
-    unit, found = find_spans(source, resolve)
-    return select(unit, found, data.window.spans, asked)
+    unit, spans = find_spans(source, resolve)
+    return select(unit, spans, data.window.spans, requested)
 
 
 def index_names(data: DataConfig, resolve: Resolve) -> set[str]:
@@ -164,24 +170,24 @@ def index_names(data: DataConfig, resolve: Resolve) -> set[str]:
     return {index_name(file, data.source, data.span) for file in find_inputs(data.source, resolve)}
 
 
-def select(unit: Unit, found: Mapping[int, Span], size: int | Literal["all"], asked: str | None = None) -> Window:
+def select(unit: Unit, spans: Mapping[int, Span], size: int | Literal["all"], requested: str | None = None) -> Window:
     """Returns the window of `size` consecutive spans that ends with the requested span, or the requested window A:B.
 
     Raises:
-        SpanNotFoundError: A span named in `asked` does not exist.
-        UserError: `asked` cannot be read, or the window is too wide.
+        SpanNotFoundError: A span named in `requested` does not exist.
+        UserError: `requested` cannot be read, or the window is too wide.
     """
-    there = tuple(sorted(found))
-    first, last = _ends(unit, there, asked)
+    all_spans = tuple(sorted(spans))
+    first, last = _ends(unit, all_spans, requested)
     if first is None:
-        first = there[0] if size == "all" else last - size + 1
+        first = all_spans[0] if size == "all" else last - size + 1
     if last - first >= MOST_SPANS:
-        raise UserError(f"a window of {last - first + 1} spans is too wide; {MOST_SPANS} are the most.")
-    inside = [found[number] for number in there if first <= number <= last]
+        raise UserError(f"a window of {last - first + 1} spans is too wide; the most is {MOST_SPANS}.")
+    inside = [spans[number] for number in all_spans if first <= number <= last]
     # Spans before the first span of the source are not missing: a window grows until it is full.
-    begin = max(first, there[0])
-    missing = tuple(number for number in range(begin, last + 1) if number not in found)
-    return Window(unit, tuple(inside), missing, there)
+    begin = max(first, all_spans[0])
+    missing = tuple(number for number in range(begin, last + 1) if number not in spans)
+    return Window(unit, tuple(inside), missing, all_spans)
 
 
 def ranges(unit: Unit, numbers: Collection[int]) -> str:
@@ -213,26 +219,27 @@ def span_fingerprint(span: Span, request: str, code: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def _ends(unit: Unit, there: Sequence[int], asked: str | None) -> tuple[int | None, int]:
+def _ends(unit: Unit, all_spans: Sequence[int], requested: str | None) -> tuple[int | None, int]:
     """Returns the first span of the window, or None if the window's size determines it, and the last span."""
-    first, colon, last = (asked or LATEST).rpartition(":")
-    end = _existing(unit, there, last, default=there[-1])
+    first, colon, last = (requested or LATEST).rpartition(":")
+    end = _existing(unit, all_spans, last, default=all_spans[-1])
     if not colon:
         return None, end
-    begin = _existing(unit, there, first, default=there[0])
+    begin = _existing(unit, all_spans, first, default=all_spans[0])
     if begin > end:
-        raise UserError(f"--span {asked}: {first} comes after {last}. Write the older span first.")
+        raise UserError(f"--span {requested}: {first} comes after {last}. Write the older span first.")
     return begin, end
 
 
-def _existing(unit: Unit, there: Sequence[int], text: str, *, default: int) -> int:
+def _existing(unit: Unit, all_spans: Sequence[int], text: str, *, default: int) -> int:
     if text in ("", LATEST):
-        return there[-1] if text else default
+        return all_spans[-1] if text else default
     number = parse_span(unit, text)
-    if number not in there:
+    if number not in all_spans:
         raise SpanNotFoundError(
             f"span {described(unit, number)} is not there, and nothing was trained. Spans of data.source: "
-            f"{ranges(unit, there)}. Wait for its files, or ask for one of these: --span {label_of(unit, there[-1])}."
+            f"{ranges(unit, all_spans)}. Wait for its files, or request an existing span: --span "
+            f"{label_of(unit, all_spans[-1])}."
         )
     return number
 
@@ -272,8 +279,8 @@ class _Placed:
 def _pattern(path: str, resolve: Resolve) -> SpanPattern:
     if not has_fields(path):
         raise UserError(
-            f"data.source.path: {path!r} does not say which span it is, though other paths do. Write its fields, or "
-            "give it a pipeline of its own."
+            f"data.source.path: {path!r} has no span fields, but other paths have them. Add the fields, or "
+            "read it in a separate pipeline."
         )
     return parse_pattern(path, *place_pattern(path, resolve))
 
@@ -316,7 +323,7 @@ def _check_complete(unit: Unit, placed: Sequence[_Placed]) -> None:
             other = next(name for name in of_split if name != split)
             raise UserError(
                 f"data.source.path: {ranges(unit, every - numbers)} has files for {other!r}, but none for {split!r}. "
-                "Add them, or take the others away."
+                "Add them, or remove the others."
             )
 
 
@@ -324,10 +331,10 @@ def _newest(unit: Unit, number: int, placed: Sequence[_Placed]) -> Span:
     having = [entry for entry in placed if number in entry.versions]
     newest = [max(entry.versions[number]) for entry in having]
     if len(set(newest)) > 1:
-        said = ", ".join(f"{version} of {entry.written!r}" for entry, version in zip(having, newest, strict=True))
+        versions = ", ".join(f"{version} of {entry.written!r}" for entry, version in zip(having, newest, strict=True))
         raise UserError(
-            f"data.source.path: the newest versions of span {label_of(unit, number)} differ: {said}. Give every path "
-            "the same."
+            f"data.source.path: the newest versions of span {label_of(unit, number)} differ: {versions}. Give every "
+            "path the same version."
         )
     files = tuple(file for entry in having for file in entry.versions[number][newest[0]])
     return Span(number, files, newest[0])

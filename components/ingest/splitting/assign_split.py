@@ -16,12 +16,12 @@ NO_SPLIT = -1
 _SEED_WITHOUT_KEY = 1
 
 
-def split_columns(split: Split) -> tuple[str, ...]:
+def raw_split_columns(split: Split) -> tuple[str, ...]:
     """Returns the raw columns that assigning a split reads by name, in addition to those that features read."""
-    return () if isinstance(split, StratifiedSplit) else made_by(split)
+    return () if isinstance(split, StratifiedSplit) else columns_of_split(split)
 
 
-def made_by(split: Split) -> tuple[str, ...]:
+def columns_of_split(split: Split) -> tuple[str, ...]:
     """Returns the columns named in the split section, raw or derived."""
     column = getattr(split, "column", None)
     return () if column is None else (column,) if isinstance(column, str) else tuple(column)
@@ -39,7 +39,7 @@ def assign(split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: in
 
     Args:
         split: the section of the YAML.
-        table: the rows, with at least `split_columns`; with all columns of the source if it `reads_whole_rows`.
+        table: the rows, with at least `raw_split_columns`; with all columns of the source if it `reads_whole_rows`.
         numbers: int64 [rows], row numbers in the file.
         file_index: position of the file among all files; with the row number it seeds the random split.
     """
@@ -115,7 +115,7 @@ def instant(text: str, date_format: str) -> float | None:
 
 def joined_texts(table: pa.Table, split: Split) -> pa.Array:
     """Returns the text that determines the split of each row, string [rows]: the split's columns, joined by `-`."""
-    return pc.binary_join_element_wise(*(_texts(table, column) for column in made_by(split)), "-")
+    return pc.binary_join_element_wise(*(_texts(table, column) for column in columns_of_split(split)), "-")
 
 
 def _by_value(split: ColumnSplit, texts: pa.Array) -> np.ndarray:

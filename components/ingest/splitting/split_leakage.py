@@ -53,13 +53,13 @@ def check_overlaps(overlaps: Sequence[Overlap], limit: SplitLeakage, locate: Map
     if not over:
         return
     allowed = f"{limit.max_fraction:.2%}" + (f" and {limit.max_rows:,} rows" if limit.max_rows is not None else "")
-    lines = [f"data.split_leakage allows {allowed} of a split's rows to stand in another split too, but"]
+    lines = [f"data.split_leakage allows {allowed} of a split's rows to be in another split, too, but"]
     for o in over:
         lines.append(f"  {o.words}")
         if o.example:
             lines[-1] += f"; for example {locate[o.example[1]]} = {locate[o.example[0]]}"
     lines.append(
         "Split by a key that equal rows share (method: hash with column), or by all columns (hash without column), "
-        "take the repeated rows out of the files, or raise data.split_leakage."
+        "remove the repeated rows from the files, or raise data.split_leakage."
     )
     raise UserError("\n".join(lines))

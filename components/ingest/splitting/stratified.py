@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fullpass.components.ingest.config import StratifiedSplit
 from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter, read_ranges
-from fullpass.preprocessing.errors import UserError, blame
+from fullpass.preprocessing.errors import UserError, prefix_errors
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import to_text
 
@@ -55,8 +55,8 @@ def check_classes(count: int) -> None:
     """Raises UserError if a column has too many distinct values for a class column."""
     if count > MAX_CLASSES:
         raise UserError(
-            f"data.split.column: more than {MAX_CLASSES:,} different values, so they are hardly classes. Name a column "
-            "with fewer, derive one that puts them into groups (data.derive), or split by method: hash."
+            f"data.split.column: more than {MAX_CLASSES:,} different values, so they are probably not classes. Name a "
+            "column with fewer, derive one that puts them into groups (data.derive), or split by method: hash."
         )
 
 
@@ -105,12 +105,12 @@ def places(classes: pa.Array, hashes: np.ndarray, cuts: Cuts) -> np.ndarray:
     """Returns the index of each row's split, int64 [rows]."""
     encoded = classes.dictionary_encode()
     index = encoded.indices.to_numpy(zero_copy_only=False)
-    found = np.zeros(len(hashes), dtype=np.int64)
+    split_of_row = np.zeros(len(hashes), dtype=np.int64)
     for i, name in enumerate(encoded.dictionary.to_pylist()):
         mine = index == i
         limits = [cut for cut in cuts.get(name, ()) if cut < 1 << 64]
-        found[mine] = np.searchsorted(np.array(limits, dtype=np.uint64), hashes[mine], side="right")
-    return found
+        split_of_row[mine] = np.searchsorted(np.array(limits, dtype=np.uint64), hashes[mine], side="right")
+    return split_of_row
 
 
 def classes_of(
@@ -128,7 +128,7 @@ def classes_of(
         return _as_text(arrays[name])
     from fullpass.components.ingest.splitting.derived_batches import derived_column
 
-    with blame(f"data.derive.{name}"):
+    with prefix_errors(f"data.derive.{name}"):
         return _as_text(derived_column(name, arrays, columns, derive))
 
 

@@ -35,7 +35,7 @@ class Overlap:
     def words(self) -> str:
         """The overlap as text for people."""
         return (
-            f"{self.rows:,} of {self.of:,} rows of {self.second} ({self.fraction:.2%}) stand in {self.first} too, "
+            f"{self.rows:,} of {self.of:,} rows of {self.second} ({self.fraction:.2%}) are also in {self.first}, "
             "equal in every column that is read"
         )
 

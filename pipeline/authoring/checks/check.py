@@ -78,9 +78,9 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-_OF_THIS_MACHINE: tuple[Check, ...] = (source_rules.check_source, source_rules.check_credentials)
+_LOCAL_DATA_CHECKS: tuple[Check, ...] = (source_rules.check_source, source_rules.check_credentials)
 # These rules check this machine. Only the machine that runs the pipeline sends notifications.
-_OF_RUNS_HERE: tuple[Check, ...] = (schedule_rules.check_notify, run_rules.check_mlflow)
+_LOCAL_RUN_CHECKS: tuple[Check, ...] = (schedule_rules.check_notify, run_rules.check_mlflow)
 
 
 def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
@@ -91,9 +91,9 @@ def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
         runs_here: whether the pipeline will run on this machine. If not, data that this machine lacks is a warning.
     """
     problems = []
-    for rule in CHECKS if runs_here else [rule for rule in CHECKS if rule not in _OF_RUNS_HERE]:
+    for rule in CHECKS if runs_here else [rule for rule in CHECKS if rule not in _LOCAL_RUN_CHECKS]:
         found = [finding.problem(loaded) for finding in rule(loaded)]
-        if not runs_here and rule in _OF_THIS_MACHINE:
+        if not runs_here and rule in _LOCAL_DATA_CHECKS:
             found = [replace(problem, severity="warning") for problem in found]
         problems += found
     return in_file_order(problems)

@@ -6,7 +6,7 @@ from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.features.compute_at import compute_at_by_feature, working_on_text
+from fullpass.preprocessing.features.compute_at import compute_at_by_feature, string_features
 from fullpass.preprocessing.features.lists import reads_list
 
 
@@ -29,7 +29,7 @@ def check_text_in_the_model(loaded: Loaded) -> Iterator[Finding]:
     preprocessing = config.preprocessing_config
     in_model = [name for name, where in compute_at_by_feature(preprocessing).items() if where == "model"]
     try:
-        on_text = working_on_text(preprocessing, in_model)
+        on_text = string_features(preprocessing, in_model)
     except UserError:
         return  # check_derive or check_column_types reports the error
     for name in in_model:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
-from fullpass.components.ingest.splitting.assign_split import instant, made_by, split_columns
+from fullpass.components.ingest.splitting.assign_split import columns_of_split, instant, raw_split_columns
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.checks.source_rules import columns_present
 from fullpass.pipeline.authoring.derived_columns import columns_behind, derived_types, known_raw_columns, parsed
@@ -55,9 +55,9 @@ def check_split_by_time(loaded: Loaded) -> Iterator[Finding]:
 def check_split_by_column(loaded: Loaded) -> Iterator[Finding]:
     """Splits read raw columns, and no value belongs to two splits."""
     split = loaded.config.data.split
-    for column in split_columns(split):
+    for column in raw_split_columns(split):
         if column in loaded.config.data.derive:
-            message = f"{column} is derived, and rows are split first. Name a raw column."
+            message = f"{column} is derived, but rows are split before columns are derived. Name a raw column."
             yield Finding(("data", "split", "column"), message)
     if not isinstance(split, ColumnSplit):
         return
@@ -66,7 +66,9 @@ def check_split_by_column(loaded: Loaded) -> Iterator[Finding]:
         for value in (values,) if isinstance(values, str) else values:
             if value in owner:
                 keys: Keys = ("data", "split", "values", name)
-                yield Finding(keys, f'"{value}" belongs to {owner[value]} already. A value decides one split.')
+                yield Finding(
+                    keys, f'"{value}" already belongs to {owner[value]}. A value can belong to one split only.'
+                )
             owner[value] = name
 
 
@@ -78,10 +80,10 @@ def check_stratified(loaded: Loaded) -> Iterator[Finding]:
     refused = {
         "regression": "is a number, not one of several classes. Name a column, such as one derived from it: "
         f'derive: {{{label.name}_group: "where({label.name} > 10, 1, 0)"}}.',
-        "multilabel": "holds several classes per row, and a row can be dealt by one only. Name a column.",
+        "multilabel": "holds several classes per row, but stratification needs one. Name a column.",
     }
     if split.column is None and label.task in refused:
-        yield Finding(("data", "split"), f"stratified goes by the label, but {label.name} {refused[label.task]}")
+        yield Finding(("data", "split"), f"stratified uses the label, but {label.name} {refused[label.task]}")
     column = split.column or label.name
     raw = known_raw_columns(loaded.config).get(column)
     if raw is not None and not raw.is_single:
@@ -113,7 +115,7 @@ def check_derive(loaded: Loaded) -> Iterator[Finding]:
             elif name in columns_behind([column], expressions):
                 yield Finding(keys, f"is computed from itself, by way of {column}.")
             elif column in config.data.derive and column not in above:
-                yield Finding(keys, f"reads {column}, which stands below it. Move {column} up.")
+                yield Finding(keys, f"reads {column}, which is defined below it. Move {column} up.")
         above.add(name)
     yield from _unused(loaded)
 
@@ -178,7 +180,7 @@ def _columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
     for i, columns in enumerate(config.evaluation.slices):
         yield from ((("evaluation", "slices", i, j), column) for j, column in enumerate(columns))
     if not config.data.source.given_splits:
-        yield from ((("data", "split", "column"), column) for column in made_by(config.data.split))
+        yield from ((("data", "split", "column"), column) for column in columns_of_split(config.data.split))
 
 
 def _type_hint(loaded: Loaded, expression: Expression, error: ExpressionError) -> str:
@@ -194,7 +196,7 @@ def _type_hint(loaded: Loaded, expression: Expression, error: ExpressionError) -
         for name in sorted(pointed_at or expression.columns)
         if name in raw and name not in data.types and (raw[name].type == "string" or name not in firm)
     ]
-    return f"\n  Where the data is otherwise, say so: types: {{{', '.join(undeclared)}}}" if undeclared else ""
+    return f"\n  If the data has another type, declare it: types: {{{', '.join(undeclared)}}}" if undeclared else ""
 
 
 def _unused(loaded: Loaded) -> Iterator[Finding]:

@@ -45,7 +45,7 @@ def bound_problems(keys: Keys, name: str, bounds: Bounds) -> Iterator[Finding]:
     if better is None and bounds.not_worse_than is not None:
         yield Finding(
             (*keys, "not_worse_than"),
-            f"{name} is best in between, so no value is worse for being smaller or larger. "
+            f"{name} is best at a value in between, so neither smaller nor larger is worse. "
             f"Write bounds, such as {name}: {{min: 0.9, max: 1.1}}.",
         )
 
@@ -61,7 +61,7 @@ def check_slice_bounds(loaded: Loaded) -> Iterator[Finding]:
             if bounds is not None and bounds.slices is not None:
                 yield Finding(
                     ("evaluation", "thresholds", name, *below, "slices"),
-                    "evaluation.slices is empty, so there is nothing to hold it on. Name columns, such as "
+                    "evaluation.slices is empty, so the threshold applies to no slice. Name columns, such as "
                     "slices: [[company]] under evaluation, or remove it.",
                 )
 
@@ -75,9 +75,9 @@ def check_slices(loaded: Loaded) -> Iterator[Finding]:
         if not columns:
             yield Finding(keys, "an empty slice; all rows together are always measured. Remove it.")
         if len(set(columns)) < len(columns):
-            yield Finding(keys, f"every column must stand once. Received: {', '.join(columns)}.")
+            yield Finding(keys, f"every column must be given once. Received: {', '.join(columns)}.")
         if columns in config.evaluation.slices[:i]:
-            yield Finding(keys, "this slice stands above already. Remove one.")
+            yield Finding(keys, "this slice is already given above. Remove one.")
         for j, column in enumerate(columns):
             if column in config.data.derive:
                 yield Finding((*keys, j), f"{column} is a derived column; slices are made of raw columns.")
@@ -98,7 +98,10 @@ def _quantile_problem(name: str, loaded: Loaded) -> str | None:
     levels = levels_of(loaded.config.training.loss)
     if name not in OF_QUANTILES or len(levels) > 1 or (levels and name == "pinball"):
         return None
-    return f"{name} is of quantiles. Set training.loss: {{kind: quantile, levels: [0.1, 0.5, 0.9]}}, or remove it."
+    return (
+        f"{name} is for models of quantiles. Set training.loss: {{kind: quantile, levels: [0.1, 0.5, 0.9]}}, "
+        "or remove it."
+    )
 
 
 def _columns_of_several(loaded: Loaded) -> set[str]:

@@ -36,7 +36,7 @@ def check_output_names(loaded: Loaded) -> Iterator[Finding]:
         keys: Keys = loaded.config.keys_of(output.feature) if i < first_cross else ("crosses", i - first_cross)
         for name in filter(None, (output.name, output.weights)):
             if name in owner:
-                yield Finding(keys, f"gives {name}, as {format_path(owner[name])} does. Rename one.")
+                yield Finding(keys, f"produces {name}, as {format_path(owner[name])} does. Rename one.")
             owner[name] = keys
 
 
@@ -81,12 +81,12 @@ def check_shared_embeddings(loaded: Loaded) -> Iterator[Finding]:
         keys = (*first, "encoding", "shared")
         if not others:
             hint = did_you_mean(table, [other for other in tables if other != table])
-            yield Finding(keys, f"nothing else shares {table}.{hint} Name it in a second feature, or remove it.")
+            yield Finding(keys, f"no other feature shares {table}.{hint} Name it in a second feature, or remove it.")
         for keys, other_encoding, other_ids in others:
             if other_ids != ids:
                 yield Finding(
                     (*keys, "encoding", "shared"),
-                    f"{format_path(first)} gives its ids in another way, so one row of {table} would stand for "
+                    f"{format_path(first)} assigns ids in another way, so one row of {table} would stand for "
                     "different things. Give both the same vocabulary.tokens, vocabulary.file, hash or identity.",
                 )
             elif other_encoding.embedding != encoding.embedding:
@@ -129,10 +129,10 @@ def _candidate_problem(config: PreprocessingConfig, candidate: str, lists: Seque
     if len(sharing) == 1:
         return None
     if sharing:
-        return f"{' and '.join(sharing)} have its vocabulary. One of them can; remove shared_with from the others."
-    where = config.path_of(lists[0]) if len(lists) == 1 else "the column that holds such values"
+        return f"{' and '.join(sharing)} have its vocabulary, but only one may. Remove shared_with from the others."
+    where = config.path_of(lists[0]) if len(lists) == 1 else "the column that holds the same kind of values"
     return (
-        f"{candidate} has a vocabulary of its own, so that ids of both mean different things. Write "
+        f"{candidate} has its own vocabulary, so the same id means different values in both. Write "
         f"vocabulary: {{shared_with: {candidate}}} in {where}."
     )
 
@@ -147,10 +147,14 @@ def _owner_problem(name: str, owner: str, categories: Mapping[str, CategoryFeatu
     if vocabulary is None or vocabulary.shared_with is not None:
         return f"{owner} has no vocabulary of its own to share."
     if not vocabulary.is_learned:
-        return f"the tokens of {owner} are given. Give {name} the same, and both one encoding.shared."
+        return (
+            f"the tokens of {owner} are given, not learned. Give {name} the same tokens, and both the same "
+            "encoding.shared."
+        )
     if categories[owner].lowercase != categories[name].lowercase:
         return (
-            f"only one of {name} and {owner} has lowercase: true, so one value would have two tokens. Make them alike."
+            f"only one of {name} and {owner} has lowercase: true, so one value would have two tokens. Set both to "
+            "the same."
         )
     return None
 
@@ -159,7 +163,8 @@ def check_own_preprocessing(loaded: Loaded) -> Iterator[Finding]:
     """A user's preprocessing function replaces the features that crosses would read."""
     if loaded.config.preprocessing is not None and loaded.config.crosses:
         yield Finding(
-            ("crosses",), "not used: `preprocessing` replaces the transforms of all features. Cross in that function."
+            ("crosses",),
+            "not used: `preprocessing` replaces the transforms of all features. Compute crosses in that function.",
         )
 
 
@@ -170,7 +175,7 @@ def _cross_input_problem(name: str, features: Mapping[str, Feature], crosses: se
     date = features.get(feature)
     if isinstance(date, DateFeature):
         if date.list is not None:
-            return f"{feature} holds several dates per row; a cross takes one of each."
+            return f"{feature} holds several dates per row; a cross takes one value per row."
         if part not in date.parts:
             return (
                 f"{feature} has no part {part!r}.{did_you_mean(part, date.parts)} Its parts: {', '.join(date.parts)}."
@@ -190,7 +195,7 @@ def _why_no_id(kind: str) -> str:
 def _not_one_id(name: str, feature: Feature) -> str | None:
     """Returns why a feature cannot be crossed, or None if it has one id per row."""
     if list_options(feature) is not None:
-        return f"{name} holds several values per row; a cross takes one of each."
+        return f"{name} holds several values per row; a cross takes one value per row."
     if isinstance(feature, BooleanFeature | CategoryFeature):
         return None
     if isinstance(feature, NumberFeature | DurationFeature):
@@ -212,7 +217,7 @@ def _vocabulary_problem(file: Path) -> str | None:
     if not any(tokens):
         return f"{file} is empty. It holds one token per line, in id order."
     twice, count = Counter(tokens).most_common(1)[0]
-    return f"{file} holds {twice!r} {count} times; every token must stand once." if count > 1 else None
+    return f"{file} holds {twice!r} {count} times; every token must occur once." if count > 1 else None
 
 
 def _features_and_crosses(loaded: Loaded) -> Iterator[tuple[Keys, Feature | Cross]]:

@@ -15,9 +15,11 @@ def check_gate_columns(loaded: Loaded) -> Iterator[Finding]:
     for name in config.gates.drift.features if columns else ():
         keys = ("gates", "drift", "features", name)
         if name == config.label.name:
-            yield Finding(keys, "is the label, whose limits stand in gates.label. Move them there.")
+            yield Finding(keys, "is the label, whose limits are in gates.label. Move them there.")
         elif name in config.data.derive:
-            yield Finding(keys, "is a derived column; the gate looks at raw columns. Name those it is derived from.")
+            yield Finding(
+                keys, "is a derived column; the gate compares raw columns. Name the columns it is derived from."
+            )
         elif name not in columns:
             known = ", ".join(columns)
             yield Finding(keys, f"no column of that name is read.{did_you_mean(name, columns)} Accepted: {known}.")
@@ -31,6 +33,6 @@ def check_retrain(loaded: Loaded) -> Iterator[Finding]:
             if check.policy == "retrain":
                 yield warning(
                     ("gates", name),
-                    "retrain is a reason to train for a schedule with `drift: true`, and there is none; in a run it is "
+                    "retrain has an effect only in a schedule with `drift: true`, and there is none; a run treats it "
                     "as warn.",
                 )

@@ -50,7 +50,7 @@ def check_mixup(loaded: Loaded) -> Iterator[Finding]:
         if feature.compute_at == "model":
             yield Finding(keys, "blends pixels, but the image is decoded in the model. Use compute_at: input.")
         if len({images_of.augment.mixup for images_of in blended.values() if images_of.augment}) > 1:
-            yield Finding(keys, "blends examples, images and labels alike, so all images need the same number.")
+            yield Finding(keys, "blends whole examples, so mixup must be the same for all images.")
 
 
 def _images(loaded: Loaded) -> Iterator[tuple[tuple[str, str], ImageFeature]]:

@@ -49,7 +49,8 @@ def check_label_cannot_be_computed(loaded: Loaded) -> Iterator[Finding]:
         yield Finding(
             ("label", "name"),
             f"the features leak the label: {config.label.name} is computed from {', '.join(sorted(label_inputs))}, and "
-            f"all of it is in the features ({'; '.join(named)}). Remove the features that serving does not know.",
+            f"the features contain all of these ({'; '.join(named)}). Remove the features that are unknown at serving "
+            "time.",
         )
 
 
@@ -65,7 +66,7 @@ def check_label_type(loaded: Loaded) -> Iterator[Finding]:
             ("label", "task"), f"{label.task} takes a {accepted}; {label.name} is derived as a {derived}.{hint}"
         )
     elif label.task == "binary" and derived in ("boolean", "number") and label.classes is not None:
-        what = "a condition, true being positive" if derived == "boolean" else "a number; write `positive`"
+        what = "a condition, and true is positive" if derived == "boolean" else "a number; write `positive`"
         yield Finding(("label", "classes"), f"{label.name} is derived as {what}. Remove classes.")
     elif derived is not None and label.positive is not None:
         problem = _positive_problem(label, derived)
@@ -74,7 +75,7 @@ def check_label_type(loaded: Loaded) -> Iterator[Finding]:
     if label.weight is not None and types.get(label.weight) == "string":
         yield Finding(("label", "weight"), f"takes a number; {label.weight} is derived as a string.")
     if label.weight == label.name:
-        yield Finding(("label", "weight"), "is the label itself. Name the column that says how much an example counts.")
+        yield Finding(("label", "weight"), "is the label itself. Name the column that holds the weight of an example.")
 
 
 def check_class_weights(loaded: Loaded) -> Iterator[Finding]:
@@ -93,7 +94,7 @@ def check_class_weights(loaded: Loaded) -> Iterator[Finding]:
 
 def _positive_problem(label: Label, derived: str) -> str | None:
     if derived == "boolean":
-        return f"{label.name} is a condition, true being positive. Remove it."
+        return f"{label.name} is a condition, and true is positive. Remove it."
     if derived == "number" and isinstance(label.positive, str):
         return f"{label.name} is derived as a number. Received: text {label.positive!r}. Remove the quotes."
     if derived == "string" and not isinstance(label.positive, str):

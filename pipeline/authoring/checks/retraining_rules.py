@@ -36,11 +36,13 @@ def check_warm_start(loaded: Loaded) -> Iterator[Finding]:
         if not (folder / "saved_model.pb").exists():
             yield Finding(
                 ("training", "warm_start"),
-                f"no exported model in {folder}. Accepted: none, blessed, or the folder of one, as serving/1760000000.",
+                f"no exported model in {folder}. Accepted: none, blessed, or a model's folder, such as "
+                "serving/1760000000.",
             )
     if training.warm_start != "none" and loaded.config.tuning is not None:
         yield warning(
-            ("training", "warm_start"), "trials of `tuning` begin cold; what suits them may not suit a warm start."
+            ("training", "warm_start"),
+            "trials of `tuning` start from scratch; their best values may not suit a warm start.",
         )
 
 

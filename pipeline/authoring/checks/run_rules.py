@@ -47,7 +47,7 @@ def check_folders(loaded: Loaded) -> Iterator[Finding]:
         (keys, path) for keys, path in ((("root",), config.root), (("push", "to"), config.push.to)) if is_address(path)
     ]
     for keys, path in remote:
-        yield Finding(keys, f"must be a folder of this machine, mounted where need be. Received: {path}.")
+        yield Finding(keys, f"must be a folder on this machine, which may be a mounted one. Received: {path}.")
     if remote:
         return
     root, target = (Path(loaded.resolve(path)) for path in (config.root, config.push.to))

@@ -30,13 +30,13 @@ def check_schedule(loaded: Loaded) -> Iterator[Finding]:
     elif schedule.drift and all(check.policy != "retrain" for check in loaded.config.gates.checks.values()):
         yield Finding(
             ("schedule", "drift"),
-            "no check of gates says when: give one the policy retrain, as gates: {drift: retrain}.",
+            "no check of gates decides when to train. Give one the policy retrain, such as gates: {drift: retrain}.",
         )
     if (schedule.new_span or schedule.drift) and unit is None:
         yield Finding(
             ("schedule", "new_span" if schedule.new_span else "drift"),
-            "data.source has no spans that could arrive. Say in its path where they are, such as "
-            "trips/{YYYY}-{MM}-{DD}.csv, or by a column (data.span), or give a cron line instead.",
+            "data.source has no spans that could arrive. Put a span field in its path, such as "
+            "trips/{YYYY}-{MM}-{DD}.csv, or name the column of spans (data.span), or give a cron line instead.",
         )
     if "lag" in given and (unit in (None, "number") or schedule.cron is None):
         yield Finding(("schedule", "lag"), "counts spans back from a time of cron; it needs cron, and spans by date.")
@@ -70,15 +70,15 @@ def _marker_findings(loaded: Loaded, written: str) -> Iterator[Finding]:
         return
     if pattern is None:
         if unit is not None:
-            yield warning(keys, "names one path for all spans: once it is there, every span counts as whole.")
+            yield warning(keys, "names one path for all spans: once it exists, every span counts as complete.")
         return
     if unit is None:
         return
     if pattern.unit != unit and pattern.unit not in _DATED[: _DATED.index(unit) if unit in _DATED else 0]:
         yield Finding(
             keys,
-            f"is per {pattern.unit}, and a span of data.source is a {unit}. Give it the same fields, or the first of "
-            "them where one marker stands for several spans.",
+            f"is per {pattern.unit}, but a span of data.source is a {unit}. Give it the same fields, or only "
+            "the first of them if one marker covers several spans.",
         )
 
 

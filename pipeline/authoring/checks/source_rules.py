@@ -96,8 +96,8 @@ def check_window(loaded: Loaded) -> Iterator[Finding]:
         if "spans" in data.window.model_fields_set and data.window.spans != 1:
             yield Finding(
                 ("data", "window", "spans"),
-                "data.source has no spans, so there is no window of them. Say in its path where they are, such as "
-                "trips/{YYYY}-{MM}-{DD}.csv, or by a column (data.span), or remove window.",
+                "data.source has no spans, so there is no window of them. Put a span field in its path, such as "
+                "trips/{YYYY}-{MM}-{DD}.csv, or name the column of spans (data.span), or remove window.",
             )
         return
     try:
@@ -110,11 +110,11 @@ def check_window(loaded: Loaded) -> Iterator[Finding]:
         return
     size = data.window.spans
     if size != "all" and size > len(window.spans) + len(window.missing):
-        short = f"the window is of {size} spans, and the source has {len(window.there)} so far."
+        short = f"the window has {size} spans, but the source has {len(window.all_spans)} so far."
         yield warning(("data", "window", "spans"), short)
     if window.missing and window.unit is not None:
         lacking = ranges(window.unit, window.missing)
-        yield warning(("data", "window"), f"of the window, these spans are missing: {lacking}.")
+        yield warning(("data", "window"), f"these spans of the window are missing: {lacking}.")
 
 
 def columns_present(loaded: Loaded) -> list[str] | None:

@@ -18,7 +18,7 @@ from fullpass.preprocessing.features.feature import (
 from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.features.lists import list_options
 from fullpass.preprocessing.features.transforms import Bucketize
-from fullpass.trainer.config import MOST_TREE_IDS, TREE_KEYS, TrainingConfig, Trees, TreesOrNetwork
+from fullpass.trainer.config import MAX_TREE_IDS, TREE_KEYS, TrainingConfig, Trees, TreesOrNetwork
 from fullpass.trainer.loss_config import TASKS
 
 _INSTEAD = "Remove it, or use model: {kind: wide_deep}"
@@ -73,15 +73,15 @@ def _check_ids(name: str, feature: Feature, loaded: Loaded) -> Iterator[Finding]
     vocabulary = getattr(config.features.get(owner, feature), "vocabulary", None)
     learned = isinstance(vocabulary, Vocabulary) and vocabulary.is_learned
     ids = _ids_of_vocabulary(vocabulary, loaded) if isinstance(vocabulary, Vocabulary) else _ids_of(feature)
-    if ids is not None and ids <= MOST_TREE_IDS:
+    if ids is not None and ids <= MAX_TREE_IDS:
         return
-    how = "Make them fewer"
+    how = "Reduce their number"
     if isinstance(vocabulary, Vocabulary) and learned:
-        how = f"Set features.{owner}.vocabulary.top_k to {MOST_TREE_IDS - 1 - vocabulary.oov_buckets} or less"
+        how = f"Set features.{owner}.vocabulary.top_k to {MAX_TREE_IDS - 1 - vocabulary.oov_buckets} or less"
     known = "any number of" if ids is None else f"{ids:,}"
     yield Finding(
         ("features", name),
-        f"is a list or text of {known} different ids. Trees have a column for each, and take up to {MOST_TREE_IDS}. "
+        f"is a list or text of {known} different ids. Trees have a column for each, and take up to {MAX_TREE_IDS}. "
         f"{how}, or use model: {{kind: wide_deep}}.",
     )
 
@@ -128,7 +128,7 @@ def _check_keys_of_networks(loaded: Loaded) -> Iterator[Finding]:
 
 
 def _encoding(keys: Keys) -> Finding:
-    return Finding(keys, "is how networks take ids; trees take the ids themselves. Remove it.")
+    return Finding(keys, "is for networks; trees read the ids themselves. Remove it.")
 
 
 def _in_order(keys: Keys) -> Finding:
@@ -140,7 +140,7 @@ def _instead(key: str) -> str:
     if key == "learning_rate":
         return "Set model.learning_rate."
     if key == "warm_start":
-        return "They grow anew, in seconds. Remove it."
+        return "Trees are trained from scratch in seconds. Remove it."
     if key == "checkpoint":
-        return "They are not saved while they grow. Remove it."
+        return "Trees are not saved during training. Remove it."
     return "Remove it."

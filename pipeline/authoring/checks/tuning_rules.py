@@ -63,5 +63,5 @@ def _value_problem(loaded: Loaded, path: str, value: Any) -> str | None:
     except ValidationError as error:
         return str(error.errors()[0]["msg"]).removeprefix("Value error, ")
     except (KeyError, TypeError, AttributeError):
-        return "the path leads through something that holds no fields."
+        return "the path goes through a value that has no fields."
     return None

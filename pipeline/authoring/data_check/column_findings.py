@@ -21,7 +21,7 @@ from fullpass.preprocessing.features.feature import (
 )
 from fullpass.preprocessing.features.ids import Identity, Vocabulary
 from fullpass.preprocessing.values.convert import Converted, convert_raw
-from fullpass.preprocessing.values.list_values import is_list, unlike_lengths
+from fullpass.preprocessing.values.list_values import is_list, length_mismatch
 
 _SOME, _MOST = 0.01, 0.5
 _UNIQUE, _FEWEST_ROWS = 0.9, 100
@@ -35,7 +35,7 @@ def check_numbers(sampled: SampledData) -> Iterator[Finding]:
     for name, raw in sampled.raw.items():
         if raw.type != "number" or name not in sampled.values:
             continue
-        cells, values = sampled.sample.everything[name], sampled.values[name]
+        cells, values = sampled.sample.seen_columns[name], sampled.values[name]
         _, bad = read_numbers(cells, missing=sampled.source.missing_of(name), decimal=sampled.decimal)
         if not bad:
             continue
@@ -69,7 +69,7 @@ def check_constants(sampled: SampledData) -> Iterator[Finding]:
     """Features read columns whose values differ."""
     for keys, _, column, values in sampled.features():
         if not values.present:
-            yield warning(keys, f"column {column} has no value in any row looked at. Remove the feature.")
+            yield warning(keys, f"column {column} has no value in any sampled row. Remove the feature.")
         elif values.distinct == 1 and values.missing_share == 0:
             yield warning(keys, f"column {column} is {listed(values.texts)} in every row. Remove the feature.")
 
@@ -101,8 +101,9 @@ def check_categories(sampled: SampledData) -> Iterator[Finding]:
         if feature.separator is None and values.distinct > _UNIQUE * values.present > _UNIQUE * _FEWEST_ROWS:
             yield warning(
                 keys,
-                f"column {column} holds {values.distinct:,} values in {values.present:,} rows: nearly each its own, so "
-                "there is nothing to learn from it. An id? Remove it; if it is text, write type: text.",
+                f"column {column} holds {values.distinct:,} values in {values.present:,} rows: nearly all "
+                "different, so there is nothing to learn from it. If it is an id, remove it; if it is text, write "
+                "type: text.",
             )
         elif feature.vocabulary is not None:
             yield from _vocabulary_findings(
@@ -181,8 +182,8 @@ def check_lists(sampled: SampledData) -> Iterator[Finding]:
         members = [name for name, raw in sampled.raw.items() if raw.group == group and name in converted]
         if len(members) > 1:
             bad = np.any([converted[name].bad for name in members], axis=0)
-            wrong = unlike_lengths([converted[name].flat for name in members]) & ~bad
-            what = f"columns {' and '.join(members)}: lists of unlike lengths in one row"
+            wrong = length_mismatch([converted[name].flat for name in members]) & ~bad
+            what = f"columns {' and '.join(members)}: lists of different lengths in one row"
             yield from _quarantined(sampled, sampled.reader(members[0]), wrong, what, "")
 
 

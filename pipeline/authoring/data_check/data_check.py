@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fullpass.components.ingest.readers.open_source import columns_of
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.spans.spans import find_window
-from fullpass.components.ingest.splitting.assign_split import split_columns
+from fullpass.components.ingest.splitting.assign_split import raw_split_columns
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.data_check import column_findings, label_findings, row_findings
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, first_reader, sampled_data
@@ -114,7 +114,7 @@ def _needed(loaded: Loaded) -> list[str]:
     """Returns the raw columns that the run reads."""
     names = list(known_raw_columns(loaded.config))
     if not loaded.config.data.source.given_splits:
-        names += split_columns(loaded.config.data.split)
+        names += raw_split_columns(loaded.config.data.split)
     return list(dict.fromkeys(names))
 
 

@@ -36,11 +36,13 @@ def check_label(sampled: SampledData) -> Iterator[Finding]:
         what += f" (values such as {listed(unread)})" if unread else ""
         yield Finding(
             ("label", "max_missing"),
-            f"{what}; max_missing allows {label.max_missing:.1%}, so the run would stop. Raise it, or mend the data."
+            f"{what}; max_missing allows {label.max_missing:.1%}, so the run would stop. Raise it, or fix the data."
             f"{_how_to_read(label) if unread else ''}",
         )
     elif unread:
-        yield warning(_NAME, f"values such as {listed(unread)} are no label of task {label.task}; those rows weigh 0.")
+        yield warning(
+            _NAME, f"values such as {listed(unread)} are no labels of task {label.task}; those rows get weight 0."
+        )
 
 
 def check_classes(sampled: SampledData) -> Iterator[Finding]:
@@ -63,12 +65,12 @@ def check_classes(sampled: SampledData) -> Iterator[Finding]:
         name = _shown(label, values, classes[counts.argmin()])
         yield warning(
             _NAME,
-            f"{name} stands in {counts.min() / len(known):.2%} of rows. Look at auc_pr rather than accuracy; "
+            f"{name} occurs in {counts.min() / len(known):.2%} of rows. Use auc_pr rather than accuracy; "
             "class_weights: balanced makes rare rows count more.",
         )
     elif label.task == "multiclass" and (counts < _FEW_OF_CLASS).any():
         rare = [_shown(label, values, c) for c, n in zip(classes, counts, strict=True) if n < _FEW_OF_CLASS]
-        yield warning(_NAME, f"{len(rare)} classes stand in fewer than {_FEW_OF_CLASS} rows, such as {rare[0]}.")
+        yield warning(_NAME, f"{len(rare)} classes occur in fewer than {_FEW_OF_CLASS} rows, such as {rare[0]}.")
     yield from _split_findings(sampled, label, values, y)
 
 
@@ -163,7 +165,7 @@ def _split_findings(sampled: SampledData, label: Label, values: ValueCounts, y: 
         new = float(np.mean([value not in train for value in mine]))
         if new:
             yield Finding(
-                keys, f"{new:.1%} of labels of split {name} never stand in train.", "error" if new > 0.5 else "warning"
+                keys, f"{new:.1%} of labels of split {name} never occur in train.", "error" if new > 0.5 else "warning"
             )
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import RandomSplit
-from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, made_by, reads_whole_rows
+from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, columns_of_split, reads_whole_rows
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, listed
 from fullpass.pipeline.authoring.loading.problems import Keys
@@ -32,7 +32,7 @@ def check_bad_rows(sampled: SampledData) -> Iterator[Finding]:
     if sample.malformed > budget.max_fraction * total or sample.malformed > (budget.max_rows or np.inf):
         yield Finding(
             ("data", "bad_rows"),
-            f"{what} data.bad_rows allows {budget.max_fraction:.2%}. Mend the file, check separator and quoting, or "
+            f"{what} data.bad_rows allows {budget.max_fraction:.2%}. Fix the file, check separator and quoting, or "
             "raise max_fraction.",
         )
     else:
@@ -48,7 +48,7 @@ def check_splits(sampled: SampledData) -> Iterator[Finding]:
     keys: Keys = ("data", "source", "path") if sampled.sample.splits else ("data", "split")
     unsplit = float((indices == NO_SPLIT).mean())
     if unsplit > sampled.loaded.config.data.bad_rows.max_fraction:
-        columns = made_by(sampled.loaded.config.data.split)
+        columns = columns_of_split(sampled.loaded.config.data.split)
         examples = sampled.values[columns[0]].texts[:3] if columns and columns[0] in sampled.values else ()
         yield Finding(
             keys, f"{unsplit:.1%} of rows fit no split by {', '.join(columns)}; commonest values: {listed(examples)}."
@@ -74,13 +74,15 @@ def check_duplicates(sampled: SampledData) -> Iterator[Finding]:
     if sampled.sample.splits:
         yield warning(("data", "source", "path"), what)
     elif reads_whole_rows(split):
-        yield warning(_SPLIT, f"{what} Those equal in every column of the data stay in one split.")
+        yield warning(_SPLIT, f"{what} Rows that are equal in every column of the data stay in one split.")
     elif share > _MOSTLY:
-        yield warning(_SPLIT, f"{what} With so few different rows, eval is known from train whatever the split.")
+        yield warning(
+            _SPLIT, f"{what} With so few different rows, train contains most rows of eval, whatever the split."
+        )
     elif isinstance(split, RandomSplit):
         yield warning(_SPLIT, f"{what} They can fall into both train and eval: split by {{method: hash}} instead.")
     else:
-        yield warning(_SPLIT, f"{what} Equal rows may stand in several splits.")
+        yield warning(_SPLIT, f"{what} Equal rows may be in several splits.")
 
 
 def check_split_leakage(sampled: SampledData) -> Iterator[Finding]:
@@ -96,8 +98,8 @@ def check_split_leakage(sampled: SampledData) -> Iterator[Finding]:
             continue
         both = int(pc.sum(pc.is_in(others, value_set=train)).as_py() or 0)
         share = both / len(others)
-        what = f"{both:,} of {len(others):,} rows of {name} ({share:.1%}) stand in train too, equal in all columns read"
+        what = f"{both:,} of {len(others):,} rows of {name} ({share:.1%}) are also in train, equal in all columns read"
         if share > _MOSTLY:
             yield Finding(("data", "source", "path", name), f"{what}. Is it the same file?")
         elif both:
-            yield warning(("data", "source", "path", name), f"{what}; what is measured on them is known already.")
+            yield warning(("data", "source", "path", name), f"{what}; the model has seen them in training.")

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.components.ingest.config import Source
-from fullpass.components.ingest.splitting.assign_split import split_columns
+from fullpass.components.ingest.splitting.assign_split import raw_split_columns
 from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
@@ -66,7 +66,7 @@ def first_reader(config: PipelineConfig, column: str) -> Keys:
         return ("label", "name")
     if column == config.label.weight:
         return ("label", "weight")
-    if column in split_columns(config.data.split):
+    if column in raw_split_columns(config.data.split):
         return ("data", "split", "column")
     expressions, _ = parsed(config.data.derive)
     derived = (name for name, expression in expressions.items() if column in expression.columns)

@@ -74,9 +74,9 @@ def init(
     """
     file = Path(output)
     if file.exists():
-        raise UserError(f"{output} is there already. Name another file with -o, or remove it.")
+        raise UserError(f"{output} already exists. Name another file with -o, or remove it.")
     if not file.absolute().parent.is_dir():
-        raise UserError(f"{output}: there is no folder {file.parent}. Make it first.")
+        raise UserError(f"{output}: there is no folder {file.parent}. Create it first.")
     profile = profile_source(data, file.absolute().parent, rows=rows, known=named_columns(label))
     chosen = choose_label(profile, label, task)
     selection = select_columns(profile, chosen)
@@ -128,7 +128,7 @@ def _draft(
         data=_data_lines(profile, chosen, selection),
         splits=other_splits(profile),
         label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
-        features=_apart(features),
+        features=_with_unique_names(features),
         left_out=selection.left_out,
         sequences=sequences,
         crosses=combined.crosses,
@@ -138,16 +138,22 @@ def _draft(
 
 def _head(data: str, file: Path, profile: SourceProfile) -> list[str]:
     sample = profile.sample
-    of = f"the first {sample.seen:,}" if not sample.all_over else f"about {sample.total:,}" if sample.total else "many"
+    of = (
+        f"the first {sample.seen:,}"
+        if not sample.evenly_spread
+        else f"about {sample.total:,}"
+        if sample.total
+        else "many"
+    )
     of = f"{sample.seen:,}" if sample.whole else of
     which = (
         f"all {sample.rows:,} rows" if sample.whole and sample.rows == sample.seen else f"{sample.rows:,} of {of} rows"
     )
     name = data if len(data) <= _LONGEST_PATH else f".../{PurePath(data).name}"
     return [
-        f"Written by `fullpass init` from {shown(name, _LONGEST_PATH)}: by {which}, every line with its reason.",
+        f"Written by `fullpass init` from {shown(name, _LONGEST_PATH)}: by {which}; each line has its reason.",
         f"Next: `fullpass check {file.name} --data`, then `fullpass run {file.name}`. All of it is yours to change:",
-        "take the # off a line to use it; ## stands before remarks.",
+        "remove the # of a line to use it; ## marks remarks.",
     ]
 
 
@@ -161,7 +167,7 @@ def _data_lines(profile: SourceProfile, chosen: ChosenLabel, selection: Selectio
     names = [*(c.column.name for c in selection.features), chosen.column.name, *chosen.reads]
     lines = []
     if selection.types:
-        lines.append(YamlLine("types", dict(selection.types), "read only by expressions, which must know the type"))
+        lines.append(YamlLine("types", dict(selection.types), "read only by expressions, which need the type"))
     if not profile.found.source.given_splits:
         lines.append(split_line(profile, names))
     share = profile.sample.malformed / max(profile.sample.seen + profile.sample.malformed, 1)
@@ -171,7 +177,7 @@ def _data_lines(profile: SourceProfile, chosen: ChosenLabel, selection: Selectio
     return lines
 
 
-def _apart(features: Sequence[YamlLine]) -> list[YamlLine]:
+def _with_unique_names(features: Sequence[YamlLine]) -> list[YamlLine]:
     """Returns features renamed to avoid collisions with parts: `at.hour` is also the hour of the date `at`."""
     taken: set[str] = set()
     lines = []
@@ -216,7 +222,7 @@ def _model(
     """Returns the line `model`, followed by `training` if the model needs it."""
     rows = profile.sample.seen
     if any(candidate.column.kind == "image" for candidate in selection.features):
-        return [YamlLine("model", {"kind": "mlp", "hidden": [64]}, "over what the image's own network finds")]
+        return [YamlLine("model", {"kind": "mlp", "hidden": [64]}, "layers above the network of the image")]
     linear = None if sequences else _linear_for_texts(chosen, selection)
     if linear is not None:
         return [
@@ -228,8 +234,10 @@ def _model(
         return [YamlLine("model", model, f"small, for {rows:,} rows")]
     if rows >= _TREES_FROM and not sequences and _is_for_trees(chosen, selection):
         if (profile.sample.total or rows) > _BOTH_UP_TO:
-            return [YamlLine("model", {"kind": "trees"}, "boosted trees: single numbers and categories alone")]
-        why = "boosted trees or a network, whichever does better; each has a kind of its own: trees, wide_deep"
+            return [
+                YamlLine("model", {"kind": "trees"}, "boosted trees: all features are single numbers and categories")
+            ]
+        why = "boosted trees or a network, whichever is better; to choose one, write trees or wide_deep"
         return [YamlLine("model", {"kind": "auto"}, why)]
     return [YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")]
 
@@ -239,7 +247,7 @@ def _evaluation(chosen: ChosenLabel, selection: Selection) -> YamlLine:
     slices = _slices(selection)
     if slices:
         evaluation["slices"] = [[name] for name in slices]
-    threshold, why = _threshold(chosen)
+    threshold, why = _push_threshold(chosen)
     return YamlLine("evaluation", {**evaluation, "thresholds": threshold}, why)
 
 
@@ -254,18 +262,18 @@ def _slices(selection: Selection) -> list[str]:
     return [name for _, name in sorted(found)[:_MOST_SLICES]]
 
 
-def _threshold(chosen: ChosenLabel) -> tuple[dict[str, Any], str]:
+def _push_threshold(chosen: ChosenLabel) -> tuple[dict[str, Any], str]:
     """Returns the threshold for a push and its reason: the model must beat the best constant guess beyond chance."""
     y = chosen.target.y[~np.isnan(chosen.target.y)]
     task = chosen.guess.task
     if task in ("binary", "multilabel"):
-        return {"auc": {"min": _BASELINE_AUC, **_SURELY}}, "what any constant guess gives"
+        return {"auc": {"min": _BASELINE_AUC, **_SURELY}}, "the result of any constant guess"
     if task == "multiclass":
         share = float(np.unique(y, return_counts=True)[1].max() / len(y))
         return {
             "multiclass_accuracy": {"min": _rounded(share), **_SURELY}
-        }, "what always naming the commonest class gives"
-    return {"explained": {"min": 0, **_SURELY}}, "share of the label's variance; always saying the mean explains 0"
+        }, "the result of always predicting the most common class"
+    return {"explained": {"min": 0, **_SURELY}}, "share of the label's variance; always predicting the mean explains 0"
 
 
 def _rounded(number: float) -> float:
@@ -291,7 +299,7 @@ def _summary(
     lines += [f"left out: {line.name} ({line.why})" for line in selection.left_out]
     suspects = [c for c in selection.features if c.strength is not None and c.strength.is_suspect]
     lines += [
-        f"look at: {c.column.name} tells a lot ({c.strength.shown}); is it known in time?"
+        f"check: {c.column.name} is a strong predictor ({c.strength.shown}); is it known at serving time?"
         for c in suspects
         if c.strength
     ]

@@ -123,7 +123,7 @@ def _add_crosses(combined: Combinations, columns: Sequence[ColumnProfile], targe
         name = "_x_".join(pair.inputs)
         if name in names:
             value = {"name": _new(name, names), **value}
-        why = f"{pair.combinations:,} pairs; together they explain {pair.gain:.1%} of what one by one they leave"
+        why = f"{pair.combinations:,} pairs; the cross explains {pair.gain:.1%} of what their separate effects leave"
         combined.crosses.append(YamlLine(name, value, why))
 
 

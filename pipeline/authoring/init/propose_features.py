@@ -73,7 +73,7 @@ def seconds_between(start: ColumnProfile, end: ColumnProfile) -> np.ndarray | No
 def bucket_of(name: str, column: ColumnProfile, buckets: int) -> YamlLine:
     """Returns a number feature with buckets of equally many rows, which can be crossed."""
     value = {"type": "number", "column": column.name, "transforms": [{"bucketize": {"buckets": buckets}}]}
-    return YamlLine(name, value, f"{column.name} in {buckets} buckets of equally many rows, to be crossed")
+    return YamlLine(name, value, f"{column.name} in {buckets} buckets with equal numbers of rows, for crosses")
 
 
 def position_pairs(columns: Sequence[ColumnProfile]) -> tuple[tuple[ColumnProfile, ColumnProfile], ...]:
@@ -130,7 +130,7 @@ def _transforms(numbers: NumberProfile) -> tuple[list[Any], str]:
     transforms = [{"clip": clip}] if clip else []
     reasons = ["skewed"] if skewed else []
     reasons += ["outliers are clipped"] if {"min_quantile", "max_quantile"} & set(clip) else []
-    reasons += ["below 0 is taken for 0"] if "min" in clip else []
+    reasons += ["values below 0 become 0"] if "min" in clip else []
     return [*transforms, *(["log1p"] if skewed else []), "z_score"], ", ".join(reasons)
 
 

@@ -109,7 +109,7 @@ def _same_in_all_splits(profile: SourceProfile, column: ColumnProfile) -> str | 
             if {text.rstrip(".") for text in others} != {text.rstrip(".") for text in train}:
                 raise UserError(
                     f"label {column.name!r}: no value of {split} ({', '.join(sorted(others)[:4])}) is one of train "
-                    f"({', '.join(sorted(train)[:4])}). Make them equal, or give other files."
+                    f"({', '.join(sorted(train)[:4])}). Use the same values in both, or give other files."
                 )
             return f'replace({quoted(column.name)}, ".", "")'
     return None
@@ -149,7 +149,7 @@ def quoted(name: str) -> str:
         except ExpressionError:
             pass
     if "`" in name or not name.isprintable():
-        raise UserError(f"column {name!r} cannot stand in an expression; rename it.")
+        raise UserError(f"column {name!r} cannot be written in an expression; rename it.")
     return f"`{name}`"
 
 
@@ -183,7 +183,7 @@ def _of_expression(profile: SourceProfile, name: str, formula: str, task: Task |
     column = derived_column(name, evaluated(expression, profile, types))
     guess = label_of(column, task)
     reads: dict[str, ColumnType] = {n: "string" if types[n] == "string" else "number" for n in expression.columns}
-    line = YamlLine(name, formula, _WHY_COMPUTED.get(formula.split("(")[0], "the label; serving needs none of it"))
+    line = YamlLine(name, formula, _WHY_COMPUTED.get(formula.split("(")[0], "the label; serving does not need it"))
     return ChosenLabel(column, guess, target_of(column, guess), line, reads)
 
 

@@ -23,7 +23,7 @@ def propose_sequences(profile: SourceProfile, selection: Selection) -> list[Yaml
     """
     groups: dict[tuple[str, bytes], list[Candidate]] = {}
     for candidate in selection.features:
-        elements, lists = candidate.column.elements, profile.sample.everything.get(candidate.column.name)
+        elements, lists = candidate.column.elements, profile.sample.seen_columns.get(candidate.column.name)
         if candidate.column.kind == "list" and elements is not None and elements.kind in _KINDS and lists is not None:
             lengths = lengths_of(lists)
             if len(np.unique(lengths)) >= _FEWEST_LENGTHS:

@@ -15,7 +15,7 @@ from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 _ENTITY = frozenset("user customer client patient account member household driver device session person".split())
 _FEW_DIFFERENT = 50
 _WEEKS = 28 * 86_400
-_NEWEST = "in its place: measures on the newest rows"
+_NEWEST = "instead: measures on the newest rows"
 _PARTS_OF_DATES = (
     (("year", "yr", "yyyy"), "%Y"),
     (("month", "mnth", "mth", "mon"), "%m"),
@@ -31,7 +31,7 @@ def split_line(profile: SourceProfile, names: Sequence[str]) -> YamlLine:
     if any(column.kind == "image" for column in profile.columns):
         different = profile.sample.seen
     if different < _FEW_DIFFERENT and different < profile.sample.seen:
-        why = f"by chance: there are only {different} different rows, too few to be parted by content"
+        why = f"by chance: there are only {different} different rows, too few to be split by content"
         return YamlLine("split", {"method": "random", "ratios": ratios}, why)
     return YamlLine(
         "split", {"method": "hash", "ratios": ratios}, "by content: equal rows never fall into different splits"
@@ -48,7 +48,7 @@ def other_splits(profile: SourceProfile) -> list[YamlLine]:
         entity = words_of(column.name) & _ENTITY and words_of(column.name) & {"id", "key", "no", "number", "name"}
         if values is not None and entity and column.kind == "category" and 50 <= values.distinct < 0.7 * values.present:
             split = {"method": "hash", "column": column.name, "ratios": {"train": 8, "eval": 2}}
-            notes.append(YamlLine("split", split, f"in its place: keeps all rows of one {column.name} in one split"))
+            notes.append(YamlLine("split", split, f"instead: keeps all rows of one {column.name} in one split"))
     dated = next((column for column in profile.columns if _spans_weeks(column)), None)
     if dated is not None and dated.dates is not None and dated.values is not None:
         moments = dated.values.per_row(dated.dates.moments)

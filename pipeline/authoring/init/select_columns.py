@@ -12,9 +12,9 @@ from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import (
     Strength,
     is_better_by_value,
+    leaking_summands,
     strength_of,
     strength_of_pair,
-    sums_to,
 )
 from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, measure_text
 from fullpass.preprocessing.config import ColumnType
@@ -28,7 +28,7 @@ _WHY_NOT = {
     "id": "an id: {why}",
     "constant": "{why}",
     "empty": "{why}",
-    "image_path": "{why}, which are not there or are read by no format; see docs/images.md",
+    "image_path": "{why}, which do not exist or are in no supported format; see docs/images.md",
     "unreadable": "{why}",
 }
 
@@ -126,7 +126,7 @@ def _as_category(column: ColumnProfile, chosen: ChosenLabel) -> ColumnProfile:
         return column
     if not 3 <= values.distinct <= _MOST_CODES or not is_better_by_value(column, chosen.target):
         return column
-    return replace(column, kind="category", why="whole numbers of which each has an effect of its own, by measurement")
+    return replace(column, kind="category", why="whole numbers; each value has a separate effect, by measurement")
 
 
 def _read_number(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> None:
@@ -167,7 +167,7 @@ def _leave_out_predictions(selection: Selection) -> None:
     for candidate in list(selection.features):
         if words_of(candidate.column.name) & _PREDICTION:
             told = f"; {candidate.strength.shown} alone" if candidate.strength is not None else ""
-            selection.leave_out(candidate, f"by its name, what another model predicted{told}")
+            selection.leave_out(candidate, f"by its name, the prediction of another model{told}")
 
 
 def _leave_out_leaks(chosen: ChosenLabel, selection: Selection) -> None:
@@ -198,7 +198,7 @@ def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: Sele
                 break
             numbers = {c.column.name: c for c in selection.features if c.column.kind == "number"}
             arrays = {n: _numbers(c.column) for n, c in numbers.items()}
-            held = sums_to({n: a for n, a in arrays.items() if a is not None}, target)
+            held = leaking_summands({n: a for n, a in arrays.items() if a is not None}, target)
             if not held:
                 break
             for column in held:

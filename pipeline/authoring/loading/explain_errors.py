@@ -168,7 +168,7 @@ def _fix(value: Any, forms: list[Schema]) -> str:
     if accepts(forms, "array") and isinstance(value, Mapping) and value:
         return " Begin each entry with a dash."
     if value is None:
-        return " Give a value, or leave the key out."
+        return " Give a value, or remove the key."
     return ""
 
 

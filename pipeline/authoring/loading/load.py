@@ -13,7 +13,7 @@ from fullpass.components.ingest.sources.source_files import resolve_path
 from fullpass.pipeline.authoring.json_schema import Schema, json_schema
 from fullpass.pipeline.authoring.loading.explain_errors import explain, received
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
-from fullpass.pipeline.authoring.loading.secret_checks import BY_ENVIRONMENT, secrecy_problems
+from fullpass.pipeline.authoring.loading.secret_checks import BY_ENVIRONMENT, secret_problems
 from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree, read_yaml
 from fullpass.pipeline.config import PipelineConfig
@@ -34,7 +34,7 @@ class FileForm(Generic[Config]):
         examples: path -> example value as it would be written there.
         needed: the required keys that the error for an empty file lists.
         names: patterns of paths whose keys are user-defined names, which never count as credentials.
-        instead: the advice on how to provide a secret.
+        advice: the advice on how to provide a secret.
     """
 
     model: type[Config]
@@ -42,7 +42,7 @@ class FileForm(Generic[Config]):
     examples: Mapping[str, str]
     needed: tuple[str, ...]
     names: tuple[str, ...]
-    instead: str = BY_ENVIRONMENT
+    advice: str = BY_ENVIRONMENT
 
 
 PIPELINE = FileForm(
@@ -122,7 +122,7 @@ def read(file: Path, text: str, form: FileForm[Config]) -> tuple[Config, Tree]:
     if not isinstance(tree.data, dict):
         raise ConfigError(file, tree.problems or [_not_a_mapping(tree, form)])
     config, problems = _validated(tree, form)
-    refused = [*tree.problems, *secrecy_problems(tree, form.names, form.instead)]
+    refused = [*tree.problems, *secret_problems(tree, form.names, form.advice)]
     paths = {problem.path for problem in refused}
     problems = [*refused, *(problem for problem in problems if problem.path not in paths)]
     if problems or config is None:

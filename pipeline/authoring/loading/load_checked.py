@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fullpass.pipeline.authoring.loading.load import Loaded, load
-from fullpass.pipeline.printing import say
+from fullpass.pipeline.printing import print_text
 
 
 def load_checked(file: Path, *, runs_here: bool = True) -> Loaded:
@@ -20,5 +20,5 @@ def load_checked(file: Path, *, runs_here: bool = True) -> Loaded:
 
     loaded = load(file)
     for problem in require(loaded, runs_here=runs_here):
-        say(problem.located(file), err=True)
+        print_text(problem.located(file), err=True)
     return loaded

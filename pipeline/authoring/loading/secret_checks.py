@@ -13,34 +13,34 @@ from fullpass.preprocessing.secrets.secret_shapes import find_shape, is_secret_s
 
 _VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*\}")
 BY_ENVIRONMENT = (
-    "This file is copied into artifacts and reports. Give secrets by the environment of the run: the variable named by "
-    "data.source.password_env for a database; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://, the file named by "
-    "GOOGLE_APPLICATION_CREDENTIALS for gs://, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_ACCOUNT_KEY for abfs://; "
-    "FSSPEC_PROTOCOL_KEY for any other address, such as FSSPEC_SFTP_PASSWORD, or a file in the folder named by "
-    "FSSPEC_CONFIG_DIR; url_env and token_env of notify; os.environ, or a mounted file, in commands and code of "
-    "your own."
+    "This file is copied into artifacts and reports. Give secrets through the environment of the run: the variable "
+    "named by data.source.password_env for a database; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://, the file "
+    "named by GOOGLE_APPLICATION_CREDENTIALS for gs://, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_ACCOUNT_KEY for "
+    "abfs://; FSSPEC_PROTOCOL_KEY for any other address, such as FSSPEC_SFTP_PASSWORD, or a file in the folder named "
+    "by FSSPEC_CONFIG_DIR; url_env and token_env of notify; os.environ, or a mounted file, in your own commands and "
+    "code."
 )
 """The advice on how to provide secrets to a run instead of writing them into a pipeline file."""
 
 
-def secrecy_problems(tree: Tree, names: Sequence[str], instead: str = BY_ENVIRONMENT) -> list[Problem]:
+def secret_problems(tree: Tree, names: Sequence[str], advice: str = BY_ENVIRONMENT) -> list[Problem]:
     """Returns a problem for every secret and every `${VARIABLE}`; the values themselves are never shown.
 
     Args:
         tree: the file.
         names: patterns of paths whose keys are user-defined names (columns, classes, splits), not settings.
-        instead: the advice on how to provide a secret.
+        advice: the advice on how to provide a secret.
     """
     return [
         Problem(format_path(keys), tree.line(keys), message)
         for keys, value in _entries((), tree.data)
-        if (message := _message(keys, value, names, instead)) is not None
+        if (message := _message(keys, value, names, advice)) is not None
     ]
 
 
-def _message(keys: Keys, value: Any, names: Sequence[str], instead: str) -> str | None:
+def _message(keys: Keys, value: Any, names: Sequence[str], advice: str) -> str | None:
     if _is_setting(keys, names) and is_secret_setting(str(keys[-1]), value):
-        return f"looks like a credential. {instead}"
+        return f"looks like a credential. {advice}"
     words = isinstance(value, list) and all(isinstance(word, str) for word in value)
     # A secret and the option before it may be two items of a command. Each item is also checked by itself.
     text = " ".join(value) if words else value
@@ -48,12 +48,12 @@ def _message(keys: Keys, value: Any, names: Sequence[str], instead: str) -> str 
         return None
     shape = find_shape(text)
     if shape is not None and not (words and any(map(find_shape, value))):
-        return f"holds {shape.name}. {instead}"
+        return f"holds {shape.name}. {advice}"
     variable = _VARIABLE.search(text)
     if variable is None or words:
         return None
     return (
-        f"Received: {variable.group()}. Variables are not filled in: the file says the same to everyone who reads it. "
+        f"Received: {variable.group()}. Variables are not substituted: the file means the same for every reader. "
         "Write the value itself; credentials are read from the environment without being named here."
     )
 

@@ -21,13 +21,13 @@ _BASES = {"0x": 16, "0o": 8, "0b": 2}
 # Part of the parser's message -> advice. The first match is shown.
 _ADVICE = (
     ("'\\t' that cannot start", "a tab. YAML is indented by blanks only"),
-    ("mapping values", 'a ":" where no key can stand. Put text that holds ": " in quotes, or mend the indentation'),
+    ("mapping values", 'a ":" where no key can stand. Put text that holds ": " in quotes, or fix the indentation'),
     ("end of stream", "a quote that is never closed"),
     ("expected ',' or ']'", "a list in brackets that is not closed, or lacks a comma"),
     ("expected ',' or '}'", "a mapping in braces that is not closed, or lacks a comma"),
-    ("expected <block end>", "this fits no indentation above it. Items of one level begin in one column"),
+    ("expected <block end>", "this indentation fits no level above it. Items of one level begin in the same column"),
     ("could not find expected ':'", 'a key without ":"'),
-    ("undefined alias", "no anchor of this name stands above. Put text that begins with * in quotes"),
+    ("undefined alias", "no anchor of this name is defined above. Put text that begins with * in quotes"),
     ("cannot start any token", "text may not begin with this character. Put it in quotes"),
     ("unknown escape", "in double quotes a backslash begins an escape. Use single quotes"),
     ("expected the node content", "a value or a closing bracket is missing"),
@@ -125,7 +125,7 @@ class _Reading:
                 self._problem(keys, _no_key(key), line)
             elif key.value in own:
                 first = self._lines[*keys, key.value]
-                self._problem((*keys, key.value), f"stands twice, first in line {first}. Remove or rename one.", line)
+                self._problem((*keys, key.value), f"is given twice, first in line {first}. Remove or rename one.", line)
             else:
                 own[key.value] = self._value(value, (*keys, key.value), line)
         return {**{k: v for k, v in merged.items() if k not in own}, **own} if merged else own

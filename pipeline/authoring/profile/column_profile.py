@@ -87,7 +87,7 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
         return _of_one_value(name, values)
     dates = find_dates(values, name)
     if dates is not None:
-        also = f", or {dates.ambiguous}: no day above 12 tells" if dates.ambiguous else ""
+        also = f", or {dates.ambiguous}: no day is above 12" if dates.ambiguous else ""
         return ColumnProfile(name, "date", f"dates as {dates.format}{also}", values, dates=dates, bad=1 - dates.share)
     words = {text.lower() for text in values.texts}
     if words <= {*BOOLEAN.true, *BOOLEAN.false} and words & set(BOOLEAN.true) and words & set(BOOLEAN.false):
@@ -135,13 +135,13 @@ def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
     if any(re.fullmatch(r"0\d+", text) for text in values.texts):
         return _id_or_category(name, values, "digits with leading zeros are codes")
     if numbers.whole and _counts_up_or_is_named_id(values, words):
-        return ColumnProfile(name, "id", "another whole number in every row", values, numbers)
+        return ColumnProfile(name, "id", "a different whole number in every row", values, numbers)
     if bad:
         return ColumnProfile(name, "written_number", f"{bad:.2%} of cells are no number", values, numbers, bad=bad)
     repeated = values.distinct <= _MOST_CODES * values.present or values.present < _FEW_ROWS
     coded = any(numbers.high <= _LARGEST.get(word, numbers.high) for word in words & _CODE) and not words & _COUNT
     if numbers.whole and numbers.low >= 0 and repeated and (coded or numbers.low > _LARGE_CODE):
-        return ColumnProfile(name, "category", "whole numbers that name something", values, numbers)
+        return ColumnProfile(name, "category", "whole numbers that are codes", values, numbers)
     if values.distinct == 2 and numbers.whole:
         return ColumnProfile(name, "category", "two values", values, numbers)
     return ColumnProfile(name, "number", "numbers", values, numbers)
@@ -157,7 +157,7 @@ def _counts_up_or_is_named_id(values: ValueCounts, words: frozenset[str]) -> boo
 def _of_text(name: str, values: ValueCounts) -> ColumnProfile:
     written = _share(values, lambda text: NUMBER.fullmatch(without_signs(text)) is not None)
     if written >= _NEARLY_ALL:
-        return ColumnProfile(name, "written_number", "numbers with signs in them", values, bad=1 - written)
+        return ColumnProfile(name, "written_number", "numbers with signs such as $ and commas", values, bad=1 - written)
     if _share(values, lambda text: _IMAGE.search(text) is not None) >= _NEARLY_ALL:
         return ColumnProfile(name, "image_path", "paths of images", values)
     separator = _separator(values)
@@ -170,7 +170,7 @@ def _of_text(name: str, values: ValueCounts) -> ColumnProfile:
     is_long = words >= 4 and (repeats < 3 or _mean(values, len) > 60)
     is_title = words >= 2 and values.distinct > _NEARLY_UNIQUE * values.present and _words_repeat(values)
     if (is_long or is_title) and values.distinct > _FEW_ROWS:
-        script = ", written without blanks" if is_without_blanks(values) else ""
+        script = ", written without spaces" if is_without_blanks(values) else ""
         return ColumnProfile(name, "text", f"about {words:.0f} words per row{script}", values)
     return _id_or_category(name, values, "text that repeats")
 
@@ -178,7 +178,7 @@ def _of_text(name: str, values: ValueCounts) -> ColumnProfile:
 def _id_or_category(name: str, values: ValueCounts, why: str) -> ColumnProfile:
     if values.present >= _FEW_ROWS and values.distinct > _NEARLY_UNIQUE * values.present:
         return ColumnProfile(
-            name, "id", f"{values.distinct:,} values in {values.present:,} rows: nearly each its own", values
+            name, "id", f"{values.distinct:,} values in {values.present:,} rows: nearly all different", values
         )
     return ColumnProfile(name, "category", why, values)
 

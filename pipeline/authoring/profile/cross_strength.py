@@ -13,7 +13,7 @@ _LEAST_GAIN, _LEAST_GAIN_OF_FEW, _FEW_ROWS = 0.005, 0.01, 5000
 _MOST_INPUTS = 12
 _MOST_CROSSES = 3
 _SAME = 1.2
-_DRAWN = 20.0
+_PRIOR_ROWS = 20.0
 _ROUNDS = 3
 
 
@@ -77,7 +77,7 @@ def _pair(names: tuple[str, str], a: np.ndarray, b: np.ndarray, y: np.ndarray) -
         fitted, tried = half == fold, half != fold
         of_a, of_b, mean = _added(a[fitted], b[fitted], y[fitted], int(a.max()) + 1, int(b.max()) + 1)
         residual = y - mean - of_a[a] - of_b[b]
-        together = group_means(both[fitted], residual[fitted], int(both.max()) + 1, _DRAWN)
+        together = group_means(both[fitted], residual[fitted], int(both.max()) + 1, _PRIOR_ROWS)
         before += float((residual[tried] ** 2).sum())
         left += float(((residual[tried] - together[both[tried]]) ** 2).sum())
     return Pair(names, 1 - left / before if before > 0 else 0.0, int(both.max()) + 1)
@@ -97,4 +97,4 @@ def _added(
 
 def _effect(groups: np.ndarray, rest: np.ndarray, size: int) -> np.ndarray:
     sums = np.bincount(groups, weights=rest, minlength=size)
-    return sums / (np.bincount(groups, minlength=size) + _DRAWN)
+    return sums / (np.bincount(groups, minlength=size) + _PRIOR_ROWS)

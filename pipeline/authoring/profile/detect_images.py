@@ -137,7 +137,9 @@ def shape_of_files(paths: Sequence[str]) -> ImageShape:
     chosen = np.unique(np.linspace(0, len(paths) - 1, num=min(len(paths), _LOOKED_AT)).round().astype(int))
     shapes = [shape for index in chosen if (shape := _shape(paths[index])) is not None]
     if not shapes:
-        raise UserError(f"{paths[0] if paths else 'no image'}: no JPEG, PNG, GIF or BMP image, and none of the others.")
+        raise UserError(
+            f"{paths[0] if paths else 'no image'}: no JPEG, PNG, GIF or BMP image, and no other path leads to one."
+        )
     heights, widths, channels = zip(*shapes, strict=True)
     return shape_of(heights, widths, max(channels))
 

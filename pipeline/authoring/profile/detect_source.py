@@ -64,7 +64,7 @@ _SPLIT_NAMES = {
     **dict.fromkeys(("test", "testing"), "test"),
 }
 _SPLIT = re.compile(rf"(?<![a-z])({'|'.join(_SPLIT_NAMES)})(?![a-z])")
-_NAMED_SPLITS = "the names of the files say which split each is"
+_NAMED_SPLITS = "the file names give the splits"
 _SOURCE: TypeAdapter[Source] = TypeAdapter(Source)
 
 
@@ -246,7 +246,9 @@ def _csv_settings(
         raise UserError(f"{file.path}: the file is empty.")
     dialect = guess_dialect(start, whole=whole, known=known)
     if dialect is None:
-        aligned = " Columns aligned by blanks must be parted by one separator first." if b"  " in start[:10_000] else ""
+        aligned = (
+            " Columns aligned by spaces must first be separated by one separator." if b"  " in start[:10_000] else ""
+        )
         raise UserError(
             f"{file.path}: no separator (comma, tab, semicolon, bar, blank) gives two columns or more.{aligned} "
             f"`init` reads {_READ}, with a label and at least one feature."

@@ -94,13 +94,13 @@ def guess_dialect(start: bytes, *, whole: bool, known: Collection[str] = ()) -> 
         return None
     why = {}
     if best.separator != ",":
-        why["separator"] = f"gives {best.good:,} of the first {best.good + best.bad:,} rows equally many cells"
+        why["separator"] = f"gives {best.good:,} of the first {best.good + best.bad:,} rows the same number of cells"
     if encoding != "utf-8":
         why["encoding"] = "by its byte order mark" if encoding == "utf-16" else "its bytes are not UTF-8"
-    swallowed = _swallowed(_lines(text, whole=whole), best.separator)
-    if swallowed:
-        why["quoting"] = f"quotes do not balance: {swallowed:,} line ends would be taken for text between two of them"
-    quoting = not swallowed
+    hidden = _lines_hidden_by_quotes(_lines(text, whole=whole), best.separator)
+    if hidden:
+        why["quoting"] = f"quotes are unbalanced: {hidden:,} line ends would be read as text between two quotes"
+    quoting = not hidden
     columns = _made_up_names(_trial(first, best.separator, quoting) or best, known, why)
     return Dialect(best.separator, columns, quoting, encoding, why)
 
@@ -161,7 +161,7 @@ def _as_text(text: bytes, separator: str) -> dict[str, pa.DataType]:
     return {f"f{i}": pa.binary() for i in range(width)}
 
 
-def _swallowed(text: bytes, separator: str) -> int:
+def _lines_hidden_by_quotes(text: bytes, separator: str) -> int:
     """Returns the number of line ends inside quotes, if all lines are regular without quoting; else 0."""
     if b'"' not in text:
         return 0

@@ -1,4 +1,4 @@
-"""Computes derived columns of a sample: evaluates an expression tree on NumPy arrays, by the rules of `expression_ops`.
+"""Computes derived columns of a sample: evaluates an expression tree on NumPy arrays, by the rules of `tensor_ops`.
 
 A number or condition is float32 [rows] with NaN for missing. Text is an object array [rows] with None for missing.
 """
@@ -45,10 +45,10 @@ def _evaluate(node: Node, columns: Mapping[str, np.ndarray]) -> np.ndarray:
         case Comparison():
             operands = [_evaluate(operand, columns) for operand in node.operands]
             pairs = zip(node.operators, operands, operands[1:], strict=False)
-            return functools.reduce(_and, [_strict(STRICT[name], [a, b]) for name, a, b in pairs])
+            return functools.reduce(_and, [_propagate_null(NULL_PROPAGATING[name], [a, b]) for name, a, b in pairs])
         case Membership():
             operand = _evaluate(node.operand, columns)
-            members = [_strict(STRICT["=="], [operand, _constant(member)]) for member in node.members]
+            members = [_propagate_null(NULL_PROPAGATING["=="], [operand, _constant(member)]) for member in node.members]
             return functools.reduce(_or, members)
     return _call(node, columns)
 
@@ -60,35 +60,35 @@ def _constant(node: Constant) -> np.ndarray:
 def _call(node: Call, columns: Mapping[str, np.ndarray]) -> np.ndarray:
     function = TABLE[node.function]
     arguments: list[np.ndarray] = []
-    written: list[str | int] = []
+    literals: list[str | int] = []
     for index, argument in enumerate(node.arguments):
-        if isinstance(argument, Constant) and function.parameter(index).written:
-            written.append(argument.value if isinstance(argument.value, str) else int(argument.value))
+        if isinstance(argument, Constant) and function.parameter(index).literal:
+            literals.append(argument.value if isinstance(argument.value, str) else int(argument.value))
         else:
             arguments.append(_evaluate(argument, columns))
-    if not function.strict:
-        return LENIENT[node.function](*arguments)
+    if not function.null_propagating:
+        return NULL_HANDLING[node.function](*arguments)
     op = TEXT.get(node.function)
     if op is not None:
-        return _of_text(op, arguments, written, gives_text=function.result == "string")
-    return _strict(STRICT[node.function], arguments, written)
+        return _of_text(op, arguments, literals, gives_text=function.result == "string")
+    return _propagate_null(NULL_PROPAGATING[node.function], arguments, literals)
 
 
-def _strict(
-    op: Callable[..., np.ndarray], arguments: Sequence[np.ndarray], written: Sequence[object] = ()
+def _propagate_null(
+    op: Callable[..., np.ndarray], arguments: Sequence[np.ndarray], literals: Sequence[object] = ()
 ) -> np.ndarray:
     """Runs `op` on whole arrays; the result is missing where an argument is missing or the result is not finite."""
     present = functools.reduce(operator.and_, map(_present, arguments))
-    return np.where(present, _finite(np.asarray(op(*arguments, *written), dtype=np.float32)), np.float32("nan"))
+    return np.where(present, _finite(np.asarray(op(*arguments, *literals), dtype=np.float32)), np.float32("nan"))
 
 
 def _of_text(
-    op: Callable[..., object], arguments: Sequence[np.ndarray], written: Sequence[object], *, gives_text: bool
+    op: Callable[..., object], arguments: Sequence[np.ndarray], literals: Sequence[object], *, gives_text: bool
 ) -> np.ndarray:
     """Runs `op` row by row; the result is missing where an argument is missing."""
     rows = np.broadcast_arrays(*arguments)
     results = [
-        None if any(value is None for value in row) else op(*row, *written)
+        None if any(value is None for value in row) else op(*row, *literals)
         for row in zip(*(array.ravel() for array in rows), strict=True)
     ]
     shape = rows[0].shape
@@ -148,7 +148,7 @@ def _substr(text: str, start: int, length: int | None = None) -> str:
     return text[first:] if length is None else text[first : first + length]
 
 
-STRICT: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(
+NULL_PROPAGATING: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(
     {
         "not": lambda a: 1 - a,
         "==": np.equal,
@@ -198,7 +198,7 @@ TEXT: Mapping[str, Callable[..., object]] = MappingProxyType(
 )
 """Functions of text, applied row by row; the result is missing where an argument is missing."""
 
-LENIENT: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(
+NULL_HANDLING: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(
     {
         "and": _and,
         "or": _or,

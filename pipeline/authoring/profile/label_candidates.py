@@ -23,7 +23,7 @@ _TAKEN, _AHEAD = 3, 2
 _NO_LABEL = {
     "date": "a date",
     "text": "free text",
-    "id": "another value in nearly every row",
+    "id": "a different value in nearly every row",
     "constant": "the same value in every row",
     "empty": "no value in any row",
     "image_path": "paths of images",
@@ -174,8 +174,8 @@ def _is_unlike(column: ColumnProfile, others: Sequence[ColumnProfile]) -> bool:
 
 def _why_chosen(column: ColumnProfile, columns: Sequence[ColumnProfile]) -> str:
     if words_of(column.name) & (_NAMES | _LIKELY_WORDS):
-        return "taken by its name; --label takes another"
-    return f"taken as the {'last' if column is columns[-1] else 'first'} column; --label takes another"
+        return "chosen by its name; --label chooses another"
+    return f"taken as the {'last' if column is columns[-1] else 'first'} column; --label chooses another"
 
 
 def _which(likely: Sequence[ColumnProfile], columns: Sequence[ColumnProfile]) -> str:

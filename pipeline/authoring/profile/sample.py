@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers.csv_records import one_record_per_line
-from fullpass.components.ingest.readers.open_source import apart_if_native, parts_of, read
+from fullpass.components.ingest.readers.open_source import parts_of, read, run_in_fork_if_native
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, FilePart, Reading
 from fullpass.components.ingest.sources.source_config import (
     ArrowSource,
@@ -22,7 +22,7 @@ from fullpass.components.ingest.sources.source_config import (
 )
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw
-from fullpass.components.ingest.splitting.assign_split import assign, split_columns
+from fullpass.components.ingest.splitting.assign_split import assign, raw_split_columns
 from fullpass.pipeline.authoring.profile.image_cells import image_shapes, image_texts
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import to_text
@@ -45,7 +45,7 @@ class Sample:
 
     Attributes:
         columns: name -> text, or lists as read, of the sampled rows.
-        everything: name -> text, or lists as read, of all rows seen.
+        seen_columns: name -> text, or lists as read, of all rows seen.
         unreadable: name -> Arrow type of columns that are neither text nor lists.
         images: name -> height, width and channels of some images, for columns that hold encoded images.
         splits: split -> bool [rows], for sources with data per split.
@@ -54,12 +54,12 @@ class Sample:
         malformed: number of rows that could not be read.
         bad: the first of the malformed rows.
         whole: whether every row of the source was seen.
-        all_over: whether rows come from every part of the files, not only from their beginning.
+        evenly_spread: whether rows come from every part of the files, not only from their beginning.
         total: number of rows of the whole source, estimated from bytes; None if unknown.
     """
 
     columns: Mapping[str, pa.Array]
-    everything: Mapping[str, pa.Array]
+    seen_columns: Mapping[str, pa.Array]
     unreadable: Mapping[str, str]
     images: Mapping[str, Sequence[tuple[int, int, int]]]
     splits: Mapping[str, np.ndarray]
@@ -68,7 +68,7 @@ class Sample:
     malformed: int
     bad: tuple[BadRow, ...]
     whole: bool
-    all_over: bool
+    evenly_spread: bool
     total: int | None
 
     @property
@@ -94,7 +94,7 @@ class _Piece:
     malformed: int
     bad: tuple[BadRow, ...]
     whole: bool
-    all_over: bool
+    evenly_spread: bool
     total: int | None
 
 
@@ -120,7 +120,7 @@ def read_sample(
     within = sum(file.size for file in files) <= budget
     chosen = list(files) if within else _spread([file for file in files if file.size], _MOST_FILES)
     limits = budget // len(chosen), _MOST_ROWS // len(chosen)
-    pieces = apart_if_native(source, lambda: [_read(file, source, columns, images, *limits) for file in chosen])
+    pieces = run_in_fork_if_native(source, lambda: [_read(file, source, columns, images, *limits) for file in chosen])
     total = sum(piece.rows for piece in pieces)
     picked = _picked(total, rows)
     owner = np.repeat(np.arange(len(pieces)), [piece.rows for piece in pieces])
@@ -134,7 +134,7 @@ def read_sample(
     }
     return Sample(
         columns={name: array.take(pa.array(picked)) for name, array in usable.items()},
-        everything=usable,
+        seen_columns=usable,
         unreadable={name: str(array.type) for name, array in arrays.items() if name not in usable},
         images={name: shapes for piece in reversed(pieces) for name, shapes in piece.images.items()},
         splits=_splits(files_read, owner[picked]),
@@ -143,7 +143,7 @@ def read_sample(
         malformed=sum(piece.malformed for piece in pieces),
         bad=tuple(row for piece in pieces for row in piece.bad[:100]),
         whole=within and all(piece.whole for piece in pieces),
-        all_over=all(piece.all_over for piece in pieces),
+        evenly_spread=all(piece.evenly_spread for piece in pieces),
         total=_total(pieces, sum(file.size for file in files)),
     )
 
@@ -159,7 +159,7 @@ def _total(pieces: Sequence[_Piece], size: int) -> int | None:
 
 def row_keys(sample: Sample, columns: Sequence[str]) -> pa.Array:
     """Returns one text per row seen, joined from the columns that hold text or lists of single values."""
-    arrays = [sample.everything[name] for name in columns if name in sample.everything]
+    arrays = [sample.seen_columns[name] for name in columns if name in sample.seen_columns]
     filled = [pc.fill_null(_joined(array), "\0") for array in arrays if not _is_nested_list(array.type)]
     return pc.binary_join_element_wise(*filled, "\x1f") if filled else pa.array([], pa.string())
 
@@ -186,7 +186,7 @@ def split_indices(data: DataConfig, sample: Sample) -> np.ndarray | None:
         given = [sample.splits.get(name, np.zeros(sample.rows, dtype=bool)) for name in data.split_names]
         return np.argmax(np.stack(given), axis=0)
     texts = {name: array for name, array in sample.columns.items() if pa.types.is_string(array.type)}
-    if not texts or any(column not in texts for column in split_columns(data.split)):
+    if not texts or any(column not in texts for column in raw_split_columns(data.split)):
         return None
     return assign(data.split, pa.table(dict(sample.columns)), np.arange(sample.rows, dtype=np.int64), file_index=0)
 
@@ -261,7 +261,7 @@ def _read(
     passed = 0
     for part in parts:
         reading = Reading(file, {name: RawColumn(name, "string") for name in columns}, part)
-        kept = _Kept(2 * budget // len(parts), -(-rows // len(parts)), thins=isinstance(source, _TABLES))
+        kept = _KeptBatches(2 * budget // len(parts), -(-rows // len(parts)), subsample=isinstance(source, _TABLES))
         for batch in read(reading, source):
             kept.add(batch.table)
             if kept.is_full:
@@ -281,17 +281,17 @@ def _read(
     return _Piece(file, chunks, found, total, malformed, tuple(bad), is_all, whole or bool(cut), in_file)
 
 
-class _Kept:
+class _KeptBatches:
     """The batches kept from a part, limited in bytes and rows.
 
-    With `thins`, the whole part is read; whenever the kept batches exceed a limit, every second of them is dropped.
+    With `subsample`, the whole part is read; whenever the kept batches exceed a limit, every second of them is dropped.
     Without it, the part is read only until a limit is reached.
     """
 
-    def __init__(self, most_bytes: int, most_rows: int, *, thins: bool):
+    def __init__(self, most_bytes: int, most_rows: int, *, subsample: bool):
         self.tables: list[pa.Table] = []
         self.passed = 0
-        self._most_bytes, self._most_rows, self._thins = most_bytes, most_rows, thins
+        self._most_bytes, self._most_rows, self._subsample = most_bytes, most_rows, subsample
         self._stride, self._batches = 1, 0
 
     @property
@@ -302,14 +302,14 @@ class _Kept:
     @property
     def is_full(self) -> bool:
         """Whether reading can stop."""
-        return not self._thins and self._is_over(self._most_rows - 1)
+        return not self._subsample and self._is_over(self._most_rows - 1)
 
     def add(self, table: pa.Table) -> None:
         """Adds a batch; keeps it if the stride selects it."""
         self._batches, self.passed = self._batches + 1, self.passed + table.num_rows
         if (self._batches - 1) % self._stride == 0:
             self.tables.append(table)
-        while self._thins and len(self.tables) > 1 and self._is_over(self._most_rows):
+        while self._subsample and len(self.tables) > 1 and self._is_over(self._most_rows):
             self.tables, self._stride = self.tables[::2], 2 * self._stride
 
     def _is_over(self, most_rows: int) -> bool:

@@ -162,7 +162,7 @@ def _counts_rows(column: ColumnProfile, sample: Sample, source: Source) -> bool:
     if column.values.distinct < _FEWEST_OF_COUNTER:
         return False
     decimal = getattr(source, "decimal", ".")
-    array = sample.everything[column.name]
+    array = sample.seen_columns[column.name]
     numbers, _ = read_numbers(array, missing=source.missing_of(column.name), decimal=decimal)
     return bool((np.diff(numbers) == 1).mean() > _NEARLY_ALWAYS)
 
@@ -170,7 +170,7 @@ def _counts_rows(column: ColumnProfile, sample: Sample, source: Source) -> bool:
 def _of_all_rows(column: ColumnProfile, sample: Sample, source: Source) -> ColumnProfile:
     """Returns a number column profiled on all rows seen, because outliers and non-numeric cells are rare."""
     decimal = getattr(source, "decimal", ".")
-    array = sample.everything[column.name]
+    array = sample.seen_columns[column.name]
     numbers, wrong = read_numbers(array, missing=source.missing_of(column.name), decimal=decimal)
     bad = wrong / max(len(array), 1)
     if bad > _MOST_BAD:
@@ -188,7 +188,7 @@ def _usable_names(found: FoundSource) -> tuple[list[str], list[tuple[str, str]]]
         if not name:
             why = "has no name in the header"
         elif any(names.count(name) > 1 for names in per_file):
-            why = "stands twice in the header"
+            why = "is given twice in the header"
         elif len(name) > _LONGEST_NAME:
             why = f"has a name of {len(name):,} characters"
         elif name == RAW_ROW_ID:
@@ -237,7 +237,7 @@ def _with_missing(found: FoundSource, values: Mapping[str, ValueCounts]) -> tupl
         why = ", ".join(f"{shown(t)} in {_rows_with(values, t):,} cells" for t in everywhere[:4])
         found = changed(found, "missing", [*found.source.missing, *everywhere], why)
     if alone:
-        found = changed(found, "missing_in", alone, "numbers or words apart from all others in their column")
+        found = changed(found, "missing_in", alone, "unlike all other values of their columns")
     return found, {n: v.without([*everywhere, *alone.get(n, ())]) for n, v in values.items()}
 
 

@@ -15,7 +15,7 @@ from fullpass.preprocessing.features.label import Task
 
 _GROUPS, _GROUPS_OF_PAIRS = 200, 40
 _ROWS_PER_GROUP, _ROWS_PER_PAIR = 50, 10
-_DRAWN = 2.0
+_PRIOR_ROWS = 2.0
 _FEWEST_ROWS, _FEWEST_OF_CLASS = 50, 10
 _LEAK = {"binary": 0.99, "multiclass": 0.98, "regression": 0.98}
 _SUSPECT = {"binary": 0.95, "multiclass": 0.9, "regression": 0.9}
@@ -121,11 +121,11 @@ def cross_fitted(groups: np.ndarray, y: np.ndarray) -> np.ndarray:
     return predicted
 
 
-def group_means(groups: np.ndarray, y: np.ndarray, size: int, drawn: float = _DRAWN) -> np.ndarray:
-    """Returns the mean of y per group, float64 [size], as if each group had `drawn` more rows with the overall mean."""
+def group_means(groups: np.ndarray, y: np.ndarray, size: int, prior_rows: float = _PRIOR_ROWS) -> np.ndarray:
+    """Returns the mean of y per group, float64 [size], with `prior_rows` extra rows of the overall mean per group."""
     sums = np.bincount(groups, weights=y, minlength=size)
     counts = np.bincount(groups, minlength=size)
-    return (sums + drawn * y.mean()) / (counts + drawn)
+    return (sums + prior_rows * y.mean()) / (counts + prior_rows)
 
 
 def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
@@ -145,11 +145,11 @@ def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
         return False
     if target.task == "multiclass":
         commonest = np.bincount(y.astype(int)).argsort()[::-1][:_CLASSES_COMPARED]
-        return any(_jumps(x, (y == number).astype(float)) for number in commonest)
-    return _jumps(x, np.clip(y, *np.quantile(y, (0.005, 0.995))) if target.task == "regression" else y)
+        return any(_is_categorical_effect(x, (y == number).astype(float)) for number in commonest)
+    return _is_categorical_effect(x, np.clip(y, *np.quantile(y, (0.005, 0.995))) if target.task == "regression" else y)
 
 
-def _jumps(x: np.ndarray, y: np.ndarray) -> bool:
+def _is_categorical_effect(x: np.ndarray, y: np.ndarray) -> bool:
     groups = np.unique(x, return_inverse=True)[1]
     degree = min(_MOST_BENDS, (groups.max() + 1) // 2)
     curve = np.polynomial.legendre.legvander(2 * (x - x.min()) / np.ptp(x) - 1, degree)
@@ -162,7 +162,7 @@ def _jumps(x: np.ndarray, y: np.ndarray) -> bool:
     return bool(gain.mean() > max(_LEAST_GAIN * y.var(), _BEYOND_CHANCE * gain.std() / len(y) ** 0.5))
 
 
-def sums_to(columns: Mapping[str, np.ndarray], target: np.ndarray) -> tuple[str, ...]:
+def leaking_summands(columns: Mapping[str, np.ndarray], target: np.ndarray) -> tuple[str, ...]:
     """Returns the columns that leak `target` as a sum or difference of columns, largest effect first.
 
     A total leaks each part if the other parts are present, and the summands leak their total. The result holds the

@@ -72,7 +72,7 @@ class MeasuredText:
         told = {one.name: strength.shown.split() for one, strength in zip(self.candidates, self.strengths, strict=True)}
         metric, value = told.pop(self.chosen.name)
         others = ", ".join(f"{name} {number}" for name, (_, number) in told.items())
-        return f"{metric} {value} by a linear model on {self.rows:,} rows not fitted; {others}"
+        return f"{metric} {value} of a linear model on {self.rows:,} held-out rows; {others}"
 
 
 _BAG = TextEncoding("words", "a bag of its words", {}, (1, 1))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fullpass.components import own_files
+from fullpass.components import link_safe_files
 from fullpass.components.push.push import folder_of, origin_of, rolled_back, versions
 from fullpass.pipeline.registry.retention.metadata_graph import LIVE, Records, Removal, read_records, remove_records
 from fullpass.pipeline.registry.retention.retention_graph import (
@@ -73,7 +73,7 @@ class RemovalPlan:
             counts[one.kind] = counts.get(one.kind, 0) + 1
             for kind, size in one.sizes().items():
                 sizes[kind] = sizes.get(kind, 0) + size
-        old = self.history.forget(self.since, dry_run=True)
+        old = self.history.delete_before(self.since, dry_run=True)
         counts |= {"history": old} if old else {}
         removal = self.removal
         records = {
@@ -109,8 +109,8 @@ def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_
             remove_records(RootLayout(root).metadata, found.removal)
             seal_metadata(root)
         for one in found.unneeded:
-            own_files.remove(one.path)
-        found.history.forget(found.since)
+            link_safe_files.remove(one.path)
+        found.history.delete_before(found.since)
     return freed
 
 
@@ -138,7 +138,7 @@ def plan(root: Path, target: Path, policy: Policy, next_run: NextRun) -> Removal
         find_unneeded(root, nodes, needed),
         History(root),
         datetime.fromtimestamp(needed.since, UTC),
-        tuple(entry.name for entry in own_files.entries(root) if entry.is_symlink()),
+        tuple(entry.name for entry in link_safe_files.entries(root) if entry.is_symlink()),
     )
 
 
@@ -161,9 +161,9 @@ def _folders(root: Path, records: Records) -> dict[int, Path]:
             folders[artifact.id] = place(root, Path(artifact.uri))
             if not folders[artifact.id].is_relative_to(root):
                 raise UserError(
-                    f"{RootLayout(root).metadata} says that {artifact.uri} holds an artifact, which is outside {root}: "
-                    "the root was copied or moved, or is mounted elsewhere. Nothing was removed. Call gc where the "
-                    "runs were made."
+                    f"{RootLayout(root).metadata} records an artifact at {artifact.uri}, which is outside {root}: "
+                    "the root was copied or moved, or is mounted elsewhere. Nothing was removed. Call gc on the "
+                    "machine that made the runs."
                 )
     return folders
 

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 def gc(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.")] = Path("pipeline.yaml"),
-    keep_runs: Annotated[int, typer.Option(min=1, help="Runs that are kept, the newest.")] = 10,
-    keep_days: Annotated[float, typer.Option(min=0, help="Runs that are younger are kept too.")] = 30,
+    keep_runs: Annotated[int, typer.Option(min=1, help="Number of newest runs to keep.")] = 10,
+    keep_days: Annotated[float, typer.Option(min=0, help="Also keep runs that are younger than this.")] = 30,
     root: Annotated[Path | None, typer.Option(help="Folder of the runs, instead of root of the YAML.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be freed; change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be freed; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Remove artifacts, caches, quarantine, logs and records that no kept run, pushed model or window needs."""
     from fullpass.pipeline.authoring.loading.load import load
-    from fullpass.pipeline.printing import console, emit
+    from fullpass.pipeline.printing import console, print_data
     from fullpass.pipeline.registry.retention.collect_garbage import collect
     from fullpass.pipeline.registry.retention.retention_graph import Policy
     from fullpass.pipeline.registry.retention.show_freed import table
@@ -36,15 +36,15 @@ def gc(
     layout = RootLayout(folder)
     if not layout.metadata.is_file() and layout.logs.is_dir():
         raise UserError(
-            f"{layout.metadata}: missing, though {folder} holds runs. It tells what they need, so nothing is removed. "
-            "Restore it from a backup, or remove the folder and run anew."
+            f"{layout.metadata}: missing, though {folder} holds runs. It lists the files that they need, so nothing is "
+            "removed. Restore it from a backup, or remove the folder and run anew."
         )
     if not layout.metadata.is_file():
-        raise UserError(f"{folder}: nothing has been run there. --root names another folder.")
+        raise UserError(f"{folder}: no run has been made there. --root names another folder.")
     target = Path(loaded.resolve(loaded.config.push.to))
     freed = collect(folder, target, Policy(keep_runs, keep_days), _next_run(loaded, folder), dry_run=dry_run)
     if as_json:
-        emit(json.dumps({"dry_run": dry_run, **asdict(freed)}, indent=2))
+        print_data(json.dumps({"dry_run": dry_run, **asdict(freed)}, indent=2))
     else:
         console().print(table(freed, dry_run=dry_run))
 
@@ -52,7 +52,7 @@ def gc(
 def _next_run(loaded: "Loaded", root: Path) -> "NextRun":
     """Returns the spans and files that the next run reuses; no spans if the source cannot be read."""
     from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
-    from fullpass.pipeline.printing import say
+    from fullpass.pipeline.printing import print_text
     from fullpass.pipeline.registry.retention.unused_files import NextRun
     from fullpass.pipeline.root_layout import RootLayout
     from fullpass.preprocessing.errors import UserError
@@ -69,6 +69,6 @@ def _next_run(loaded: "Loaded", root: Path) -> "NextRun":
             window = find_window(data, loaded.resolve, index=copied)
         names = index_names(data, loaded.resolve)
     except UserError as error:
-        say(f"The window cannot be looked up, so only that of kept runs is kept: {error}", err=True)
+        print_text(f"The current window cannot be found, so only the windows of kept runs are kept: {error}", err=True)
         return NextRun(before=before, versions=versions)
     return NextRun({span.number for span in window.spans}, names, before, versions)

@@ -203,7 +203,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         [(version,)] = database.execute("SELECT schema_version FROM MLMDEnv").fetchall()
         if version != SCHEMA_VERSION:
             raise UserError(
-                f"{path}: ML Metadata's schema {version}; this release of Fullpass knows {SCHEMA_VERSION} and removes "
-                "nothing from others."
+                f"{path}: ML Metadata's schema {version}; this release of Fullpass supports {SCHEMA_VERSION} and "
+                "removes nothing from others."
             )
         yield database

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullpass.components import own_files
+from fullpass.components import link_safe_files
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.ingest.writing.manifest import QUARANTINE
-from fullpass.components.own_files import entries
+from fullpass.components.link_safe_files import entries
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.preprocessing import state_file
 
@@ -34,7 +34,7 @@ class Unneeded:
     def sizes(self) -> dict[str, int]:
         """Returns bytes by kind; quarantined rows are a separate kind."""
         found: dict[str, int] = {}
-        for file, size in own_files.files(self.path):
+        for file, size in link_safe_files.files(self.path):
             kind = "quarantine" if file.name == QUARANTINE else self.kind
             found[kind] = found.get(kind, 0) + size
         return found or {self.kind: 0}
@@ -90,7 +90,7 @@ def find_unneeded(root: Path, nodes: Collection[str], needed: Needed) -> list[Un
     """
     layout = RootLayout(root)
     own = [folder for folder in entries(root) if folder not in layout.paths()]
-    of_nodes = [folder for folder in own if folder.name in nodes or own_files.is_folder(folder / ".system")]
+    of_nodes = [folder for folder in own if folder.name in nodes or link_safe_files.is_folder(folder / ".system")]
     found = [one for folder in of_nodes for one in _unneeded_of_node(folder, needed)]
     found += _accumulators(layout.analyzer_cache, needed.fingerprints)
     found += _input_cache(
@@ -182,5 +182,5 @@ def _span_index(folder: Path, needed: Collection[str] | None) -> Iterator[Unneed
 
 def _unneeded_by_age(paths: Iterable[Path], kind: str, needed: Needed) -> Iterator[Unneeded]:
     for path in paths:
-        if own_files.modified(path) < min(needed.since, time.time()):
+        if link_safe_files.modified(path) < min(needed.since, time.time()):
             yield Unneeded(kind, path)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ml_metadata import proto
 
-from fullpass.components.own_files import files, remove
+from fullpass.components.link_safe_files import files, remove
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.execution.locked_store import locked_store
 from fullpass.preprocessing import state_file
@@ -65,7 +65,7 @@ def discard_damaged(root: Path) -> list[str]:
             store.put_artifacts([artifact])
             _put_aside(Path(artifact.uri))
             node = Path(artifact.uri).relative_to(root).parts[0]
-            said.append(f"{why}. It is put aside, and {node} makes it anew.")
+            said.append(f"{why}. It is put aside, and {node} produces it again.")
     return said
 
 
@@ -108,7 +108,7 @@ def _differences(known: _Checksums) -> Iterator[str]:
         if found.st_size != file.bytes:
             yield f"{path} is damaged: it has {found.st_size:,} of {file.bytes:,} bytes"
         elif (file.bytes <= READ_BYTES or found.st_mtime_ns != file.changed_ns) and _crc32c(path) != file.crc32c:
-            yield f"{path} is damaged: it is not what was written"
+            yield f"{path} is damaged: its content is not what was written"
 
 
 def _of(path: Path, uri: str) -> _File:

@@ -60,7 +60,7 @@ def display(console: "Console | None" = None) -> Iterator[Listener]:
     try:
         yield _while_it_works(live)
     finally:
-        with printing.outlived("The screen could not be given back"):
+        with printing.report_errors("The terminal could not be restored"):
             live.close()
 
 
@@ -70,7 +70,7 @@ def _while_it_works(listener: Listener) -> Listener:
 
     def hand_on(event: Event) -> None:
         if not failed:
-            with printing.outlived("The run goes on, but is no longer shown", failed.append):
+            with printing.report_errors("The run goes on, but is no longer shown", failed.append):
                 listener(event)
 
     return hand_on

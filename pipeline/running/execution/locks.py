@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from fullpass.components.own_files import open_lock
+from fullpass.components.link_safe_files import open_lock
 from fullpass.pipeline.root_layout import RUN_LOCK
 from fullpass.preprocessing import state_file
 from fullpass.preprocessing.errors import UserError
@@ -120,7 +120,7 @@ def _acquire(descriptor: int, root: Path, *, wait: bool, tell: Callable[[str], N
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = _read_holder(descriptor) or "its process has not signed yet"
+        holder = _read_holder(descriptor) or "its process has not written its record yet"
         if not wait:
             raise UserError(
                 f"{root} is held by another: {holder}.\n"
@@ -141,8 +141,8 @@ def _refuse_another_host(descriptor: int, root: Path) -> None:
         return
     if _MOUNTS.exists() and not shared_between_hosts(root.resolve(), _MOUNTS.read_text(encoding="utf-8")):
         raise UserError(
-            f"{root} was taken by another host and not given back: {holder}. The file system does not share locks "
-            f"between hosts, so whether that process still lives cannot be seen from here.\n"
+            f"{root} was locked by another host and not released: {holder}. The file system does not share locks "
+            f"between hosts, so this host cannot see whether that process still runs.\n"
             f"If it does not, delete {root / RUN_LOCK}."
         )
 

@@ -261,14 +261,14 @@ def _crash_outcome(exit_code: int, files: list[str]) -> Outcome:
     """
     if exit_code == -signal.SIGKILL:
         error = (
-            "Its process was killed (SIGKILL). Most often that is the system running out of memory: give the "
+            "Its process was killed (SIGKILL). The most common cause is that the system ran out of memory: give the "
             "run more memory, fewer parallel nodes or Beam workers, or smaller batches."
         )
     elif -exit_code in CRASHES and files:
         error = crash_text(-exit_code, files)
     elif exit_code < 0:
         name = signal.Signals(-exit_code).name
-        error = f"Its process crashed in native code ({name}); the log ends with where."
+        error = f"Its process crashed in native code ({name}); the end of the log shows where."
     else:
-        error = f"Its process left with exit code {exit_code} without an outcome; the log has its last words."
+        error = f"Its process ended with exit code {exit_code} without a result; see the end of the log."
     return Outcome(status=Status.FAILED, error=error)

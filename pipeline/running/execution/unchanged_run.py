@@ -43,7 +43,7 @@ _WHOLE = frozenset({Status.OK, Status.CACHED})
 
 
 @dataclass(frozen=True)
-class WholeRun:
+class LastFullRun:
     """The last successful run of all nodes in a root.
 
     Attributes:
@@ -80,7 +80,7 @@ def inputs_of(loaded: Loaded, root: Path, window: Window) -> str:
     return hashlib.sha256(json.dumps(decide).encode()).hexdigest()
 
 
-def remember(root: Path, inputs: str, result: RunResult) -> None:
+def write_state(root: Path, inputs: str, result: RunResult) -> None:
     """Writes the state file of a run, if all its nodes ran and succeeded. The caller holds the run lock.
 
     Args:
@@ -90,15 +90,15 @@ def remember(root: Path, inputs: str, result: RunResult) -> None:
     """
     if result.ok and all(node.status in _WHOLE for node in result.nodes):
         nodes = tuple(node.id for node in result.nodes)
-        run = WholeRun(result.run_id, inputs, state_of(result.metadata_path), nodes)
-        state_file.write(RootLayout(root).whole_run, asdict(run))
+        run = LastFullRun(result.run_id, inputs, state_of(result.metadata_path), nodes)
+        state_file.write(RootLayout(root).last_full_run, asdict(run))
 
 
-def find_unchanged(root: Path, inputs: str) -> WholeRun | None:
+def find_unchanged(root: Path, inputs: str) -> LastFullRun | None:
     """Returns the last successful run of all nodes, if nothing has changed since; None if the nodes must run."""
     layout = RootLayout(root)
     try:
-        run = state_file.read_as(WholeRun, layout.whole_run, "It is written anew after the next run.")
+        run = state_file.read_as(LastFullRun, layout.last_full_run, "It is written anew after the next run.")
     except (FileNotFoundError, state_file.DamagedState):
         return None
     if run.inputs != inputs or not layout.metadata.is_file() or run.metadata != state_of(layout.metadata):
@@ -111,8 +111,8 @@ def find_unchanged(root: Path, inputs: str) -> WholeRun | None:
         return run if whole and not damaged_artifacts(root, store) else None
 
 
-def repeat(
-    run: WholeRun, root: Path, name: str, run_id: str, facts: dict[str, Any], listener: Listener, seconds: float
+def record_repeat(
+    run: LastFullRun, root: Path, name: str, run_id: str, facts: dict[str, Any], listener: Listener, seconds: float
 ) -> RunResult:
     """Records a run whose nodes all reuse the results of `run`, and sends its events.
 

@@ -67,7 +67,7 @@ def _answer(run: TrackedRun, seconds: float, environment: Mapping[str, str]) -> 
         done = run_bounded(command, seconds=seconds, stdin=run.to_json(), environment=given)
         return json.loads(done.stdout.decode().splitlines()[-1])
     except subprocess.TimeoutExpired:
-        return {"recorded": None, "error": f"it took longer than {seconds:g} s and was given up (mlflow.timeout)."}
+        return {"recorded": None, "error": f"it took longer than {seconds:g} s and was stopped (mlflow.timeout)."}
     except (IndexError, ValueError):
         said = done.stderr.decode(errors="replace").strip().splitlines()
         return {"recorded": None, "error": said[-1] if said else f"exit code {done.returncode}"}

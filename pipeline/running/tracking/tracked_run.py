@@ -152,7 +152,7 @@ def _verdict_tags(verdict: Verdict) -> dict[str, str]:
     tags = {"fullpass.blessed": str(verdict.blessed).lower(), "fullpass.reasons": "; ".join(verdict.reasons)}
     for measured in verdict.metrics:
         if measured.required:
-            tags[f"fullpass.gate.{measured.metric}"] = f"{'held' if measured.held else 'missed'}: {measured.required}"
+            tags[f"fullpass.gate.{measured.metric}"] = f"{'met' if measured.passed else 'not met'}: {measured.required}"
     return tags
 
 
@@ -184,9 +184,9 @@ def _last_metrics(finished: FinishedRun) -> Iterator[tuple[str, float]]:
 
 def _with_interval(name: str, measured: Measured) -> Iterator[tuple[str, float]]:
     yield name, measured.value
-    if measured.reach is not None:
-        yield f"{name}_low", measured.value - measured.reach
-        yield f"{name}_high", measured.value + measured.reach
+    if measured.half_width is not None:
+        yield f"{name}_low", measured.value - measured.half_width
+        yield f"{name}_high", measured.value + measured.half_width
 
 
 def _worst_slices(verdict: Verdict) -> Iterator[tuple[str, float]]:
@@ -211,7 +211,7 @@ def _files(summary: Summary, facts: Mapping[str, Any]) -> tuple[dict[str, str], 
                 "examples": one.examples,
                 "newest_span": one.newest,
                 **one.values,
-                "missed": sorted(one.missed),
+                "missed": sorted(one.failed),
             }
             for one in slices
         ]

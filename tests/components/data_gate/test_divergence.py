@@ -1,4 +1,4 @@
-"""Divergences against scipy and worked values; what chance gives against simulated samples."""
+"""Divergences against scipy and hand-computed values; chance levels against simulated samples."""
 
 import math
 
@@ -99,7 +99,7 @@ def test_a_common_number_is_a_bin_of_its_own_and_the_rest_is_cut_around_it():
 
 def test_a_range_holds_its_upper_end():
     before = numbers([float(v) for v in range(1, 101) for _ in range(3)])
-    found = divergence(before, numbers([5.0, 5.001] * 4))  # too few of each for bins of their own
+    found = divergence(before, numbers([5.0, 5.001] * 4))  # too few of each value for separate bins
     assert found.bins[0] == "to 5" and found.bins[1].startswith("5 to")
     assert found.now[:2] == pytest.approx((0.5, 0.5)) and found.before[0] == pytest.approx(0.05)
 

@@ -1,4 +1,4 @@
-"""The examples of docs/data-gate.md are valid, and its defaults are those of the code."""
+"""The examples of docs/data-gate.md are valid, and its defaults equal those of the code."""
 
 import re
 

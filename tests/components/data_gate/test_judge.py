@@ -1,4 +1,4 @@
-"""What the gate finds, from rows to words."""
+"""The findings of the data gate, from rows to messages."""
 
 import json
 from dataclasses import replace
@@ -193,7 +193,7 @@ def test_rows_against_the_median_of_the_spans_before():
 
 
 def test_a_handful_of_rows_is_no_drift():
-    """Of 30 rows hardly anything is known: shares fluctuate, and chance covers it."""
+    """30 rows say little: shares fluctuate by chance, and the gate allows for that."""
     before = months(1, 2)
     for seed in range(8):
         small = summary(3, rows_of_month(3, seed=seed, rows=30))
@@ -203,7 +203,7 @@ def test_a_handful_of_rows_is_no_drift():
 def test_a_first_span_is_compared_with_nothing():
     verdict = found(summary(1, rows_of_month(1)))
     assert verdict.findings == () and verdict.compared == () and verdict.worst == ()
-    assert verdict.notes == ("Nothing to compare with: this is the first data that the gate sees.",)
+    assert verdict.notes == ("There is nothing to compare with: these are the first data that the gate checks.",)
 
 
 def test_a_gap_is_noted_and_the_span_before_it_compared():
@@ -216,8 +216,8 @@ def test_without_spans_the_data_of_the_run_before():
     before, now = summary(0, rows_of_month(1)), summary(0, changed(2, fare=lambda f: [99.0] * len(f)))
     before, now = replace(before, label=""), replace(now, label="")
     verdict = found(now, (), [before])
-    assert (verdict.span, verdict.previous) == ("The data", "the data of the run before")
-    assert "fare: drifted from the data of the run before" in verdict.findings[0].text
+    assert (verdict.span, verdict.previous) == ("The data", "the data of the previous run")
+    assert "fare: drifted from the data of the previous run" in verdict.findings[0].text
 
 
 def test_a_span_without_rows():

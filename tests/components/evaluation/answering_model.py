@@ -1,4 +1,4 @@
-"""Models that answer with a column of the row, so that every error is known by hand; and the Evaluator run on them."""
+"""Models that return a column of the row as score, so every error is known exactly; and the Evaluator run on them."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def example(numbers, texts):
 
 
 class Answers(tf.Module):
-    """A model whose scores are a column. Labels, weights, row ids and spans are the columns of these names."""
+    """A model whose score is a column. Labels, weights, row ids and spans come from the columns of these names."""
 
     def __init__(self, column, *, classes=1, labels=1, label_dtype=tf.float32):
         super().__init__()
@@ -42,7 +42,7 @@ class Answers(tf.Module):
 
 
 def saved(model, folder, number):
-    """Returns the Model artifact of an answering model, saved in a folder."""
+    """Saves such a model in a folder and returns its Model artifact."""
     artifact = standard_artifacts.Model()
     artifact.uri, artifact.id = str(folder), number
     signatures = {"serving_default": model.serve, "transform_features": model.transform}
@@ -51,7 +51,7 @@ def saved(model, folder, number):
 
 
 def written(rows, folder, newest, files=2):
-    """Returns the Examples artifact of serialized rows, in several files of one split."""
+    """Writes serialized rows to several files of one split, and returns the Examples artifact."""
     artifact = standard_artifacts.Examples()
     artifact.uri, artifact.split_names, artifact.span = str(folder), artifact_utils.encode_split_names(["eval"]), newest
     artifact.set_int_custom_property("rows_eval", len(rows))
@@ -64,7 +64,7 @@ def written(rows, folder, newest, files=2):
 
 
 def context(folder):
-    """Returns the context of an executor that keeps its temporary files in a folder."""
+    """Returns an executor context with its temporary files in a folder."""
     return base_beam_executor.BaseBeamExecutor.Context(
         beam_pipeline_args=["--runner=DirectRunner"], tmp_dir=f"{folder}/tmp", unique_id="1"
     )
@@ -80,7 +80,7 @@ def outputs(folder):
 
 
 def evaluate(config, examples, models, folder, *, options):
-    """Runs the Evaluator on models, the new one first; returns its outputs."""
+    """Runs the Evaluator on models, the candidate first; returns its outputs."""
     inputs = {"examples": [examples], **dict(zip(("model", "baseline_model"), ([m] for m in models), strict=False))}
     made = outputs(folder)
     EvaluatorExecutor(context(folder)).Do(inputs, made, {"evaluated": config.model_dump_json(), "options": options})

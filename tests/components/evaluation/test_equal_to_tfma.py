@@ -1,6 +1,6 @@
-"""The Evaluator against TFX's own, which runs TFMA, on the same models and records: every metric, slice and verdict.
+"""Compares the Evaluator with TFX's own, which runs TFMA, on the same models and records: metrics, slices, verdicts.
 
-The tolerances are those that docs/evaluation.md states.
+The tolerances are those in docs/evaluation.md.
 """
 
 import json
@@ -21,8 +21,8 @@ from tests.components.evaluation.answering_model import Answers, context, evalua
 pytestmark = pytest.mark.integration
 ROWS, NEWEST, CLASSES = 300, 9, 3
 TOLERANCES = {"auc": 1e-3, "auc_pr": 1e-3}
-"""Absolute, on slices of fifty rows, where one pair of scores in a bucket is much. All other metrics are equal to 1e-6
-of their value, for Keras and TFMA compute some in float32."""
+"""Absolute tolerances for slices of fifty rows, where one pair of scores in a bucket has a large effect. All other
+metrics have a relative tolerance of 1e-6, because Keras and TFMA compute some in float32."""
 COLUMNS = {"zone": "string", "hour": "number"}
 THRESHOLDS = {
     "binary": {"auc": {"min": 0.99, "not_worse_than": "blessed"}, "log_loss": {"newest_span": {"max": 0.1}}},
@@ -39,9 +39,9 @@ KINDS = {
 
 
 def said(task, rng):
-    """Returns the label of a row, and the scores of two models for it."""
+    """Returns the label of a row and the scores of two models."""
     if task == "regression":
-        label = float(rng.integers(0, 9))  # 0 among them, which has no relative error
+        label = float(rng.integers(0, 9))  # includes 0, which has no relative error
         return [label], [label + rng.normal()], [label * 2 + rng.normal()]
     if task == "multiclass":
         label = int(rng.integers(0, CLASSES))
@@ -53,7 +53,7 @@ def said(task, rng):
 
 
 def rows(task):
-    """Yields examples with weights, some of them 0, and columns that lack values in some rows."""
+    """Yields examples with weights, some of them 0, and columns with missing values in some rows."""
     rng = np.random.default_rng(len(task))
     for i in range(ROWS):
         label, new, old = said(task, rng)
@@ -72,7 +72,7 @@ def rows(task):
     ],
 )
 def both(request, tmp_path_factory):
-    """The outputs of both Evaluators, and the names of all metrics of the task."""
+    """Outputs of both Evaluators, and the names of all metrics of the task."""
     task, folder = request.param, tmp_path_factory.mktemp(request.param)
     names = tuple(name for name, metric in METRICS.items() if task in metric.tasks and metric.tfma)
     config = EvaluationConfig.model_validate(
@@ -95,7 +95,7 @@ def both(request, tmp_path_factory):
 
 
 def found(made, model):
-    """Returns slice -> metric -> value, as TFMA's own view reads them."""
+    """Returns slice -> metric -> value, read with TFMA."""
     result = tfma.load_eval_result(made["evaluation"][0].uri, model_name=model)
     return {
         key: {name: number(value) for name, value in metrics[""][""].items()} for key, metrics in result.slicing_metrics
@@ -103,7 +103,7 @@ def found(made, model):
 
 
 def number(value):
-    """Returns a metric of the view, which has an interval around it where its error is known."""
+    """Returns the value of a metric; a metric with a known error is stored with a confidence interval."""
     if "boundedValue" not in value:
         return float(value["doubleValue"])
     bounded = {name: float(value["boundedValue"][name]) for name in ("lowerBound", "value", "upperBound")}

@@ -1,4 +1,4 @@
-"""The Evaluator on real models and real records: what is measured, what is judged, what is blessed."""
+"""The Evaluator on real models and real records: its metrics, its verdict and its blessing."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_I
 from tests.components.evaluation.answering_model import Answers, evaluate, example, saved, written
 
 pytestmark = pytest.mark.integration
-# Zone -> rows, and what the new and the last blessed model are off by.
+# Zone -> rows, and the errors of the new and of the last blessed model.
 ZONES = {"good": (150, 1.0, 1.0), "worse": (120, 3.0, 1.0), "tiny": (10, 100.0, 1.0)}
 NEWEST = 7
 TOGETHER = (150 * 1 + 120 * 3 + 10 * 100) / 280
@@ -22,7 +22,7 @@ OPTIONS = json.dumps({"columns": {"zone": "string"}, "spanned": True})
 
 
 def rows():
-    """Yields a row of each zone; the newest span has every second one."""
+    """Yields the rows of all zones; every second row is of the newest span."""
     for zone, (count, new, old) in ZONES.items():
         for i in range(count):
             label = float(i % 5)
@@ -32,7 +32,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory):
-    """Returns `evaluated(threshold of mae)`: the evaluation's folder, whether the model is blessed, and its config."""
+    """Returns `evaluated(threshold of mae)`, which returns the evaluation's folder, the blessing and the config."""
     folder = tmp_path_factory.mktemp("evaluated")
     examples = written(list(rows()), folder / "examples", NEWEST)
     models = [saved(Answers(column), folder / column, n) for n, column in enumerate(("new", "old"), start=1)]
@@ -59,9 +59,9 @@ def test_a_worse_slice_blocks_the_push_and_a_tiny_one_does_not(evaluated):
         "on the slice zone worse (120 examples) mae is 3.0000, the last blessed model has 1.0000 on the same rows: "
         "worse by over 1 (evaluation.thresholds.mae.slices.tolerance)",
     )
-    assert [(m.value, m.baseline, m.held) for m in verdict.metrics] == [(pytest.approx(TOGETHER), 1.0, True)]
+    assert [(m.value, m.baseline, m.passed) for m in verdict.metrics] == [(pytest.approx(TOGETHER), 1.0, True)]
     assert verdict.examples == 280 and verdict.newest_examples == 140
-    assert verdict.notes == ("mae: of 3 slices, 1 have fewer than 100 examples; those are not judged",)
+    assert verdict.notes == ("mae: of 3 slices, 1 have fewer than 100 examples; these are not judged",)
 
 
 def test_every_slice_is_shown_on_the_window_and_on_the_newest_span(evaluated):
@@ -99,7 +99,7 @@ def test_measured_json_equals_the_metrics_of_tfma(evaluated):
         for model, values in (("candidate", rows.values), ("baseline", rows.baseline))
         for metric, value in values.items()
     } == recorded
-    # An earlier release wrote no such file, and knew no errors.
+    # An earlier release wrote no such file and no standard errors.
     Path(uri, FILE).unlink()
     without_errors = [Rows(rows.keys, rows.values, rows.baseline, rows.newest) for rows in written]
     assert read_measured(uri) == without_errors

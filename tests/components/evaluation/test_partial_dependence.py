@@ -1,4 +1,4 @@
-"""The curves of partial dependence on models whose answers can be worked out by hand."""
+"""Curves of partial dependence on models whose outputs can be computed by hand."""
 
 import time
 from dataclasses import replace
@@ -28,7 +28,7 @@ def rows(count=500):
 
 
 def linear(inputs):
-    """2 x + 5 y + 3 where kind is b."""
+    """The score 2 x + 5 y, plus 3 where kind is b."""
     return {"scores": 2 * inputs["x"] + 5 * inputs["y"] + 3 * (inputs["kind"] == b"b")}
 
 
@@ -44,7 +44,7 @@ def test_of_a_linear_model_it_is_the_line():
 
 
 def mean_x():
-    """Returns the mean x of the rows that were asked, found by a model that gives x alone."""
+    """Returns the mean x of the sampled rows, from a model whose score is x."""
     found = measure_dependence(lambda inputs: {"scores": inputs["x"]}, rows(), [])
     return found.means[0]
 
@@ -65,7 +65,7 @@ def test_rows_of_several_values_are_asked_together_unless_they_are_large(text, m
 
 
 def test_columns_that_act_together_are_shown_as_on_average():
-    """x y at y of 1 and -3 is x times their mean."""
+    """For the score x y with y of 1 and -3, the curve of x is x times their mean."""
     known = {"x": np.float32([1, 2, 3, 4]), "y": np.float32([1, -3, 1, -3])}
     (x,) = measure_dependence(lambda inputs: {"scores": inputs["x"] * inputs["y"]}, known, [X]).columns
     assert (x.places, x.scores[0]) == ((1, 2, 3, 4), (-1, -2, -3, -4))
@@ -123,7 +123,7 @@ def test_a_slow_model_is_asked_less_and_columns_without_time_are_named():
     found = measure_dependence(slow, rows(), [X, KIND], seconds=0.3)
     assert time.monotonic() - started < 2
     assert (found.rows, [one.column for one in found.columns]) == (20, ["x"])
-    assert found.left_out == {"kind": "the model answers too slowly to show more columns"}
+    assert found.left_out == {"kind": "the model is too slow to show more columns"}
 
 
 def test_what_has_nothing_to_show_says_why():

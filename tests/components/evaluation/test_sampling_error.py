@@ -1,4 +1,4 @@
-"""Standard errors against those of formulas, and against how much the metrics of many samples vary."""
+"""Standard errors against formulas, and against the spread of the metrics over many samples."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ METRICS = ("accuracy", "mse", "auc", "auc_pr")
 
 
 def measured(seed, rows=3000):
-    """Two models that see much the same, on rows of their own."""
+    """Two models with similar scores, on rows drawn with `seed`."""
     rng = np.random.default_rng(seed)
     labels = (rng.random(rows) < 0.3).astype(float)
     new = rng.beta(2 + labels, 3)
@@ -45,13 +45,13 @@ def test_errors_of_means_are_those_of_the_textbook():
 
 @pytest.mark.parametrize("metric", ["auc", "auc_pr"])
 def test_errors_of_areas_are_how_much_areas_of_other_rows_vary(metric):
-    found = [measured(seed, 4000)[1] for seed in range(60)]  # an error of so few samples is uncertain by 9 %
+    found = [measured(seed, 4000)[1] for seed in range(60)]  # a standard error from 60 samples is uncertain by 9 %
     values = np.array([[model[metric][0] for model in one.values] for one in found])
     errors = np.median([one.errors[0][metric][0] for one in found])
     assert errors == pytest.approx(values[:, 0].std(ddof=1), rel=0.25)
     differences = np.median([one.differences[metric][0] for one in found])
     assert differences == pytest.approx((values[:, 0] - values[:, 1]).std(ddof=1), rel=0.25)
-    assert differences < errors / 2  # the two models are asked about the same rows
+    assert differences < errors / 2  # both models score the same rows
 
 
 def test_without_rows_there_is_no_error():
@@ -72,7 +72,7 @@ def test_metrics_of_counts_and_of_amounts_are_worked_out_by_hand():
 def test_metrics_of_quantiles_are_worked_out_by_hand():
     levels = np.array([0.1, 0.5, 0.9])
     rows = Scored(np.array([3.0, 10.0]), np.ones(2), np.zeros(2), np.array([[1.0, 2.0, 4.0], [1.0, 2.0, 4.0]]), levels)
-    # Errors 2, 1, -1 and 9, 8, 6, of which a tenth, a half and nine tenths above, and the rest below, count.
+    # Errors 2, 1, -1 and 9, 8, 6. Positive errors count a tenth, a half and nine tenths; negative errors the rest.
     np.testing.assert_allclose(TERMS["pinball"](rows), [(0.2 + 0.5 + 0.1) / 3, (0.9 + 4.0 + 5.4) / 3])
     assert TERMS["covered"](rows).tolist() == [1, 0]
     assert TERMS["width"](rows).tolist() == [3, 3]

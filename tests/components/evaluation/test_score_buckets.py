@@ -1,17 +1,17 @@
 import numpy as np
 import pytest
 
-from fullpass.components.evaluation.score_buckets import BUCKETS, EDGES, Areas, Cells, bucket_of
+from fullpass.components.evaluation.score_buckets import BUCKETS, EDGES, CurveAreas, SparseHistograms, bucket_of
 
 
 def cells_of(scores, labels, weights=None, sets=None):
     weights = np.ones(len(scores)) if weights is None else weights
     sets = np.zeros(len(scores), np.int64) if sets is None else sets
-    return Cells.sums(sets * BUCKETS + bucket_of(scores), weights * labels, weights * (1 - labels))
+    return SparseHistograms.sums(sets * BUCKETS + bucket_of(scores), weights * labels, weights * (1 - labels))
 
 
 def share_of_pairs(scores, labels, weights):
-    """The area under the ROC curve by its definition: pairs of rows, one of each class."""
+    """The area under the ROC curve by its definition, over pairs of rows of different classes."""
     one, other = scores[labels == 1], scores[labels == 0]
     pairs = np.outer(weights[labels == 1], weights[labels == 0])
     won = (one[:, None] > other) + 0.5 * (one[:, None] == other)
@@ -40,22 +40,22 @@ def test_the_area_is_the_share_of_pairs_within_the_stated_error(scale):
     rng = np.random.default_rng(3)
     labels = (rng.random(2000) < 0.2).astype(float)
     scores, weights = scale * rng.beta(2 + labels, 4), rng.random(2000)
-    areas = Areas(cells_of(scores, labels, weights), 1)
+    areas = CurveAreas(cells_of(scores, labels, weights), 1)
     exact = share_of_pairs(scores, labels, weights)
     assert abs(areas.roc[0] - exact) <= areas.roc_error[0] + 1e-12
     assert areas.roc_error[0] < 2e-3 and abs(areas.roc[0] - exact) < 1e-4
 
 
 def test_equal_scores_count_half_and_a_perfect_order_is_one():
-    assert Areas(cells_of(np.full(4, 0.3), np.array([0.0, 1, 0, 1])), 1).roc[0] == 0.5
-    perfect = Areas(cells_of(np.array([0.1, 0.2, 0.8, 0.9]), np.array([0.0, 0, 1, 1])), 1)
+    assert CurveAreas(cells_of(np.full(4, 0.3), np.array([0.0, 1, 0, 1])), 1).roc[0] == 0.5
+    perfect = CurveAreas(cells_of(np.array([0.1, 0.2, 0.8, 0.9]), np.array([0.0, 0, 1, 1])), 1)
     assert perfect.roc[0] == 1 and perfect.precision_recall[0] == pytest.approx(1) and perfect.roc_error[0] == 0
 
 
 def test_the_area_under_precision_and_recall_by_hand():
     # Thresholds between the scores give (TP, FP) of (1, 0), (1, 1), (2, 1). From (1, 1) to (2, 1) only TP grows, so
     # precision is (1 + t) / (2 + t): the integral over t in 0..1 is 1 - log(3 / 2); both halves of recall together:
-    areas = Areas(cells_of(np.array([0.9, 0.6, 0.3]), np.array([1.0, 0, 1])), 1)
+    areas = CurveAreas(cells_of(np.array([0.9, 0.6, 0.3]), np.array([1.0, 0, 1])), 1)
     assert areas.precision_recall[0] == pytest.approx((1 + 1 - np.log(3 / 2)) / 2)
 
 
@@ -63,9 +63,9 @@ def test_each_set_is_computed_by_itself_and_one_class_has_no_area():
     rng = np.random.default_rng(5)
     scores, labels, sets = rng.random(900), (rng.random(900) < 0.4).astype(float), rng.integers(0, 3, 900)
     labels[sets == 1] = 1
-    areas = Areas(cells_of(scores, labels, sets=sets), 4)
+    areas = CurveAreas(cells_of(scores, labels, sets=sets), 4)
     for one in (0, 2):
-        alone = Areas(cells_of(scores[sets == one], labels[sets == one]), 1)
+        alone = CurveAreas(cells_of(scores[sets == one], labels[sets == one]), 1)
         assert areas.roc[one] == pytest.approx(alone.roc[0], abs=1e-12)
         assert areas.precision_recall[one] == pytest.approx(alone.precision_recall[0], abs=1e-12)
     for undefined in (1, 3):  # rows of one class; no rows
@@ -76,7 +76,7 @@ def test_parts_join_to_the_whole_and_sets_move():
     rng = np.random.default_rng(7)
     scores, labels, sets = rng.random(500), (rng.random(500) < 0.4).astype(float), rng.integers(0, 2, 500)
     whole = cells_of(scores, labels, sets=sets)
-    joined = Cells.joined([cells_of(scores[i::3], labels[i::3], sets=sets[i::3]) for i in range(3)])
+    joined = SparseHistograms.joined([cells_of(scores[i::3], labels[i::3], sets=sets[i::3]) for i in range(3)])
     for name in ("keys", "positive", "negative"):
         np.testing.assert_array_equal(getattr(joined, name), getattr(whole, name))
     moved = whole.moved(np.array([-1, 0]))

@@ -1,4 +1,4 @@
-"""The curves against their definitions, on all scores, and their errors against those of shares."""
+"""Curves against their definitions on all scores, and their errors against the errors of shares."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from fullpass.components.evaluation import score_curves as of_evaluation
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.sampling_error import COARSE
-from fullpass.components.evaluation.score_buckets import BUCKETS, Cells, bucket_of
+from fullpass.components.evaluation.score_buckets import BUCKETS, SparseHistograms, bucket_of
 from fullpass.components.evaluation.score_curves import curves_of, to_json
 
 ROWS = 20_000
@@ -20,11 +20,11 @@ def rows():
 
 
 def curves(scores, labels):
-    """The curves of the second of two sets of rows."""
+    """Returns the curves of the second of two sets of rows."""
     groups = np.arange(len(scores)) % GROUPS
     buckets = bucket_of(scores)
-    whole = Cells.sums(BUCKETS + buckets, labels, 1 - labels)
-    grouped = Cells.sums((GROUPS + groups) * BUCKETS + buckets // COARSE * COARSE, labels, 1 - labels)
+    whole = SparseHistograms.sums(BUCKETS + buckets, labels, 1 - labels)
+    grouped = SparseHistograms.sums((GROUPS + groups) * BUCKETS + buckets // COARSE * COARSE, labels, 1 - labels)
     return curves_of(whole, grouped, 1)
 
 
@@ -74,7 +74,7 @@ def test_rows_of_one_class_have_no_curves():
 
 def test_curves_are_read_as_they_were_written(tmp_path):
     written = curves(np.array([0.2, 0.7]), np.array([0.0, 1]))
-    assert all(np.isnan(written.roc.error))  # without either row, one class is left
+    assert all(np.isnan(written.roc.error))  # without either row, only one class is left
     (tmp_path / of_evaluation.FILE).write_text(to_json([written, None]))
     read, none = of_evaluation.read_curves(str(tmp_path))
     assert none is None and repr(read) == repr(written)

@@ -1,4 +1,4 @@
-"""Texts of the report against a model whose answers are a column of the row."""
+"""Texts of the report, for a model whose outputs are a column of the row."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.integration
 
 
 class Classes(Answers):
-    """Says `spam` where its column, a probability, is above a half."""
+    """A model that predicts `spam` where its column, a probability, is above 0.5."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def serve(self, examples):

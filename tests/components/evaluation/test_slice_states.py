@@ -1,4 +1,4 @@
-"""Sums and histograms of slices, against the same metrics computed on the rows of each slice alone."""
+"""Sums and histograms of slices, against the same metrics computed separately on the rows of each slice."""
 
 import math
 
@@ -16,7 +16,7 @@ HOURS = (7.0, 8.0, 9.0)
 
 
 def batch(seed, rows=400):
-    """Rows of two zones and three hours, some without a value, a tenth without a label; two models."""
+    """Rows of two zones and three hours with scores of two models; some values and a tenth of the labels missing."""
     rng = np.random.default_rng(seed)
     labels = (rng.random(rows) < 0.3).astype(float)
     weights = np.where(rng.random(rows) < 0.1, 0.0, rng.integers(1, 4, rows))
@@ -30,7 +30,7 @@ def accumulator(metrics=("example_count", "auc", "log_loss"), slices=(("zone",),
 
 
 def rows_of(key, rows, columns):
-    """Whether each row is in a slice, by its definition."""
+    """Returns whether each row is in a slice, by the definition of the slice."""
     found = rows.spans == NEWEST if key.newest else np.full(len(rows.spans), True)
     for column, value in zip(columns, key.values, strict=True):
         codes = rows.columns[column]
@@ -42,7 +42,7 @@ def test_every_slice_has_the_metrics_of_its_rows_alone():
     one, rows = accumulator(), batch(1)
     state = one.add(one.start(), rows)
     values = one.measure(state).values
-    # All rows, two zones, six pairs of zone and hour; the same of the newest span.
+    # All rows, two zones, six pairs of zone and hour; and the same for the newest span.
     assert len(state.places) == 2 * (1 + 2 + 6)
     for key, place in state.places.items():
         chosen = rows_of(key, rows, one.slices[key.entry] if key.entry >= 0 else ())
@@ -83,16 +83,16 @@ def test_an_entry_of_too_many_slices_has_none_wherever_they_were_found(monkeypat
     monkeypatch.setattr(slice_states, "MOST_SLICES", 3)
     one, parts = accumulator(), [batch(seed, 100) for seed in range(2)]
     together = one.merge(one.add(one.start(), rows) for rows in parts)
-    assert together.crowded == {1} and {key.entry for key in together.places} == {-1, 0}
-    # A part that sees few values has its slices, until it meets one that has many.
+    assert together.overflowed == {1} and {key.entry for key in together.places} == {-1, 0}
+    # A part with few values keeps its slices until it is merged with a part that has many.
     few = batch(3, 100)
     hours = few.columns["hour"]
     few.columns["hour"] = Codes(np.where(hours.codes == 0, 0, -1), hours.values)
     state = one.add(one.start(), few)
-    assert not state.crowded
+    assert not state.overflowed
     for order in ([state, together], [together, state]):
         merged = one.merge(order)
-        assert merged.crowded == {1} and {key.entry for key in merged.places} == {-1, 0}
+        assert merged.overflowed == {1} and {key.entry for key in merged.places} == {-1, 0}
         rows = one.measure(merged).values[0]["example_count"]
         assert rows[merged.places[SliceKey(-1, newest=False)]] == sum(
             part.models[0].weights.sum() for part in (few, *parts)

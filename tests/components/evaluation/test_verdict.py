@@ -22,14 +22,14 @@ def judged(name, value, baseline, threshold):
         ("auc", 0.8, 0.81, Threshold(not_worse_than="blessed", tolerance=0.02), True),
         ("log_loss", 0.42, 0.41, Threshold(not_worse_than="blessed"), False),
         ("log_loss", 0.40, 0.41, Threshold(not_worse_than="blessed"), True),
-        ("auc", 0.2, None, Threshold(not_worse_than="blessed"), True),  # a first run has nothing to compare with
+        ("auc", 0.2, None, Threshold(not_worse_than="blessed"), True),  # a first run has no baseline
         ("auc", math.nan, 0.5, Threshold(min=0.1), False),
         ("auc", math.nan, 0.5, Threshold(not_worse_than="blessed"), False),
         ("auc", 0.1, None, None, True),
     ],
 )
 def test_held(name, value, baseline, threshold, held):
-    assert judged(name, value, baseline, threshold).held is held
+    assert judged(name, value, baseline, threshold).passed is held
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_each_slice_must_hold_and_the_reason_names_slice_value_and_bound():
         measured(0.82, of="c", baseline=0.86),
     ]
     verdict = judge(rows, config(min=0.8, slices=ON_SLICES), blessed=False)
-    assert not verdict.slices_hold and [(one.name, set(one.missed)) for one in verdict.slices] == [
+    assert not verdict.slices_hold and [(one.name, set(one.failed)) for one in verdict.slices] == [
         ("zone a", {"auc"}),
         ("zone b", {"auc"}),
         ("zone c", set()),
@@ -98,8 +98,8 @@ def test_small_slices_and_those_of_one_class_are_shown_and_not_judged():
     assert verdict.slices_hold and [one.name for one in verdict.slices if one.judged] == ["zone c"]
     assert [one.values["auc"] for one in verdict.slices if one.name == "zone a"] == [0.1]
     assert verdict.notes == (
-        "auc: of 3 slices, 1 have fewer than 100 examples and 1 have no value of it, as rows of one class; those are "
-        "not judged",
+        "auc: of 3 slices, 1 have fewer than 100 examples and 1 have no value, for example because their rows are of "
+        "one class; these are not judged",
     )
 
 
@@ -148,7 +148,7 @@ def test_an_eval_split_of_one_class_blesses_nothing(metric, thresholds):
 
 
 def test_a_measure_that_needs_no_second_class_may_be_undefined_where_nothing_is_asked_of_it():
-    """Precision is undefined for a model that calls nothing positive, which says nothing against the split."""
+    """Precision is undefined for a model without positive predictions, which is no fault of the split."""
     values = {"precision": math.nan, "auc": 0.8, "example_count": 500.0}
     config = EvaluationConfig.model_validate({"metrics": ["auc", "precision"]})
     assert judge([Rows((), values)], config, blessed=True).holds
@@ -158,25 +158,25 @@ def test_a_measure_that_needs_no_second_class_may_be_undefined_where_nothing_is_
     ("loss", "error", "threshold", "held"),
     [
         (0.02, 0.005, {}, False),
-        (0.02, 0.005, {"confidence": 0.95}, False),  # t of 39 degrees of freedom is 1.685: up to 0.0084 is chance
+        (0.02, 0.005, {"confidence": 0.95}, False),  # t with 39 degrees of freedom is 1.685, so up to 0.0084 is chance
         (0.008, 0.005, {"confidence": 0.95}, True),
         (0.009, 0.005, {"confidence": 0.95}, False),
         (0.009, 0.005, {"confidence": 0.99}, True),
         (0.018, 0.005, {"confidence": 0.95, "tolerance": 0.01}, True),
-        (0.02, math.nan, {"confidence": 0.95}, False),  # where chance is not known, the values decide
+        (0.02, math.nan, {"confidence": 0.95}, False),  # if the standard error is unknown, the values decide
     ],
 )
 def test_a_threshold_may_ask_for_worse_beyond_chance(loss, error, threshold, held):
     bounds = Threshold(not_worse_than="blessed", **threshold)
     rows = Rows((), {"auc": 0.8 - loss}, {"auc": 0.8}, difference_errors={"auc": error})
     found = measure("auc", rows, bounds)
-    assert found.held is held
+    assert found.passed is held
     if not held and "confidence" in threshold:
         assert "beyond chance (0.95)" in reason(found, bounds)
 
 
 def test_confidence_goes_with_a_comparison():
-    with pytest.raises(ValueError, match="confidence goes with not_worse_than"):
+    with pytest.raises(ValueError, match="confidence requires not_worse_than"):
         Threshold(min=0.5, confidence=0.95)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of readers share."""
+"""Shared functions of the tests of readers."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from fullpass.preprocessing.features.raw_columns import RawColumn
 
 
 def raw(**types: str) -> dict[str, RawColumn]:
-    """Raw columns by name; `v=3` is a vector of three."""
+    """Returns raw columns by name; `v=3` is a vector of width 3."""
     return {n: RawColumn(n, "vector", t) if isinstance(t, int) else RawColumn(n, t) for n, t in types.items()}
 
 
 def read_file(path, source, columns, *, address: str = ""):
-    """Returns the rows of all parts as tuples, their numbers, and what was bad."""
+    """Returns the rows of all parts as tuples, the row numbers, and the bad rows."""
     if not isinstance(columns, dict):
         columns = {column: RawColumn(column, "string") for column in columns}
     size = Path(path).stat().st_size if Path(path).is_file() else 0
@@ -22,7 +22,7 @@ def read_file(path, source, columns, *, address: str = ""):
 
 
 def read_input(file: SourceFile, source, columns):
-    """As `read_file`, for what `find_inputs` found."""
+    """As `read_file`, for a file returned by `find_inputs`."""
     rows, numbers, bad = [], [], []
     for part in parts_of(file, source):
         reading = Reading(file, columns, part)
@@ -36,5 +36,5 @@ def read_input(file: SourceFile, source, columns):
 
 
 def inputs(source, folder):
-    """Returns what a source reads, relative paths starting at `folder`."""
+    """Returns the files of a source; relative paths start at `folder`."""
     return find_inputs(source, lambda path: resolve_path(path, folder))

@@ -1,4 +1,4 @@
-"""Every row of every source is in one split or in the quarantine, whichever way rows are split."""
+"""Every row of every source is in one split or in quarantine, for every split method."""
 
 import json
 import sqlite3
@@ -101,7 +101,7 @@ def ingest(folder, source, file, split):
 
 
 def fares_written(folder, split):
-    """Fares of one split, read by TensorFlow."""
+    """Returns the fares of one split, read by TensorFlow."""
     records = tf.data.TFRecordDataset([str(path) for path in (folder / "out" / f"Split-{split}").iterdir()])
     examples = (tf.train.Example.FromString(record) for record in records.as_numpy_iterator())
     return [example.features.feature["fare"].float_list.value[0] for example in examples]

@@ -1,4 +1,4 @@
-"""Bad input, each kind through a whole ingestion: what the message says, and that no split is left half-written."""
+"""A whole ingestion of each kind of bad input: the error message, and no half-written split is left."""
 
 import gzip
 import os
@@ -127,7 +127,7 @@ REFUSED = {
     parquet_cut_short: r"a.parquet: reading stopped: .*Is the file cut short",
     types_that_differ: r"b.parquet: column 'fare' is of the type timestamp\[.*\], but is read as a number. Declare a",
     no_password: r"the environment variable NO_SUCH_PW is not set.*Set it where the pipeline runs",
-    column_twice: r"a.csv: column 'zone' stands there twice; rename one",
+    column_twice: r"a.csv: column 'zone' appears twice; rename one",
     same_file_twice: r"a.csv is named twice. Every file must be read once",
 }
 
@@ -193,7 +193,7 @@ def test_files_of_one_name_in_two_folders_are_two_files(tmp_path):
 
 
 def test_a_full_disk_leaves_no_split(tmp_path):
-    """The limit on the size of a file stands for the full disk: writing fails in its middle."""
+    """A limit on the file size simulates a full disk: the write fails in the middle."""
     rows = "".join(f"{i},{'z' * 500}\n" for i in range(4000))
     (tmp_path / "a.csv").write_text("fare,zone\n" + rows)
     code = f"""

@@ -1,4 +1,4 @@
-"""Lists and images that cannot be used cost their row, with the reason in quarantine; no other row is touched."""
+"""A row with an invalid list or image is quarantined with the reason; other rows are unaffected."""
 
 import apache_beam as beam
 import numpy as np
@@ -48,7 +48,7 @@ BAD = {
     "no JPEG, PNG, GIF or BMP image": {"photo": b"\xff\xfe"},
     "not 4 numbers long": {"pixels": [0.0, 1.0, 2.0]},
     "a list of lists": {"item": [["a", "b"], ["c"]]},
-    f"not as long as the lists beside it ({GROUP})": {"price": ["1"]},
+    f"another length than the other lists of {GROUP}": {"price": ["1"]},
     "in a list: not a number": {"price": ["1", "one"]},
     "a list of more than 65,536 elements": {"item": [["a"]] * MILLION, "price": ["1"] * MILLION},
 }
@@ -135,7 +135,7 @@ def test_feature_lists_of_a_sequence_example_likewise(tmp_path):
     assert (manifest.read, manifest.rows_written) == (6, 2)
     assert {row: found["reason"] for row, found in bad.items()} == {
         2: "a list of lists",
-        3: f"not as long as the lists beside it ({GROUP})",
+        3: f"another length than the other lists of {GROUP}",
         4: "in a list: not a number",
         5: "a list of more than 65,536 elements",
     }

@@ -1,4 +1,4 @@
-"""Readers yield batches bounded by bytes: 36 rows of 1 MB are several batches in every format, and none is lost."""
+"""Readers yield batches bounded by bytes: 36 rows of 1 MB become several batches in every format, and none is lost."""
 
 import gzip
 import json
@@ -130,7 +130,7 @@ def test_batches_are_bounded_by_bytes(tmp_path, make, whole):
     file = SourceFile(str(path), None, 0, "", address)
     numbers = []
     for part in parts_of(file, source):
-        reading = Reading(file, {"text": RawColumn("text", "string")}, part, whole=whole)
+        reading = Reading(file, {"text": RawColumn("text", "string")}, part, all_columns=whole)
         for rows in read(reading, source):
             assert sum(len(cell[0] if isinstance(cell, list) else cell) for cell in _cells(rows)) <= BATCH_BYTES
             numbers += rows.numbers.tolist()

@@ -1,4 +1,4 @@
-"""A crash of a decoder becomes an error that names the file, in commands and in nodes."""
+"""A decoder crash becomes an error that names the file, in commands and in nodes."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fullpass.components.ingest.readers.crashes import NOTES_VARIABLE, apart, noted, noted_files
+from fullpass.components.ingest.readers.crashes import NOTES_VARIABLE, noted, noted_files, run_in_fork
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.preprocessing.errors import UserError
 from tests import warm_process
@@ -25,24 +25,24 @@ def test_a_crash_names_what_was_being_read_and_nothing_else(number, tmp_path, mo
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     with pytest.raises(
-        UserError, match=f"^/data/a.parquet: reading it crashed the decoder .{number.name}.*write it anew"
+        UserError, match=f"^/data/a.parquet: reading it crashed the decoder .{number.name}.*write it again"
     ):
-        apart(lambda: crashed(number))
+        run_in_fork(lambda: crashed(number))
     assert NOTES_VARIABLE not in os.environ and not list(tmp_path.iterdir())
 
 
 def test_a_fork_returns_what_it_found_raises_what_is_for_the_user_and_nests(capfd):
-    assert apart(lambda: (os.getpid(), apart(os.getpid))) != os.getpid()
-    own, nested = apart(lambda: (os.getpid(), apart(os.getpid)))
+    assert run_in_fork(lambda: (os.getpid(), run_in_fork(os.getpid))) != os.getpid()
+    own, nested = run_in_fork(lambda: (os.getpid(), run_in_fork(os.getpid)))
     assert own == nested != os.getpid()
 
     def refuse():
         raise UserError("a.csv is empty")
 
     with pytest.raises(UserError, match=r"^a.csv is empty$"):
-        apart(refuse)
-    with pytest.raises(RuntimeError, match="left with exit code 0"):
-        apart(lambda: 1 / 0)
+        run_in_fork(refuse)
+    with pytest.raises(RuntimeError, match="ended with exit code 0"):
+        run_in_fork(lambda: 1 / 0)
     assert "ZeroDivisionError" in capfd.readouterr().err
 
 
@@ -58,7 +58,7 @@ label: {name: kind, task: multiclass}
 features: {n: number, name: category, bytes: category, at: category, s.t: category, v: {type: vector, width: 2}}
 """
 CRASHES_ARROW = 1213
-"""Seed of a file on which Arrow 10 crashes: a page whose content contradicts its header."""
+"""Seed of a file that crashes Arrow 10: the content of a page contradicts its header."""
 
 
 @pytest.mark.integration

@@ -1,4 +1,4 @@
-"""Columns through serialized tf.Examples and back, read by TensorFlow's own parser."""
+"""Columns encoded as serialized tf.Examples and read back by TensorFlow's own parser."""
 
 import datetime
 import decimal
@@ -118,7 +118,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 YEARS = datetime.timedelta(days=10_000_000)
 DATETIMES = st.datetimes(datetime.datetime(1, 1, 2), datetime.datetime(9999, 12, 30))
 
-# Arrow type, values of it, how it is read, and what Python makes of the values: the table of docs/sources.md.
+# Arrow type, its values, the raw column type, and the conversion in Python: the table of docs/sources.md.
 ARROW_TYPES = [
     (pa.bool_(), st.booleans(), "number", float),
     (pa.bool_(), st.booleans(), "string", lambda v: b"true" if v else b"false"),

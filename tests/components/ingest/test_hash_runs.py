@@ -12,7 +12,7 @@ HASHES = st.lists(st.one_of(st.integers(0, 2**64 - 1), st.sampled_from([0, 1, 2*
 
 
 def runs(folder, name, hashes, first_id=0, pieces=3):
-    """Writes hashes as a few runs, as several parts of a source would."""
+    """Writes hashes as several runs, as the parts of a source do."""
     found = []
     for i, piece in enumerate(np.array_split(np.array(hashes, dtype=np.uint64), pieces)):
         writer = RunWriter(f"{folder}/{name}/{i:05d}")
@@ -71,7 +71,7 @@ def test_a_limit_says_which_rows_and_what_to_do(tmp_path):
     check_overlaps(overlaps, SplitLeakage(max_fraction=0.25, max_rows=1), locate)
     with pytest.raises(UserError) as error:
         check_overlaps(overlaps, SplitLeakage(max_fraction=0.2), locate)
-    assert "1 of 4 rows of eval (25.00%) stand in train too" in str(error.value)
+    assert "1 of 4 rows of eval (25.00%) are also in train" in str(error.value)
     assert "for example b.csv, row 7 = a.csv, row 3" in str(error.value)
     with pytest.raises(UserError, match="allows 100.00% and 0 rows of a split's rows"):
         check_overlaps(overlaps, SplitLeakage(max_rows=0), locate)

@@ -95,7 +95,7 @@ def test_lists_in_quarantine_and_lists_that_no_row_has(tmp_path):
     manifest = ingested(columns, "examples")
     assert (manifest.read, manifest.rows_written) == (25, 22)
     assert manifest.quarantined == {
-        "not as long as the lists beside it (features.a)": 1, "a list of lists": 1, "in a list: not a number": 1
+        "another length than the other lists of features.a": 1, "a list of lists": 1, "in a list: not a number": 1
     }  # fmt: skip
     kept = pq.read_table(tmp_path / "examples" / QUARANTINE).to_pylist()
     assert {row["row"]: row["text"] for row in kept}[2] == "a 1, w 2"
@@ -144,7 +144,7 @@ def test_rows_in_two_splits_are_counted_with_an_example(tmp_path):
     ]
     assert read_manifest(str(tmp_path / "examples")) == manifest
     (tmp_path / "examples").rename(tmp_path / "before")
-    with pytest.raises(UserError, match=r"2 of 4 rows of eval \(50.00%\) stand in train too"):
+    with pytest.raises(UserError, match=r"2 of 4 rows of eval \(50.00%\) are also in train"):
         ingest(tmp_path, {"train": "a.csv", "eval": "b.csv"}, overlap=SplitLeakage(max_fraction=0.4))
     assert not (tmp_path / "examples" / "Split-train").exists()
 
@@ -220,7 +220,7 @@ def test_parts_of_a_file_give_the_same_records_as_the_file_in_one(tmp_path, monk
 
 
 def neighbours_apart(rows):
-    """Returns how far rows that stood next to each other in the source stand apart now, as shares of all rows."""
+    """Returns the distances in the output between rows adjacent in the source, as shares of all rows."""
     places = np.argsort(rows)
     return np.abs(np.diff(places)) / len(rows)
 
@@ -234,7 +234,7 @@ def test_a_global_shuffle_puts_neighbours_far_apart(tmp_path, monkeypatch, gzip)
     rows = [row for row, _, _ in examples(tmp_path, "train")]
     assert sorted(rows) == list(range(2, 5002))
     assert len(list((tmp_path / "examples" / "Split-train").iterdir())) == 10
-    # Of a random permutation the distance of two rows is 1/3 on average, and under 0.01 for 2 % of pairs.
+    # In a random permutation the mean distance of two rows is 1/3, and 2 % of pairs are closer than 0.01.
     apart = neighbours_apart(rows)
     assert 0.31 < apart.mean() < 0.35 and (apart < 0.01).mean() < 0.04
     # Each file is a sample of the whole source.

@@ -1,4 +1,4 @@
-"""Patterns against Python's own glob, and what it cannot do: many `**/`, links that lead back, brackets in a folder."""
+"""Path patterns against Python's glob, and cases that it cannot handle: many `**/`, link cycles, brackets in names."""
 
 import glob
 import os
@@ -40,7 +40,7 @@ def tree(tmp_path):
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_patterns_name_what_they_name_in_python(tree, monkeypatch, pattern):
-    # Python names a path once per way to match it, and the folder that `**` starts at among those below it.
+    # Python lists a path once per way to match it, and lists the folder at which `**` starts too.
     monkeypatch.chdir(tree)
     for prefix in (f"{tree}/", ""):
         start = prefix + pattern.rstrip("/")[:-2] if pattern.rstrip("/").endswith("**") else None

@@ -1,4 +1,4 @@
-"""BigQuery's own client against a server on the loopback that speaks the part of its REST API which a query takes."""
+"""BigQuery's own client against a server on loopback that implements the part of the REST API that a query needs."""
 
 import json
 import threading

@@ -178,7 +178,7 @@ def test_a_file_is_kept_whole_where_quotes_or_breaks_forbid_a_cut(tmp_path, monk
         ("", "the file is empty"),
         ("\n\n", "the file is empty"),
         ("fare,tips\n1,2\n", "no column 'far'. Did you mean \"fare\"? Columns of the file: fare, tips."),
-        ("far,far\n1,2\n", "column 'far' stands there twice"),
+        ("far,far\n1,2\n", "column 'far' appears twice"),
     ],
 )
 def test_unusable_csv_says_why(tmp_path, text, says):

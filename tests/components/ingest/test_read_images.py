@@ -1,4 +1,4 @@
-"""Images that are not what their names say, and manifests that point elsewhere: each costs one row."""
+"""Images with a wrong suffix, and manifests with wrong paths: each error costs one row."""
 
 import io
 import os
@@ -37,7 +37,7 @@ def read_folder(tmp_path, source=FOLDERS, **files):
 
 
 def empty_png(width, height):
-    """A PNG of a few bytes that says it has as many pixels."""
+    """A PNG of a few bytes whose header declares this size."""
     chunks = (
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
         (b"IDAT", zlib.compress(b"")),
@@ -67,7 +67,7 @@ def test_formats_that_are_not_named_are_not_opened(tmp_path, form):
 
 
 class OwnError(Exception):
-    """What no caller expects."""
+    """An exception that no caller expects."""
 
 
 @pytest.mark.parametrize("error", [SyntaxError, struct.error, IndexError, MemoryError, RecursionError, OwnError])
@@ -174,7 +174,7 @@ def test_a_parquet_manifest_names_files_from_a_folder_of_the_yaml(tmp_path):
 
 def test_what_is_no_file_is_a_bad_row(tmp_path):
     (tmp_path / "data").mkdir()
-    os.mkfifo(tmp_path / "data" / "pipe.png")  # to open one waits for a writer
+    os.mkfifo(tmp_path / "data" / "pipe.png")  # opening it blocks until there is a writer
     rows, _, bad = read_manifest(tmp_path, "pipe.png", "photos", "", "no\0file.png", "x" * 5000, "none.png")
     assert rows == [] and [row.row for row in bad] == [2, 3, 4, 5, 6, 7]
     assert bad[0].reason == "cannot be read: no regular file"

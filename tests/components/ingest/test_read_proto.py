@@ -1,4 +1,4 @@
-"""TFRecords of messages that protoc describes, written by the messages' own classes."""
+"""TFRecords of protobuf messages with a descriptor of protoc, written with the message classes."""
 
 import datetime
 
@@ -15,7 +15,7 @@ from fullpass.components.ingest.sources.source_config import ProtoSource
 from fullpass.preprocessing.errors import UserError
 from tests.components.ingest.reading_tools import inputs, raw, read_input
 
-# As protoc describes:
+# The descriptor that protoc writes for:
 #   message Order {
 #     enum State { UNKNOWN = 0; PAID = 1; SENT = 2; }
 #     message Item { string sku = 1; optional double price = 2; repeated string tags = 3; Item part_of = 4; }
@@ -107,12 +107,12 @@ def test_values(tmp_path, descriptors, compression):
     first.gift.value = False
     columns = {
         "id": (2**60, 0),
-        "discount": (0, None),  # optional: set to 0, and not set
+        "discount": (0, None),  # optional field: set to 0, and unset
         "state": ("SENT", "UNKNOWN"),
         "items.sku": (["x", "y"], []),
         "items.price": ([1.5], []),
         "items.tags": (["t", "u", "v"], []),
-        "main.sku": ("x", None),  # no message, so no field of it
+        "main.sku": ("x", None),  # the message is unset, so its field is missing
         "main.price": (None, None),
         "scores.a": (0.5, None),
         "at": (datetime.datetime(2024, 2, 29, 13, 5, 59), None),
@@ -185,7 +185,7 @@ def test_a_message_that_protoc_compiled(tmp_path):
         if module.DESCRIPTOR.name not in [file.name for file in files.file]:
             module.DESCRIPTOR.CopyToProto(files.file.add())
     (tmp_path / "schema.pb").write_bytes(files.SerializeToString())
-    feature = schema_pb2.Feature(name="fare", type=schema_pb2.FLOAT)  # proto2: what is not set is missing
+    feature = schema_pb2.Feature(name="fare", type=schema_pb2.FLOAT)  # proto2: an unset field is missing
     feature.presence.min_fraction = 0.0
     feature.annotation.tag.extend(["a", "b"])
     columns = ["name", "type", "presence.min_fraction", "presence.min_count", "annotation.tag", "deprecated"]
@@ -201,7 +201,7 @@ def test_whole_rows_for_a_split_by_all_columns(tmp_path, descriptors):
         format="proto", path="a.tfrecord", descriptor_set=str(descriptors / "order.pb"), message="shop.v1.Order"
     )
     (file,) = inputs(source, tmp_path)
-    (rows,) = read_source(Reading(file, raw(id="number"), whole=True), source)
+    (rows,) = read_source(Reading(file, raw(id="number"), all_columns=True), source)
     assert rows.table.column_names == ["id"]
-    (whole,) = rows.whole.to_pylist()
+    (whole,) = rows.all_columns.to_pylist()
     assert (whole["id"], whole["card"], whole["items.sku"]) == (5, "c", [])

@@ -1,4 +1,4 @@
-"""What is reported while files are read, by one process and by several."""
+"""The progress reports while files are read, by one process and by several."""
 
 import time
 
@@ -48,7 +48,7 @@ def test_a_reader_that_cannot_tell_and_a_source_of_unknown_size(path):
 
 
 def consumed(path, source):
-    """Returns the bytes counted, after each batch and at the end of each part."""
+    """Returns the counted bytes after each batch and at the end of each part."""
     file = SourceFile(str(path), None, path.stat().st_size, "")
     counts = []
     for part in parts_of(file, source):

@@ -1,4 +1,4 @@
-"""TFRecords, databases, functions of the user, images, and files by address."""
+"""TFRecords, databases, user-defined functions, images, and files by URL."""
 
 import gzip
 import io
@@ -339,7 +339,7 @@ def test_decoded_images_are_pixels_row_by_row_at_one_size(tmp_path):
     rows, _, bad = read_input(folder, source, columns)
     assert bad == [] and [row[1] for row in rows] == [3, 60]
     assert list(rows[0][0]) == pixels.ravel().tolist()
-    assert np.abs(np.array(list(rows[1][0])) - 77).max() <= 1  # JPEG loses a little
+    assert np.abs(np.array(list(rows[1][0])) - 77).max() <= 1  # JPEG is lossy
 
     grey = ImagesSource(format="images", path=".", decode={"height": 4, "width": 6, "channels": 1})
     columns = {"pixels": RawColumn("pixels", "vector", width=24)}

@@ -231,7 +231,7 @@ def test_numpy_that_cannot_be_read_says_why(tmp_path):
 
 
 def broken(*cells):
-    """Text that is not UTF-8, which Arrow's types do not hold against it."""
+    """Text that is not UTF-8; Arrow's string type does not check it."""
     return pa.array(cells, pa.binary()).view(pa.string())
 
 
@@ -245,11 +245,11 @@ def test_text_that_is_not_utf8_is_bytes_and_spoils_numbers(tmp_path, name):
     columns = raw(t="string", n="number", l="string") | {"s.x": RawColumn("s.x", "string")}
     file = SourceFile(str(tmp_path / "a"), None, 0, "")
     for whole in (None, "to_hash", "to_show"):
-        reading = Reading(file, columns, whole=whole)
+        reading = Reading(file, columns, all_columns=whole)
         for rows in read(reading, source):
             arrays, _ = convert_rows(columns.values(), RawText(strip=True), reading, rows)
             if whole == "to_hash":
-                assert len(set(hashes(contents(rows.whole)).tolist())) == rows.table.num_rows
+                assert len(set(hashes(contents(rows.all_columns)).tolist())) == rows.table.num_rows
         bad = reading.take_bad()
         assert [(row.column, row.reason) for row in bad if row.column == "n"] == [("n", "not UTF-8")] * 2
 
@@ -265,7 +265,7 @@ def test_what_contradicts_itself_is_refused_before_it_is_used():
     offsets = pa.py_buffer(np.array([0, 1 << 30, 2], np.int32).tobytes())
     column = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"ab")])
     with pytest.raises(pa.ArrowInvalid):
-        tables.sound(pa.table({"a": column}))
+        tables.validated(pa.table({"a": column}))
 
 
 def test_a_date_that_python_has_none_for_is_a_bad_row(tmp_path):

@@ -131,7 +131,7 @@ def test_what_an_encoding_has_no_character_for_spoils_rows_and_not_the_file(tmp_
     for _ in range(30):
         spoilt = bytearray(data)
         for _ in range(3):
-            spoilt[rng.randrange(4, len(spoilt))] = rng.randrange(256)  # not the mark of its byte order
+            spoilt[rng.randrange(4, len(spoilt))] = rng.randrange(256)  # not in the byte order mark
         path = write(tmp_path, bytes(spoilt), "notes.txt")
         rows, _, bad = read_file(path, TextSource(format="text", path="x", encoding=encoding), ["text"])
         read.append((len(rows), len(bad)))

@@ -1,4 +1,4 @@
-"""A dataset that TFDS's own builder wrote."""
+"""Reading a dataset written by TFDS's own builder."""
 
 import io
 
@@ -19,10 +19,10 @@ ROWS = {"train": 10, "test": 4}
 
 
 class Toy(tfds.core.GeneratorBasedBuilder):
-    """Rows of every kind of feature that is common."""
+    """Rows with every common kind of TFDS feature."""
 
     VERSION = tfds.core.Version("1.2.0")
-    code_path = None  # nothing to download, so no checksums beside the code
+    code_path = None  # nothing to download, so there is no file of checksums
 
     def _info(self):
         features = {
@@ -113,7 +113,7 @@ def test_columns_are_known_without_a_row(data_dir):
 
 
 def test_what_is_not_there_says_so(data_dir):
-    with pytest.raises(UserError, match=r"toy:9.9.9 is not prepared .* Versions there: 1.2.0"):
+    with pytest.raises(UserError, match=r"toy:9.9.9 is not prepared .* Existing versions: 1.2.0"):
         read(data_dir, "train", ["n"], version="9.9.9")
     with pytest.raises(UserError, match="is not prepared .* `tfds build`"):
         read(data_dir / "elsewhere", "train", ["n"])
@@ -134,6 +134,6 @@ def test_a_changed_file_is_new_data(data_dir):
 def test_whole_rows_for_a_split_by_all_columns(data_dir):
     chosen = source(data_dir, "test")
     (file,) = inputs(chosen, data_dir)
-    (rows,) = read_source(Reading(file, raw(n="number"), whole=True), chosen)
+    (rows,) = read_source(Reading(file, raw(n="number"), all_columns=True), chosen)
     assert rows.table.column_names == ["n"]
-    assert sorted(rows.whole.column("text").to_pylist()) == [b"text 0", b"text 1", b"text 2", b"text 3"]
+    assert sorted(rows.all_columns.column("text").to_pylist()) == [b"text 0", b"text 1", b"text 2", b"text 3"]

@@ -1,4 +1,4 @@
-"""The rule for the number of files, and where they are cut."""
+"""The rule for the number of files, and the places where they are cut."""
 
 import numpy as np
 import pytest
@@ -19,14 +19,14 @@ def layout(shard_mb=128, readers=1, seed=None):
     [
         (0, 1, 1),
         (9, 1, 1),  # under 10 MB
-        (19, 1, 1),  # two would be of under 10 MB each
+        (19, 1, 1),  # two files would be under 10 MB each
         (20, 1, 2),
         (99, 1, 9),
         (100, 1, 10),  # ten per reader
-        (1200, 1, 10),  # of 120 MB
+        (1200, 1, 10),  # 120 MB each
         (1200, 4, 40),
-        (1200, 500, 120),  # of 10 MB each
-        (12_800, 1, 101),  # 100 of just 128 MB leave no room for where records end
+        (1200, 500, 120),  # 10 MB each
+        (12_800, 1, 101),  # 100 files of exactly 128 MB leave no room for record boundaries
         (128_000, 4, 1008),
     ],
 )
@@ -39,7 +39,7 @@ def test_a_small_shard_mb_is_obeyed():
 
 
 def chunks_of(sizes):
-    """Returns a chunk per list of sizes of records; a mark at every record."""
+    """Returns one chunk per list of record sizes, with a mark at every record."""
     ends = [[sum(chunk[: i + 1]) for i in range(len(chunk))] for chunk in sizes]
     return [
         Chunk(f"p{i:03d}", len(chunk), tuple(marks)) for i, (chunk, marks) in enumerate(zip(sizes, ends, strict=True))

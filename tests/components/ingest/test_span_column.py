@@ -1,4 +1,4 @@
-"""Spans that a column tells: found by reading, known by their content, ingested without the rows of the others."""
+"""Spans from a column: found by reading, identified by their content, ingested without the rows of other spans."""
 
 import json
 from datetime import datetime
@@ -110,14 +110,14 @@ def test_of_the_index_those_files_are_named_that_are_of_the_source_as_it_is_now(
 
 def test_a_column_without_any_span_is_named(tmp_path):
     write(tmp_path, "no,1")
-    with pytest.raises(UserError, match=r"a\.csv: no row tells its span: column 'at' holds no date in the format iso"):
+    with pytest.raises(UserError, match=r"a\.csv: no row contains a span: column 'at' has no date in the format iso"):
         window(tmp_path)
 
 
 def test_path_and_column_do_not_both_tell_spans(tmp_path):
     write(tmp_path, *ROWS, name="2013-01-05.csv")
     both = data().model_copy(update={"source": data().source.model_copy(update={"path": "{YYYY}-{MM}-{DD}.csv"})})
-    with pytest.raises(UserError, match="source.path says the span already"):
+    with pytest.raises(UserError, match="source.path already has span fields"):
         find_window(both, lambda path: resolve_path(path, tmp_path))
 
 
@@ -150,7 +150,7 @@ def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
         run(ingests, pipeline)
     manifests = [finish(ingest) for ingest in ingests]
     assert [(m.read, m.rows_written, m.rows_quarantined) for m in manifests] == [(40, 40, 0), (40, 40, 0), (42, 40, 2)]
-    assert manifests[-1].quarantined == {"tells no span": 1, "3 cells, expected 2": 1}
+    assert manifests[-1].quarantined == {"contains no span": 1, "3 cells, expected 2": 1}
     ids, fares = [], []
     for ingest in ingests:
         files = tf.io.gfile.glob(f"{ingest.folder}/Split-*/*")

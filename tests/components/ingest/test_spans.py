@@ -1,4 +1,4 @@
-"""Which span a file belongs to, which spans a run takes, and when a span has to be ingested anew."""
+"""The span of a file, the spans of a run, and the conditions for ingesting a span again."""
 
 from datetime import date, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from fullpass.components.ingest.sources import storage
 from fullpass.components.ingest.sources.source_config import CsvSource
 from fullpass.components.ingest.sources.source_files import SourceFile, resolve_path
 from fullpass.components.ingest.sources.storage import find
-from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, read_request
+from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, digest_of_code, read_request
 from fullpass.components.ingest.spans.span_pattern import label_of, number_of, parse_pattern, parse_span
 from fullpass.components.ingest.spans.spans import (
     Span,
@@ -92,8 +92,8 @@ def test_the_fields_of_a_path(written, path, expected):
     ("written", "says"),
     [
         ("{SPAN}/{YYYY}.csv", r"has \{SPAN\} and \{YYYY\}"),
-        ("{SPAN}{VERSION}.csv", r"nothing says where \{SPAN\} ends"),
-        ("1{SPAN}.csv", r"nothing says where \{SPAN\} ends.*\{SPAN:4\}"),
+        ("{SPAN}{VERSION}.csv", r"the end of \{SPAN\} is ambiguous"),
+        ("1{SPAN}.csv", r"the end of \{SPAN\} is ambiguous.*\{SPAN:4\}"),
         ("{YYYY}-{DD}.csv", r"has \{DD\} but no \{MM\}"),
         ("{MM}.csv", r"has \{MM\} but no \{YYYY\}"),
         ("v{VERSION}.csv", r"\{VERSION\} but no \{SPAN\}"),
@@ -108,7 +108,7 @@ def test_patterns_that_cannot_be_are_refused(written, says):
 
 def test_a_file_that_is_no_date_is_named(tmp_path):
     touch(tmp_path, "2013-02-30.csv")
-    with pytest.raises(UserError, match=r"2013-02-30\.csv fits '.*', but its date is none"):
+    with pytest.raises(UserError, match=r"2013-02-30\.csv matches '.*', but its date is invalid"):
         window(tmp_path, "{YYYY}-{MM}-{DD}.csv")
 
 
@@ -132,7 +132,7 @@ def test_spans_are_found_at_addresses():
 
 
 def test_spans_that_arrive_at_an_address_are_seen_by_a_process_that_looked_before(monkeypatch):
-    """Drivers of object stores remember a listing as long as the process lives; a scheduler's lives for months."""
+    """Drivers of object stores cache a listing for the life of the process, and a scheduler lives for months."""
 
     class Remembering(MemoryFileSystem):
         protocol = "remembering"
@@ -167,7 +167,7 @@ def test_spans_that_arrive_at_an_address_are_seen_by_a_process_that_looked_befor
 
 
 def test_a_file_is_the_same_whether_it_was_listed_or_asked_for():
-    """s3fs tells more of a file that it listed: what is cached by its version would be made again."""
+    """s3fs returns more details for a listed file; a cache keyed by these would miss."""
 
     class Telling(MemoryFileSystem):
         protocol = "telling"
@@ -192,7 +192,7 @@ def test_a_file_is_the_same_whether_it_was_listed_or_asked_for():
 
 
 def test_a_folder_that_a_store_could_not_list_is_no_folder_without_files():
-    """Drivers leave such a folder out of a glob, and its span would be taken for one that is not there."""
+    """Drivers omit such a folder from a glob, and its span would look as if it did not exist."""
 
     class Failing(MemoryFileSystem):
         protocol = "failing"
@@ -247,10 +247,10 @@ def test_splits_arrive_together(tmp_path):
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        (["{SPAN}.csv", "all.csv"], "'all.csv' does not say which span"),
+        (["{SPAN}.csv", "all.csv"], "'all.csv' has no span fields"),
         (["{SPAN}.csv", "{YYYY}-{MM}.csv"], r"a span per number \(5\), but .* one per month \(2013-01\)"),
         ("none-{SPAN}.csv", r"matches no file.*Looked for: .*none-\[0-9\]\*\.csv"),
-        (["{SPAN}.csv", "[12].csv", "{SPAN}.csv"], "does not say|named twice"),
+        (["{SPAN}.csv", "[12].csv", "{SPAN}.csv"], "has no span fields|named twice"),
         (["{SPAN}.csv", "*{SPAN}.csv"], "named twice"),
     ],
 )
@@ -374,3 +374,59 @@ def test_only_unknown_spans_are_asked_for():
 
 def test_the_version_of_the_path_is_the_version():
     assert request(version=7).spans[0].version == 7
+
+
+BEFORE = '''"""Reads rows."""
+
+LIMIT = 3
+"""Largest number of rows."""
+
+
+class Reader:
+    """Reads."""
+
+    def rows(self):
+        """Yields rows."""
+        return LIMIT
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("Reads rows.", "Reads rows of a file.", True),
+        ("Largest number", "The largest number", True),
+        ('    """Reads."""\n\n', "", True),
+        ("Yields rows.", "Yields rows.\n\n        In order.\n        ", True),
+        ("return LIMIT", "# the limit\n        return LIMIT  # of rows", True),
+        ("LIMIT = 3", "LIMIT = 4", False),
+        ("LIMIT = 3", "LIMIT = '3'", False),
+        ("LIMIT = 3", "LIMIT = 3.0", False),
+        ("return LIMIT", "return -LIMIT", False),
+        ("return LIMIT", "LIMIT", False),
+        ("LIMIT = 3", "LIMIT = None", False),
+        ("def rows(self)", "def read(self)", False),
+    ],
+)
+def test_the_digest_of_code_ignores_comments_and_docstrings(tmp_path, old, new, same):
+    file, digests = tmp_path / "reader.py", []
+    for text in (BEFORE, BEFORE.replace(old, new)):
+        file.write_text(text)
+        digests.append(digest_of_code([file]))
+    assert BEFORE.replace(old, new) != BEFORE and (digests[0] == digests[1]) is same
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("x[1:]", "x[:1]"),
+        ("def f():\n  if a:\n    b\n  c", "def f():\n  if a:\n    b\n  else:\n    c"),
+        ("f(a, b)", "f(a)(b)"),
+        ("[a, [b]]", "[a, [], b]"),
+    ],
+)
+def test_code_of_another_structure_has_another_digest(tmp_path, one, other):
+    first, second = tmp_path / "first.py", tmp_path / "second.py"
+    first.write_text(one)
+    second.write_text(other)
+    assert digest_of_code([first]) != digest_of_code([second])

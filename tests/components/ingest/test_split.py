@@ -38,7 +38,7 @@ def test_equal_rows_fall_into_one_split_without_a_key():
 
 
 def test_all_columns_are_hashed_as_documented():
-    """The numbers are those of coreutils: printf '\\x1fcity\\x1fOslo\\x1fn\\x1f5' | b2sum -l 64."""
+    """The hashes are from coreutils: printf '\\x1fcity\\x1fOslo\\x1fn\\x1f5' | b2sum -l 64."""
     table = pa.table({"n": [5, None], "city": ["Oslo", None], "at": pa.nulls(2, pa.timestamp("s"))})
     assert [f"{h:016x}" for h in hashes(contents(table)).tolist()] == ["7b2d1f4c6243d28c", "e4a6a0577479b2b4"]
     split = HashSplit(method="hash", ratios={"train": 1, "eval": 1, "test": 1})  # 0x7b.. is in the second third

@@ -1,4 +1,4 @@
-"""The stratified split: what it promises, by counts and by an independent ordering of the hashes."""
+"""The guarantees of the stratified split, checked by counts and by an independent ordering of the hashes."""
 
 from collections import Counter
 
@@ -22,7 +22,7 @@ SPLIT = StratifiedSplit(method="stratified", column="class", ratios={"train": 7,
 
 
 def dealt(folder, classes, hashes, split=SPLIT, pieces=4):
-    """Returns the place of each row, counted in `pieces` parts."""
+    """Returns the split of each row, with the rows counted in `pieces` parts."""
     parts = []
     for i, chosen in enumerate(np.array_split(np.arange(len(classes)), pieces)):
         writer = ClassWriter(f"{folder}/{i:05d}")
@@ -41,7 +41,7 @@ def test_every_class_is_cut_at_the_ratios_to_within_a_row(tmp_path):
         mine = found[np.array(classes) == name]
         for place, share in enumerate((0.7, 0.2, 0.1)):
             assert abs((mine == place).sum() - rows * share) <= 1, (name, place)
-    # The order within a class is that of the hash: nothing of train lies behind anything of eval.
+    # Within a class, rows are ordered by hash: no train row comes after an eval row.
     for name in set(classes):
         of_class = np.array(classes) == name
         ordered = found[of_class][np.argsort(hashes[of_class])]
@@ -61,7 +61,7 @@ def test_few_rows_move_as_data_grows(tmp_path):
     classes = random.choice(["a", "b"], 11_000).tolist()
     before = dealt(tmp_path / "before", classes[:10_000], hashes[:10_000])
     after = dealt(tmp_path / "after", classes, hashes)[:10_000]
-    assert 0 < (before != after).sum() < 200  # 2 %; dealing anew would move 46 %
+    assert 0 < (before != after).sum() < 200  # 2 %; a new assignment would move 46 %
 
 
 def test_equal_rows_stay_together(tmp_path):
@@ -72,7 +72,7 @@ def test_equal_rows_stay_together(tmp_path):
 
 def test_a_column_of_too_many_values_is_refused(tmp_path):
     count = MAX_CLASSES + 1
-    with pytest.raises(UserError, match=r"more than 10,000 different values, so they are hardly classes"):
+    with pytest.raises(UserError, match=r"more than 10,000 different values, so they are probably not classes"):
         dealt(tmp_path, [str(i) for i in range(count)], np.arange(count, dtype=np.uint64))
 
 
@@ -88,7 +88,7 @@ def table_of_trips(rows=3_000):
 
 
 def ingested(tmp_path, split, derive):
-    """Ingests two files of trips; returns rows of each split as (fare, tips) and the manifest."""
+    """Ingests two files of trips; returns the rows of each split as (fare, tips), and the manifest."""
     trips = table_of_trips()
     for name, piece in (("a", trips.slice(0, 1_000)), ("b", trips.slice(1_000))):
         pq.write_table(piece, tmp_path / f"{name}.parquet")

@@ -1,4 +1,4 @@
-"""Every reader gives all columns of a row where they are asked for, whatever is read of them besides."""
+"""Every reader returns whole rows on request, whatever columns are read otherwise."""
 
 import gzip
 import json
@@ -43,9 +43,9 @@ def rows_for_module():
 def contents_of(file, source, columns):
     found = []
     for part in parts_of(file, source):
-        for rows in read(Reading(file, columns, part, whole=True), source):
+        for rows in read(Reading(file, columns, part, all_columns=True), source):
             assert rows.table.column_names == list(columns)
-            found += contents(rows.whole).to_pylist()
+            found += contents(rows.all_columns).to_pylist()
     return found
 
 
@@ -59,7 +59,7 @@ def example(row):
 
 
 def write(tmp_path, kind):
-    """Returns a source that holds ROWS, and the piece of it."""
+    """Writes ROWS; returns the source and its only part."""
     path = tmp_path / f"rows.{kind}"
     table = pa.Table.from_pylist(ROWS)
     address = ""
@@ -132,7 +132,7 @@ def test_a_bad_cell_in_a_column_that_nothing_reads_spoils_no_row(tmp_path):
 
 
 def test_numbers_are_hashed_as_they_are_written(tmp_path):
-    """Else a cell that is no number, further down the block, would change the hashes of the rows above it."""
+    """Otherwise a non-numeric cell further down the block would change the hashes of the rows above it."""
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"n,m\n1.50,1\n007,2\n"))
     file = SourceFile(str(path), None, path.stat().st_size, "")
@@ -153,7 +153,7 @@ def test_lines_of_text_are_content(tmp_path):
 
 
 def test_hash_of_nothing_is_that_of_b2sum():
-    """printf 'trip-7' | b2sum -l 64, and of no bytes."""
+    """The hashes are of printf 'trip-7' | b2sum -l 64, and of an empty input."""
     assert [f"{h:016x}" for h in hashes(pa.array(["trip-7", None])).tolist()] == [
         "e7cbe8422c7c1249",
         "e4a6a0577479b2b4",

@@ -1,4 +1,4 @@
-"""What explains a score adds up to it, and is the Shapley value where that can be worked out."""
+"""Explanations add up to the score, and equal the Shapley values where these can be computed."""
 
 from itertools import combinations
 from math import comb
@@ -10,14 +10,14 @@ from fullpass.components.predict.explain import explain
 
 
 def known(values: np.ndarray) -> np.ndarray:
-    """Returns 0 for what is missing."""
+    """Returns the values with 0 for missing ones."""
     if values.dtype.kind == "O":
         return np.array([float(v or 0) for v in values])
     return np.nan_to_num(values)
 
 
 def shapley(score, inputs: dict[str, float], name: str) -> float:
-    """Returns the mean change of a score when a column is added to any others, over all sets of others."""
+    """Returns the Shapley value: the mean change of the score when a column is added, over all sets of others."""
     others = [other for other in inputs if other != name]
     total = 0.0
     for size in range(len(others) + 1):
@@ -28,7 +28,7 @@ def shapley(score, inputs: dict[str, float], name: str) -> float:
 
 
 def test_two_columns_that_act_together_share_that():
-    """3 x + 2 y + 4 x y at x = 1, y = 2: half of the 8 that only both make goes to each."""
+    """For 3 x + 2 y + 4 x y at x = 1, y = 2, each column gets half of the 8 that both contribute together."""
 
     def answer(inputs):
         x, y = known(inputs["x"]), known(inputs["y"])

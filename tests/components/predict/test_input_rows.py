@@ -1,4 +1,4 @@
-"""Rows to predict are read as Ingest reads those of training."""
+"""Rows to predict are read as Ingest reads training rows."""
 
 import json
 
@@ -38,7 +38,7 @@ def batches(source, path, raw_columns, **read_as):
 
 
 def values(source, path, raw_columns, **read_as):
-    """Returns the values that reach the model, by column; None where one is missing."""
+    """Returns the values that reach the model, by column; None is missing."""
     found = batches(source, path, raw_columns, **read_as)
     inputs = {n: [v for b in found if n in b.inputs for v in b.inputs[n].tolist()] for n in raw_columns}
     return {name: [None if v != v or v == b"" else v for v in cells] for name, cells in inputs.items()}
@@ -138,7 +138,7 @@ def test_the_format_is_told_by_the_name_or_that_of_training(name, trained, expec
 def test_a_format_that_no_name_and_no_training_tells():
     with pytest.raises(UserError, match=r"a.dat: cannot tell the format from '.dat'.*--format"):
         input_source({"format": "sql"}, "a.dat", {})
-    with pytest.raises(UserError, match='reads no format "jsonlines".*Accepted: csv'):
+    with pytest.raises(UserError, match='does not support the format "jsonlines".*Accepted: csv'):
         input_source({"format": "csv"}, "a.dat", {"format": "jsonlines"})
 
 
@@ -200,7 +200,7 @@ def test_bad_rows_stand_in_their_order_among_the_others(tmp_path):
 
 
 def test_bad_rows_far_ahead_of_the_rows_around_them(tmp_path):
-    """A reader notes the bad lines of a block of megabytes before it yields the first of its rows."""
+    """A reader records all bad lines of a block of megabytes before it yields the first row of the block."""
     lines = [f'{{"x": {i}}}' if i % 7_000 else "{oops" for i in range(40_000)]
     path = write(tmp_path / "a.jsonl", "\n".join(lines))
     csv_lines = [f"{i},a" if i % 7_000 else "oops" for i in range(40_000)]
@@ -241,9 +241,9 @@ def test_absent_columns_are_known_after_the_last_row(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "source", "says"),
     [
-        ("a.csv", "kinds;x\n", csv_source(), "none of the columns.*It reads: x, kind.*has: kinds;x.*--separator"),
+        ("a.csv", "kinds;x\n", csv_source(), "none of the columns.*model reads: x, kind.*has: kinds;x.*--separator"),
         ("a.csv", "1,2\n3,4\n", csv_source(), "none of the columns.*--columns"),
-        ("a.csv", "x,x\n", csv_source(), "column 'x' stands there twice"),
+        ("a.csv", "x,x\n", csv_source(), "column 'x' appears twice"),
         ("a.csv", "", csv_source(), "the file is empty; a header line"),
         ("a.jsonl", '{"y": 1}\n', JsonLinesSource(format="jsonl", path="x"), "none of the columns.*has: y"),
         ("a.parquet", "x,kind\n1,a\n", csv_source(), "reading stopped"),
@@ -277,7 +277,7 @@ _PLACES |= {"name", "version", "data_dir", "splits", "function", "folders"}
     ids=lambda source: source.format,
 )
 def test_what_travels_with_a_model_says_how_data_is_read_and_not_where_it_is(source):
-    """Every new field of a source must be one or the other."""
+    """Every new field of a source must be classified as one or the other."""
     described = source.description()
     assert described.keys() | _PLACES >= type(source).model_fields.keys()
     assert not described.keys() & _PLACES

@@ -1,4 +1,4 @@
-"""Random tables in every format: Ingest with the input function, and predict, give the model the same values."""
+"""Random tables in every format: Ingest with the input function, and predict, pass the same values to the model."""
 
 import csv
 import json
@@ -153,7 +153,7 @@ def source_of(name, path, options):
 
 
 def trained_on(source, columns, folder):
-    """Returns the raw columns that the input function gives a model, and the bad rows as (row, column, reason)."""
+    """Returns the raw columns that the input function passes to a model, and the bad rows as (row, column, reason)."""
     files = tuple(find_inputs(source, lambda path: resolve_path(path, folder)))
     split = RandomSplit(method="random", ratios={"train": 1, "none": 1e-12})
     config = IngestConfig(source=source, split=split, records=RecordsConfig(), bad_rows=BadRows(max_fraction=1.0))
@@ -168,7 +168,7 @@ def trained_on(source, columns, folder):
 
 
 def predicted_from(source, path, columns):
-    """Returns the raw columns that predict gives a model, and the bad rows."""
+    """Returns the raw columns that predict passes to a model, and the bad rows."""
     how = input_source(source.description(), str(path), {})
     batches = list(InputRows(input_files(how.source, str(path)), how, columns))
     values = {name: np.concatenate([batch.inputs[name] for batch in batches if batch.inputs]) for name in columns}
@@ -189,7 +189,7 @@ def test_the_format_of_training(name, data, table):
     options = data.draw(all_options)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / file
-        # A last row that can be read, so that there is one.
+        # The last row is valid, so there is at least one.
         good = {"x": 1.0, "n": 1, "kind": "a", "b": 2.0, "c": "b", "v": [1.0, 2.0]}
         write(path, [*table, good], options)
         source = source_of(name, path, options)
@@ -215,7 +215,7 @@ clean_rows = st.fixed_dictionaries(
     table=st.lists(clean_rows, min_size=1, max_size=8),
 )
 def test_another_format_than_that_of_training(trained, asked, options, table):
-    """Of tables that every format can hold; NumPy has no missing whole number."""
+    """Uses tables that every format can hold; NumPy has no missing integers."""
     table = [{**row, "n": row["n"] or 0} for row in table]
     with tempfile.TemporaryDirectory() as folder:
         file, write, _, _ = FORMATS[trained]

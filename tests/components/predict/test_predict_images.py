@@ -1,4 +1,4 @@
-"""Images in what `predict` reads: those that cannot be decoded are bad rows, and no picture is written out."""
+"""Images as inputs of `predict`: images that cannot be decoded are bad rows, and outputs contain no images."""
 
 import io
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_a_broken_picture_is_a_bad_row_and_pictures_are_left_out():
 
     model = Exported(
         directory=Path("m"), classes=(), levels=(), columns={"image": RawColumn("image", "string", image=True)},
-        keys={"image": "image"}, source={"format": "parquet"}, answer=answer,
+        keys={"image": "image"}, source={"format": "parquet"}, predict=answer,
     )  # fmt: skip
     table = pa.table({"image": pa.array([encoded(7), b"\x89PNG\xff", encoded(9)], pa.binary()), "id": [1, 2, 3]})
     found = pa.concat_tables(list(predict_table(model, table))).to_pylist()

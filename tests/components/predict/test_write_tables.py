@@ -1,4 +1,4 @@
-"""Tables written to files, against Python's own readers."""
+"""Tables written to files and read back with Python's own readers."""
 
 import csv
 import json

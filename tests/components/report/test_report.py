@@ -118,7 +118,7 @@ def test_the_training_shows_the_wait_for_input():
     assert ("input", "awaited in 25% of the time; the train split is kept in memory") in found.facts
     assert ("classes", "0: 4,000; 1: 1,000") in found.facts
     step = ET.fromstring(str(found.step))
-    assert [text.text for text in step.iter("text")] == ["waiting for input", "2 ms", "the update itself", "6 ms"]
+    assert [text.text for text in step.iter("text")] == ["waiting for input", "2 ms", "model update", "6 ms"]
     waiting, update = (float(bar.attrib["width"]) for bar in step.iter("rect"))
     assert update == pytest.approx(3 * waiting, rel=0.01)
     assert waiting > 0
@@ -129,7 +129,7 @@ def test_the_training_shows_the_wait_for_input():
 
 
 def data_verdict(policy="stop"):
-    """Four series; the one that moved most has 30 values, half of them hostile to HTML."""
+    """Four series; the one with the largest drift has 30 values, half of them with HTML markup."""
     names = [HOSTILE, *(f"zone {i}" for i in range(29))]
     before = Distribution("category", tuple(names), tuple([100.0] * 30), missing=50.0)
     now = Distribution("category", tuple(names), tuple([1000.0, *[50.0] * 29]), missing=250.0)
@@ -189,7 +189,7 @@ def test_curves_and_dots_lie_where_the_scores_are():
     )
     left, right = first[0][0], first[-1][0]
     assert first[1][0] == pytest.approx(left + (right - left) / 4, abs=0.1), "2 is a quarter of the way from 1 to 5"
-    bottom = 132  # of a score of 0; that of 1 lies 110 above
+    bottom = 132  # y of score 0; score 1 is 110 higher
     assert [y for _, y in first] == pytest.approx([bottom - 110 * score for score in (0.2, 0.4, 0.6)], abs=0.1)
     assert [y for _, y in second] == pytest.approx([bottom - 110 * score for score in (0.8, 0.6, 0.4)], abs=0.1)
     across = [float(dot.attrib["cx"]) for dot in dots.iter("circle")]
@@ -252,7 +252,7 @@ def test_the_model_card_says_what_it_is_and_where_it_ends():
         "0.9123",
     ):
         assert told in markdown
-    assert "no more than chance from noise" in markdown
+    assert "no more than chance for noise" in markdown
     assert markdown.index("hour 8") < markdown.index("hour 7")  # the worst slice first
 
 
@@ -294,11 +294,11 @@ def test_the_page_shows_verdict_metrics_and_slices():
         "Blessed, pushed to /models/1",
         "1,234 examples",
         "auc 0.9123 0.9000 >= 0.95 held",
-        "hour 7 100 0.8000 hour 8 90 0.7000 (0.8000), not held",
+        "hour 7 100 0.8000 hour 8 90 0.7000 (0.8000), not met",
     ):
         assert fact in text
     _, text = read(render(run(blessed=False)))
-    assert "Not blessed, not pushed: auc is too low" in text and "not held" in text
+    assert "Not blessed, not pushed: auc is too low" in text and "not met" in text
 
 
 def test_curves_have_a_line_and_an_interval_for_each_model():
@@ -327,7 +327,7 @@ def test_data_is_escaped_and_nothing_is_loaded():
 
 
 def loads_nothing(page, tags):
-    """The page names no address, and has one style sheet and one script: those whose digests its policy names."""
+    """The page contains no URL, and one style sheet and one script, whose digests are in its policy."""
     assert "://" not in page and not {"link", "img", "iframe", "object"} & set(tags)
     policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1))
     assert "default-src 'none'" in policy and "unsafe" not in policy
@@ -341,7 +341,7 @@ def loads_nothing(page, tags):
 def test_the_page_of_a_stop_shows_its_findings_and_the_three_largest_changes():
     page = render_gate("taxi", data_verdict())
     tags, text = read(page)
-    assert "Stopped: the data has changed. Nothing was trained or pushed; the served model stays." in text
+    assert "Stopped: the data has changed. Nothing was trained or pushed; the served model is unchanged." in text
     assert "2020-04, 3,000 rows, compared with 2020-03." in text and "1 span missing" in text
     assert f"stop drift zone: moved; most of all {HOSTILE}" in text
     assert [name for name in ("zone", "fare", "tip", "tolls") if f"<b>{name}</b>" in page] == ["zone", "fare", "tip"]
@@ -354,7 +354,7 @@ def test_the_page_of_a_run_shows_the_gate():
     _, text = read(render(run(blessed=True)))
     assert f"warn drift zone: moved; most of all {HOSTILE}" in text
     _, text = read(render_gate("taxi", data_verdict("")))
-    assert "The data may be trained on." in text and "No change is beyond its limit." in text
+    assert "Passed: training may use the data." in text and "No change is beyond its limit." in text
 
 
 def test_images_are_shown_in_the_page_itself_with_what_the_model_said():

@@ -1,4 +1,4 @@
-"""StatisticsGen's accumulators against NumPy, and against TFDV run as it is, on the same records."""
+"""StatisticsGen's accumulators against NumPy, and against unmodified TFDV, on the same records."""
 
 import json
 import shutil
@@ -14,9 +14,9 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from fullpass.components.data_gate.read_series import sketch_records
 from fullpass.components.data_gate.series import series_of
-from fullpass.components.statistics.accumulators_of_tfdv import COUNTED_TOKENS, StatisticsAccumulator
 from fullpass.components.statistics.component import StatisticsExecutor, _Accumulate
 from fullpass.components.statistics.raw_records import BATCH_ROWS, RawRecords
+from fullpass.components.statistics.tfdv_accumulator import COUNTED_TOKENS, StatisticsAccumulator
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
@@ -33,7 +33,7 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def rows():
-    """Values per column, None where missing; a heavy tail, numbers far from 0, zeros, text that is not UTF-8."""
+    """Values per column, None if missing: a heavy tail, numbers far from 0, zeros, text that is not UTF-8."""
     random = np.random.default_rng(7)
     x = random.lognormal(3, 2, ROWS) + 1e4
     x[random.random(ROWS) < 0.1] = 0
@@ -164,7 +164,7 @@ CONFIG = PreprocessingConfig.model_validate(
 
 
 def test_parts_are_merged_one_at_a_time(files):
-    """Neither the merge nor what it is given holds a part that was merged."""
+    """Neither the merge nor its input keeps a reference to a merged part."""
     accumulator, records = StatisticsAccumulator(), RawRecords(COLUMNS)
     alive = []
 

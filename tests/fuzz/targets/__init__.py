@@ -1,1 +1,1 @@
-"""One module per kind of file; see `tests/fuzz/__main__.py`."""
+"""The targets, one module per kind of file; see `tests/fuzz/__main__.py`."""

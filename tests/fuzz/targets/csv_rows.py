@@ -1,4 +1,4 @@
-"""A real CSV file, damaged, ingested, and counted by a second, slow reading of the same rules."""
+"""Damages and ingests a real CSV file, and compares the row count with a second, slow parser of the same rules."""
 
 import gzip
 import random
@@ -21,7 +21,7 @@ _LINES = 200
 
 @lru_cache
 def sample() -> bytes:
-    """Returns the header and the first rows, companies in quotes, some with a line break in them."""
+    """Returns the header and the first rows; some companies are quoted, and some of these contain a line break."""
     lines = Path(resolve_path(TRIPS, Path())).read_text().splitlines()[: _LINES + 1]
     place = lines[0].split(",").index("company")
     rows = [line.split(",") for line in lines]
@@ -31,7 +31,7 @@ def sample() -> bytes:
 
 
 def corrupted(data: bytes, seed: int) -> tuple[bytes, str]:
-    """Returns spoilt bytes, and the ending of the name of a file that holds them."""
+    """Returns damaged bytes and the suffix of their file name."""
     rng = random.Random(seed)
     compress = seed % 5 == 4
     data = damaged(data, rng, _WAYS, least=0 if compress else 1)
@@ -58,14 +58,14 @@ _WAYS = (
 
 
 def read_csv(data: bytes, ending: str, folder: Path, seed: int) -> Outcome:
-    """Ingests bytes as a file."""
+    """Writes the bytes to a file and ingests it."""
     path = folder / f"trips{ending}"
     path.write_bytes(data)
     return ingested(CsvSource(format="csv", path=str(path)), COLUMNS, folder, seed)
 
 
 def rows_in(data: bytes, ending: str) -> int | None:
-    """Returns the rows below the header, counted byte by byte; None where nothing can be read."""
+    """Returns the number of rows below the header, counted character by character; None if decompression fails."""
     try:
         data = _unpacked(data, ending)
     except (OSError, EOFError, zlib.error, struct.error):
@@ -88,13 +88,13 @@ def _records(text: str) -> Iterator[str]:
 
 
 def _record_end(text: str, at: int) -> int:
-    """Returns where the record that begins at `at` ends, its line break included."""
+    """Returns the end of the record that begins at `at`, including its line break."""
     line_end = _line_end(text, at)
     while True:
         if text[at : at + 1] == '"':
             closing = _closing(text, at)
             if closing is None:
-                return line_end  # never closed: the line is spoilt, and the next one is read
+                return line_end  # an unclosed quote spoils only this line; the next line is read
             if any(c in "\r\n" for c in text[at:closing]):
                 if closing < len(text) and text[closing] not in ",\r\n":
                     return line_end
@@ -108,7 +108,7 @@ def _record_end(text: str, at: int) -> int:
 
 
 def _closing(text: str, opening: int) -> int | None:
-    """Returns the place after the quote that closes a cell."""
+    """Returns the position after the quote that closes a cell, or None."""
     at = opening + 1
     while at < len(text):
         if text[at] == '"':
@@ -126,7 +126,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def try_one(seed: int, folder: Path) -> str:
-    """Ingests one damaged file and holds the counts against the second reading."""
+    """Ingests one damaged file and compares the row count with the second parser."""
     data = sample()
     spoilt, ending = corrupted(data, seed)
     outcome = read_csv(spoilt, ending, folder, seed)

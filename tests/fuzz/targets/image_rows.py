@@ -1,4 +1,4 @@
-"""Folders of images, damaged or of other formats than their names say, and manifests with any file names."""
+"""Folders of images, damaged or with a wrong suffix, and manifests with arbitrary file names."""
 
 import io
 import random
@@ -35,7 +35,7 @@ def _sample(form: str, mode: str) -> bytes:
 
 
 def try_one(seed: int, folder: Path) -> str:
-    """Ingests a dozen files; each is a row, written or kept aside."""
+    """Ingests a dozen files; each is a row, either written or quarantined."""
     rng = random.Random(seed)
     images = folder / "images" / "cat"
     images.mkdir(parents=True)

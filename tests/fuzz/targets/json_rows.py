@@ -1,4 +1,4 @@
-"""JSON lines: objects of every type, damaged; each line that is not blank is written or kept aside."""
+"""Damaged JSON lines with values of every type; each line that is not blank is written or quarantined."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ _WAYS = (
 
 
 def try_one(seed: int, folder: Path) -> str:
-    """Ingests damaged lines and holds the counts against those of the lines."""
+    """Ingests damaged lines and compares the counts with the number of lines."""
     rng = random.Random(seed)
     rows = ({"name": f"n{i}", "n": i / 4, "v": [i, -i], "o": {"k": rng.choice((i, "é", None))}} for i in range(60))
     data = damaged("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode(), rng, _WAYS)

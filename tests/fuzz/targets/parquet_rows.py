@@ -1,4 +1,4 @@
-"""Parquet files with damaged footers, pages and dictionaries: read whole, or refused in words."""
+"""Parquet files with damaged footers, pages and dictionaries: all rows are read, or an error rejects the file."""
 
 import io
 import random
@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fullpass.components.ingest.readers.crashes import apart
+from fullpass.components.ingest.readers.crashes import run_in_fork
 from fullpass.components.ingest.sources.source_config import ParquetSource
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
@@ -44,7 +44,7 @@ def _sample(compression: str, version: str) -> bytes:
 
 
 def damaged_file(seed: int) -> bytes:
-    """Returns a damaged file; half of the damage is in the footer, which is small beside the pages."""
+    """Returns a damaged file. Half of the damage is in the footer, although it is much smaller than the pages."""
     rng = random.Random(seed)
     data = _sample(("none", "snappy", "zstd", "gzip")[seed % 4], ("1.0", "2.0")[seed // 4 % 2])
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
@@ -60,12 +60,12 @@ def damaged_file(seed: int) -> bytes:
 
 
 def try_one(seed: int, folder: Path) -> str:
-    """Ingests a damaged file in a fork, as a node is: Arrow crashes on some, and who waits for it names the file."""
+    """Ingests a damaged file in a fork, as nodes do: Arrow crashes on some files, and the parent names the file."""
     path = folder / "rows.parquet"
     path.write_bytes(damaged_file(seed))
     source = ParquetSource(format="parquet", path=str(path))
     try:
-        return apart(lambda: ingested(source, _COLUMNS, folder, seed).kind)
+        return run_in_fork(lambda: ingested(source, _COLUMNS, folder, seed).kind)
     except UserError as error:
         assert str(path) in str(error) and "crashed the decoder" in str(error), error
         return "crash told"

@@ -1,4 +1,4 @@
-"""TFRecords of Ingest, damaged before the next node reads them: the same records, or the file is named."""
+"""TFRecords of Ingest, damaged before the next node reads them: same records, or an error that names the file."""
 
 import random
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.fuzz.damage import damaged, flip_one
 
 
 def try_one(seed: int, folder: Path) -> str:
-    """Reads a damaged file, plain or compressed."""
+    """Reads a damaged file, either plain or gzipped."""
     rng = random.Random(seed)
     written = [rng.randbytes(rng.randint(0, 300)) for _ in range(50)]
     gzipped = seed % 2 == 0
@@ -28,6 +28,6 @@ def try_one(seed: int, folder: Path) -> str:
     except UserError as error:
         assert str(path) in str(error) and found == written[: len(found)], error
         return "refused"
-    # Cut between two records, a file is whole; nodes compare the number of rows with the manifest.
+    # A file that is cut between two records is valid; nodes compare the number of rows with the manifest.
     assert found == written[: len(found)], "other records"
     return "read" if found == written else "rows missing"

@@ -1,4 +1,4 @@
-"""State files: what is read back is what was written, or the damage is noticed and told by the name of the file."""
+"""Damaged state files: the content read back equals the content written, or an error names the file."""
 
 import logging
 import random
@@ -27,7 +27,7 @@ _UNNOTICED = "not noticed, and harmless"
 
 
 def try_one(seed: int, folder: Path) -> str:
-    """Damages a state file of one of six kinds."""
+    """Damages a state file of one of six kinds and reads it back."""
     logging.disable(logging.WARNING)
     try:
         return _KINDS[seed % len(_KINDS)](random.Random(seed), folder)
@@ -36,7 +36,7 @@ def try_one(seed: int, folder: Path) -> str:
 
 
 def _spoil(path: Path, rng: random.Random) -> bool:
-    """Damages a file; returns whether its content has changed."""
+    """Damages a file; returns whether its content changed."""
     before = path.read_bytes()
     after = flip_one(bytearray(before), rng) if rng.random() < _SMALL_SHARE else damaged(before, rng)
     path.write_bytes(after)
@@ -60,7 +60,7 @@ def _json(rng: random.Random, folder: Path) -> str:
     if _refused(path, partial(state_file.read, path, "", checked=True)):
         return "refused"
     assert state_file.read(path, "", checked=True) == fields
-    return _UNNOTICED  # a blank between two fields
+    return _UNNOTICED  # a space between two fields
 
 
 def _analyzer_cache(rng: random.Random, folder: Path) -> str:
@@ -69,7 +69,7 @@ def _analyzer_cache(rng: random.Random, folder: Path) -> str:
     cache.write("f", written)
     (path,) = folder.rglob("*.accumulators")
     changed = _spoil(path, rng)
-    found, whole = cache.read_whether_whole("f")
+    found, whole = cache.read_with_status("f")
     assert found.items() <= written.items() and whole != changed, found
     return "read" if whole else "refused"
 
@@ -86,7 +86,7 @@ def _sqlite(rng: random.Random, folder: Path) -> str:
         return "refused"
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("SELECT * FROM t").fetchall() == rows
-    return _UNNOTICED  # the counter of changes, or the seal
+    return _UNNOTICED  # SQLite's change counter, or the seal file
 
 
 def _span_index(rng: random.Random, folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""TFRecords: damaged files, and files whose frames are whole but whose messages are damaged."""
+"""Damaged TFRecord files, and files with valid frames but damaged messages."""
 
 import gzip
 import random
@@ -21,7 +21,7 @@ _COLUMNS = (
 
 
 def try_one(seed: int, folder: Path) -> str:
-    """Ingests damaged records; where every frame is whole, each of them is a row, written or kept aside."""
+    """Ingests damaged records; if all frames are valid, each of them is a row, either written or quarantined."""
     rng = random.Random(seed)
     records = [_record(i, context=seed % 3 == 0) for i in range(40)]
     whole_frames = seed % 2 == 0
@@ -31,7 +31,7 @@ def try_one(seed: int, folder: Path) -> str:
     data = b"".join(map(_frame, records))
     if not whole_frames:
         data = damaged(data, rng)
-        if rng.random() < 0.2:  # a length that no file has, with its right checksum
+        if rng.random() < 0.2:  # a length beyond any file, with a correct checksum
             data += struct.pack("<Q", 1 << rng.randint(20, 62)) + _checksum(struct.pack("<Q", 1 << 62)) + b"x" * 30
     path = folder / "rows.tfrecord"
     path.write_bytes(gzip.compress(data) if seed % 5 == 0 else data)
@@ -39,7 +39,7 @@ def try_one(seed: int, folder: Path) -> str:
     outcome = ingested(TfRecordSource(format="tfrecord", path=str(path), payload=payload), _COLUMNS, folder, seed)
     if whole_frames and outcome.refused is None:
         assert outcome.read == len(records), outcome
-    # A message that still is one may hold a feature of another type than its column, which is an error of the source.
+    # A message that still parses may hold a feature with another type than its column, which is an error of the source.
     assert not (whole_frames and outcome.refused and "reading stopped" in outcome.refused), outcome
     return outcome.kind
 
@@ -64,6 +64,6 @@ def _frame(record: bytes) -> bytes:
 
 
 def _checksum(data: bytes) -> bytes:
-    """Returns the checksum of tensorflow/core/lib/hash/crc32c.h."""
+    """Returns the masked CRC of tensorflow/core/lib/hash/crc32c.h."""
     crc = google_crc32c.value(data)
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)

@@ -1,4 +1,4 @@
-"""One container: artifacts are copied in, the command runs unchanged, its answer is read, artifacts are copied out."""
+"""Runs one container: copies artifacts in, runs the unchanged command, reads its output file, copies artifacts out."""
 
 import json
 import os
@@ -21,7 +21,7 @@ _PATH = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 
 
 class TaskFailed(Exception):
-    """A task that did not succeed; the message names it and the cause."""
+    """A task failed; the message names the task and the cause."""
 
     def __init__(self, task: str, cause: str) -> None:
         self.task, self.cause = task, cause
@@ -30,10 +30,10 @@ class TaskFailed(Exception):
 
 @dataclass(frozen=True)
 class Pod:
-    """One attempt at a task.
+    """One attempt of a task.
 
-    folder: its private file system. fresh: whether its Python is a new interpreter. first: a folder of modules that its
-    image has before all others, "" for none. started: called with the process once it runs.
+    folder: its private file system. fresh: whether its Python is a new interpreter. first: a folder of modules that
+    comes first on the import path of its image, "" for none. started: called with the process once it runs.
     """
 
     task: str
@@ -48,7 +48,7 @@ class Pod:
     def local(self, uri: str) -> Path:
         """v2/component/launcher_v2.go:882 LocalPathForURI, below the pod's own root.
 
-        A path stands for an address that nodes open themselves (tests/live/flink.py): its copy is the thing itself.
+        A path replaces an address that nodes open themselves (tests/live/flink.py); it is its own local copy.
         """
         if uri.startswith("/"):
             return Path(uri)
@@ -61,9 +61,9 @@ class Pod:
 def launch(
     pod: Pod, message: dict[str, Any], component: dict[str, Any], store: ObjectStore, root: str, *, newest: bool
 ):
-    """Runs one attempt; returns the output parameters and, per output artifact, what the executor said of it.
+    """Runs one attempt; returns the output parameters and, per output artifact, the executor's metadata.
 
-    newest: conventions of 2.17 instead of those of 2.5.
+    newest: Whether to follow the conventions of 2.17 instead of those of 2.5.
     """
     for name, listed in message["inputs"]["artifacts"].items():
         artifact = listed["artifacts"][0]
@@ -81,8 +81,8 @@ def launch(
         if name == "executor-logs":
             continue
         artifact = listed["artifacts"][0]
-        said = answer.get("artifacts", {}).get(name, {}).get("artifacts", [{}])[0]
-        uri = said.get("uri") or artifact["uri"]
+        reported = answer.get("artifacts", {}).get(name, {}).get("artifacts", [{}])[0]
+        uri = reported.get("uri") or artifact["uri"]
         if not uri.startswith(root):  # objectstore/config.go:86 KeyFromURI
             raise TaskFailed(
                 pod.task, f"output artifact {name!r}: URI {uri!r} does not have expected bucket prefix {root!r}"
@@ -90,7 +90,7 @@ def launch(
         _upload(
             pod, store, name, uri, attempts=2 if newest else 1
         )  # 2.17.0 launcher_v2.go uploadOutputArtifactsWithRetry
-        artifacts[name] = (uri, said.get("metadata", {}))
+        artifacts[name] = (uri, reported.get("metadata", {}))
     return parameters, artifacts
 
 
@@ -123,7 +123,7 @@ def _run(pod: Pod, message: dict[str, Any]) -> None:
         **pod.secrets,
     }
     with open(pod.folder / "log", "w") as log:
-        # Small programs of tests import little, and start as fast by themselves.
+        # Small test programs import little, so a new interpreter starts as fast as a fork.
         is_fork = "-m" in command[1:3] and not pod.fresh
         starts = warm_process.Process if is_fork else subprocess.Popen
         process = starts(command, cwd=pod.folder, env=environment, stdout=log, stderr=log)
@@ -135,8 +135,8 @@ def _run(pod: Pod, message: dict[str, Any]) -> None:
             process.wait()
             raise TaskFailed(pod.task, f"did not end within {pod.timeout} s") from None
     if code:
-        said = end.read_text() or (pod.folder / "log").read_text()[-2000:]
-        raise TaskFailed(pod.task, f"exit status {code}: {said}")
+        cause = end.read_text() or (pod.folder / "log").read_text()[-2000:]
+        raise TaskFailed(pod.task, f"exit status {code}: {cause}")
 
 
 def _placeholders(pod: Pod, message: dict[str, Any]) -> dict[str, str]:
@@ -155,7 +155,7 @@ def _placeholders(pod: Pod, message: dict[str, Any]) -> dict[str, str]:
 
 
 def _answer(pod: Pod, file: Path) -> dict[str, Any]:
-    """launcher_v2.go:851 getExecutorOutputFile: strict, unknown fields are errors; no file is an empty answer."""
+    """launcher_v2.go:851 getExecutorOutputFile: strict parsing, unknown fields are errors; no file means no outputs."""
     if not file.exists():
         return {}
     try:
@@ -166,7 +166,7 @@ def _answer(pod: Pod, file: Path) -> dict[str, Any]:
 
 
 def _output_parameters(task: str, answer: dict, message: dict, component: dict) -> dict[str, Any]:
-    """launcher_v2.go:416 collectOutputParameters: from the answer, else from the parameter's own file."""
+    """launcher_v2.go:416 collectOutputParameters: from the executor output file, else from the parameter's own file."""
     values = dict(answer.get("parameterValues", {}))
     for name, output in message["outputs"]["parameters"].items():
         if name in values:

@@ -25,7 +25,7 @@ class Metadata:
         self._contexts: dict[str, list[pb.Context]] = {}
 
     def begin(self, pipeline: str, run: str, namespace: str, root: str) -> None:
-        """client.go:316 GetPipeline: a context of the pipeline, whose child is one of the run."""
+        """client.go:316 GetPipeline: creates a context of the pipeline, and a context of the run as its child."""
         with self._lock:
             above = self._context("system.Pipeline", pipeline, {})
             own = self._context("system.PipelineRun", run, {"namespace": namespace, "pipeline_root": root})
@@ -42,7 +42,7 @@ class Metadata:
         return found
 
     def answer(self, call: Callable[..., Any], request: bytes) -> Any:
-        """What a function of ML Metadata's library, which takes a store and a message, says of this one."""
+        """Calls a function of ML Metadata's library with this store and a request message; returns its response."""
         with self._lock:
             return call(self._store._metadata_store, request)
 
@@ -62,7 +62,7 @@ class Metadata:
             return self._store.put_execution(execution, [], self._contexts[run])[0]  # client.go:626
 
     def finish(self, execution: int, state: str, outputs: dict[str, Any], artifacts: dict[str, int]) -> None:
-        """Publishes how an execution ended and what it gave (client.go:462 PublishExecution)."""
+        """Publishes the state and the outputs of an execution (client.go:462 PublishExecution)."""
         with self._lock:
             [found] = self._store.get_executions_by_id([execution])
             found.last_known_state = pb.Execution.State.Value(state)
@@ -76,7 +76,7 @@ class Metadata:
             self._store.put_execution(found, pairs, self._contexts[run])
 
     def end_dag(self, execution: int) -> None:
-        """client.go:693 UpdateDAGExecutionsState, which only the launcher of containers calls (launcher_v2.go:200)."""
+        """client.go:693 UpdateDAGExecutionsState; only the launcher of containers calls it (launcher_v2.go:200)."""
         with self._lock:
             [dag] = self._store.get_executions_by_id([execution])
             ended = [
@@ -90,7 +90,7 @@ class Metadata:
                 self._store.put_executions([dag])
 
     def record_artifact(self, title: str, name: str, uri: str, metadata: dict[str, Any]) -> int:
-        """client.go:1018 RecordArtifact; converter.go:110: null metadata fails, truth values become 0 or 1."""
+        """client.go:1018 RecordArtifact; converter.go:110: null metadata fails, booleans become 0 or 1."""
         with self._lock:
             type_id = self._store.put_artifact_type(pb.ArtifactType(name=title))
             artifact = pb.Artifact(type_id=type_id, uri=uri, state=pb.Artifact.LIVE)
@@ -101,7 +101,7 @@ class Metadata:
             return self._store.put_artifacts([artifact])[0]
 
     def tasks(self, run: str, parent: int) -> dict[str, pb.Execution]:
-        """Task -> execution, of a DAG and of the DAGs in it (v2/driver/driver.go:1744 getDAGTasks)."""
+        """Returns task -> execution, for a DAG and its sub-DAGs (v2/driver/driver.go:1744 getDAGTasks)."""
         found: dict[str, pb.Execution] = {}
         with self._lock:
             for execution in self._store.get_executions():
@@ -114,7 +114,7 @@ class Metadata:
         return found
 
     def states(self, kind: str) -> dict[str, list[str]]:
-        """Task -> the states of its executions of a type, oldest first."""
+        """Returns task -> the states of its executions of a type, oldest first."""
         with self._lock:
             found = sorted(self._store.get_executions_by_type(kind), key=lambda execution: execution.id)
         states: dict[str, list[str]] = {}
@@ -124,33 +124,35 @@ class Metadata:
         return states
 
     def parameters(self, execution: int, which: str) -> dict[str, Any]:
-        """`inputs` or `outputs` of an execution."""
+        """Returns the parameters of an execution; `which` is `inputs` or `outputs`."""
         with self._lock:
             [found] = self._store.get_executions_by_id([execution])
         return json_format.MessageToDict(found.custom_properties[which].struct_value)
 
     def output_artifacts(self, execution: int) -> dict[str, int]:
-        """Output -> id of the artifact."""
+        """Returns output name -> artifact id."""
         with self._lock:
             events = self._store.get_events_by_execution_ids([execution])
         return {event.path.steps[0].key: event.artifact_id for event in events if event.type == pb.Event.OUTPUT}
 
     def runtime_artifact(self, artifact: int) -> dict[str, Any]:
-        """What a task is told of an artifact: its type is empty (client.go:948), numbers are floats, the name is the id
-        (converter.go:176)."""
+        """Returns an artifact as passed to a task.
+
+        The type is empty (client.go:948), numbers are floats, and the name is the id (converter.go:176).
+        """
         with self._lock:
             [found] = self._store.get_artifacts_by_id([artifact])
         metadata = {name: _get(value) for name, value in found.custom_properties.items()}
         return {"name": str(artifact), "uri": found.uri, "type": {"instanceSchema": ""}, "metadata": metadata}
 
     def find_artifact(self, title: str, uri: str) -> int | None:
-        """client.go FindMatchedArtifact: what an importer does not import twice."""
+        """client.go FindMatchedArtifact: finds an artifact that an importer has already imported."""
         with self._lock:
             same = [a for a in self._store.get_artifacts_by_uri(uri) if a.type == title]
         return same[0].id if same else None
 
     def artifacts(self, title: str) -> list[dict[str, Any]]:
-        """All artifacts of a type, oldest first."""
+        """Returns all artifacts of a type, oldest first."""
         with self._lock:
             ids = sorted(artifact.id for artifact in self._store.get_artifacts_by_type(title))
         return [self.runtime_artifact(artifact) for artifact in ids]

@@ -1,4 +1,4 @@
-"""ML Metadata's service: its own library, of which the real server is made too, behind its own gRPC interface."""
+"""ML Metadata's service: its own library, on which the real server is also based, behind its own gRPC interface."""
 
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -17,7 +17,7 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 @contextmanager
 def metadata_service(metadata: Metadata) -> Iterator[dict[str, str]]:
-    """Serves metadata on loopback; gives the variables by which containers find them."""
+    """Serves metadata on loopback; yields the environment variables by which containers find the service."""
     calls = {name: _call(metadata, name) for name in _SERVICE.methods_by_name if hasattr(library, name)}
     server = grpc.server(futures.ThreadPoolExecutor(4))
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(_SERVICE.full_name, calls)])

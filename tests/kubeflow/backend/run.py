@@ -1,4 +1,4 @@
-"""The backend: API server, driver and workflow, task by task."""
+"""The backend: API server, driver and workflow engine, task by task."""
 
 import hashlib
 import json
@@ -31,12 +31,12 @@ _JSON_TYPES = {
 
 
 class Refused(Exception):
-    """The API server does not take a package or a run."""
+    """The API server rejects a package or a run."""
 
 
 @dataclass
 class Result:
-    """How a run ended: task -> COMPLETE, CACHED or SKIPPED; attempts per task; seconds of its last attempt."""
+    """The end of a run: task -> COMPLETE, CACHED or SKIPPED; attempts per task; seconds of its last attempt."""
 
     id: str
     states: dict[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Result:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def log(self, task: str) -> str:
-        """What the container of a task printed."""
+        """Returns the output that the container of a task printed."""
         return (self.folders[task] / "log").read_text()
 
 
@@ -65,11 +65,12 @@ class Backend:
         self.store = ObjectStore(folder / "store")
         self.metadata = Metadata(folder / "metadata.sqlite")
         self.secrets: dict[str, dict[str, str]] = {}
-        self.variables: dict[str, str] = {}  # of every container: the map metadata-grpc-configmap, common.go:23
+        self.variables: dict[str, str] = {}  # variables of every container: metadata-grpc-configmap, common.go:23
         self.started: Callable[[str, int, Process], None] = lambda task, attempt, process: None
-        # Whether the Python of a task starts as in a cluster; a fork of a process that has imported TFX costs less.
+        # Task -> whether its Python starts as in a cluster. By default it is a fork of a process that has imported TFX,
+        # which takes less time.
         self.starts_fresh: Callable[[str], bool] = lambda task: False
-        self.modules: dict[str, Path] = {}  # image -> a folder of modules that it has before all others
+        self.modules: dict[str, Path] = {}  # image -> a folder that comes first on its import path
         self._cache: dict[str, int] = {}
         version = tuple(map(int, release.split(".")))
         self._presets, self._newest = version >= (2, 15), version >= (2, 17)
@@ -106,7 +107,7 @@ class _Run:
         self._dag(self.spec["root"]["dag"], execution)
 
     def _dag(self, dag: dict[str, Any], execution: int) -> None:
-        """Tasks as soon as all they wait for have succeeded (v2/compiler/argocompiler/dag.go:654)."""
+        """Runs each task as soon as all its dependencies have succeeded (v2/compiler/argocompiler/dag.go:654)."""
         exits = {name: task for name, task in dag["tasks"].items() if _is_exit(task)}
         waiting, running = {name: task for name, task in dag["tasks"].items() if name not in exits}, {}
         waits = {
@@ -120,7 +121,7 @@ class _Run:
                 for name in ready[: self.parallel - len(running)]:
                     running[pool.submit(self._hooked, name, waiting.pop(name), execution, exits)] = name
                 if not running:
-                    for name in waiting:  # what waits for a skipped task is never run
+                    for name in waiting:  # a task that depends on a skipped task never runs
                         self.result.states[name] = "OMITTED"
                     return
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -128,7 +129,7 @@ class _Run:
                     self.result.states[running.pop(future)] = future.result()
 
     def _hooked(self, name: str, task: dict[str, Any], parent: int, exits: dict[str, Any]) -> str:
-        """An exit task is a hook of each task that it waits for: it runs once that has ended, however (dag.go:84)."""
+        """Runs a task, then its exit tasks: hooks that depend on it and run whatever its final state (dag.go:84)."""
         try:
             return self._task(name, task, parent)
         finally:
@@ -159,7 +160,7 @@ class _Run:
             return "SKIPPED"
         salt = uuid.uuid4().hex
         self._provision(message, name, component, salt)
-        # driver.go:2535 GetExecutionCache: of the same pipeline and namespace.
+        # driver.go:2535 GetExecutionCache: looks up executions of the same pipeline and namespace.
         pipeline = f"{self.backend._namespace}/{self.spec['pipelineInfo']['name']}"
         key = f"{pipeline}/{_fingerprint(message, component, container)}"
         execution = self.metadata.start(CONTAINER, self.result.id, name, parent, message["inputs"]["parameterValues"])
@@ -176,7 +177,7 @@ class _Run:
         return "COMPLETE"
 
     def _attempts(self, name: str, task: dict, component: dict, container: dict, message: dict, salt: str):
-        """Every retry is a new pod: an empty file system, the same addresses, at the same paths."""
+        """Runs a task with its retries. Every retry is a new pod: an empty file system, the same URIs and paths."""
         most = 1 + task.get("retryPolicy", {}).get("maxRetryCount", 0)
         for attempt in range(most):
             self.result.attempts[name] = attempt + 1
@@ -184,16 +185,18 @@ class _Run:
                 self.result.folders[name].rename(f"{self.result.folders[name]}-{attempt - 1}")
             pod = self._pod(name, container, component["executorLabel"], attempt)
             self.result.folders[name] = pod.folder
-            told = json.loads(json.dumps(message))
-            told["outputs"]["outputFile"] = str(pod.folder / told["outputs"]["outputFile"].lstrip("/"))
-            for output in told["outputs"]["parameters"].values():
+            pod_message = json.loads(json.dumps(message))
+            pod_message["outputs"]["outputFile"] = str(pod.folder / pod_message["outputs"]["outputFile"].lstrip("/"))
+            for output in pod_message["outputs"]["parameters"].values():
                 output["outputFile"] = str(pod.folder / output["outputFile"].lstrip("/"))
                 Path(output["outputFile"]).parent.mkdir(parents=True, exist_ok=True)
             began = time.monotonic()
             try:
                 backend = self.backend
-                outputs, said = launch(pod, told, component, backend.store, backend._root, newest=backend._newest)
-                return outputs, self._record(name, component, said)
+                outputs, described = launch(
+                    pod, pod_message, component, backend.store, backend._root, newest=backend._newest
+                )
+                return outputs, self._record(name, component, described)
             except TaskFailed:
                 if attempt + 1 == most:
                     raise
@@ -201,12 +204,12 @@ class _Run:
                 self.result.seconds[name] = time.monotonic() - began
         raise AssertionError
 
-    def _record(self, name: str, component: dict, said: dict[str, tuple[str, dict]]) -> dict[str, int]:
+    def _record(self, name: str, component: dict, described: dict[str, tuple[str, dict]]) -> dict[str, int]:
         types = component.get("outputDefinitions", {}).get("artifacts", {})
         try:
             return {
                 key: self.metadata.record_artifact(types[key]["artifactType"]["schemaTitle"], key, uri, metadata)
-                for key, (uri, metadata) in said.items()
+                for key, (uri, metadata) in described.items()
             }
         except ValueError as error:
             raise TaskFailed(name, str(error)) from error
@@ -227,7 +230,7 @@ class _Run:
         )  # fmt: skip
 
     def _import(self, name: str, task: dict, component: dict, importer: dict, parent: int) -> str:
-        """v2/component/importer_launcher.go: the address is a constant, or a parameter of the DAG around it."""
+        """v2/component/importer_launcher.go: the URI is a constant, or a parameter of the enclosing DAG."""
         uri = importer["artifactUri"].get("constant")
         if uri is None:
             source = task["inputs"]["parameters"][importer["artifactUri"]["runtimeParameter"]]
@@ -266,12 +269,12 @@ class _Run:
             producer = self.metadata.tasks(self.result.id, parent)[source["producerTask"]]
             return self.metadata.parameters(producer.id, "outputs")[source["outputParameterKey"]]
         constant = spec["runtimeValue"]["constant"]
-        # v2/cmd/driver/main.go:288 of 2.17: the time of the schedule replaces a constant that is this text alone.
+        # v2/cmd/driver/main.go:288 of 2.17: the scheduled time replaces a constant that consists of this text only.
         planned = constant == "{{$.pipeline_job_schedule_time_utc}}" and self.backend._newest
         return self.backend.planned if planned else constant
 
     def _artifact(self, source: dict, parent: int) -> dict[str, Any]:
-        """driver.go:1927 resolveUpstreamArtifacts: through the outputs of sub-DAGs to the task that made it."""
+        """driver.go:1927 resolveUpstreamArtifacts: follows the outputs of sub-DAGs to the producer task."""
         tasks = self.metadata.tasks(self.result.id, parent)
         producer, key = tasks[source["producerTask"]], source["outputArtifactKey"]
         while producer.type == DAG:
@@ -281,8 +284,8 @@ class _Run:
         return self.metadata.runtime_artifact(self.metadata.output_artifacts(producer.id)[key])
 
     def _provision(self, message: dict[str, Any], name: str, component: dict, salt: str) -> None:
-        """driver.go:2010 provisionOutputs; from 2.15 (driver.go:658) names are preset and the answer lies under
-        the task's root."""
+        """driver.go:2010 provisionOutputs; since 2.15 (driver.go:658) names are preset, and the executor output file is
+        under the task's root."""
         backend, outputs = self.backend, component.get("outputDefinitions", {})
         base = f"{backend._root}/{self.spec['pipelineInfo']['name']}/{self.result.id}/{name}/{salt}"
         types = {key: value["artifactType"] for key, value in outputs.get("artifacts", {}).items()}
@@ -303,7 +306,7 @@ def _parse(package: str) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         json_format.ParseDict(documents[0], pipeline_spec_pb2.PipelineSpec())
         deployment = documents[0]["deploymentSpec"]
-        # v2/compiler/visitor.go:175: what is not known there is read past.
+        # v2/compiler/visitor.go:175: unknown fields are ignored there.
         json_format.ParseDict(deployment, pipeline_spec_pb2.PipelineDeploymentConfig(), ignore_unknown_fields=True)
     except (json_format.ParseError, KeyError, TypeError, IndexError) as error:
         raise Refused(f"invalid v2 pipeline spec: {error}") from error
@@ -314,7 +317,7 @@ def _parse(package: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _run_parameters(spec: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """v2_template.go:388 validatePipelineJobInputs, and the defaults (argocompiler/argo.go)."""
+    """v2_template.go:388 validatePipelineJobInputs, with the defaults (argocompiler/argo.go)."""
     declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
     extra = sorted(set(given) - set(declared))
     if extra:
@@ -336,7 +339,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def _check_types(task: str, values: dict[str, Any], declared: dict[str, Any]) -> None:
-    """driver.go:1437: anything becomes text where text is asked for; nothing else is converted."""
+    """driver.go:1437: a STRING parameter accepts any value, converted to text; nothing else is converted."""
     for name, entry in declared.items():
         kind = entry["parameterType"]
         if name not in values:
@@ -371,7 +374,7 @@ def _producers(name: str, task: dict, dag: dict) -> set[str]:
 
 
 def _fingerprint(message: dict[str, Any], component: dict, container: dict) -> str:
-    """v2/cacheutils/cache.go:52: ids of input artifacts, parameters, types of outputs, image and command."""
+    """v2/cacheutils/cache.go:52: the fingerprint of input artifact ids, parameters, output types, image and command."""
     key = {
         "artifacts": {n: [a["name"] for a in v["artifacts"]] for n, v in message["inputs"]["artifacts"].items()},
         "parameters": message["inputs"]["parameterValues"],

@@ -1,15 +1,15 @@
-"""An object store in a folder: keys and bytes, no folders; it fails when told to."""
+"""An object store in a folder: keys and bytes, no folders. Uploads fail on request."""
 
 import shutil
 from pathlib import Path
 
 
 class StoreError(Exception):
-    """The store did not answer."""
+    """The store did not respond."""
 
 
 class ObjectStore:
-    """Objects by address. `failures`: how many of the next uploads to an address that contains a text fail."""
+    """Objects by URI. failures: text -> the number of next uploads to a URI with this text that fail."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -17,16 +17,17 @@ class ObjectStore:
         self.markers: set[str] = set()
 
     def keys(self, prefix: str = "") -> list[str]:
-        """Addresses that begin with `prefix`, sorted."""
+        """Returns the URIs that begin with `prefix`, sorted."""
         found = [_address(p.relative_to(self._folder)) for p in self._folder.rglob("*") if p.is_file()]
         return sorted(key for key in [*found, *self.markers] if key.startswith(prefix))
 
     def path(self, uri: str) -> Path:
-        """Where an object's bytes are."""
+        """Returns the path of an object's bytes."""
         return self._folder / uri.replace("://", "/", 1)
 
     def upload(self, source: Path, uri: str) -> bool:
-        """Files only, so empty folders are lost (v2/objectstore/object_store.go:88). False if nothing is there."""
+        """Uploads files only, so empty folders are lost (v2/objectstore/object_store.go:88). Returns False if there is
+        no file."""
         for text, count in self.failures.items():
             if text in uri and count:
                 self.failures[text] -= 1
@@ -41,15 +42,15 @@ class ObjectStore:
         return True
 
     def download(self, uri: str, target: Path, *, whole_names: bool) -> None:
-        """Lists by prefix and copies (object_store.go:123).
+        """Lists objects by prefix and copies them (object_store.go:123).
 
-        whole_names: only what lies under `uri/`; before 2.17 also its namesakes, as `model_run` of `model`, came along
-        (2.17.0 object_store.go:171 isBlobKeyUnderPrefix).
+        whole_names: Whether to copy only objects under `uri/`. Before 2.17, objects with the same prefix were copied
+        too, such as `model_run` for `model` (2.17.0 object_store.go:171 isBlobKeyUnderPrefix).
         """
         for key in self.keys(uri):
             if whole_names and key != uri and not key.startswith(f"{uri}/"):
                 continue
-            if key in self.markers:  # an object of no bytes whose key ends in /: written as a file over the folder
+            if key in self.markers:  # an empty object whose key ends in /, which is written as a file over the folder
                 target.mkdir(parents=True, exist_ok=True)
                 raise StoreError(f"open {target}: is a directory (object {key!r} of 0 bytes)")
             file = Path(f"{target}{key[len(uri) :]}")

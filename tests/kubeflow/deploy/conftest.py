@@ -1,4 +1,4 @@
-"""A server, and a cluster seen through kfp's own client."""
+"""A fake API server, and a cluster accessed through kfp's own client."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ from tests.kubeflow.deploy.server import KubeflowServer
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., KubeflowServer]]:
-    """Returns `serve(...)`: a server that is closed at the end."""
+    """Returns `serve(...)`, which starts a server that is closed at the end of the test."""
     servers: list[KubeflowServer] = []
 
     def start(**given) -> KubeflowServer:
@@ -47,7 +47,7 @@ PLATFORM = {
 
 @pytest.fixture
 def package() -> Package:
-    """Two tasks, two parameters, a platform document."""
+    """A package with two tasks, two parameters and a platform document."""
     spec = toy_package(toy("first", "pass"), toy("second", "pass", after=("first",)), root=ROOT)
     return Package(spec, PLATFORM)
 

@@ -1,6 +1,6 @@
-"""A Kubeflow Pipelines API server on loopback that checks what the real one checks, and keeps what it is given.
+"""A fake Kubeflow Pipelines API server on loopback that makes the checks of the real one and keeps received objects.
 
-References are to github.com/kubeflow/pipelines, tag 2.5.0, below backend/src/apiserver, or to the tag that is named.
+References are to github.com/kubeflow/pipelines, tag 2.5.0, below backend/src/apiserver, or to the named tag.
 """
 
 import email.parser
@@ -34,7 +34,7 @@ IDS = {
 
 
 class Refused(Exception):
-    """An answer other than 200. upload: in the form of the upload server, which is not that of the gateway."""
+    """A response with a status other than 200. upload: whether it has the format of the upload server."""
 
     def __init__(self, status: int, message: str, *, upload: bool = False) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class Refused(Exception):
 
 
 class KubeflowServer:
-    """State of one installation. Fields are set by tests before they ask."""
+    """The state of one installation. Tests set its fields before they send requests."""
 
     def __init__(self, *, token: str = "", cookie: str = "", namespaces: tuple[str, ...] = ()) -> None:
         self.token, self.cookie, self.namespaces = token, cookie, namespaces
@@ -52,9 +52,9 @@ class KubeflowServer:
         self.requests: list[tuple[str, str]] = []
         self.bodies: list[dict] = []
         self.failing: list[tuple[int, str]] = []
-        """Answers given instead, once each: status and text."""
+        """Responses (status, text) to return instead of the usual ones, once each."""
         self.progress: list[dict] = []
-        """What a run looks like, look by look; the last stays."""
+        """The fields of a run at each successive poll; the last entry stays."""
         self.largest_page = 2
         server = self
 
@@ -92,10 +92,10 @@ class KubeflowServer:
             self.answer(http, 200, json.dumps(answer).encode())
         except Refused as refused:
             if refused.upload:  # server/pipeline_upload_server.go, writeErrorToResponse
-                said = {"error_message": refused.message, "error_details": f"details: {refused.message}"}
+                body = {"error_message": refused.message, "error_details": f"details: {refused.message}"}
             else:
-                said = {"error": refused.message, "code": CODES[refused.status], "message": refused.message}
-            self.answer(http, refused.status, json.dumps(said).encode())
+                body = {"error": refused.message, "code": CODES[refused.status], "message": refused.message}
+            self.answer(http, refused.status, json.dumps(body).encode())
 
     def answer(self, http: BaseHTTPRequestHandler, status: int, data: bytes, kind: str = "application/json") -> None:
         http.send_response(status)
@@ -137,14 +137,14 @@ class KubeflowServer:
         if len(namespace or "") > 63:
             raise Refused(400, "Namespace length cannot exceed 63")
         if not self.namespaces:
-            return  # single-user: ReplaceNamespace forgets it
+            return  # single-user mode: ReplaceNamespace drops the namespace
         if not namespace and needed:
             raise Refused(400, "Invalid input error: A run cannot have an empty namespace in multi-user mode")
         if namespace and namespace not in self.namespaces:
             raise Refused(403, f"User 'a@example' is not authorized with reason: (namespace: {namespace}, verb: list)")
 
     def list(self, items: Any, field: str, query: dict, **scope: str) -> dict:
-        """server/list_request_util.go, validatedListOptions: a token holds the filter that it was made with."""
+        """server/list_request_util.go, validatedListOptions: a page token contains the filter of its first request."""
         found = [item for item in items if all(item.get(key) == value for key, value in scope.items())]
         text = query.get("filter", "")
         if text:
@@ -247,7 +247,7 @@ class KubeflowServer:
         return found
 
     def upload(self, http: BaseHTTPRequestHandler, verb: str, query: dict, body: bytes) -> dict:
-        """server/pipeline_upload_server.go: multipart, name by query; errors are of its own form."""
+        """server/pipeline_upload_server.go: multipart body, name in the query; errors have their own format."""
         kind = http.headers.get("Content-Type", "")
         head = f"Content-Type: {kind}\r\n\r\n".encode()
         parts = list(email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + body).iter_parts())
@@ -292,7 +292,7 @@ class KubeflowServer:
 
 
 def strict(body: dict, model: type) -> dict:
-    """The gateway parses bodies strictly: a field that the message lacks is refused."""
+    """Parses a body strictly as the gateway does: a field that the message does not have is an error."""
     unknown = set(body) - set(model.attribute_map.values())
     if unknown:
         raise Refused(400, f'json: unknown field "{sorted(unknown)[0]}"')
@@ -327,7 +327,7 @@ def template(text: str) -> list[dict]:
 
 
 def is_robfig_cron(line: str) -> bool:
-    """github.com/robfig/cron v1: six fields (the sixth may lack), Sunday is 0 and not 7."""
+    """github.com/robfig/cron v1: six fields (the sixth is optional); Sunday is 0, not 7."""
     bounds = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
     months = {name: i + 1 for i, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split())}
     days = {name: i for i, name in enumerate("sun mon tue wed thu fri sat".split())}

@@ -1,4 +1,4 @@
-"""The command line against the stand-in server, as a user types it; and a port that a stand-in for kubectl forwards."""
+"""The command line against the fake server, and a port that a fake kubectl forwards."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY
 
 @pytest.fixture
 def files(tmp_path) -> list[str]:
-    """The taxi example with a schedule, and an environment file: the arguments of a verb."""
+    """The arguments of a command: the taxi example with a schedule, and an environment file."""
     text = (REPOSITORY / "examples" / "taxi" / "pipeline.yaml").read_text()
     (tmp_path / "pipeline.yaml").write_text(text + '\nschedule: {cron: "0 3 * * 7"}\n')
     (tmp_path / "env.yaml").write_text(ENVIRONMENT)
@@ -41,9 +41,9 @@ def test_from_a_pipeline_file_to_a_schedule_that_is_paused_and_deleted(files, se
     assert "will be created (0 0 3 * * 0)" in fullpass("schedule", "apply", *files, "--dry-run", **at).stdout
     assert not server.things["recurringruns"]
     assert "will be created (0 0 3 * * 0)" in fullpass("schedule", "apply", *files, **at).stdout
-    # The run and the schedule share the version that the run brought.
+    # The schedule uses the pipeline version that the run uploaded.
     assert len(server.versions) == 1
-    assert "is as it should be" in fullpass("schedule", "apply", *files, **at).stdout
+    assert "is up to date" in fullpass("schedule", "apply", *files, **at).stdout
     assert "paused" in fullpass("schedule", "pause", files[0], **at).stdout
     assert "taxi  0 0 3 * * 0  paused" in fullpass("schedule", "list", *files, **at).stdout
     assert fullpass("schedule", "resume", files[0], **at).exit_code == 0
@@ -67,10 +67,10 @@ def test_a_run_takes_the_span_it_is_given_and_a_scheduled_one_what_is_new(files,
     assert fullpass("schedule", "apply", *files, **at).exit_code == 0
     (scheduled,) = server.things["recurringruns"].values()
     assert scheduled["runtime_config"]["parameters"] == {"span": "new"}
-    # From 2.17 on a run knows its time, and with a lag it takes the span of it.
+    # Since 2.17 a run receives its scheduled time, and with a lag it uses the span of that time.
     pipeline.write_text(pipeline.read_text().replace('"0 3 * * 7"', '"0 3 * * 7", lag: 1'))
     refused = fullpass("schedule", "apply", *files, **at)
-    assert "lag where spans are dates (from 2.17)" in str(refused.exception)
+    assert "lag if spans are dates (from 2.17)" in str(refused.exception)
     Path(files[2]).write_text(ENVIRONMENT.replace('"2.5"', '"2.17"'))
     assert fullpass("schedule", "apply", *files, **at).exit_code == 0
     (scheduled,) = server.things["recurringruns"].values()
@@ -109,12 +109,12 @@ def test_a_schedule_that_waits_for_a_file_is_not_taken_for_one_that_does(files, 
     text = Path(files[0]).read_text().replace('{cron: "0 3 * * 7"}', '{cron: "0 3 * * 7", wait_for: "x/{YYYY}"}')
     Path(files[0]).write_text(text)
     refused = fullpass("schedule", "apply", *files, "--host", server.address)
-    assert "start by the clock alone" in str(refused.exception) and not server.requests
+    assert "start only at set times" in str(refused.exception) and not server.requests
 
 
 @pytest.fixture
 def kubectl(tmp_path, monkeypatch):
-    """Returns `kubectl(body)`: what stands for it on PATH, a program that is given what it is told as `args`."""
+    """Returns `kubectl(body)`, which puts a fake kubectl on PATH; its body gets the arguments as `args`."""
 
     def install(body: str) -> None:
         program = tmp_path / "bin" / "kubectl"
@@ -127,14 +127,14 @@ def kubectl(tmp_path, monkeypatch):
 
 
 def test_a_port_is_forwarded_for_as_long_as_it_is_used(kubectl, server, tmp_path):
-    told, port = tmp_path / "told", server.address.rsplit(":", 1)[1]
+    recorded, port = tmp_path / "recorded", server.address.rsplit(":", 1)[1]
     kubectl(
-        f"open({str(told)!r}, 'w').write(f'{{os.getpid()}} {{chr(32).join(args)}}')\n"
+        f"open({str(recorded)!r}, 'w').write(f'{{os.getpid()}} {{chr(32).join(args)}}')\n"
         f"print('Forwarding from 127.0.0.1:{port} -> 3000', flush=True)\ntime.sleep(600)"
     )
     with connected(Connection(forward="kubeflow", context="kind"), {}) as client:
         assert client.configuration.host == server.address
-    pid, *arguments = told.read_text().split()
+    pid, *arguments = recorded.read_text().split()
     assert arguments == [
         "--context", "kind", "--namespace", "kubeflow", "port-forward", "--address", "127.0.0.1",
         "service/ml-pipeline-ui", ":80",

@@ -1,4 +1,4 @@
-"""Uploading, starting and waiting, against the stand-in server."""
+"""Uploading packages, starting runs and waiting for them, against the fake server."""
 
 from datetime import UTC, datetime
 
@@ -56,7 +56,7 @@ def test_what_stands_on_a_later_page_is_found(cluster, server, package, text):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "expected"),
     [
         (lambda spec: spec.update(schemaVersion="2.0.0"), "only supports schema version 2.1.0"),
         (lambda spec: spec["pipelineInfo"].update(name="My Toy"), "lower case alphanumeric"),
@@ -64,9 +64,9 @@ def test_what_stands_on_a_later_page_is_found(cluster, server, package, text):
         (lambda spec: spec.pop("root"), "root component is empty"),
     ],
 )
-def test_a_refused_package_is_refused_in_words_and_leaves_nothing(cluster, server, package, spoil, said):
+def test_a_refused_package_is_refused_in_words_and_leaves_nothing(cluster, server, package, spoil, expected):
     spoil(package.pipeline)
-    with pytest.raises(UserError, match=said) as refused:
+    with pytest.raises(UserError, match=expected) as refused:
         cluster.upload("toy", to_yaml(package))
     assert "uploading pipeline toy, version sha256-" in str(refused.value)
     assert not server.things["pipelines"] and not server.versions
@@ -108,11 +108,11 @@ def test_parameters_have_the_declared_types(package, given, values):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [("pusj=false", 'mean "push"'), ("push", "NAME=VALUE"), ("push=0", "boolean"), ("push=no", "Received: 'no'")],
 )
-def test_parameters_that_do_not_fit_are_refused(package, given, said):
-    with pytest.raises(UserError, match=said):
+def test_parameters_that_do_not_fit_are_refused(package, given, expected):
+    with pytest.raises(UserError, match=expected):
         parameters(package, [given])
 
 
@@ -151,7 +151,7 @@ def test_waiting_outlives_an_api_that_is_away_for_a_while(cluster, server, packa
     server.failing = [(503, "<html>down</html>"), (502, "")]
     lines: list[str] = []
     assert wait(cluster, run.run_id, [], lines.append, poll=0).state == "SUCCEEDED"
-    assert len(lines) == 2 and all("cannot answer now" in line for line in lines)
+    assert len(lines) == 2 and all("is temporarily unavailable" in line for line in lines)
     server.failing = [(503, "")] * 3
     with pytest.raises(Unreachable, match="503"):
         wait(cluster, run.run_id, [], lines.append, poll=0, patience=0)
@@ -160,5 +160,5 @@ def test_waiting_outlives_an_api_that_is_away_for_a_while(cluster, server, packa
 def test_waiting_ends_at_its_limit_and_says_that_the_run_goes_on(cluster, server, package, text):
     server.progress = [{"state": "RUNNING"}]
     run = start(cluster, package, text, Settings("toys"))
-    with pytest.raises(UserError, match="It goes on; see http.*/#/runs/details/"):
+    with pytest.raises(UserError, match="It continues; see http.*/#/runs/details/"):
         wait(cluster, run.run_id, [], print, poll=0, timeout=0)

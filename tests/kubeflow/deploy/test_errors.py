@@ -1,4 +1,4 @@
-"""Each refusal of the API, in words that say what to do."""
+"""Every error of the API has a message that says how to fix it."""
 
 import datetime
 import ipaddress
@@ -27,7 +27,7 @@ def test_nothing_answers():
 
 @pytest.fixture
 def behind_tls(server, tmp_path):
-    """The server behind a certificate that it signed itself; gives its address and the file of the certificate."""
+    """The server behind a self-signed certificate; yields its URL and the file of the certificate."""
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
     now = datetime.datetime.now(datetime.UTC)
     names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
@@ -65,20 +65,20 @@ def test_an_unknown_host():
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "said"),
+    ("status", "body", "expected"),
     [
-        (401, "", "does not know who asks.*FULLPASS_KUBEFLOW_TOKEN"),
-        (302, "<html>login</html>", "sends callers to a login page.*FULLPASS_KUBEFLOW_COOKIE"),
+        (401, "", "requires authentication.*FULLPASS_KUBEFLOW_TOKEN"),
+        (302, "<html>login</html>", "redirects to a login page.*FULLPASS_KUBEFLOW_COOKIE"),
         (403, '{"error": "User a is not authorized"}', "not allowed.*kubeflow-edit.*User a is not authorized"),
         (404, "404 page not found", "before /apis/v2beta1.*404 page not found"),
         (500, '{"message": "sql: locked"}', "failed .status 500.*sql: locked.*deployment/ml-pipeline"),
-        (503, "<html>upstream</html>", "cannot answer now"),
-        (418, "", "refused .status 418."),
+        (503, "<html>upstream</html>", "is temporarily unavailable"),
+        (418, "", "rejected the request .status 418."),
     ],
 )
-def test_a_status(server, cluster, status, body, said):
+def test_a_status(server, cluster, status, body, expected):
     server.failing = [(status, body)]
-    with pytest.raises(UserError, match=said) as refused:
+    with pytest.raises(UserError, match=expected) as refused:
         cluster.recurring_runs()
     assert server.address in str(refused.value) and "<html" not in str(refused.value)
 
@@ -86,7 +86,7 @@ def test_a_status(server, cluster, status, body, said):
 @pytest.mark.parametrize("page", ["<html>the dashboard</html>", "ok", "[1, 2]", '{"recurringRuns": 3}'])
 def test_a_server_that_is_not_kubeflow(server, cluster, page):
     server.failing = [(200, page)]
-    with pytest.raises(UserError, match="not as Kubeflow Pipelines does.*/pipeline"):
+    with pytest.raises(UserError, match="is not from Kubeflow Pipelines.*/pipeline"):
         cluster.recurring_runs()
 
 
@@ -100,7 +100,7 @@ def test_a_package_is_not_sent_to_a_login_page(server, cluster, text):
 
 def test_a_namespace_that_is_missing_unknown_or_not_yours(serve, package, text):
     server = serve(namespaces=("team-a",))
-    with pytest.raises(UserError, match="give the namespace|Give that of your profile"):
+    with pytest.raises(UserError, match="give the namespace|Give the namespace of your profile"):
         start(Cluster(client(server.address, {})), package, text, Settings("toys"))
     with pytest.raises(UserError, match="(?s)--namespace.*namespace: team-b"):
         start(Cluster(client(server.address, {}), "team-b"), package, text, Settings("toys"))
@@ -115,7 +115,7 @@ def test_a_token_from_the_environment_and_from_a_file_that_is_renewed(serve, tmp
     cluster = Cluster(client(server.address, {"FULLPASS_KUBEFLOW_TOKEN_FILE": str(file)}))
     assert cluster.recurring_runs() == []
     server.token = "second"
-    with pytest.raises(UserError, match="does not know who asks"):
+    with pytest.raises(UserError, match="requires authentication"):
         cluster.recurring_runs()
     file.write_text("second")
     assert cluster.recurring_runs() == []
@@ -132,7 +132,7 @@ def test_a_cookie(serve, tmp_path):
     (tmp_path / "cookie").write_text("authservice_session=abc\n")
     variables = {"FULLPASS_KUBEFLOW_COOKIE_FILE": str(tmp_path / "cookie")}
     assert Cluster(client(server.address, variables)).recurring_runs() == []
-    with pytest.raises(UserError, match="does not know who asks"):
+    with pytest.raises(UserError, match="requires authentication"):
         Cluster(client(server.address, {"FULLPASS_KUBEFLOW_COOKIE": "authservice_session=old"})).recurring_runs()
 
 
@@ -144,14 +144,14 @@ def test_secrets_are_in_no_message(serve):
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "expected"),
     [
-        ({"FULLPASS_KUBEFLOW_TOKEN_FILE": "/no/such"}, "FULLPASS_KUBEFLOW_TOKEN_FILE: /no/such is no file"),
+        ({"FULLPASS_KUBEFLOW_TOKEN_FILE": "/no/such"}, "FULLPASS_KUBEFLOW_TOKEN_FILE: /no/such is not a readable file"),
         ({"FULLPASS_KUBEFLOW_CA": "/no/such.pem"}, "FULLPASS_KUBEFLOW_CA: /no/such.pem"),
     ],
 )
-def test_a_file_that_is_not_there(variables, said):
-    with pytest.raises(UserError, match=said):
+def test_a_file_that_is_not_there(variables, expected):
+    with pytest.raises(UserError, match=expected):
         client("https://kubeflow.example", variables)
 
 

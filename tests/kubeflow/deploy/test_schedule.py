@@ -40,10 +40,10 @@ def test_a_new_schedule_runs_one_at_a_time_and_catches_up_on_nothing(cluster, se
 
 def test_an_unchanged_schedule_is_left(cluster, server, wanted):
     applied(cluster, wanted)
-    before, asked = jobs(server), len(server.requests)
+    before, requests_before = jobs(server), len(server.requests)
     planned = applied(cluster, wanted)
-    assert planned.lines(wanted) == ["toy: is as it should be (0 0 3 * * *)"]
-    assert jobs(server) == before and {command for command, _ in server.requests[asked:]} == {"GET"}
+    assert planned.lines(wanted) == ["toy: is up to date (0 0 3 * * *)"]
+    assert jobs(server) == before and {command for command, _ in server.requests[requests_before:]} == {"GET"}
 
 
 def test_a_plan_changes_nothing(cluster, server, wanted):
@@ -73,7 +73,7 @@ def test_a_changed_schedule_is_replaced_and_says_why(cluster, server, wanted, pa
 def test_a_paused_schedule_stays_paused_when_it_is_replaced(cluster, server, wanted):
     applied(cluster, wanted)
     recurring_runs.pause(cluster, "toy")
-    assert applied(cluster, wanted).lines(wanted) == ["toy: is as it should be (0 0 3 * * *), paused"]
+    assert applied(cluster, wanted).lines(wanted) == ["toy: is up to date (0 0 3 * * *), paused"]
     other = DesiredSchedule("toy", "0 0 4 * * *", wanted.package, wanted.settings)
     assert "paused" in applied(cluster, other).lines(other)[0]
     assert [(job["trigger"]["cron_schedule"]["cron"], job["status"]) for job in jobs(server)] == [
@@ -87,7 +87,7 @@ def test_more_of_the_same_name_are_cleared_up(cluster, server, wanted):
     for _ in range(5):
         recurring_runs.apply(cluster, wanted, recurring_runs.SchedulePlan("create"))
     planned = applied(cluster, wanted)
-    assert planned.lines(wanted)[1] == "  4 more of this name will be deleted" and len(jobs(server)) == 1
+    assert planned.lines(wanted)[1] == "  4 more recurring runs of this name will be deleted" and len(jobs(server)) == 1
 
 
 def test_a_refusal_leaves_the_old_schedule(cluster, server, wanted):
@@ -104,7 +104,7 @@ def test_the_schedules_of_others_are_left(cluster, server, wanted):
     applied(cluster, wanted)
     recurring_runs.delete(cluster, "toy")
     assert [job["display_name"] for job in jobs(server)] == ["other"]
-    with pytest.raises(UserError, match="toy has no schedule.*There are: other.*schedule apply"):
+    with pytest.raises(UserError, match="toy has no schedule.*Existing schedules: other.*schedule apply"):
         recurring_runs.delete(cluster, "toy")
 
 

@@ -1,4 +1,4 @@
-"""The stand-in server against kfp's own client: a package that kfp compiled goes through, what is wrong does not."""
+"""The fake server against kfp's own client: it accepts a package compiled by kfp, and rejects invalid requests."""
 
 import warnings
 

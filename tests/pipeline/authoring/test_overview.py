@@ -11,7 +11,7 @@ def test_overview_names_the_columns_of_serving_and_training(tmp_path: Path):
     assert lines[0] == "wide: binary label label, model mlp"
     assert "  features  3: 3 number" in lines
     assert "  serving   needs 3 columns: c0, c1, c2" in lines
-    assert "  training  needs besides: label" in lines
+    assert "  training  also needs: label" in lines
 
 
 def test_overview_of_a_wide_table_stays_a_few_short_lines(tmp_path: Path):

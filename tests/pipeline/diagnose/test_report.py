@@ -52,7 +52,7 @@ def test_the_wait_decides_between_the_slowest_stage_of_the_input_and_the_model(w
 def test_what_the_model_itself_takes_is_not_lost_to_input():
     # A step takes 50 ms, and 49 of them without any input.
     found = diagnosis(wait=0.5, gains={}, stages={"read": 0.01, "model": 0.049})
-    assert found.lost == pytest.approx(0.02)
+    assert found.input_share == pytest.approx(0.02)
     assert (found.bound, found.stage.name) == ("compute-bound", "model")
 
 
@@ -60,7 +60,7 @@ def test_a_model_that_takes_all_of_a_step_is_not_said_to_be_slowed_down():
     from fullpass.pipeline.diagnose.diagnosis_report import verdict
 
     first, *_ = verdict(diagnosis(wait=0.14, gains={}, stages={"read": 0.01, "model": 0.06}))
-    assert "a step would take its 50 ms all the same, for the model alone was measured at 60. Most time" in first
+    assert "a step would still take 50 ms, because the model alone was measured at 60 ms. Most time" in first
 
 
 def test_the_best_setting_is_recommended_and_batch_sizes_apart():
@@ -147,4 +147,4 @@ def test_what_other_machines_do_for_the_trainer_is_said_to_be_left_out():
     found = diagnosis(wait=0.5, gains={}, stages=STAGES)
     assert "input.service" not in table(found) and to_json(found)["service_left_out"] is False
     served = replace(found, served=True)
-    assert "input.service is left out" in table(served) and to_json(served)["service_left_out"] is True
+    assert "input.service is not used" in table(served) and to_json(served)["service_left_out"] is True

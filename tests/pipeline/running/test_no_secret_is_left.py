@@ -46,7 +46,7 @@ def _commands():
 @pytest.fixture
 def unchecked(monkeypatch):
     """No secret is refused."""
-    monkeypatch.setattr(load, "secrecy_problems", lambda *_: [])
+    monkeypatch.setattr(load, "secret_problems", lambda *_: [])
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def test_a_run_whose_metadata_are_gone_is_told_as_failed_only_if_there_was_a_ver
     )
     (tmp_path / "logs" / "r").mkdir(parents=True)
     ended = run._EndedRun(None, result, tmp_path / "logs" / "r", inputs="")
-    finished = run._tell(loaded, tmp_path, ended, console(), partial=False)
+    finished = run._summarize_and_print(loaded, tmp_path, ended, console(), partial=False)
     assert (finished.exit_code, finished.summary.unread) == (code, unread)
-    assert "not all that it made can be read" in capsys.readouterr().err
+    assert "some of its outputs cannot be read" in capsys.readouterr().err
     assert "Traceback" in (tmp_path / "logs" / "r" / "start.log").read_text()

@@ -43,8 +43,8 @@ def test_the_gate_tells_a_span_that_moved_from_one_that_did_not(edited, folder):
         if span > 1:
             source = Source(load(edited(lines)), folder / "runs" / "taxi")
             seen = source.look()
-            assert seen.moved == {} and span in seen.steady
+            assert seen.drift_by_span == {} and span in seen.steady
             source._drift._thread.join(120)
-            found = source.look().moved[span]
+            found = source.look().drift_by_span[span]
             assert found.moved == (span == 3), found
             assert ("fare" in found.why) == (span == 3), found

@@ -70,10 +70,12 @@ def test_a_late_day_is_waited_for_from_its_time_on():
     assert isinstance(waiting, Wait) and waiting.until == OCCASION.due + timedelta(hours=2)
     assert decide(config, QUEUE, NOW + timedelta(minutes=90), seen(DAY)) == Start(OCCASION, DAY)
     ended = decide(config, QUEUE, OCCASION.due + timedelta(hours=2), seen(DAY - 1))
-    assert isinstance(ended, Ended) and "It was waited for 2h." in ended.message
+    assert isinstance(ended, Ended) and "The scheduler waited 2h." in ended.message
 
 
-@pytest.mark.parametrize(("trained", "says"), [(DAY, "trained already, by run R"), (DAY + 3, "older than what was")])
+@pytest.mark.parametrize(
+    ("trained", "says"), [(DAY, "trained already, by run R"), (DAY + 3, "older than the newest trained span")]
+)
 def test_a_day_that_was_trained_or_overtaken_is_not_trained_again(trained, says):
     ended = decide(DAILY, QUEUE, NOW, seen(DAY, trained=trained))
     assert isinstance(ended, Ended) and ended.outcome == "skipped" and says in ended.message
@@ -92,7 +94,7 @@ def test_a_source_without_spans_is_trained_when_it_has_changed():
     assert isinstance(decide(DAILY, QUEUE, NOW, SourceState(spans=False, ready=False)), Ended)
     dated = SourceState("day", frozenset({DAY}), spans=False)
     assert decide(DAILY, QUEUE, NOW, dated) == Start(OCCASION, None)
-    assert isinstance(decide(DAILY, QUEUE, NOW, replace(dated, there=frozenset({DAY - 1}))), Ended)
+    assert isinstance(decide(DAILY, QUEUE, NOW, replace(dated, available=frozenset({DAY - 1}))), Ended)
 
 
 def test_by_hand_everything_is_run_and_first():
@@ -120,7 +122,7 @@ def test_a_time_that_comes_while_a_run_goes_on_waits_for_it_unless_none_is_made_
     state, _ = note(DAILY, running, later, SourceState())
     assert len(state.queue) == 1 and decide(DAILY, state, later, seen(DAY + 1)) == Wait()
     state, ended = note(DAILY.model_copy(update={"catch_up": "none"}), running, later, SourceState())
-    assert state.queue == () and ended[0].message == "another run was going on"
+    assert state.queue == () and ended[0].message == "another run was in progress"
 
 
 def test_a_new_span_is_noted_once_and_the_newest_alone_at_first():
@@ -139,11 +141,11 @@ def test_a_new_span_is_noted_once_and_the_newest_alone_at_first():
 def test_a_new_span_is_trained_if_it_moved_and_listed_if_not():
     config, shown = ScheduleConfig(drift=True), seen(3, 4, trained=3)
     assert note(config, State(NOW), NOW, shown) == (State(NOW), ()), "the gate has not looked yet"
-    moved = replace(shown, moved={4: SpanDrift(True, "fare: 0.3")})
+    moved = replace(shown, drift_by_span={4: SpanDrift(True, "fare: 0.3")})
     state, ended = note(config, State(NOW), NOW, moved)
     assert [(o.kind, o.span) for o in state.queue] == [("drift", 4)] and not ended
     assert decide(config, state, NOW, moved) == Start(state.queue[0], 4)
-    quiet = replace(shown, moved={4: SpanDrift(False, "nothing moved")})
+    quiet = replace(shown, drift_by_span={4: SpanDrift(False, "nothing moved")})
     state, (ended,) = note(config, State(NOW), NOW, quiet)
     assert (ended.outcome, ended.message, ended.span) == ("skipped", "nothing moved", 4) and not state.queue
     assert note(config, state, NOW, quiet) == (state, ())

@@ -53,7 +53,7 @@ def test_a_percent_in_a_path_does_not_end_the_line(scheduled, folder):
 def test_seconds_are_refused_where_nobody_knows_them(scheduled):
     assert "0 3 * * *" in "".join(export(scheduled('{cron: "0 0 3 * * *"}'), "cron").values())
     for form in ("cron", "kubernetes"):
-        with pytest.raises(UserError, match="knows no seconds"):
+        with pytest.raises(UserError, match="supports no seconds"):
             export(scheduled('{cron: "30 0 3 * * *"}'), form, image="x")
 
 

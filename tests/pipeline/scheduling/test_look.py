@@ -7,7 +7,7 @@ import pytest
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.running.history import History, RunRecord, data_digest
-from fullpass.pipeline.scheduling.source_state import BoundedLook, Source, coarser
+from fullpass.pipeline.scheduling.source_state import Source, SourceReaderWithTimeout, coarser
 
 
 @pytest.fixture
@@ -33,13 +33,13 @@ def arrive(folder):
 
 def test_nothing_there_yet_is_no_error(source):
     seen = source("days/{YYYY}-{MM}-{DD}.csv").look()
-    assert (seen.unit, seen.spans, seen.there) == ("day", True, frozenset()) and "matches no file" in seen.problem
+    assert (seen.unit, seen.spans, seen.available) == ("day", True, frozenset()) and "matches no file" in seen.problem
 
 
 def test_a_span_is_steady_when_two_looks_see_the_same(source, arrive):
     look = source("days/{YYYY}-{MM}-{DD}.csv").look
     arrive("days/2013-01-04.csv", "days/2013-01-05.csv")
-    assert (look().there, look().steady) == (frozenset({15709, 15710}), frozenset({15709, 15710}))
+    assert (look().available, look().steady) == (frozenset({15709, 15710}), frozenset({15709, 15710}))
     arrive("days/2013-01-05.csv", rows=3)
     assert look().steady == frozenset({15709}) | frozenset()
     assert look().steady == frozenset({15709, 15710})
@@ -53,13 +53,13 @@ def test_of_the_first_look_no_span_of_the_window_is_steady(source, arrive):
 def test_a_marker_makes_a_span_whole(source, arrive, folder):
     look = source("days/{YYYY}-{MM}-{DD}.csv", '{new_span: true, wait_for: "days/{YYYY}-{MM}-{DD}.done"}').look
     arrive("days/2013-01-04.csv", "days/2013-01-05.csv", "days/2013-01-04.done", "days/2013-01-06.done")
-    assert look().there == look().steady == frozenset({15709})
+    assert look().available == look().steady == frozenset({15709})
 
 
 def test_a_marker_of_a_day_makes_its_hours_whole(source, arrive):
     look = source("h/{YYYY}-{MM}-{DD}T{HH}.csv", '{new_span: true, wait_for: "h/{YYYY}-{MM}-{DD}.done"}').look
     arrive("h/2013-01-05T07.csv", "h/2013-01-06T00.csv", "h/2013-01-05.done")
-    assert look().there == frozenset({377047})
+    assert look().available == frozenset({377047})
     assert coarser("hour", 377047, "month") == 516
 
 
@@ -79,7 +79,7 @@ def test_without_spans_the_files_say_whether_there_is_anything_new(source, folde
     source_ = source("trips.csv", '{cron: "0 3 * * *", wait_for: "{YYYY}-{MM}-{DD}.done"}')
     (folder / "2013-01-05.done").touch()
     seen = source_.look()
-    assert (seen.spans, seen.fresh, seen.unit, seen.there) == (False, True, "day", frozenset({15710}))
+    assert (seen.spans, seen.fresh, seen.unit, seen.available) == (False, True, "day", frozenset({15710}))
     loaded = source_._loaded
     digest = data_digest(find_window(loaded.config.data, loaded.resolve))
     run = RunRecord("1", "", "", "success", 0, digest, "", True)
@@ -92,9 +92,9 @@ def test_without_spans_the_files_say_whether_there_is_anything_new(source, folde
 def test_a_plain_marker_is_there_or_not(source, arrive, folder):
     look = source("days/{SPAN}.csv", "{new_span: true, wait_for: days/all.done}").look
     arrive("days/7.csv")
-    assert look().there == frozenset()
+    assert look().available == frozenset()
     (folder / "days" / "all.done").touch()
-    assert look().there == frozenset({7})
+    assert look().available == frozenset({7})
 
 
 def test_a_source_that_does_not_answer_holds_nobody_up_and_is_seen_when_it_does(source, arrive, monkeypatch):
@@ -108,15 +108,15 @@ def test_a_source_that_does_not_answer_holds_nobody_up_and_is_seen_when_it_does(
         return look()
 
     monkeypatch.setattr(seen, "look", hang)
-    bounded = BoundedLook(seen, seconds=0.05)
+    bounded = SourceReaderWithTimeout(seen, seconds=0.05)
     for _ in range(3):
         state = bounded()
-        assert (state.unit, state.there, state.problem) == (
+        assert (state.unit, state.available, state.problem) == (
             "day",
             frozenset(),
-            "looking at the source takes longer than 0.05 s",
+            "reading the source takes longer than 0.05 s",
         )
     answers.set()
-    assert BoundedLook(seen, seconds=60)().there == frozenset({15709, 15710})
+    assert SourceReaderWithTimeout(seen, seconds=60)().available == frozenset({15709, 15710})
     bounded._seconds = 60
-    assert bounded().there == frozenset({15709, 15710}) and len(looks) == 2
+    assert bounded().available == frozenset({15709, 15710}) and len(looks) == 2

@@ -55,8 +55,8 @@ def test_a_run_that_never_starts_is_a_failure_in_the_end(simulation):
 
 def test_a_request_is_taken_once_and_trains_what_was_trained_before(simulation):
     later(simulation, 40)
-    simulation.history.ask(None)
-    simulation.history.ask(477731)
+    simulation.history.add_request(None)
+    simulation.history.add_request(477731)
     later(simulation, 84)
     kinds = [entry.kind for entry in reversed(simulation.history.entries(9))]
     assert kinds[:3] == ["cron", "by hand", "by hand"] and simulation.history.requests() == []

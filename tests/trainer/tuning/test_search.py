@@ -1,4 +1,4 @@
-"""A search over the planted rows: what is tried, what is found, and what becomes of an interruption."""
+"""A search over the planted rows: its trials, its best values, and its behavior after an interruption."""
 
 import json
 import pickle
@@ -37,7 +37,7 @@ def tuner_args(planted, folder: Path, *, model="linear", training=None, task="bi
 
 @dataclass(frozen=True)
 class Training:
-    """What one call of `train` is given and returns."""
+    """The arguments and the result of one call of `train`."""
 
     data: TrainingData
     spec: TrainingSpec
@@ -47,7 +47,7 @@ class Training:
 
 @pytest.fixture
 def trainings(monkeypatch) -> list[Training]:
-    """The trainings of a search, one per trial and in their order."""
+    """The trainings of a search, one per trial, in order."""
     found = []
     real = search.train
 
@@ -110,7 +110,7 @@ def test_all_kinds_of_paths_reach_the_model(planted, tmp_path, trainings):
 
 
 def test_trees_are_searched_and_trained_with_the_best(planted, tmp_path):
-    """Two leaves see one feature a tree; what `kind` and `x` say together takes more."""
+    """A tree with two leaves uses one feature; the joint effect of `kind` and `x` needs more leaves."""
     space = {"model.leaves": {"choices": [2, 15]}, "training.epochs": {"choices": [1, 4]}}
     given = {"training": {"batch_size": "auto"}, "search": space, "algorithm": "random", "max_trials": 4}
     args = tuner_args(planted, tmp_path, model="trees", **given)
@@ -138,7 +138,7 @@ def test_a_trial_of_trees_or_a_network_is_worth_the_better(planted, tmp_path, tr
 
 @pytest.mark.parametrize(("limit", "epochs"), [(None, [1, 3]), (2, [1, 2])])
 def test_epochs_that_are_searched_are_run(planted, tmp_path, trainings, limit, epochs):
-    """`training.epochs` is 2; the search tries 1 and 3, and `tuning.epochs` is the most of each trial."""
+    """`training.epochs` is 2. The search tries 1 and 3, and `tuning.epochs` limits each trial."""
     space = {"training.epochs": {"choices": [1, 3]}}
     searched(tuner_args(planted, tmp_path, search=space, algorithm="random", max_trials=2, epochs=limit))
     assert sorted(trial.trained.fitted.epochs for trial in trainings) == epochs
@@ -146,7 +146,7 @@ def test_epochs_that_are_searched_are_run(planted, tmp_path, trainings, limit, e
 
 @pytest.mark.long
 def test_hyperband_gives_trees_more_rounds(planted, tmp_path, trainings):
-    """Trees are not saved: a trial that goes on grows the same ones again, and then more."""
+    """Trees are not checkpointed: a trial that continues grows the same trees again, and then more."""
     space = {"model.learning_rate": {"min": 0.01, "max": 0.3, "scale": "log"}}
     training = {"epochs": 6, "early_stopping": None, "batch_size": "auto"}
     args = tuner_args(
@@ -189,7 +189,7 @@ def test_hyperband_goes_on_with_the_best_where_they_ended(planted, tmp_path, tra
 
 
 def test_a_search_that_was_killed_goes_on(planted, tmp_path):
-    """Four trials; killed once there are two: the next run makes the rest, and those tried stay."""
+    """A search of four trials is killed after two: the next run makes the rest and keeps the first two."""
     space = {"training.learning_rate": {"min": 0.001, "max": 0.1, "scale": "log"}}
     args = tuner_args(planted, tmp_path, search=space, algorithm="random", max_trials=4, training={"batch_size": 20})
     (tmp_path / "args").write_bytes(pickle.dumps(args))
@@ -217,7 +217,7 @@ def test_a_search_that_was_killed_goes_on(planted, tmp_path):
 
 def test_the_time_budget_ends_a_search(planted, tmp_path):
     args = tuner_args(planted, tmp_path, search=RATE, algorithm="random", max_trials=2, max_seconds=1e-9)
-    with pytest.raises(UserError, match="no trial of tuning.search ended well.*max_seconds was over"):
+    with pytest.raises(UserError, match="no trial of tuning.search completed.*max_seconds elapsed"):
         searched(args)
 
 
@@ -226,5 +226,5 @@ def test_a_search_in_which_nothing_can_be_trained_says_why(planted, tmp_path):
     training = {"optimizer": "sgd", "warmup": 0.0, "clip_norm": None}
     given = {"search": space, "algorithm": "random", "max_trials": 2, "training": training, "task": "regression"}
     args = tuner_args(planted, tmp_path, **given)
-    with pytest.raises(UserError, match="no trial of tuning.search ended well. The last one: .*training diverged"):
+    with pytest.raises(UserError, match="no trial of tuning.search completed. The last one: .*training diverged"):
         searched(args)

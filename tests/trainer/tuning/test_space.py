@@ -1,4 +1,4 @@
-"""The section `tuning:` and what its paths mean."""
+"""The section `tuning:` and the meaning of its paths."""
 
 import pytest
 from pydantic import ValidationError
@@ -9,7 +9,7 @@ from fullpass.trainer.tuning.search_space import decode, encode, path_problem, w
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ({"min": 2, "max": 1}, "min must be less than max. Received: min: 2, max: 1."),
         ({"min": 0.0, "max": 1.0, "scale": "log"}, "scale: log needs min above 0"),
@@ -19,8 +19,8 @@ from fullpass.trainer.tuning.search_space import decode, encode, path_problem, w
         ({"choices": [[1], [1]]}, "two or more different choices"),
     ],
 )
-def test_a_range_that_holds_nothing_is_refused(given, told):
-    with pytest.raises(ValidationError, match=told):
+def test_a_range_that_holds_nothing_is_refused(given, expected):
+    with pytest.raises(ValidationError, match=expected):
         TuningConfig.model_validate({"search": {"training.epochs": given}})
 
 
@@ -39,12 +39,12 @@ def test_numbers_of_a_range_keep_their_type():
 
 
 def test_a_choice_of_another_search_is_refused():
-    with pytest.raises(UserError, match="the search was another one"):
+    with pytest.raises(UserError, match="it belongs to another search"):
         decode(Choices(choices=(1, 2)), 3)
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "expected"),
     [
         ("training.learning_rate", None),
         ("training.early_stopping.patience", None),
@@ -54,14 +54,14 @@ def test_a_choice_of_another_search_is_refused():
         ("training.learning_rat", "training has no 'learning_rat' to search. Did you mean \"learning_rate\"?"),
         ("training.seed", "training has no 'seed' to search."),
         ("model.cross_layers", "model has no 'cross_layers' to search."),
-        ("model.hidden.0", "model.hidden holds no '0'."),
+        ("model.hidden.0", "model.hidden has no '0'."),
         ("features.town.encoding", "there is no feature 'town'."),
         ("data.split", "a path begins with model, training, or features.NAME.encoding."),
     ],
 )
-def test_paths(path, told):
+def test_paths(path, expected):
     found = path_problem(path, "mlp", {"city": None, "my.city": None})
-    assert (found is None) if told is None else found.startswith(told)
+    assert (found is None) if expected is None else found.startswith(expected)
 
 
 def test_values_are_put_in_their_places():

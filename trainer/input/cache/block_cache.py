@@ -126,9 +126,9 @@ def find_cache(plan: CachePlan) -> tuple[BlockCache | None, str]:
 
 
 def _read_index(plan: CachePlan, lock: object) -> BlockCache:
-    index = state_file.read(plan.folder / INDEX, "It is written anew.")
+    index = state_file.read(plan.folder / INDEX, "It is written again.")
     if index["format"] != FORMAT or index["key"] != json.loads(json.dumps(dict(plan.key))):
-        raise ValueError(f"{INDEX} is of another cache")
+        raise ValueError(f"{INDEX} belongs to another cache")
     blocks = tuple(BlockFile(**block) for block in index["blocks"])
     return BlockCache(plan.folder, Layout.from_json(index["columns"]), blocks, index["about"], lock)
 
@@ -151,7 +151,7 @@ def _why_missing(plan: CachePlan) -> str:
             continue
         wanted = json.loads(json.dumps(dict(plan.key)))
         changed = sorted(name for name in {*key, *wanted} if key.get(name) != wanted.get(name))
-        return f"the cache there is of other {', '.join(changed) or 'settings'}"
+        return f"the existing cache differs in {', '.join(changed) or 'its settings'}"
     return f"no cache of split {plan.split!r} in {plan.root}"
 
 

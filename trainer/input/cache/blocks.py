@@ -92,7 +92,7 @@ class Layout:
             runs = _runs(columns)
             widths = [sum(column.width for column in run) for run in runs]
             for run, part in zip(runs, tf.split(packed[_matrix(dtype)], widths, axis=1), strict=True):
-                block |= _apart(part, run)
+                block |= _split_run(part, run)
         for column in self._ragged():
             values, lengths = packed[_values(column)], packed[_lengths(column)]
             block[column.name] = tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
@@ -237,7 +237,7 @@ def _shaped(value: tf.Tensor, column: Column) -> tf.Tensor:
     return tf.ensure_shape(value, [None, *column.shape]) if value.shape.rank is None else value
 
 
-def _apart(matrix: tf.Tensor, run: Sequence[Column]) -> Block:
+def _split_run(matrix: tf.Tensor, run: Sequence[Column]) -> Block:
     """Returns the features of a run, from [rows, width]."""
     if run[0].shape == ():
         return dict(zip((column.name for column in run), tf.unstack(matrix, len(run), axis=1), strict=True))

@@ -21,7 +21,7 @@ class RowStore:
             miss: The reason why no cache was found, for the message.
         """
         self.taken = 0
-        self.said = ""
+        self.status = ""
         self._layout, self._limit, self._cache, self._miss = layout, memory_limit, cache, miss
         self._in_memory: list[Packed] | None = []
         self._writer: CacheWriter | None = None
@@ -49,7 +49,7 @@ class RowStore:
     def finish(self, counts: SplitCounts) -> tuple[Packed | None, BlockCache | None]:
         """Returns the rows in memory or the cache on disk, with which `counts` is stored; neither if both failed."""
         if self._in_memory is not None:
-            self.said = f"in memory: {self.taken:,} bytes, {self._limit:,} allowed"
+            self.status = f"in memory: {self.taken:,} bytes, {self._limit:,} allowed"
             return join_and_free(self._in_memory), None
         if self._writer is not None:
             try:
@@ -57,13 +57,13 @@ class RowStore:
             except CacheFailed as error:
                 self._fail(error)
             else:
-                self.said = f"on disk: written to {written.folder}, since {self._miss}"
+                self.status = f"on disk: written to {written.folder}, since {self._miss}"
                 return None, written
         return None, None
 
     def _begin(self) -> None:
         if self._cache is None:
-            self.said = f"streamed from the files: more than {self._limit:,} bytes, and no cache on disk"
+            self.status = f"streamed from the files: more than {self._limit:,} bytes, and no cache on disk"
             return
         try:
             self._writer = CacheWriter(self._cache, self._layout)
@@ -81,4 +81,4 @@ class RowStore:
         if self._writer is not None:
             self._writer.__exit__()
         self._writer = None
-        self.said = f"streamed from the files, without a cache: {error}"
+        self.status = f"streamed from the files, without a cache: {error}"

@@ -14,15 +14,15 @@ import tensorflow as tf
 
 from fullpass.preprocessing.errors import UserError
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
-def run_dispatcher(port: int, say: Say, work_dir: Path | None = None) -> None:
+def run_dispatcher(port: int, log: Log, work_dir: Path | None = None) -> None:
     """Runs a dispatcher until SIGTERM or SIGINT, and ends the process.
 
     Args:
         port: The port to listen at; 0 takes a free one.
-        say: Is called with the address.
+        log: Is called with the address.
         work_dir: The folder of its state, with which it resumes after a restart; None keeps no state.
 
     Raises:
@@ -36,17 +36,17 @@ def run_dispatcher(port: int, say: Say, work_dir: Path | None = None) -> None:
             server = tf.data.experimental.service.DispatchServer(config)
         except (tf.errors.OpError, RuntimeError) as error:
             raise UserError(f"the dispatcher cannot start at port {port}: {_first_line(error)}") from error
-        say(f"dispatcher listens at port {server.target.rpartition(':')[2]}")
+        log(f"dispatcher listens at port {server.target.rpartition(':')[2]}")
         stop.wait()
         _leave()
 
 
-def run_worker(dispatcher: str, say: Say, host: str | None = None, port: int = 0) -> None:
+def run_worker(dispatcher: str, log: Log, host: str | None = None, port: int = 0) -> None:
     """Runs a worker until SIGTERM or SIGINT, and ends the process; it waits for its dispatcher without a time limit.
 
     Args:
         dispatcher: The host:port of the dispatcher.
-        say: Is called with the address.
+        log: Is called with the address.
         host: The name of this machine for trainers; None uses localhost if the dispatcher is local, else the hostname.
         port: The port to listen at; 0 takes a free one.
 
@@ -59,7 +59,7 @@ def run_worker(dispatcher: str, say: Say, host: str | None = None, port: int = 0
     )
     with _Stop() as stop:
         server = tf.data.experimental.service.WorkerServer(config, start=False)
-        say(f"worker of the dispatcher at {dispatcher}, for trainers at {host}")
+        log(f"worker of the dispatcher at {dispatcher}, for trainers at {host}")
         try:
             server.start()
         except (tf.errors.OpError, RuntimeError) as error:
@@ -83,11 +83,11 @@ class _Stop:
     """Turns SIGTERM and SIGINT into an event, instead of ending the process."""
 
     def __enter__(self) -> threading.Event:
-        asked = threading.Event()
+        stop = threading.Event()
         self._before = {
-            number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGTERM, signal.SIGINT)
+            number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)
         }
-        return asked
+        return stop
 
     def __exit__(self, *_: object) -> None:
         for number, before in self._before.items():

@@ -138,9 +138,9 @@ def _next(found: queue.Queue, service: DataService) -> tuple | None:
         element = found.get(timeout=service.seconds)
     except queue.Empty:
         raise ServiceSilent(
-            f"no rows came from the input service at {service.address} for {service.seconds:g} seconds, though it is "
-            "there. Do its workers run, and can they be reached from here under the addresses they registered (their "
-            "logs say which)? input.service.wait_seconds sets how long to wait."
+            f"the input service at {service.address} is reachable, but sent no rows for {service.seconds:g} seconds. "
+            "Do its workers run, and can they be reached from here at the addresses that they registered (their logs "
+            "show these)? input.service.wait_seconds sets how long to wait."
         ) from None
     if isinstance(element, Exception):
         raise element
@@ -150,17 +150,17 @@ def _next(found: queue.Queue, service: DataService) -> tuple | None:
 def _problem(service: DataService, deadline: float) -> str | None:
     """Returns the reason why the service is not ready; None if it is."""
     with grpc.insecure_channel(service.address) as channel:
-        ask = channel.unary_unary(_WORKERS, request_serializer=bytes, response_deserializer=bytes)
+        get_workers = channel.unary_unary(_WORKERS, request_serializer=bytes, response_deserializer=bytes)
         try:
-            workers = ask(b"", timeout=max(deadline - time.monotonic(), _POLL_SECONDS))
+            workers = get_workers(b"", timeout=max(deadline - time.monotonic(), _POLL_SECONDS))
         except grpc.RpcError as error:
-            return _said(error.code(), error.details())
-    return None if workers else "its dispatcher knows no worker yet"
+            return _rpc_problem(error.code(), error.details())
+    return None if workers else "no worker has registered with its dispatcher yet"
 
 
-def _said(code: grpc.StatusCode, details: str | None) -> str:
+def _rpc_problem(code: grpc.StatusCode, details: str | None) -> str:
     if code == grpc.StatusCode.UNIMPLEMENTED:
-        return "what answers there is no dispatcher (the address of a worker, or of another service?)"
+        return "the server there is not a dispatcher (is it the address of a worker, or of another service?)"
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return "something listens there, but does not answer as a dispatcher does"
-    return f"nothing answers there ({(details or code.name).splitlines()[0][:200]})"
+        return "a process listens there, but does not respond like a dispatcher"
+    return f"no server responds there ({(details or code.name).splitlines()[0][:200]})"

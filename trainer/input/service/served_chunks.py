@@ -68,7 +68,9 @@ def _served(
         missing = buffer.missing(len(files))
         if missing:
             named = ", ".join(files[number] for number in missing)
-            _LOG.warning("input: a worker of the service at %s went away; read here: %s", service.address, named)
+            _LOG.warning(
+                "input: a worker of the service at %s stopped; the trainer reads its files: %s", service.address, named
+            )
             for element in read_here(missing):
                 yield from buffer.after(element)
 

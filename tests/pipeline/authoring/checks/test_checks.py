@@ -62,7 +62,7 @@ MISTAKES = {
     ),
     "derived from below": mistake(
         {7: "    big_tipper: tips > limit\n    limit: 0.2 * fare"},
-        ("data.derive.big_tipper", 7, "reads limit, which stands below it"),
+        ("data.derive.big_tipper", 7, "reads limit, which is defined below it"),
     ),
     "derived name of a column": mistake(
         {7: "    big_tipper: tips > fare\n    zone: fare + 1"}, ("data.derive.zone", 8, "new name")
@@ -110,7 +110,7 @@ MISTAKES = {
     ),
     "no date": mistake({5: "    path: trips-{YYYY}-{DD}.csv"}, ("data.source.path", 5, "{DD} but no {MM}")),
     "one path of several without spans": mistake(
-        {5: '    path: [trips.csv, "span-{SPAN}.csv"]'}, ("data.source.path", 5, "'trips.csv' does not say which span")
+        {5: '    path: [trips.csv, "span-{SPAN}.csv"]'}, ("data.source.path", 5, "'trips.csv' has no span fields")
     ),
     "no such span column": mistake(
         {10: "    ratios: {train: 8, eval: 2}\n  span: {column: start}"},
@@ -118,11 +118,11 @@ MISTAKES = {
     ),
     "a span column without dates": mistake(
         {10: "    ratios: {train: 8, eval: 2}\n  span: {column: company, unit: month}"},
-        ("data.span", 11, "no row tells its span", "no date in the format iso"),
+        ("data.span", 11, "no row contains a span", "no date in the format iso"),
     ),
     "spans by path and by column": mistake(
         {5: '    path: "span-{SPAN}.csv"', 10: "    ratios: {train: 8, eval: 2}\n  span: {column: started}"},
-        ("data.span", 11, "source.path says the span already"),
+        ("data.span", 11, "source.path already has span fields"),
     ),
     "a window without spans": mistake(
         {10: "    ratios: {train: 8, eval: 2}\n  window: {spans: 3}"}, ("data.window.spans", 11, "no spans", "{YYYY}")
@@ -151,7 +151,7 @@ MISTAKES = {
     ),
     "a value of two splits": mistake(
         {9: "    method: column", 10: "    column: company\n    values: {train: [a, b], eval: b}"},
-        ("data.split.values.eval", 11, '"b" belongs to train'),
+        ("data.split.values.eval", 11, '"b" already belongs to train'),
     ),
     "classes of a regression": mistake(
         {9: "    method: stratified", 12: "  name: tips", 13: "  task: regression", 20: "    rmse: {max: 1}"},
@@ -162,7 +162,7 @@ MISTAKES = {
         ("data.split", 8, "company holds several classes per row"),
     ),
     "split by a derived column": mistake(
-        {10: "    column: big_tipper"}, ("data.split.column", 10, "rows are split first")
+        {10: "    column: big_tipper"}, ("data.split.column", 10, "rows are split before")
     ),
     "cross of nothing": mistake(
         section("crosses: [{inputs: [company, hours]}]"),
@@ -207,11 +207,11 @@ MISTAKES = {
     ),
     "embedding shared with nobody": mistake(
         {16: "  company: {type: category, encoding: {shared: firm}}"},
-        ("features.company.encoding.shared", 16, "nothing else shares firm"),
+        ("features.company.encoding.shared", 16, "no other feature shares firm"),
     ),
     "embedding of different ids": mistake(
         {16: "  company: {type: category, encoding: {shared: z}}\n  zone: {type: category, encoding: {shared: z}}"},
-        ("features.zone.encoding.shared", 17, "features.company gives its ids in another way"),
+        ("features.zone.encoding.shared", 17, "features.company assigns ids in another way"),
     ),
     "embedding of two widths": mistake(
         {
@@ -227,7 +227,7 @@ MISTAKES = {
     "misspelt metric": mistake({20: "    acu: {min: 0.8}"}, ("evaluation.thresholds.acu", 20, 'Did you mean "auc"?')),
     "metric of quantiles without any": mistake(
         {12: "  name: tips", 13: "  task: regression", 20: "    pinball: {max: 1}"},
-        ("evaluation.thresholds.pinball", 20, "pinball is of quantiles", "kind: quantile"),
+        ("evaluation.thresholds.pinball", 20, "pinball is for models of quantiles", "kind: quantile"),
     ),
     "metric of another task": mistake(
         {20: "    auc: {min: 0.8}\n  metrics: [auc, rmse]"}, ("evaluation.metrics[1]", 21, "rmse is for regression")
@@ -279,7 +279,7 @@ MISTAKES = {
         ("evaluation.slices[0][0]", 21, "zone holds several values"),
     ),
     "slice twice": mistake(
-        {20: "    auc: {min: 0.8}\n  slices: [[hour], [hour]]"}, ("evaluation.slices[1]", 21, "stands above already")
+        {20: "    auc: {min: 0.8}\n  slices: [[hour], [hour]]"}, ("evaluation.slices[1]", 21, "is already given above")
     ),
     "empty slice": mistake(
         {20: "    auc: {min: 0.8}\n  slices: [[]]"}, ("evaluation.slices[0]", 21, "always measured")
@@ -304,10 +304,10 @@ MISTAKES = {
     "pushed into the root": mistake(section("push: {to: runs/serving}"), ("push.to", 18, "inside root (runs)")),
     "root inside what is pushed": mistake(section("root: serving/runs"), ("root", 18, "inside push.to (serving)")),
     "pushed to an address": mistake(
-        section("push: {to: s3://bucket/serving}"), ("push.to", 18, "folder of this machine", "s3://bucket/serving")
+        section("push: {to: s3://bucket/serving}"), ("push.to", 18, "folder on this machine", "s3://bucket/serving")
     ),
     "root at an address": mistake(
-        section("root: gs://bucket/runs"), ("root", 18, "folder of this machine", "gs://bucket/runs")
+        section("root: gs://bucket/runs"), ("root", 18, "folder on this machine", "gs://bucket/runs")
     ),
     "misspelt runner": mistake(section("beam: {runner: flnk}"), ("beam.runner", 18, 'Did you mean "flink"?')),
     "workers of another runner": mistake(section("beam: {runner: flink, workers: 4}"), ("beam.workers", 18, "direct")),
@@ -402,7 +402,7 @@ def test_a_schedule_that_starts_nothing_is_a_warning_that_lets_the_run_go_on(edi
     [
         ("trips.csv", "{new_span: true}", "schedule.new_span", "no spans that could arrive"),
         ("trips.csv", '{cron: "0 3 * * *", lag: 2}', "schedule.lag", "needs cron, and spans by date"),
-        ("t-{SPAN}.csv", "{drift: true}", "schedule.drift", "give one the policy retrain"),
+        ("t-{SPAN}.csv", "{drift: true}", "schedule.drift", "Give one the policy retrain"),
         ("t-{SPAN}.csv", "{drift: true, new_span: true}", "schedule.drift", "Keep one of them"),
         ("t-{SPAN}.csv", '{cron: "0 3 * * *", lag: 2}', "schedule.lag", "needs cron, and spans by date"),
         ("t-{YYYY}-{MM}.csv", "{new_span: true, lag: 0}", "schedule.lag", "needs cron"),
@@ -438,6 +438,13 @@ def test_hooks_that_cannot_be_told_from_here_are_doubtful(edited, folder, monkey
         ("notify[1].command", "warning"),
     ]
     assert "./tell.sh, and needs chmod +x" in problems[1].message
+
+
+def test_a_script_that_is_not_executable_keeps_its_path_in_the_hint(edited, folder):
+    (folder / "tell.py").write_text("#!/usr/bin/env python\n")
+    path = f"../{folder.name}/tell.py"
+    (problem,) = require(load(edited({18: f"notify: [{{command: [{path}]}}]\nevaluation:"})))
+    assert f"chmod +x {path}" in problem.message and " ./" not in problem.message
 
 
 def test_a_reason_to_retrain_that_nobody_asks_for_is_a_warning(edited):
@@ -561,10 +568,10 @@ def test_gaps_and_a_window_that_is_not_full_yet_are_warnings(edited, folder):
     lines = {5: '    path: "{YYYY}-{MM}-{DD}.csv"', 10: "    ratios: {train: 8, eval: 2}\n  window: {spans: 9}"}
     found = check(load(edited(lines)))
     assert [(p.path, p.severity, p.message) for p in found] == [
-        ("data.window", "warning", "of the window, these spans are missing: 2024-01-03."),
-        ("data.window.spans", "warning", "the window is of 9 spans, and the source has 3 so far."),
+        ("data.window", "warning", "these spans of the window are missing: 2024-01-03."),
+        ("data.window.spans", "warning", "the window has 9 spans, but the source has 3 so far."),
     ]
     lines[10] = "    ratios: {train: 8, eval: 2}\n  window: {spans: 2}"
-    assert [p.message for p in check(load(edited(lines)))] == ["of the window, these spans are missing: 2024-01-03."]
+    assert [p.message for p in check(load(edited(lines)))] == ["these spans of the window are missing: 2024-01-03."]
     lines[10] = "    ratios: {train: 8, eval: 2}"
     assert check(load(edited(lines))) == ()

@@ -51,11 +51,12 @@ MISTAKES = {
         ("training.learning_rate", 19, "is for networks", "Set model.learning_rate"),
     ),
     "weights of another model": mistake(
-        section("model: trees\ntraining: {warm_start: blessed}"), ("training.warm_start", 19, "They grow anew")
+        section("model: trees\ntraining: {warm_start: blessed}"),
+        ("training.warm_start", 19, "Trees are trained from scratch"),
     ),
     "checkpoints": mistake(
         section("model: trees\ntraining: {checkpoint: {every_steps: 5}}"),
-        ("training.checkpoint", 19, "They are not saved while they grow"),
+        ("training.checkpoint", 19, "Trees are not saved during training"),
     ),
     "several machines": mistake(
         section("model: trees\ntraining: {distribution: multi_worker}"),
@@ -74,18 +75,19 @@ MISTAKES = {
     ),
     "a search among encodings": mistake(
         section("model: trees\ntuning: {search: {features.company.encoding: {choices: [auto, one_hot]}}}"),
-        ('tuning.search["features.company.encoding"]', 19, "trees take the ids themselves"),
+        ('tuning.search["features.company.encoding"]', 19, "trees read the ids themselves"),
     ),
     "an image": mistake(
         {15: "  fare: number\n  picture: {type: image, column: zone, size: [8, 8]}", 18: "model: trees\nevaluation:"},
         ("features.picture", 16, "is an image, which trees cannot read"),
     ),
     "an encoding": mistake(
-        tags("type: category, encoding: one_hot"), ("features.company.encoding", 16, "is how networks take ids")
+        tags("type: category, encoding: one_hot"),
+        ("features.company.encoding", 16, "is for networks; trees read the ids"),
     ),
     "the encoding of a cross": mistake(
         section("model: trees\ncrosses: [{inputs: [company, started.hour], encoding: {embedding: 4}}]"),
-        ("crosses[0].encoding", 19, "is how networks take ids"),
+        ("crosses[0].encoding", 19, "is for networks; trees read the ids"),
     ),
     "a list of any number of ids": mistake(
         tags('type: category, separator: "|"'),
@@ -96,7 +98,7 @@ MISTAKES = {
     ),
     "a list of many hashes": mistake(
         tags('type: category, separator: "|", hash: {buckets: 256}'),
-        ("features.company", 16, "of 257 different ids", "Make them fewer"),
+        ("features.company", 16, "of 257 different ids", "Reduce their number"),
     ),
     "a list of many whole numbers": mistake(
         tags("type: category, list: true, identity: {size: 255}"), ("features.company", 16, "of 257 different ids")

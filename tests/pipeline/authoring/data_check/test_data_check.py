@@ -79,10 +79,10 @@ CASES = {
         {"city": replaced(columns()["city"], "?", 0.05)}, ("warning", "features.city", 'holds "?" in 5.0% of its rows')
     ),
     "constant": case({"city": ["Oslo"] * ROWS}, ("warning", "features.city", 'is "Oslo" in every row')),
-    "empty": case({"city": [""] * ROWS}, ("warning", "features.city", "no value in any row")),
+    "empty": case({"city": [""] * ROWS}, ("warning", "features.city", "no value in any sampled row")),
     "nearly unique": case(
         {"city": [f"id {i}" for i in range(ROWS)]},
-        ("warning", "features.city", "1,000 values in 1,000 rows: nearly each its own"),
+        ("warning", "features.city", "1,000 values in 1,000 rows: nearly all different"),
     ),
     "far above top_k": case(
         {"city": [f"c{i % 100}" for i in range(ROWS)]},
@@ -130,7 +130,7 @@ CASES = {
     ),
     "some labels of no meaning": case(
         {"y": replaced(columns()["y"], "maybe", 0.02)},
-        ("warning", "label.name", 'values such as "maybe" are no label of task binary'),
+        ("warning", "label.name", 'values such as "maybe" are no labels of task binary'),
     ),
     "labels that the task cannot read": case(
         {"y": columns()["city"]},
@@ -145,11 +145,11 @@ CASES = {
         label="{name: y, task: binary, positive: spam}",
     ),
     "a rare label": case(
-        {"y": replaced([0] * ROWS, 1, 0.005)}, ("warning", "label.name", "the positive class stands in 0.50% of rows")
+        {"y": replaced([0] * ROWS, 1, 0.005)}, ("warning", "label.name", "the positive class occurs in 0.50% of rows")
     ),
     "a rare class": case(
         {"y": replaced(columns()["city"], "Mars", 0.003)},
-        ("warning", "label.name", '1 classes stand in fewer than 10 rows, such as "Mars"'),
+        ("warning", "label.name", '1 classes occur in fewer than 10 rows, such as "Mars"'),
         label="{name: y, task: multiclass}",
     ),
     "outliers of the label": case(
@@ -217,7 +217,7 @@ def test_rows_that_stand_in_two_given_splits(tmp_path):
     data = "  source: {format: csv, path: {train: train.csv, eval: eval.csv}}\n"
     write(tmp_path / "train.csv", whole)
     write(tmp_path / "eval.csv", whole)
-    [(severity, path, message)] = [p for p in of(tmp_path, data) if "stand in train" in p[2]]
+    [(severity, path, message)] = [p for p in of(tmp_path, data) if "are also in train" in p[2]]
     assert (severity, path) == ("error", "data.source.path.eval")
     assert "1,000 of 1,000 rows of eval (100.0%)" in message
     other = {name: list(values[:10]) + [v for v in values][::-1][:500] for name, values in whole.items()}
@@ -238,7 +238,7 @@ def test_labels_that_train_never_has(tmp_path):
     assert "one class only. Its labels are" in found[0][2] and '">50K."' in found[0][2]
     found = of(tmp_path, data, label="{name: y, task: multiclass}")
     assert [(s, p) for s, p, _ in found] == [("error", "data.source.path.eval")]
-    assert "100.0% of labels of split eval never stand in train" in found[0][2]
+    assert "100.0% of labels of split eval never occur in train" in found[0][2]
 
 
 def test_columns_of_every_file_are_looked_at(tmp_path):
@@ -279,7 +279,7 @@ def test_lists(tmp_path):
     assert "several values, expected one, in 99.00% of rows" in message and "Write list: true" in message
     [(severity, path, message)] = told("{tags: {type: category, list: {weights: scores}}}")
     assert (severity, path) == ("error", "features.tags")
-    assert "scores and tags: lists of unlike lengths in one row, in 1.00% of rows" in message
+    assert "scores and tags: lists of different lengths in one row, in 1.00% of rows" in message
     [(severity, path, message)] = told("{texts: {type: number, list: true}}")
     assert (severity, path) == ("error", "features.texts")
     assert "in a list: not a number, in 2.00% of rows" in message
@@ -302,7 +302,7 @@ def test_columns_of_a_sequence(tmp_path):
     assert severity == "warning" and "visits.price: a list of lists, in 0.10% of rows" in message
     [(severity, path, message)] = told("{columns: {item: category, price: number}}")
     assert (severity, path) == ("error", "sequences.h.columns.item")
-    assert "item and price: lists of unlike lengths in one row, in 50.00% of rows" in message
+    assert "item and price: lists of different lengths in one row, in 50.00% of rows" in message
 
 
 def test_table_and_exit_code(tmp_path):

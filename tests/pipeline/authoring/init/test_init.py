@@ -228,7 +228,7 @@ def test_few_different_rows_are_not_split_by_content(tmp_path):
 
 def test_an_existing_file_is_left_alone(tmp_path, shop):
     (tmp_path / "p.yaml").write_text("mine")
-    with pytest.raises(UserError, match="there already"):
+    with pytest.raises(UserError, match="already exists"):
         init(str(shop), output=str(tmp_path / "p.yaml"))
     assert (tmp_path / "p.yaml").read_text() == "mine"
 
@@ -249,7 +249,7 @@ def test_nothing_is_left_behind_where_the_file_would_not_do(tmp_path):
         ("amount >", "--label:"),
         ("amount > 'x'", "Cannot order string"),
         ("age = amount > 3", "age is a column already"),
-        ("order_id", "another value in nearly every row"),
+        ("order_id", "a different value in nearly every row"),
         ("currency", "same value"),
     ],
 )
@@ -308,7 +308,7 @@ def test_what_the_label_is_made_of_counts_or_predicts_is_left_out(tmp_path, rand
     assert kinds == {"hr": "category", "kind": "category", "heat": "number"}
     assert "# registered: number" in text and "that is this + casual" in text
     assert "# casual: number" in text and "that is this + registered" in text
-    assert "by its name, what another model predicted" in text
+    assert "by its name, the prediction of another model" in text
 
 
 def test_every_line_can_be_taken_back(tmp_path, shop):
@@ -372,7 +372,7 @@ def test_classes_of_texts_alone_are_told_by_words_and_pairs_of_them(tmp_path, ra
     queries = [" ".join([*other, "do", intent]) for other, intent in zip(others, intents, strict=True)]
     columns = {"query": queries, "intent": intents}
     config = run(tmp_path, write(tmp_path / "a.csv", columns))
-    assert "by a linear model on" in (tmp_path / "p.yaml").read_text()
+    assert "of a linear model on" in (tmp_path / "p.yaml").read_text()
     assert features(config) == {"query": {"type": "text", "ngrams": (1, 2), "output": "tf_idf"}}
     assert config.model.kind == "linear" and config.training.learning_rate == 0.01
     (tmp_path / "p.yaml").unlink()

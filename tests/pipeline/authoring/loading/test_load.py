@@ -152,7 +152,7 @@ MISTAKES = {
     "empty threshold": mistake({20: "    auc: {}"}, ("evaluation.thresholds.auc", 20, "at least one of min, max")),
     "tolerance alone": mistake(
         {20: "    auc: {min: 0.8, tolerance: 0.1}"},
-        ("evaluation.thresholds.auc", 20, "tolerance goes with not_worse_than"),
+        ("evaluation.thresholds.auc", 20, "tolerance requires not_worse_than"),
     ),
     "bare slice": mistake(
         {20: "    auc: {min: 0.8}\n  slices: [hour]"}, ("evaluation.slices[0]", 21, "Write a list: [hour]")
@@ -161,8 +161,8 @@ MISTAKES = {
     "cross of one": mistake(section("crosses: [{inputs: [company]}]"), ("crosses[0].inputs", 18, "at least 2")),
     "four fields of cron": mistake(section('schedule: {cron: "0 3 * *"}'), ("schedule.cron", 18, "five fields")),
     "hour 25": mistake(section('schedule: {cron: "0 25 * * *"}'), ("schedule.cron", 18, "hour takes 0 to 23")),
-    "stands twice": mistake({17: "  fare: category"}, ("features.fare", 17, "stands twice, first in line 15")),
-    "variable": mistake({5: "    path: ${HOME}/trips.csv"}, ("data.source.path", 5, "${HOME}", "not filled in")),
+    "stands twice": mistake({17: "  fare: category"}, ("features.fare", 17, "is given twice, first in line 15")),
+    "variable": mistake({5: "    path: ${HOME}/trips.csv"}, ("data.source.path", 5, "${HOME}", "not substituted")),
     "credential": mistake(
         section("beam: {options: {api_key: hunter2}}"), ("beam.options.api_key", 18, "credential", "environment")
     ),
@@ -181,7 +181,7 @@ MISTAKES = {
     "template": mistake({15: "  fare: {{ type }}"}, ("features.fare", 15, "a mapping cannot be a key", "in quotes")),
     "empty name": mistake({15: '  "": number'}, ('features[""]', 15, "must not be empty")),
     "files and split": mistake(
-        {5: "    path: {train: trips.csv, eval: trips.csv}"}, ("data", 2, "split has nothing to do; remove one")
+        {5: "    path: {train: trips.csv, eval: trips.csv}"}, ("data", 2, "split has no effect; remove one of them")
     ),
 }
 
@@ -191,7 +191,7 @@ NO_YAML = {
     "tab": ({15: "\tfare: number"}, 15, 1, ["a tab", "blanks only"]),
     "open quote": ({5: "    path: 'trips.csv"}, 5, 11, ["never closed"]),
     "open bracket": ({15: "  fare: {type: number, transforms: [log1p}"}, 15, 36, ["not closed"]),
-    "indentation": ({17: " started: date"}, 17, 2, ["no indentation above"]),
+    "indentation": ({17: " started: date"}, 17, 2, ["this indentation fits no level above it"]),
     "percent": ({15: "  fare: %number"}, 15, 9, ["Put it in quotes"]),
     "unknown alias": ({15: "  fare: *number"}, 15, 9, ["no anchor", "in quotes"]),
     "backslash": ({5: '    path: "C:\\qata"'}, 5, 15, ["single quotes"]),

@@ -48,7 +48,7 @@ def test_section(of, task, settings):
     [
         (column("x", ["a"] * 50), None, "same value|one value"),
         (column("x", ["2013-01-01", "2013-01-02"]), None, "holds a date"),
-        (column("x", [f"k{i}" for i in range(99)]), None, "another value"),
+        (column("x", [f"k{i}" for i in range(99)]), None, "a different value"),
         (FARE, "binary", "two values.*fare > 0"),
         (FARE, "multiclass", "too many classes"),
         (HAM, "regression", "takes numbers"),

@@ -163,7 +163,7 @@ def test_a_large_file_is_read_in_pieces_from_all_over_it(tmp_path, monkeypatch):
     assert numbers[0] == 0 and numbers[-1] == 99_999
     assert len(set(numbers)) == len(numbers) < 10_000
     assert set(seen.columns["label"].to_pylist()) == {"0", "1"}
-    assert not seen.whole and seen.all_over and seen.malformed == 0
+    assert not seen.whole and seen.evenly_spread and seen.malformed == 0
 
 
 def test_a_parquet_file_of_one_row_group_is_sampled_over_all_of_it(tmp_path, monkeypatch):
@@ -174,7 +174,7 @@ def test_a_parquet_file_of_one_row_group_is_sampled_over_all_of_it(tmp_path, mon
     numbers = [int(text) for text in seen.columns["n"].to_pylist()]
     assert 20_000 < len(numbers) <= 50_000 and numbers[0] == 0 and numbers[-1] > 250_000
     assert set(seen.columns["label"].to_pylist()) == {"low", "high"}
-    assert (seen.whole, seen.all_over, seen.total) == (False, True, 300_000)
+    assert (seen.whole, seen.evenly_spread, seen.total) == (False, True, 300_000)
 
 
 def test_a_counter_that_starts_anew_in_each_file_is_an_id(tmp_path):
@@ -190,7 +190,7 @@ def test_a_large_file_with_line_breaks_in_cells_is_read_from_its_start(tmp_path,
     data = write(tmp_path / "a.csv", "n,t\n" + "".join(f'{i},"x\ny"\n' for i in range(20_000)))
     seen = sample_of(data, tmp_path)
     assert set(seen.columns["t"].to_pylist()) == {"x\ny"}
-    assert not seen.whole and not seen.all_over
+    assert not seen.whole and not seen.evenly_spread
 
 
 def test_columns_that_cannot_be_read_by_name(tmp_path):
@@ -203,7 +203,7 @@ def test_columns_that_cannot_be_read_by_name(tmp_path):
     seen = profile_source(str(tmp_path), tmp_path, rows=10)
     assert [column.name for column in seen.columns] == ["a", "e"]
     assert dict(seen.unusable) == {
-        "b": "stands twice in the header",
+        "b": "is given twice in the header",
         "": "has no name in the header",
         "c": "is in 1 of 2 files only",
         "d": "is in 1 of 2 files only",

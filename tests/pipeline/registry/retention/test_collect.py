@@ -225,7 +225,7 @@ def test_the_schedule_forgets_what_is_older_than_the_kept_runs_but_not_what_was_
             history.record(
                 RunRecord(name, ended, ended, outcome, 0, "data", "config", trained, occasion=name, unit="day")
             )
-        history.keep("scheduler", "{}", ended=[OccasionRecord(ended, "cron", ended, ended, "", "skipped", "")])
+        history.save_state("scheduler", "{}", ended=[OccasionRecord(ended, "cron", ended, ended, "", "skipped", "")])
     for name, age in (("old.log", 30 * 365 * 86400), ("new.log", 0)):
         nodes.write(place.root / "schedule", name, "printed")
         then = time.time() - age
@@ -417,7 +417,7 @@ def test_a_root_may_have_any_name_and_nothing_is_made_beside_it(place: Place, tm
 def test_metadata_of_another_version_is_refused(place: Place):
     with sqlite3.connect(place.root / "metadata.sqlite") as database:
         database.execute("UPDATE MLMDEnv SET schema_version = 11")
-    with pytest.raises(UserError, match="schema 11; this release of Fullpass knows 10"):
+    with pytest.raises(UserError, match="schema 11; this release of Fullpass supports 10"):
         place.collect()
 
 
@@ -425,7 +425,7 @@ COLLECT_AND_DIE = """
 import os, shutil, signal, sys
 from pathlib import Path
 from fullpass.pipeline.registry.retention import collect_garbage as collect, metadata_graph as records
-from fullpass.components import own_files
+from fullpass.components import link_safe_files
 from fullpass.pipeline.registry.retention.unused_files import NextRun
 from fullpass.pipeline.registry.retention.retention_graph import Policy
 root, target, when = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
@@ -440,7 +440,7 @@ if when == "records":
             die()
     records._delete = then_die
 elif when == "between":
-    own_files.remove = die
+    link_safe_files.remove = die
 else:
     # In the middle of the examples of span 1.
     remove = shutil.rmtree
@@ -449,7 +449,7 @@ else:
             (Path(path) / "quarantine.parquet").unlink()
             die()
         remove(path)
-    own_files.shutil.rmtree = partly
+    link_safe_files.shutil.rmtree = partly
 collect.collect(root, target, Policy(1, 0), NextRun((3, 4)))
 """
 

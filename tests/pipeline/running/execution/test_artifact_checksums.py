@@ -57,7 +57,7 @@ def test_damaged_examples_are_made_anew_from_the_source_and_said_so(place, how):
     SPOIL[how](before)
     ran = place.run()
     (said,) = place.said
-    assert str(before) in said and said.endswith("It is put aside, and Ingest makes it anew.")
+    assert str(before) in said and said.endswith("It is put aside, and Ingest produces it again.")
     assert ran["Ingest"] == "ok"
     after = place.file("Ingest/examples/*[0-9]/Split-train/rows")
     assert after.read_bytes() == text and after != before

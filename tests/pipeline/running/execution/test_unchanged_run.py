@@ -9,7 +9,7 @@ from fullpass.pipeline.running.execution import locks, runner
 from fullpass.pipeline.running.execution.events import RunResult, Status, new_run_id
 from fullpass.pipeline.running.execution.metadata_store import record_run
 from fullpass.pipeline.running.execution.run_outputs import outputs
-from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, remember, repeat
+from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, record_repeat, write_state
 from tests.pipeline.registry.retention import nodes
 
 pytestmark = pytest.mark.integration
@@ -27,16 +27,16 @@ class Place:
             pipeline = nodes.pipeline(self.root, self.target, 1)
             record_run(RootLayout(self.root).metadata, pipeline.pipeline_info.pipeline_name, run_id, FACTS)
             result = runner.run(pipeline, log_dir=self.root / "logs" / run_id, run_id=run_id)
-            remember(self.root, "these inputs", result)
+            write_state(self.root, "these inputs", result)
         return result
 
-    def repeat(self, before: RunResult) -> RunResult:
+    def record_repeat(self, before: RunResult) -> RunResult:
         unchanged = find_unchanged(self.root, "these inputs")
         assert unchanged is not None and unchanged.run_id == before.run_id
         with locks.run_lock(self.root):
             name, run_id = before.pipeline_name, new_run_id()
-            result = repeat(unchanged, self.root, name, run_id, FACTS, self.told.append, 0.5)
-            remember(self.root, "these inputs", result)
+            result = record_repeat(unchanged, self.root, name, run_id, FACTS, self.told.append, 0.5)
+            write_state(self.root, "these inputs", result)
         return result
 
 
@@ -51,8 +51,8 @@ def place(tmp_path_factory) -> Place:
 
 def test_a_repeated_run_has_the_outputs_of_the_run_before_and_tfx_goes_on_from_it(place):
     by_tfx = place.run()
-    repeated = place.repeat(by_tfx)
-    again = place.repeat(repeated)
+    repeated = place.record_repeat(by_tfx)
+    again = place.record_repeat(repeated)
     assert [(n.id, n.outputs) for n in again.nodes] == [(n.id, n.outputs) for n in by_tfx.nodes]
     assert {n.id for n in again.nodes if n.status is not Status.CACHED} == {"Window", "LastBlessedModel"}, "look-ups"
     assert place.told[-1].result == again
@@ -74,5 +74,5 @@ def test_other_inputs_metadata_and_artifacts_are_noticed(place):
     assert find_unchanged(place.root, "these inputs") is not None
     record_run(RootLayout(place.root).metadata, place.first.pipeline_name, new_run_id(), FACTS)
     assert find_unchanged(place.root, "these inputs") is None, "something was recorded since"
-    RootLayout(place.root).whole_run.write_text("{")
+    RootLayout(place.root).last_full_run.write_text("{")
     assert find_unchanged(place.root, "these inputs") is None

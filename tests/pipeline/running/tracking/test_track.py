@@ -19,7 +19,7 @@ RUN = TrackedRun(
     started=1_700_000_000_000,
     ended=1_700_000_060_000,
     params={"model.kind": "mlp", "features": "f" * 900},
-    tags={"fullpass.outcome": "success", "fullpass.gate.auc": "held: >= 0.8"},
+    tags={"fullpass.outcome": "success", "fullpass.gate.auc": "met: >= 0.8"},
     metrics={"validation/auc": [(1, 0.7), (2, 0.75)], "eval/auc": [(0, 0.74)]},
     texts={"pipeline.yaml": "name: trips\n"},
     files=(),
@@ -53,7 +53,7 @@ def test_a_run_and_its_trials_are_recorded_by_a_real_store(tmp_path):
     ]
     assert (whole / "params" / "model.kind").read_text() == "mlp"
     assert (whole / "params" / "features").read_text() == "f" * 500
-    assert (whole / "tags" / "fullpass.gate.auc").read_text() == "held: >= 0.8"
+    assert (whole / "tags" / "fullpass.gate.auc").read_text() == "met: >= 0.8"
     assert (whole / "artifacts" / "report.html").read_text() == "<p>worth it</p>"
     assert (whole / "artifacts" / "pipeline.yaml").read_text() == "name: trips\n"
     assert (trial / "tags" / "mlflow.parentRunId").read_text() == whole.name
@@ -82,7 +82,7 @@ def test_a_recording_that_takes_too_long_is_given_up():
     assert time.monotonic() - began < 30
     assert said == [
         "mlflow: the run could not be recorded at http://127.0.0.1:9: "
-        "it took longer than 0.2 s and was given up (mlflow.timeout)."
+        "it took longer than 0.2 s and was stopped (mlflow.timeout)."
     ]
 
 

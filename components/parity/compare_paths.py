@@ -41,7 +41,7 @@ _PROBED_ROWS = 64
 """Number of rows from which the batch size is estimated."""
 
 
-def compare_ways(
+def compare_paths(
     config: PreprocessingConfig,
     tolerance: Tolerance,
     limit: int | None,
@@ -87,8 +87,10 @@ def compare_ways(
         for records in record_batches(in_order_of(trained, files), batch_rows, limit):
             progress(rows, total, "rows", "compared")
             # The features are compared while these two signatures run, because TensorFlow releases the GIL.
-            served = _Way(partial(through, export.signatures[SERVING_DEFAULT], records), threads)
-            served_raw = _Way(partial(through_raw, export.signatures[SERVING_RAW], records, columns), threads)
+            served = _PendingOutputs(partial(through, export.signatures[SERVING_DEFAULT], records), threads)
+            served_raw = _PendingOutputs(
+                partial(through_raw, export.signatures[SERVING_RAW], records, columns), threads
+            )
             transformed = partial(_transformed, export, records)
             exported = transformed()
             row_ids = exported[ROW_ID]
@@ -128,10 +130,10 @@ def _training_blocks(
     placement = placement_of(config, transformed_outputs(config, tft_output))
     decode = decoder(tft_output, placement, [*placement.read, ROW_ID], classes)
     blocks = iter(read_blocks(split_files(by_span(ready), SPLIT), decode, readers=1, rows=batch_rows))
-    return map(InModel(placement, tft_output).complete, blocks) if placement.in_model else blocks
+    return map(InModel(placement, tft_output).add_model_features, blocks) if placement.in_model else blocks
 
 
-class _Way:
+class _PendingOutputs:
     """The predictions of a batch by one signature, computed in a thread.
 
     Attributes:
@@ -140,17 +142,17 @@ class _Way:
 
     def __init__(self, again: Callable[[], Features], threads: ThreadPoolExecutor):
         self.again = again
-        self._made = threads.submit(again)
+        self._future = threads.submit(again)
 
     @property
     def outputs(self) -> Features:
         """The predictions; waits until they are computed."""
-        return self._made.result()
+        return self._future.result()
 
 
 def _compare_predictions(
-    served: _Way,
-    served_raw: _Way,
+    served: _PendingOutputs,
+    served_raw: _PendingOutputs,
     least: float,
     trained: Features,
     rows: np.ndarray,
@@ -169,7 +171,7 @@ def _compare_predictions(
         same: `compare` with its tolerance.
     """
     pair = f"{SERVING_DEFAULT} = {SERVING_RAW}"
-    agreed = same(served.outputs, served_raw.outputs, pair=pair, again=served_raw.again, least_spread=least)
+    agreed = same(served.outputs, served_raw.outputs, pair=pair, again=served_raw.again, least_deviation=least)
     if not len(rows):
         return agreed
 
@@ -182,7 +184,7 @@ def _compare_predictions(
         pair="trained model = export",
         row_names=row_names.among(rows),
         again=lambda: scores(served.again()),
-        least_spread=least,
+        least_deviation=least,
     )
     return [*compared, *agreed]
 

@@ -59,8 +59,8 @@ def remove(path: Path) -> None:
             path.unlink(missing_ok=True)
     except OSError as error:
         raise UserError(
-            f"{error.filename or path}: cannot be removed: {error.strerror or error}. Allow it and call gc again, "
-            "which removes the rest."
+            f"{error.filename or path}: cannot be removed: {error.strerror or error}. Correct the permissions and run "
+            "gc again, which removes the rest."
         ) from error
 
 
@@ -74,7 +74,7 @@ def open_lock(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         why = "it is a link" if path.is_symlink() else error.strerror or str(error)
-        raise UserError(f"{path}: the lock cannot be opened: {why}. Remove it, or give this user the right.") from error
+        raise UserError(f"{path}: the lock cannot be opened: {why}. Remove it, or give this user access.") from error
 
 
 def _without_links(folder: Path) -> bool:

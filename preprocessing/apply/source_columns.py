@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 
-def columns_behind(outputs: Any, columns: Mapping[str, Any]) -> tuple[str, ...]:
+def source_columns(outputs: Any, columns: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the names of the columns that at least one output is computed from."""
     pending = [tensor.op for tensor in tf.nest.flatten(outputs, expand_composites=True)]
     behind = set()

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 
-def write_whole(file: Path, content: str | bytes) -> None:
+def write_atomically(file: Path, content: str | bytes) -> None:
     """Writes a local file under a temporary name and then renames it; text is written as UTF-8."""
     pending = file.with_name(f".{file.name}.{os.getpid()}.part")
     pending.write_bytes(content.encode() if isinstance(content, str) else content)

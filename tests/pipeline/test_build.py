@@ -1,0 +1,41 @@
+"""The pipeline for another machine: its nodes have paths there, and its digests are computed from the files here."""
+
+import pytest
+
+from fullpass.components.ingest.spans.spans import Window
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.build import RunPaths, build_nodes
+
+YAML = """\
+name: pictures
+data:
+  source: {format: csv, path: pictures.csv}
+  split: {method: hash, column: file, ratios: {train: 3, eval: 1}}
+label: {name: kind, task: regression}
+features:
+  file:
+    type: image
+    size: [32, 32]
+    encoder: {pretrained: {architecture: MobileNetV2, weights: m.weights.h5}}
+"""
+
+
+@pytest.mark.integration
+def test_weights_for_a_cluster_are_digested_here_and_read_there(tmp_path):
+    (tmp_path / "pipeline.yaml").write_text(YAML)
+    paths = RunPaths(
+        resolve=lambda path: f"/cluster/{path}",
+        window=Window(None, ()),
+        known=(),
+        analyzer_cache="/cluster/cache",
+        span_statistics="/cluster/statistics",
+        compress=True,
+        push_to="/cluster/serving",
+    )
+    settings = []
+    for content in (b"one", b"one", b"two"):
+        (tmp_path / "m.weights.h5").write_bytes(content)
+        nodes = build_nodes(load(tmp_path / "pipeline.yaml"), paths)
+        settings.append(next(node for node in nodes if node.id == "Trainer").exec_properties["custom_config"])
+    assert settings[0] == settings[1] != settings[2]
+    assert "/cluster/m.weights.h5" in settings[0]
