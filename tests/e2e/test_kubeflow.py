@@ -78,7 +78,7 @@ def test_every_task_of_the_first_run_is_done(runs):
 def test_the_first_run_finds_no_baseline_and_says_so_without_a_trace(runs):
     _, _, first, _ = runs
     log = first.log("find-last-blessed-model")
-    assert "no earlier model is blessed" in log and "Traceback" not in log and "ERROR" not in log
+    assert "no model was blessed before" in log and "Traceback" not in log and "ERROR" not in log
 
 
 def test_nodes_without_tensorflow_ran_without_what_their_image_lacks(runs):

@@ -54,4 +54,4 @@ def test_a_slice_that_does_not_hold_is_named_with_its_value_and_the_bound(printe
 
 def test_of_slices_that_all_hold_the_worst_is_shown(printed):
     lines = printed({"min": 0.85, "newest_span": {"slices": {"min": 0.5, "min_examples": 10}}})
-    assert "auc, worst of 2 slices, newest span 0.7900 0.7800 >= 0.5 held" in lines
+    assert "auc, worst of 2 slices, newest span 0.7900 0.7800 >= 0.5 met" in lines

@@ -293,7 +293,7 @@ def test_the_page_shows_verdict_metrics_and_slices():
     for fact in (
         "Blessed, pushed to /models/1",
         "1,234 examples",
-        "auc 0.9123 0.9000 >= 0.95 held",
+        "auc 0.9123 0.9000 >= 0.95 met",
         "hour 7 100 0.8000 hour 8 90 0.7000 (0.8000), not met",
     ):
         assert fact in text
