@@ -1,6 +1,5 @@
 """What is wrong across sections."""
 
-import re
 import subprocess
 import sys
 
@@ -9,7 +8,6 @@ import pyarrow.parquet
 import pytest
 
 from fullpass.pipeline.authoring.checks.check import check, require
-from fullpass.pipeline.authoring.find_function import function_problem
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
 from tests import REPOSITORY
@@ -391,67 +389,6 @@ def test_a_circle_of_derived_columns_is_named_at_each(edited, problems_of):
     ]
 
 
-def test_a_schedule_that_starts_nothing_is_a_warning_that_lets_the_run_go_on(edited):
-    (problem,) = require(load(edited({18: "schedule: {timezone: Europe/Zurich}\nevaluation:"})))
-    assert (problem.path, problem.line, problem.severity) == ("schedule", 18, "warning")
-    assert require(load(edited({18: 'schedule: {cron: "0 3 * * *"}\nevaluation:'}))) == ()
-
-
-@pytest.mark.parametrize(
-    ("path", "section", "place", "says"),
-    [
-        ("trips.csv", "{new_span: true}", "schedule.new_span", "no spans that could arrive"),
-        ("trips.csv", '{cron: "0 3 * * *", lag: 2}', "schedule.lag", "needs cron, and spans by date"),
-        ("t-{SPAN}.csv", "{drift: true}", "schedule.drift", "Give one the policy retrain"),
-        ("t-{SPAN}.csv", "{drift: true, new_span: true}", "schedule.drift", "Keep one of them"),
-        ("t-{SPAN}.csv", '{cron: "0 3 * * *", lag: 2}', "schedule.lag", "needs cron, and spans by date"),
-        ("t-{YYYY}-{MM}.csv", "{new_span: true, lag: 0}", "schedule.lag", "needs cron"),
-        ("t-{YYYY}-{MM}.csv", "{new_span: true, poll: 10m, timeout: 5m}", "schedule.timeout", "before a second look"),
-        ("t-{YYYY}-{MM}.csv", '{new_span: true, wait_for: "{YYYY}-{MM}-{DD}"}', "schedule.wait_for", "per day"),
-        ("t-{SPAN}.csv", '{new_span: true, wait_for: "{YYYY}.done"}', "schedule.wait_for", "per year"),
-        ("t-{SPAN}.csv", '{new_span: true, wait_for: "{WEEK}.done"}', "schedule.wait_for", "no field {WEEK}"),
-    ],
-)
-def test_a_schedule_goes_with_its_source(edited, folder, problems_of, path, section, place, says):
-    for name in ("t-1.csv", "t-2024-01.csv"):
-        (folder / name).write_text((folder / "trips.csv").read_text())
-    problems = problems_of(edited({5: f'    path: "{path}"', 18: f"schedule: {section}\nevaluation:"}))
-    assert [problem.path for problem in problems] == [place], problems
-    assert says in problems[0].message and problems[0].severity == "error"
-
-
-def test_one_marker_for_every_span_is_doubtful(edited, folder):
-    (folder / "t-2024-01.csv").write_text((folder / "trips.csv").read_text())
-    lines = {5: '    path: "t-{YYYY}-{MM}.csv"', 18: "schedule: {new_span: true, wait_for: done}\nevaluation:"}
-    (problem,) = require(load(edited(lines)))
-    assert problem.path == "schedule.wait_for" and "one path for all spans" in problem.message
-
-
-def test_hooks_that_cannot_be_told_from_here_are_doubtful(edited, folder, monkeypatch):
-    monkeypatch.delenv("NO_SUCH_URL", raising=False)
-    monkeypatch.setenv("SOME_TOKEN", "x")
-    (folder / "tell.sh").write_text("#!/bin/sh\n")
-    hooks = "[{url_env: NO_SUCH_URL, token_env: SOME_TOKEN}, {command: [tell.sh]}, {command: [sh]}]"
-    problems = require(load(edited({18: f"notify: {hooks}\nevaluation:"})))
-    assert [(problem.path, problem.severity) for problem in problems] == [
-        ("notify[0].url_env", "warning"),
-        ("notify[1].command", "warning"),
-    ]
-    assert "./tell.sh, and needs chmod +x" in problems[1].message
-
-
-def test_a_script_that_is_not_executable_keeps_its_path_in_the_hint(edited, folder):
-    (folder / "tell.py").write_text("#!/usr/bin/env python\n")
-    path = f"../{folder.name}/tell.py"
-    (problem,) = require(load(edited({18: f"notify: [{{command: [{path}]}}]\nevaluation:"})))
-    assert f"chmod +x {path}" in problem.message and " ./" not in problem.message
-
-
-def test_a_reason_to_retrain_that_nobody_asks_for_is_a_warning(edited):
-    (problem,) = check(load(edited({18: "gates: {drift: retrain, rows: stop}\nevaluation:"})))
-    assert (problem.path, problem.line, problem.severity) == ("gates.drift", 18, "warning")
-
-
 def test_stable_ids_of_no_vocabulary_are_a_warning(edited):
     lines = {16: "  company: {type: category, hash: {buckets: 9}}", 18: "stable_ids: true\nevaluation:"}
     (problem,) = require(load(edited(lines)))
@@ -493,42 +430,6 @@ def test_a_vocabulary_file_holds_every_token_once(edited, folder, problems_of, t
     found = problems_of(edited({16: "  company: {type: category, vocabulary: {file: companies.txt}}"}))
     assert [problem.message for problem in found if says and says in problem.message] == [p.message for p in found]
     assert bool(found) == (says is not None)
-
-
-SOURCE = """
-from elsewhere import imported
-made = object()
-def build_model(inputs, task, classes, options=None): pass
-def any_number(*arguments): pass
-def few(inputs): pass
-def keyword(inputs, task, classes, options, *, rate): pass
-"""
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("build_model", None),
-        ("any_number", None),
-        ("imported", None),
-        ("made", None),
-        ("few", r"few\(inputs\) is called as few\(inputs, task, classes, options\)"),
-        ("keyword", r"\*, rate"),
-        ("build_modle", r'no function .build_modle.*Did you mean "build_model"\?'),
-    ],
-)
-def test_a_function_is_found_in_its_source(tmp_path, name, says):
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package" / "__init__.py").write_text("raise RuntimeError('must not run')")
-    (tmp_path / "package" / "models.py").write_text(SOURCE)
-    arguments = ("inputs", "task", "classes", "options")
-    problem = function_problem(f"package.models:{name}", arguments, folder=tmp_path)
-    assert (problem is None) if says is None else re.search(says, problem)
-
-
-def test_a_module_that_is_no_python_is_named_with_its_line(tmp_path):
-    (tmp_path / "broken.py").write_text("x = 1\ndef f(:\n")
-    assert "broken.py:2 is no valid Python" in function_problem("broken:f", ("a",), folder=tmp_path)
 
 
 @pytest.mark.parametrize("example", ["taxi", "flights"])
