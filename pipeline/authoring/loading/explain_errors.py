@@ -34,6 +34,8 @@ RENAMED: Mapping[str, str] = {
     "data.split_overlap": "split_leakage",
     "features.*.place": "compute_at",
     "input.place": "compute_at",
+    "input.materialize": "compute_at",
+    "parity.tolerance": "atol",
     "gates.lost_columns": "dropped_columns",
     "schedule.missed": "catch_up",
 }

@@ -42,6 +42,14 @@ MISTAKES = {
         {14: 'schedule: {cron: "0 3 * * *", missed: each}\nfeatures:'},
         ("schedule.missed", 14, 'has a new name. Did you mean "catch_up"? Accepted: '),
     ),
+    "materialize of earlier versions": mistake(
+        {14: "input: {materialize: false}\nfeatures:"},
+        ("input.materialize", 14, 'has a new name. Did you mean "compute_at"? Accepted: '),
+    ),
+    "tolerance of earlier versions": mistake(
+        {14: "parity: {tolerance: 1.0e-5}\nfeatures:"},
+        ("parity.tolerance", 14, 'has a new name. Did you mean "atol"? Accepted: '),
+    ),
     "unknown key of a feature": mistake(
         {15: "  fare: {type: number, transform: [log1p]}"},
         (
