@@ -54,6 +54,7 @@ def test_a_package_that_is_imported_already_stays_as_it_is(package):
     assert sys.modules[package] is whole and whole.NAME == "whole"
 
 
+@pytest.mark.integration  # imports TFX and TFMA in a new process
 def test_names_of_tfx_and_tfma_are_there_after_the_imports_of_the_frameworks():
     code = (
         "from fullpass.components.framework_imports import import_frameworks\n"
