@@ -202,6 +202,12 @@ def readable(path: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
+        if "arrow.py_extension_type" in str(error):  # the rest of the message shows the code
+            raise UserError(
+                f"{path}: not read, because its schema holds Python code, which Arrow would run (the type "
+                "arrow.py_extension_type, CVE-2023-47248). Write the file again with the plain type of the column: its "
+                "`storage` in pyarrow."
+            ) from None
         message = f"{error}" if isinstance(error, _SELF_EXPLANATORY_ERRORS) else f"{type(error).__name__}: {error}"
         raise UserError(
             f"{path}: reading stopped: {message}. Is the file cut short, or in another format than its name suggests?"

@@ -18,6 +18,7 @@ from fullpass.pipeline.authoring.profile.detect_source import column_names
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.printing import console
 from fullpass.preprocessing.errors import did_you_mean, listed
+from fullpass.preprocessing.user_modules import use_modules_of
 
 ROWS = 20_000
 """Default number of rows in the sample."""
@@ -81,6 +82,7 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
     Raises:
         UserError: The data cannot be read at all.
     """
+    use_modules_of(loaded.folder)
     source = loaded.config.data.source
     files = find_window(loaded.config.data, loaded.resolve).files
     needed = _needed(loaded)
