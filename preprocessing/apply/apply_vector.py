@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 
 import tensorflow as tf
-import tensorflow_transform as tft
 
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.number_chains import analyze_chain, fill_remaining_with_zero
-from fullpass.preprocessing.apply.statistics import Statistics
+from fullpass.preprocessing.apply.statistics import Statistics, principal_components
 from fullpass.preprocessing.features.feature import VectorFeature, transformed_name
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.features.transforms import Pca, Transform, VectorZScore, ZScore
@@ -29,11 +28,12 @@ def vector(name: str, feature: VectorFeature, columns: Columns) -> dict[str, tf.
 
 
 def _project(values: tf.Tensor, spec: Pca) -> tf.Tensor:
-    components = tft.pca(values, spec.dimensions, tf.float32)
+    values = tf.cast(values, tf.float64)
+    components, mean = principal_components(values, spec.dimensions)
     # The sign of an eigenvector is arbitrary and depends on the machine: make its largest entry positive.
     across = tf.transpose(components)
     largest = tf.gather(across, tf.argmax(tf.abs(across), axis=1), batch_dims=1)
-    return tf.matmul(values, components * tf.sign(largest))
+    return tf.cast(tf.matmul(values - mean, components * tf.sign(largest)), tf.float32)
 
 
 COMPONENTWISE: Mapping[type[Transform], Transform] = {VectorZScore: ZScore()}

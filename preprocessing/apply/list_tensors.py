@@ -72,7 +72,8 @@ def pool(
         empty: result for rows without any present element; has the shape of an element.
     """
     rows, batch = kept.rows, tf.size(kept.count, tf.int64)
-    share = tf.cast(used, tf.float32) * (1.0 if weights is None else weights)
+    values = tf.cast(values, tf.float64)  # a sum of large numbers loses their spread in float32
+    share = tf.cast(used, tf.float64) * (1.0 if weights is None else tf.cast(weights, tf.float64))
     counts = tf.math.unsorted_segment_sum(tf.cast(used, tf.int64), rows, batch)
     if options.pooling == "max":
         held = tf.where(_expand_to_rank(used, values), values, values.dtype.min)
@@ -80,7 +81,7 @@ def pool(
     else:
         total = tf.math.unsorted_segment_sum(values * _expand_to_rank(share, values), rows, batch)
         pooled = _divided(total, share, rows, batch, options)
-    return tf.where(_expand_to_rank(counts > 0, pooled), pooled, empty)
+    return tf.where(_expand_to_rank(counts > 0, pooled), tf.cast(pooled, tf.float32), empty)
 
 
 def _divided(total: tf.Tensor, share: tf.Tensor, rows: tf.Tensor, batch: tf.Tensor, options: ListOf) -> tf.Tensor:

@@ -4,18 +4,19 @@ Statistics are computed in float64: the sum of a billion float32 values needs it
 values (a timestamp) is lost in float32.
 """
 
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
-from tensorflow_transform import analyzers
+from tensorflow_transform import analyzer_nodes, analyzers
 
 _NO_WEIGHT = 1e-30
 # Deviations below this share of the mean are rounding errors of a constant column. Dividing by them would blow up any
-# other value. The analyzer per key subtracts squares, so its rounding errors are larger.
+# other value.
 _ROUNDING = 1e-9
-_ROUNDING_PER_KEY = 1e-7
 
 
 class Tukey(NamedTuple):
@@ -53,7 +54,7 @@ class Moments:
         """Population standard deviation; 0 for a constant or empty column."""
         # For a single column TFT's result is a scalar; newer NumPy releases refuse to convert a vector to a scalar.
         variance = tft.var(self._values, reduce_instance_dims=self._columns == 1)
-        return _without_rounding(tf.reshape(variance, [self._columns]), self.mean, _ROUNDING)
+        return _without_rounding(tf.reshape(variance, [self._columns]), self.mean)
 
     @cached_property
     def range(self) -> tuple[tf.Tensor, tf.Tensor]:
@@ -144,24 +145,80 @@ def mean_and_deviation_per_key(values: tf.Tensor, keys: tf.Tensor) -> tuple[tf.T
         keys: string [batch].
     """
     numbers, names = _present_pairs(values, keys)
-    # TFT's public analyzers per key are only inside mappers, which cannot be applied to a second tensor.
     with tf.name_scope("statistics_per_key"):
-        vocabulary, mean, variance = analyzers._mean_and_var_per_key(numbers, names)
-    deviation = _without_rounding(variance, mean, _ROUNDING_PER_KEY)
+        # TFT's own analyzer per key subtracts the square of the mean, which loses the spread of large values.
+        distinct, place = tf.unique(names)
+        total = tf.size(distinct)
+        count = tf.math.unsorted_segment_sum(tf.ones_like(numbers), place, total)
+        means = tf.math.unsorted_segment_mean(numbers, place, total)
+        variances = tf.math.unsorted_segment_mean(tf.square(numbers - tf.gather(means, place)), place, total)
+        combiner = analyzers.WeightedMeanAndVarCombiner(np.float64, ())
+        states = tf.cast(count, tf.int64), means, variances, tf.zeros_like(count)
+        vocabulary, mean, variance = analyzers._apply_cacheable_combiner_per_key(combiner, distinct, *states)
+    deviation = _without_rounding(variance, mean)
     return _of_each_row(mean, vocabulary, keys), _of_each_row(deviation, vocabulary, keys)
 
 
 def range_per_key(values: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns smallest and largest value of every row's group, like `mean_and_deviation_per_key`."""
     numbers, names = _present_pairs(values, keys)
+    # TFT's public analyzers per key are only inside mappers, which cannot be applied to a second tensor.
     with tf.name_scope("statistics_per_key"):
         vocabulary, low, high = analyzers._min_and_max_per_key(numbers, names)
     return _of_each_row(low, vocabulary, keys), _of_each_row(high, vocabulary, keys)
 
 
-def _without_rounding(variance: tf.Tensor, mean: tf.Tensor, share: float) -> tf.Tensor:
+class _CenteredPca(analyzers.PCACombiner):
+    """TFT's principal components, from products of centered values: E[xx'] - mean mean' loses the spread of large ones.
+
+    The state is the sum of products of deviations from the mean, the mean and the number of rows.
+    """
+
+    def add_input(self, accumulator: list[np.ndarray], batch_values: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Returns the state after a batch, one matrix of rows."""
+        (rows,) = batch_values
+        mean = rows.mean(axis=0) if len(rows) else np.zeros(rows.shape[1])
+        return self.merge_accumulators([accumulator, [(rows - mean).T @ (rows - mean), mean, np.array(len(rows))]])
+
+    def merge_accumulators(self, accumulators: Iterable[list[np.ndarray]]) -> list[np.ndarray]:
+        """Returns the state of all rows. Source: Chan, Golub, LeVeque 1979, Updating Formulae."""
+        products, mean, count = self.create_accumulator()
+        for more_products, more_mean, more in accumulators:
+            total = max(count + more, 1)
+            shift = more_mean - mean
+            products = products + more_products + np.outer(shift, shift) * (count * more / total)
+            mean, count = mean + shift * (more / total), count + more
+        return [products, mean, count]
+
+    def extract_output(self, accumulator: list[np.ndarray]) -> list[np.ndarray]:
+        """Returns the components, [width, dimensions], and the mean, [width]."""
+        products, mean, count = accumulator
+        return [*super().extract_output([products, np.zeros_like(mean), count]), mean]
+
+    def output_tensor_infos(self) -> list[analyzer_nodes.TensorInfo]:
+        """See base class."""
+        return [*super().output_tensor_infos(), analyzer_nodes.TensorInfo(tf.float64, self._output_shape[:1], None)]
+
+
+def principal_components(values: tf.Tensor, dimensions: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the first principal components of the train split as columns, and its mean.
+
+    Args:
+        values: float64 [batch, width], finite.
+        dimensions: number of components.
+
+    Returns:
+        float64 [width, dimensions], in order of descending variance, and float64 [width].
+    """
+    with tf.name_scope("principal_components"):
+        combiner = _CenteredPca((values.shape[1], dimensions), dimensions, np.float64)
+        components, mean = analyzers._apply_cacheable_combiner(combiner, values)
+    return components, mean
+
+
+def _without_rounding(variance: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
     """Returns the standard deviation, 0 where it is a rounding error."""
-    return tf.sqrt(tf.where(variance > tf.square(share * mean), variance, 0.0))
+    return tf.sqrt(tf.where(variance > tf.square(_ROUNDING * mean), variance, 0.0))
 
 
 def _present_pairs(values: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

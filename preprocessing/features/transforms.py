@@ -200,8 +200,8 @@ class Bucketize(Transform):
 class Pca(Transform):
     """Projects a vector onto its first `dimensions` principal components of the train split.
 
-    For vector features only. Output: float32 [batch, dimensions], not centered (like tft.pca). An analyzer that
-    keeps a covariance matrix of size width x width in memory. Source: tft.pca.
+    For vector features only. Output: float32 [batch, dimensions], with mean 0 on the train split. An analyzer that
+    keeps a covariance matrix of size width x width in memory, in float64. Source: tft.pca, which does not center.
     """
 
     tag: ClassVar[str] = "pca"

@@ -144,6 +144,40 @@ def test_scale_to_gaussian_and_columns_that_do_not_vary_or_are_empty(assert_tran
     assert analysed.size("empty_buckets_xf") == 2
 
 
+@pytest.mark.parametrize("offset", [1e6, -1e9])
+def test_a_small_spread_of_values_that_are_far_from_zero(assert_transform, offset):
+    """The expected values are numpy's in float64, of the float32 values."""
+    step = float(np.spacing(np.float32(abs(offset))))
+    normal = np.random.RandomState(5).standard_normal((3, 300))
+    heavy = np.round(2 * normal[0] * np.exp(0.1 * normal[0] ** 2))
+    x = (offset + step * heavy).astype(np.float32).astype(np.float64)
+    shop = np.where(np.arange(300) % 2, "a", "b")
+    lists = (offset + step * np.round(3 * normal.T)).astype(np.float32).astype(np.float64)
+    by_shop = {name: x[shop == name] for name in "ab"}
+    analysed = assert_transform(
+        {
+            "z": number("z_score"),
+            "by": number({"z_score": {"key": "shop"}}),
+            "range": number({"min_max": {"key": "shop"}}),
+            "far": number("scale_to_gaussian"),
+            "near": {"type": "number", "transforms": ["scale_to_gaussian"]},
+            "list": {"type": "number", "list": {"pooling": "mean"}},
+            "plain": {"type": "number", "column": "list", "list": {"pooling": "mean"}, "transforms": []},
+        },
+        analyze={"x": x.tolist(), "shop": shop.tolist(), "near": heavy.tolist(), "list": lists.tolist()},
+        apply={"x": x[:3].tolist(), "shop": shop[:3].tolist(), "near": heavy[:3].tolist(), "list": lists[:3].tolist()},
+        expected={
+            "z_xf": (x[:3] - x.mean()) / x.std(),
+            "by_xf": [(v - by_shop[s].mean()) / by_shop[s].std() for v, s in zip(x[:3], shop, strict=False)],
+            "range_xf": [(v - by_shop[s].min()) / np.ptp(by_shop[s]) for v, s in zip(x[:3], shop, strict=False)],
+            "list_xf": (lists[:3].mean(1) - lists.mean()) / lists.std(),
+        },
+        tolerance=1e-4,
+    )
+    assert analysed.applied["plain_xf"] == lists[:3].mean(1).astype(np.float32).tolist()
+    assert np.allclose(analysed.applied["far_xf"], analysed.applied["near_xf"], atol=1e-4)
+
+
 def test_statistics_per_key(assert_transform):
     assert_transform(
         {

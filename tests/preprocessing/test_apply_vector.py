@@ -32,12 +32,29 @@ def test_vectors(assert_transform):
         expected={
             "z_xf": list((filled - mean) / deviation),
             "plain_xf": list(filled),
-            "pca_xf": list(filled @ raw_axes[:, :2]),
+            "pca_xf": list((filled - mean) @ raw_axes[:, :2]),
             "both_xf": list((filled - mean) / deviation @ axes[:, :1]),
             "columns_xf": [[-1, 0], [0, 0], [3, 0], [0, 0], [0, 0]],
             "empty_xf": [[0]] * 5,
         },
         tolerance=1e-4,
+    )
+
+
+@pytest.mark.parametrize("offset", [[41.88, -87.63], [1e6, -1e6], [1e9, 3.0]])
+def test_components_of_values_that_are_far_from_zero(assert_transform, offset):
+    """The products of float32 coordinates lose their spread; the expected values are numpy's in float64."""
+    along, across = np.random.RandomState(3).standard_normal((2, 400)) * np.spacing(np.float32(np.abs(offset).max()))
+    rows = (offset + 5000 * along[:, None] * [1, -0.7] + 1000 * across[:, None] * [0.7, 1]).astype(np.float32)
+    spread = rows - rows.mean(0, np.float64)
+    wanted = spread @ _principal_axes(rows.astype(np.float64))
+    scale = float(wanted.std(0).min())
+    assert_transform(
+        {"p": {"type": "vector", "column": "v", "width": 2, "transforms": [{"pca": {"dimensions": 2}}]}},
+        analyze={"v": rows.tolist()},
+        apply={"v": rows[:5].tolist()},
+        expected={"p_xf": list(wanted[:5])},
+        tolerance=1e-3 * scale,
     )
 
 
