@@ -216,7 +216,7 @@ def predict_file(
 ) -> Predictions:
     """Writes the rows of `path` with predictions to `target`, which appears only when it is complete.
 
-    Bad rows are also written to `<name>.quarantine.jsonl` next to it, with file, row, column, reason and text.
+    Bad rows are also written to `<target>.quarantine.jsonl`, with file, row, column, reason and text.
 
     Args:
         model: from `load_export`.
@@ -240,7 +240,7 @@ class _Quarantine:
     """The file of bad rows next to an output. It appears when it is complete, and only if there are bad rows."""
 
     def __init__(self, target: str):
-        self.path = str(Path(target).with_suffix(".quarantine.jsonl"))
+        self.path = f"{target}.quarantine.jsonl"
         self._file: IO[str] | None = None
 
     def __enter__(self) -> "_Quarantine":

@@ -1,7 +1,5 @@
 """Reads a vocabulary file that the configuration names."""
 
-import tensorflow as tf
-
 from fullpass.preprocessing.errors import UserError
 
 _ACCEPTED = "Accepted: one token per line, in UTF-8."
@@ -10,17 +8,28 @@ _ACCEPTED = "Accepted: one token per line, in UTF-8."
 def read_vocabulary_file(path: str) -> tuple[str, ...]:
     """Returns the tokens of a vocabulary file, in its order.
 
-    As in TensorFlow's own tables, a line ends with a line feed, or with a carriage return and a line feed. Other
-    Unicode line separators are part of a token.
-
     Raises:
-        UserError: The file cannot be read, is empty or not UTF-8, or has an empty or a repeated line.
+        UserError: The file cannot be read, or `vocabulary_tokens` refuses its content.
     """
+    import tensorflow as tf  # `check` uses `vocabulary_tokens` without TensorFlow
+
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             content = file.read()
     except tf.errors.OpError as error:
         raise UserError(f"vocabulary file {path!r} cannot be read: {error.message}") from error
+    return vocabulary_tokens(path, content)
+
+
+def vocabulary_tokens(path: str, content: bytes) -> tuple[str, ...]:
+    """Returns the tokens in the content of a vocabulary file, in their order.
+
+    As in TensorFlow's own tables, a line ends with a line feed, or with a carriage return and a line feed. Other
+    Unicode line separators are part of a token.
+
+    Raises:
+        UserError: The content is empty or not UTF-8, or has an empty or a repeated line.
+    """
     lines = content.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")
     if lines == [b""]:
         raise UserError(f"vocabulary file {path!r} is empty. {_ACCEPTED}")

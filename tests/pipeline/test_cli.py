@@ -262,7 +262,7 @@ def test_predict_prints_json_lines_or_writes_a_file(edited):
     assert "2 rows predicted" in written.stdout and "1 of 3 rows have no prediction" in written.stderr
     answers = [line.split(",")[-4:] for line in (file.parent / "out.csv").read_text().splitlines()[1:]]
     assert [answer[0] for answer in answers] == ["rich", "poor", ""]
-    assert str(file.parent / "out.quarantine.jsonl") in written.stderr
+    assert str(file.parent / "out.csv.quarantine.jsonl") in written.stderr
 
 
 def test_the_environment_is_set_before_anything_heavy(monkeypatch):

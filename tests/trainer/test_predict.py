@@ -237,7 +237,7 @@ def test_bad_rows_are_kept_aside_and_all_others_are_answered(model, tmp_path, su
     (tmp_path / "good.csv").write_text(good)
     (tmp_path / "in.csv").write_text(good.replace("2,b", "oops,c,city 3\n3\n2,b") + "1,2,3,4\n")
     done = predict_file(model, str(tmp_path / "in.csv"), str(tmp_path / f"out.{suffix}"))
-    assert (done.rows, done.bad, done.quarantine) == (5, 3, str(tmp_path / "out.quarantine.jsonl"))
+    assert (done.rows, done.bad, done.quarantine) == (5, 3, str(tmp_path / f"out.{suffix}.quarantine.jsonl"))
 
     found = read_back(tmp_path / f"out.{suffix}")
     assert [row["kind"] or None for row in found] == ["a", "c", None, "b", None]
@@ -254,16 +254,19 @@ def test_bad_rows_are_kept_aside_and_all_others_are_answered(model, tmp_path, su
     np.testing.assert_allclose(probabilities, same["probability_yes"].to_numpy(), rtol=1e-6)
 
     file = str(tmp_path / "in.csv")
-    assert read_back(tmp_path / "out.quarantine.jsonl") == [
+    assert read_back(tmp_path / f"out.{suffix}.quarantine.jsonl") == [
         {"file": file, "row": 3, "column": "x", "reason": "not a number", "text": "oops"},
         {"file": file, "row": 4, "column": None, "reason": "1 cells, expected 3", "text": "3"},
         {"file": file, "row": 6, "column": None, "reason": "4 cells, expected 3", "text": "1,2,3,4"},
     ]
+    other = tmp_path / ("out.csv" if suffix != "csv" else "out.jsonl")
+    predict_file(model, str(tmp_path / "good.csv"), str(other))
+    assert (tmp_path / f"out.{suffix}.quarantine.jsonl").exists(), "an output of another format has its own"
     notes = "\n".join(done.notes())
     assert "3 of 5 rows have no prediction; they are in" in notes and "row 3: 'oops'" in notes
 
     predict_file(model, str(tmp_path / "good.csv"), str(tmp_path / f"out.{suffix}"))
-    assert not (tmp_path / "out.quarantine.jsonl").exists(), "it was that of another output"
+    assert not (tmp_path / f"out.{suffix}.quarantine.jsonl").exists(), "it was that of another output"
 
 
 def read_back(path: Path) -> list[dict]:
@@ -277,7 +280,7 @@ def read_back(path: Path) -> list[dict]:
 def test_a_vector_of_another_length_is_named(model, tmp_path):
     done = predict_text(model, tmp_path, '{"position": [1, 2]}\n{"position": [1, 2, 3]}\n', "in.jsonl")
     assert done.bad == 1 and read_back(tmp_path / "out.csv")[0]["prediction"]
-    (bad,) = read_back(tmp_path / "out.quarantine.jsonl")
+    (bad,) = read_back(tmp_path / "out.csv.quarantine.jsonl")
     assert (bad["row"], bad["column"], bad["reason"]) == (2, "position", "not 2 numbers long")
     assert bad["text"] == "[1, 2, 3]"
 

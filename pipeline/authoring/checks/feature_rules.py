@@ -1,15 +1,15 @@
 """Checks of features and crosses: names, inputs, vocabulary files, shared embeddings."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from fullpass.components.ingest.sources.storage import open_raw
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
+from fullpass.preprocessing.apply.vocabulary_file import vocabulary_tokens
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import did_you_mean
+from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import (
     BooleanFeature,
@@ -65,7 +65,7 @@ def check_vocabulary_files(loaded: Loaded) -> Iterator[Finding]:
     for keys, item in _features_and_crosses(loaded):
         vocabulary = getattr(item, "vocabulary", None)
         if isinstance(vocabulary, Vocabulary) and vocabulary.file is not None:
-            problem = _vocabulary_problem(Path(loaded.resolve(vocabulary.file)))
+            problem = _vocabulary_problem(loaded.resolve(vocabulary.file))
             if problem is not None:
                 yield Finding((*keys, "vocabulary", "file"), problem)
 
@@ -206,18 +206,15 @@ def _not_one_id(name: str, feature: Feature) -> str | None:
     return f"{name} is a {feature.type}. Accepted: category, boolean, bucketized number, part of a date."
 
 
-def _vocabulary_problem(file: Path) -> str | None:
+def _vocabulary_problem(path: str) -> str | None:
     try:
-        text = file.read_text(encoding="utf-8")
+        with open_raw(path) as file:
+            vocabulary_tokens(path, file.read())
     except FileNotFoundError:
-        return f"no such file: {file}."
-    except (OSError, UnicodeDecodeError) as error:
-        return f"{file} cannot be read as UTF-8 text: {error}."
-    tokens = text.splitlines()
-    if not any(tokens):
-        return f"{file} is empty. It holds one token per line, in id order."
-    twice, count = Counter(tokens).most_common(1)[0]
-    return f"{file} holds {twice!r} {count} times; every token must occur once." if count > 1 else None
+        return f"no such file: {path}."
+    except (OSError, UserError) as error:
+        return str(error)
+    return None
 
 
 def _features_and_crosses(loaded: Loaded) -> Iterator[tuple[Keys, Feature | Cross]]:

@@ -423,10 +423,17 @@ def test_columns_that_the_yaml_names_are_known(edited, problems_of):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("", "is empty"), ("a\nb\na\n", "'a' 2 times"), ("ok\n", None)], ids=["empty", "twice", "fine"]
+    ("text", "says"),
+    [
+        ("", "is empty"),
+        ("a\nb\na\n", "'a' is on lines 1 and 3"),
+        ("rome\n\noslo\n", "line 2: empty"),
+        ("a\x0bb\nc\u2028b\nd\x85b\n", None),
+    ],
+    ids=["empty", "twice", "blank_line", "fine"],
 )
-def test_a_vocabulary_file_holds_every_token_once(edited, folder, problems_of, text, says):
-    (folder / "companies.txt").write_text(text)
+def test_a_vocabulary_file_is_read_as_in_the_run(edited, folder, problems_of, text, says):
+    (folder / "companies.txt").write_bytes(text.encode())
     found = problems_of(edited({16: "  company: {type: category, vocabulary: {file: companies.txt}}"}))
     assert [problem.message for problem in found if says and says in problem.message] == [p.message for p in found]
     assert bool(found) == (says is not None)
