@@ -9,8 +9,9 @@ from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, lis
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.column_profile import BOOLEAN, ColumnProfile, profile_column
 from fullpass.pipeline.authoring.profile.label_candidates import label_rows
+from fullpass.pipeline.authoring.profile.leaks import indicators_of_label, strongest_aspect
 from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
-from fullpass.pipeline.authoring.profile.strength import Target, strength_of
+from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.preprocessing.features.feature import DateFeature, NumberFeature
 from fullpass.preprocessing.features.label import Label
@@ -89,23 +90,25 @@ def check_weight(sampled: SampledData) -> Iterator[Finding]:
 
 
 def check_leaks(sampled: SampledData) -> Iterator[Finding]:
-    """No single feature predicts the label almost completely."""
+    """No feature predicts the label almost completely, alone or as one of its one-hot columns."""
     label = sampled.loaded.config.label
     values = sampled.values.get(label.name)
-    if values is None or label.task == "multilabel":
+    if values is None:
         return
-    target = Target(label.task, _target(label, values))
+    target = Target(label.task, _target(label, values), label.name, () if label.task == "regression" else values.texts)
+    indicators = indicators_of_label({name: column for _, _, name, column in sampled.features()}, target)
     done: set[str] = set()
     for keys, feature, name, column_values in sampled.features():
         if name in done:
             continue
         done.add(name)
-        strength = strength_of(_column(name, column_values, feature), target)
-        if strength is not None and strength.is_leak:
+        strength = strongest_aspect(_column(name, column_values, feature), target)
+        why = f"{strength.shown} {strength.by}" if strength is not None and strength.is_leak else None
+        if why or name in indicators:
             yield warning(
                 keys,
-                f"column {name} alone predicts the label: {strength.shown}. Does it hold the label, or is it known "
-                "only afterwards? Then remove it.",
+                f"column {name} alone predicts the label: {why or indicators[name].why}. Does it hold the label, or is "
+                "it known only afterwards? Then remove it.",
             )
 
 

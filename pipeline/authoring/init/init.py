@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -15,7 +15,7 @@ from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
 from fullpass.pipeline.authoring.init.propose_sequences import propose_sequences
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
-from fullpass.pipeline.authoring.init.select_columns import Selection, select_columns
+from fullpass.pipeline.authoring.init.select_columns import Candidate, Selection, select_columns
 from fullpass.pipeline.authoring.init.yaml_text import Draft, yaml_of
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
@@ -119,7 +119,7 @@ def _draft(
     found = profile.found
     source = [YamlLine(key, value, found.why.get(key, "")) for key, value in found.settings.items()]
     derive = [*([chosen.derive] if chosen.derive else []), *selection.derive, *combined.derive]
-    features = [feature_of(c.column, c.strength, c.text) for c in selection.features] + combined.features
+    features = [_feature(candidate) for candidate in selection.features] + combined.features
     return Draft(
         name=_slug(data, file),
         head=_head(data, file, profile),
@@ -133,6 +133,15 @@ def _draft(
         sequences=sequences,
         crosses=combined.crosses,
         rest=[*model, _evaluation(chosen, selection)],
+    )
+
+
+def _feature(candidate: Candidate) -> YamlLine:
+    line = feature_of(candidate.column, candidate.strength, candidate.text)
+    return (
+        replace(line, why=f"{line.why}; CHECK: {candidate.doubt}; is it known at serving time?")
+        if candidate.doubt
+        else line
     )
 
 
@@ -297,12 +306,7 @@ def _summary(
         f"label: {chosen.column.name} ({chosen.guess.task}; {chosen.guess.why})",
     ]
     lines += [f"left out: {line.name} ({line.why})" for line in selection.left_out]
-    suspects = [c for c in selection.features if c.strength is not None and c.strength.is_suspect]
-    lines += [
-        f"check: {c.column.name} is a strong predictor ({c.strength.shown}); is it known at serving time?"
-        for c in suspects
-        if c.strength
-    ]
+    lines += [f"check: {c.column.name}: {c.doubt}; is it known at serving time?" for c in selection.features if c.doubt]
     return [*lines, f"Next: fullpass check {output} --data"]
 
 

@@ -8,12 +8,12 @@ from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, evaluated, number_expression, unique
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
 from fullpass.pipeline.authoring.profile.derived_arrays import derived_column
+from fullpass.pipeline.authoring.profile.leaks import BY_MISSING, indicators_of_label, strongest_aspect
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import (
     Strength,
     is_better_by_value,
     leaking_summands,
-    strength_of,
     strength_of_pair,
 )
 from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, measure_text
@@ -46,11 +46,13 @@ class Candidate:
     Attributes:
         strength: how well it predicts the label by groups; None if unknown.
         text: the encoding of a text; None if it was not measured.
+        doubt: why it may be unknown at serving time, in words; empty if there is no doubt.
     """
 
     column: ColumnProfile
     strength: Strength | None
     text: MeasuredText | None = None
+    doubt: str = ""
 
 
 @dataclass(eq=False)
@@ -91,6 +93,7 @@ def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> Selection:
     _leave_out_predictions(selection)
     _leave_out_inputs_of_label(chosen, selection)
     _leave_out_sums(profile, chosen, selection)
+    _leave_out_indicators(chosen, selection)
     _leave_out_leaks(chosen, selection)
     _leave_out_repetitions(selection)
     selection.features = [_as_measured(candidate, chosen) for candidate in selection.features]
@@ -108,15 +111,20 @@ def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel
         why = _WHY_NOT[column.kind].format(why=column.why)
         selection.left_out.append(YamlLine(column.name, _COULD_BE.get(column.kind), why))
     else:
-        selection.features.append(Candidate(column, strength_of(column, chosen.target)))
+        selection.features.append(Candidate(column, strongest_aspect(column, chosen.target)))
 
 
 def _as_measured(candidate: Candidate, chosen: ChosenLabel) -> Candidate:
-    """Returns codes as categories and texts with their encoding, both chosen by a quick measurement."""
-    if candidate.column.kind == "text":
-        return replace(candidate, text=measure_text(candidate.column, chosen.target))
+    """Returns codes as categories and texts with their encoding, both chosen by a quick measurement; with its doubt."""
     column = _as_category(candidate.column, chosen)
-    return candidate if column is candidate.column else Candidate(column, strength_of(column, chosen.target))
+    if column.kind == "text":
+        candidate = replace(candidate, text=measure_text(column, chosen.target))
+    elif column is not candidate.column:
+        candidate = replace(candidate, column=column, strength=strongest_aspect(column, chosen.target))
+    strength = candidate.strength
+    if candidate.doubt or strength is None or not strength.is_suspect:
+        return candidate
+    return replace(candidate, doubt=f"a strong predictor, {strength.shown} {strength.by}")
 
 
 def _as_category(column: ColumnProfile, chosen: ChosenLabel) -> ColumnProfile:
@@ -142,7 +150,7 @@ def _read_number(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLa
     selection.derive.append(YamlLine(name, formula, f"{column.name}: {column.why}"))
     selection.types[column.name] = "string"
     if is_usable(number):
-        selection.features.append(Candidate(number, strength_of(number, chosen.target)))
+        selection.features.append(Candidate(number, strongest_aspect(number, chosen.target)))
 
 
 def _leave_out_inputs_of_label(chosen: ChosenLabel, selection: Selection) -> None:
@@ -170,18 +178,31 @@ def _leave_out_predictions(selection: Selection) -> None:
             selection.leave_out(candidate, f"by its name, the prediction of another model{told}")
 
 
+def _leave_out_indicators(chosen: ChosenLabel, selection: Selection) -> None:
+    """Omits columns that follow from the label and leak it, such as its one-hot columns; puts others in doubt."""
+    columns = {c.column.name: c.column.values for c in selection.features if c.column.values is not None}
+    found = indicators_of_label(columns, chosen.target)
+    for candidate in list(selection.features):
+        indicator = found.get(candidate.column.name)
+        if indicator is not None and indicator.is_leak:
+            selection.leave_out(candidate, f"gives the label away: {indicator.why}")
+        elif indicator is not None:
+            selection.features[selection.features.index(candidate)] = replace(candidate, doubt=indicator.why)
+
+
 def _leave_out_leaks(chosen: ChosenLabel, selection: Selection) -> None:
     """Omits columns that leak the label alone, or that nearly do and leak it together with another column."""
     for candidate in list(selection.features):
         strength = candidate.strength
         if strength is None or not strength.is_suspect:
             continue
-        if strength.is_leak:
-            selection.leave_out(candidate, f"gives the label away: {strength.shown} alone")
+        # A text may name the class that it is about; the user is asked.
+        if strength.is_leak and (candidate.column.kind != "text" or strength.by == BY_MISSING):
+            selection.leave_out(candidate, f"gives the label away: {strength.shown} {strength.by}")
             continue
         for other in selection.features:
             pair = strength_of_pair(candidate.column, other.column, chosen.target) if other is not candidate else None
-            if pair is not None and pair.is_leak:
+            if pair is not None and pair.is_leak_of_pair:
                 selection.leave_out(candidate, f"gives the label away: {pair.shown} beside {other.column.name}")
                 break
 

@@ -92,7 +92,8 @@ def target_of(column: ColumnProfile, label: LabelGuess) -> Target:
     if column.values is None:
         raise UserError(f"label {column.name!r} cannot be read.")
     settings = label.settings
-    return Target(label.task, label_rows(column.values, label.task, settings.get("positive"), settings.get("classes")))  # type: ignore[arg-type]
+    y = label_rows(column.values, label.task, settings.get("positive"), settings.get("classes"))  # type: ignore[arg-type]
+    return Target(label.task, y, column.name, () if label.task == "regression" else column.values.texts)
 
 
 def label_rows(

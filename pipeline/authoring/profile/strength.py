@@ -1,11 +1,11 @@
 """Measures how well one column predicts the label, and which columns leak it: target means per group, cross-fitted.
 
 A column is cut into groups (its values, or quantiles of its numbers). The label's mean per group, shrunk towards the
-overall mean, is fitted on one half of the rows and predicts the other half, and vice versa. So a column with a unique
-value in every row predicts nothing.
+overall mean, is fitted on one half of the rows and predicts the other half, and vice versa. For several classes, a row
+is predicted by the other rows of its group. So a column with a unique value in every row predicts nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ _ROWS_PER_GROUP, _ROWS_PER_PAIR = 50, 10
 _PRIOR_ROWS = 2.0
 _FEWEST_ROWS, _FEWEST_OF_CLASS = 50, 10
 _LEAK = {"binary": 0.99, "multiclass": 0.98, "regression": 0.98}
+_LEAK_OF_PAIR = {"binary": 0.99, "multiclass": 0.99, "regression": 0.98}
 _SUSPECT = {"binary": 0.95, "multiclass": 0.9, "regression": 0.9}
 _LEAST_GAIN, _BEYOND_CHANCE, _CLASSES_COMPARED, _MOST_BENDS = 0.005, 3.0, 5, 6
 _SUM_ROWS = 0.3
@@ -32,10 +33,14 @@ class Target:
 
     Attributes:
         y: float64 [rows]: 0 or 1, the number of the class, or the value; NaN where it is missing.
+        name: the label's name.
+        texts: the values of a label of classes as text; for several classes in the order of their numbers.
     """
 
     task: Task
     y: np.ndarray
+    name: str = "the label"
+    texts: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -43,19 +48,26 @@ class Strength:
     """How well one column alone predicts the label.
 
     Attributes:
-        value: AUC for binary; for multiclass the share of the majority class's errors that it corrects; R² for
-            regression.
+        value: AUC for binary; for multiclass the share of the majority class's errors that it corrects; for regression
+            R² of the label's ranks, which a few far values do not decide.
         shown: the metric as text for people, such as "AUC 0.81".
+        by: what predicts the label: the column alone, or one aspect of it.
     """
 
     task: Task
     value: float
     shown: str
+    by: str = "alone"
 
     @property
     def is_leak(self) -> bool:
         """Whether the column predicts so well that it must hold the label itself."""
         return self.value >= _LEAK[self.task]
+
+    @property
+    def is_leak_of_pair(self) -> bool:
+        """Whether two columns together predict so well; two honest measurements tell classes apart more easily."""
+        return self.value >= _LEAK_OF_PAIR[self.task]
 
     @property
     def is_suspect(self) -> bool:
@@ -65,13 +77,17 @@ class Strength:
 
 def strength_of(column: ColumnProfile, target: Target) -> Strength | None:
     """Returns how well a column predicts the label; None if its kind has no groups or too few rows have a label."""
-    rows = int((~np.isnan(target.y)).sum())
-    groups = groups_of(column, min(_GROUPS, max(10, rows // _ROWS_PER_GROUP)))
+    groups = groups_of(column, most_groups(target))
     strength = None if groups is None else strength_of_groups(groups, target)
     if strength is None or target.task != "regression" or column.kind != "number" or column.values is None:
         return strength
     line = _r2_of_line(column.values.row_numbers, target.y)
-    return Strength("regression", line, f"R² {line:.2f}") if line > strength.value else strength
+    return _of_r2(line) if line > strength.value else strength
+
+
+def most_groups(target: Target) -> int:
+    """Returns the number of groups that a column is cut into: 50 labelled rows each, from 10 to 200 groups."""
+    return min(_GROUPS, max(10, int((~np.isnan(target.y)).sum()) // _ROWS_PER_GROUP))
 
 
 def strength_of_groups(groups: np.ndarray, target: Target) -> Strength | None:
@@ -81,7 +97,9 @@ def strength_of_groups(groups: np.ndarray, target: Target) -> Strength | None:
     if len(y) < _FEWEST_ROWS or target.task == "multilabel":
         return None
     if target.task == "regression":
-        return _r2(groups, y)
+        ranks = _ranks(y)
+        error = ((ranks - cross_fitted(groups, ranks)) ** 2).mean()
+        return _of_r2(1 - float(error / ranks.var())) if ranks.std() > 0 else None
     classes, codes = np.unique(y, return_inverse=True)
     sizes = np.bincount(codes)
     if len(sizes) < 2 or np.sort(sizes)[-2] < _FEWEST_OF_CLASS:
@@ -222,34 +240,46 @@ def _by_quantile(numbers: np.ndarray, most: int) -> np.ndarray:
 
 def auc(scores: np.ndarray, positive: np.ndarray) -> float:
     """Returns the area under the ROC curve for labels 0 and 1; ties count half (Mann-Whitney)."""
-    _, codes, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[codes]
     ones = int(positive.sum())
     zeros = len(positive) - ones
-    return float((ranks[positive == 1].sum() - ones * (ones + 1) / 2) / (ones * zeros))
+    return float((_ranks(scores)[positive == 1].sum() - ones * (ones + 1) / 2) / (ones * zeros))
 
 
-def _r2(groups: np.ndarray, y: np.ndarray) -> Strength | None:
-    low, high = np.quantile(y, (0.005, 0.995))
-    y = np.clip(y, low, high)
-    if y.std() == 0:
-        return None
-    r2 = max(0.0, 1 - float(((y - cross_fitted(groups, y)) ** 2).mean() / y.var()))
-    return Strength("regression", r2, f"R² {r2:.2f}")
+def _ranks(numbers: np.ndarray) -> np.ndarray:
+    """Returns the rank of each number, counted from 1; equal numbers have their mean rank."""
+    _, codes, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[codes]
+
+
+def _of_r2(r2: float) -> Strength:
+    return Strength("regression", max(0.0, r2), f"R² of ranks {max(0.0, r2):.2f}")
 
 
 def _r2_of_line(x: np.ndarray, y: np.ndarray) -> float:
-    """Returns R² of a straight line, with outliers of both variables clipped."""
+    """Returns R² of a straight line through the ranks of both variables (the square of Spearman's correlation)."""
     known = ~np.isnan(x) & ~np.isnan(y)
     if known.sum() < _FEWEST_ROWS:
         return 0.0
-    x, y = (np.clip(v[known], *np.quantile(v[known], (0.005, 0.995))) for v in (x, y))
+    x, y = _ranks(x[known]), _ranks(y[known])
     return float(np.corrcoef(x, y)[0, 1] ** 2) if x.std() > 0 and y.std() > 0 else 0.0
 
 
 def _accuracy(groups: np.ndarray, codes: np.ndarray, classes: int) -> Strength:
-    of_class = np.column_stack([cross_fitted(groups, (codes == c).astype(float)) for c in range(min(classes, 50))])
-    accuracy = float((of_class.argmax(axis=1) == codes).mean())
-    majority = float(np.bincount(codes).max() / len(codes))
+    """Returns how often a row has the class that is commonest among the other rows of its group; ties count half.
+
+    A row alone in its group is predicted to have the commonest class of all.
+    """
+    pairs, pair, rows = np.unique(groups * classes + codes, return_inverse=True, return_counts=True)
+    group = np.unique(pairs // classes, return_inverse=True)[1]
+    first, second = (np.zeros(group.max() + 1, dtype=np.int64) for _ in range(2))
+    np.maximum.at(first, group, rows)
+    leads = (rows == first[group]) & (np.bincount(group, rows == first[group])[group] == 1)
+    np.maximum.at(second, group, np.where(leads, 0, rows))
+    ahead = rows - 1 - np.where(leads, second[group], first[group])
+    right = np.where(ahead == 0, 0.5, ahead > 0)
+    sizes = np.bincount(codes)
+    alone = np.bincount(group, rows)[group] == 1
+    right = np.where(alone, pairs % classes == sizes.argmax(), right)
+    accuracy, majority = float((right * rows).sum() / len(codes)), float(sizes.max() / len(codes))
     mended = max(0.0, (accuracy - majority) / (1 - majority))
     return Strength("multiclass", mended, f"accuracy {accuracy:.2f}")

@@ -125,6 +125,20 @@ def test_every_line_says_why(tmp_path, shop):
     assert [line for line in lines if len(line) > 120] == []
 
 
+def test_one_hot_columns_and_codes_of_the_label_are_left_out_with_the_evidence(tmp_path, random):
+    label, x = random.integers(0, 4, ROWS), random.normal(size=ROWS)
+    columns = {"x": x, **{f"target_{i}": (label == i).astype(int) for i in range(4)}}
+    columns |= {"known": (label == 2).astype(int), "target": [f"Class {i}" for i in label]}
+    columns["code"] = [f"{random.integers(100, 999)}class {i}" for i in label]
+    columns["fee"] = [1.5 * i if k == 1 else "" for i, k in enumerate(label)]
+    written = init(str(write(tmp_path / "a.csv", columns)), output=str(tmp_path / "p.yaml"), label="target")
+    lines = "\n".join(written.summary)
+    assert "left out: target_1 (gives the label away: 1 exactly where target is Class 1; target_0," in lines
+    assert "left out: code (gives the label away: accuracy 1.00 by the value of target in its text)" in lines
+    assert "# gives the label away: missing exactly where target is not Class 1" in written.text
+    assert set(load(written.file).config.features) == {"x"}
+
+
 def test_label_by_a_condition_leaves_out_what_tells_it(tmp_path, random):
     fare, tips = random.exponential(10, ROWS), random.exponential(2, ROWS)
     columns = {"fare": fare, "tips": tips, "toll": random.exponential(1, ROWS), "zone": random.integers(0, 9, ROWS)}

@@ -1,0 +1,199 @@
+"""Finds columns that give the label away by one aspect: that they are missing, a part of their text, one class each."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown
+from fullpass.pipeline.authoring.profile.strength import Strength, Target, most_groups, strength_of, strength_of_groups
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+
+_TEXTS = ("category", "categories", "text")
+_FEWEST_OF_CLASS, _COVERED = 10, 0.9
+_OFTEN, _WRONG = 0.05, 0.01
+_MOST_CLASSES, _LOOKED_AT, _END = 50, 500, 64
+_TOKEN = re.compile(r"[^\W\d_]+|\d+")
+
+
+def strongest_aspect(column: ColumnProfile, target: Target) -> Strength | None:
+    """Returns how well a column predicts the label, as `strength_of`, or by one aspect if that nearly gives it away.
+
+    Aspects are whether it is missing, each of its values (`strength_of` joins rare ones), a class's text in its texts,
+    and for codes how they begin, how they end, and their letters without the digits.
+    """
+    strength = strength_of(column, target)
+    for by, groups in _aspects(column, target):
+        found = strength_of_groups(groups, replace(target, y=np.where(groups < 0, np.nan, target.y)))
+        if found is None or not found.is_suspect:
+            continue
+        if found.is_leak and by == BY_MISSING:
+            return replace(found, by=by)
+        if strength is None or (found.value > strength.value and not strength.is_leak):
+            strength = replace(found, by=by)
+    return strength
+
+
+BY_MISSING = "by whether it is missing"
+
+
+def _aspects(column: ColumnProfile, target: Target) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields aspects of a column in words, and the group of each row, int64 [rows]; -1 leaves the row out."""
+    values = column.values
+    if values is None or not values.present:
+        return
+    if values.present < values.rows:
+        yield BY_MISSING, (values.codes < 0).astype(np.int64)
+    if values.distinct <= most_groups(target) and column.kind != "text":
+        return
+    if column.kind in _TEXTS:
+        aspects = _text_aspects(target)
+        # Honest texts begin or end with telling words.
+        for by, aspect in islice(aspects, 1) if column.kind == "text" else aspects:
+            yield by, _groups_by(values, aspect)
+    if 2 * values.distinct <= values.present and column.kind != "text":
+        repeated = np.where(values.counts > 1, np.arange(1, values.distinct + 1), -1)
+        yield "by its values that repeat", np.append(repeated, 0)[values.codes]
+
+
+def _text_aspects(target: Target) -> Iterator[tuple[str, Callable[[str], str]]]:
+    named = sorted((t.lower() for t in target.texts if any(c.isalpha() for c in t)), key=len, reverse=True)
+    classes = re.compile("|".join(map(re.escape, named[:_MOST_CLASSES])) or "$")
+    yield f"by the value of {target.name} in its text", lambda text: _first(classes, text[:_LOOKED_AT].lower())
+    yield "by how it begins", lambda text: _first(_TOKEN, text[:_END].lower())
+    yield "by how it ends", lambda text: (_TOKEN.findall(text[-_END:].lower()) or [""])[-1]
+    yield "by the letters in it", lambda text: re.sub(r"\d+", "0", text[:_END].lower())
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    return found.group() if found else ""
+
+
+def _groups_by(values: ValueCounts, aspect: Callable[[str], str]) -> np.ndarray:
+    """Returns the group of each row by an aspect of its text, int64 [rows]; 0 where it is missing."""
+    number: dict[str, int] = {}
+    of_value = [number.setdefault(aspect(text), len(number) + 1) for text in values.texts]
+    return np.array([*of_value, 0], dtype=np.int64)[values.codes]
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """A column that follows from the label: with one value, or missing, exactly where the label has certain values.
+
+    Attributes:
+        why: what it tells, in words.
+        is_leak: whether it must hold the label itself; else it may be known at serving time.
+    """
+
+    why: str
+    is_leak: bool
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """The label's values that occur often, as classes.
+
+    Attributes:
+        rows: rows with a label.
+        codes: int64 [rows], the class of each.
+        names: the classes as text.
+        often: bool [classes], whether a class has enough rows to be judged.
+    """
+
+    rows: np.ndarray
+    codes: np.ndarray
+    names: Sequence[str]
+    often: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What a column tells: its value, or "missing", and bool [classes], the classes where it has this value."""
+
+    state: str
+    where: np.ndarray
+
+
+def indicators_of_label(columns: Mapping[str, ValueCounts], target: Target) -> dict[str, Indicator]:
+    """Returns the columns that follow from a label of several classes, such as its one-hot columns.
+
+    They leak the label if together they tell all values apart, if their names say so, or if a column is missing in all
+    rows of some classes and in no others. Another one, such as `milk` for the class mammal, may be known at serving
+    time; so may a column that tells where a number has one of its values, such as `closed` for sales of 0.
+    """
+    labels = _labels(target)
+    if labels is None:
+        return {}
+    found = {name: told for name, values in columns.items() if (told := _told(values, labels)) is not None}
+    classes = int(labels.often.sum())
+    apart = np.unique([told.where[labels.often] for told in found.values()], axis=1).shape[1] if found else 0
+    if classes > 2 and apart == classes:
+        others = ", ".join(list(found)[:3]) + (f" and {len(found) - 3} others" if len(found) > 3 else "")
+        with_others = f"; {others} tell all values of {target.name}" if len(found) > 1 else ""
+        return {name: Indicator(_words(told, labels, target) + with_others, True) for name, told in found.items()}
+    return {
+        name: Indicator(
+            _words(told, labels, target),
+            target.task != "regression" and (told.state == "missing" or _is_named(name, told, labels, target)),
+        )
+        for name, told in found.items()
+    }
+
+
+def _labels(target: Target) -> _Labels | None:
+    """Returns the classes; for a number of many values, its commonest value and any other. None if there are none."""
+    if target.task == "binary":
+        return None
+    rows = np.flatnonzero(~np.isnan(target.y))
+    values, codes, counts = np.unique(target.y[rows], return_inverse=True, return_counts=True)
+    often = counts >= _FEWEST_OF_CLASS
+    names = [target.texts[int(v)] if target.texts else f"{v:g}" for v in values.tolist()]
+    if often.sum() > 2 and counts[often].sum() >= _COVERED * len(rows):
+        return _Labels(rows, codes, names, often)
+    if target.task != "regression" or counts.max(initial=0) < max(_FEWEST_OF_CLASS, _OFTEN * len(rows)):
+        return None
+    commonest = int(counts.argmax())
+    both = (codes == commonest).astype(np.int64)
+    return _Labels(rows, both, ["another value", names[commonest]], np.array([True, True]))
+
+
+def _told(values: ValueCounts, labels: _Labels) -> _Told | None:
+    """Returns what a column tells by its two values, or by being missing; None if the label does not determine it."""
+    of_rows = values.codes[labels.rows]
+    states = np.unique(of_rows)
+    if len(states) < 2 or (len(states) > 2 and states[0] >= 0):
+        return None
+    is_first = of_rows == states[0]
+    rows = np.bincount(labels.codes, minlength=len(labels.often))
+    first = np.bincount(labels.codes, is_first, minlength=len(labels.often))
+    where = first > rows / 2
+    wrong = np.minimum(first, rows - first).sum()
+    if len(set(where[labels.often].tolist())) < 2 or wrong > _WRONG * min(is_first.sum(), (~is_first).sum()):
+        return None
+    if states[0] < 0:
+        return _Told("missing", where)
+    other = not _is_shorter(where)
+    return _Told(values.texts[states[int(other)]], ~where if other else where)
+
+
+def _is_shorter(where: np.ndarray) -> bool:
+    """Returns whether the chosen classes are fewer than the others; of two classes, whether it is the second."""
+    return 2 * where.sum() < len(where) + (not where[0])
+
+
+def _words(told: _Told, labels: _Labels, target: Target) -> str:
+    verb, which = ("is", told.where) if _is_shorter(told.where) else ("is not", ~told.where)
+    which = np.flatnonzero(which)
+    listed = " or ".join(shown(labels.names[i], 20) for i in which[:3]) + (" or ..." if len(which) > 3 else "")
+    return f"{shown(told.state, 20)} exactly where {target.name} {verb} {listed}"
+
+
+def _is_named(name: str, told: _Told, labels: _Labels, target: Target) -> bool:
+    """Returns whether a column's name begins with the label's, as target_0 does, or ends with the class it tells."""
+    name = name.lower()
+    classes = "|".join(re.escape(labels.names[i].lower()) for i in np.flatnonzero(told.where))
+    is_of_label = re.match(re.escape(target.name.lower()) + r"[\W\d_]", name) is not None
+    return is_of_label or re.search(rf"(?:^|[\W_])(?=\D)(?:{classes})$", name) is not None
