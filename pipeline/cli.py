@@ -73,7 +73,7 @@ app.add_typer(input_service_command.app, name="input-service")
 def main() -> None:
     """Runs the command line: the console entry `fullpass`."""
     set_environment()
-    printing.accept_any_text()
+    printing.open_streams()
     # Removed here, so --debug is accepted anywhere on the command line.
     debug = _DEBUG in sys.argv[1:]
     try:

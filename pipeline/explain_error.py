@@ -6,7 +6,7 @@ import pwd
 import sqlite3
 
 from fullpass.pipeline.exit_codes import ExitCode
-from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UsageError, UserError
 
 _REFUSED = {
     errno.EACCES: "permission denied to {user}",
@@ -14,12 +14,20 @@ _REFUSED = {
     errno.EROFS: "the file system is read-only",
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the quota of {user} is used up",
+    errno.EFBIG: "the file would exceed the largest size that this process may write (`ulimit -f`)",
+    errno.EMFILE: "this process may not open more files (`ulimit -n`)",
+    errno.ENFILE: "this machine may not open more files",
+    errno.ENOMEM: "the memory is used up",
+    errno.EIO: "the disk reports an error",
 }
 _SQLITE = {
-    "unable to open database file": "cannot be opened by {user}",
+    "unable to open database file": "cannot be opened by {user}, or no more files may be opened (`ulimit -n`)",
     "attempt to write a readonly database": "cannot be written by {user}",
     "database or disk is full": "the disk is full",
+    "disk I/O error": "the disk reports an error, or the file would exceed the largest size (`ulimit -f`)",
 }
+_OF_METADATA = "Error when executing query: "
+"""Stands before SQLite's message in the errors of ML Metadata, which raises RuntimeError for them."""
 _WHERE = (
     "Fullpass writes into root and push.to of the YAML (`fullpass run --root` names another root), and temporary files "
     "into the folder that TMPDIR names. Choose folders that can be written."
@@ -42,11 +50,10 @@ def explained(error: Exception) -> str:
 def exit_code(error: Exception) -> ExitCode:
     """Returns the exit code of a command that an error ended."""
     from fullpass.components.ingest.spans.spans import SpanNotFoundError
-    from fullpass.pipeline.authoring.loading.problems import ConfigError
 
     if isinstance(error, SpanNotFoundError):
         return ExitCode.NO_SPAN
-    return ExitCode.WRONG_USAGE if isinstance(error, ConfigError) else ExitCode.FAILED
+    return ExitCode.WRONG_USAGE if isinstance(error, UsageError) else ExitCode.FAILED
 
 
 def _of_this_machine(error: Exception) -> str | None:
@@ -55,13 +62,16 @@ def _of_this_machine(error: Exception) -> str | None:
         return "the program that reads the output ended before all was printed."
     if isinstance(error, OSError) and error.errno in _REFUSED:
         what = _REFUSED[error.errno].format(user=_user())
-        return f"{error.filename or 'a file'}: {what}.\n{_WHERE}"
+        return f"{error.filename or 'a file or the output'}: {what}.\n{_WHERE}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}."
     if isinstance(error, FileNotFoundError) and error.strerror:
         return f"{error.strerror}.\n{_WHERE}"  # from tempfile, whose error lists the folders that it tried
-    if isinstance(error, sqlite3.OperationalError) and str(error) in _SQLITE:
-        return f"a SQLite file of the root: {_SQLITE[str(error)].format(user=_user())}.\n{_WHERE}"
+    if isinstance(error, sqlite3.OperationalError) or _OF_METADATA in str(error):
+        said = str(error).partition(_OF_METADATA)[2] or str(error)
+        for text, meaning in _SQLITE.items():
+            if said.startswith(text):
+                return f"a SQLite file of the root: {meaning.format(user=_user())}.\n{_WHERE}"
     return None
 
 

@@ -5,6 +5,7 @@ reach the terminal, and an undecodable byte must not end a run.
 """
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
@@ -49,8 +50,16 @@ def console(file: TextIO | None = None, **options: Any) -> "Console":
     return PlainConsole(file=file, **options)
 
 
-def accept_any_text() -> None:
-    """Makes standard output and error escape characters that their encoding lacks, instead of raising an error."""
+def open_streams() -> None:
+    """Opens closed standard streams on the null device, and makes output escape characters that its encoding lacks.
+
+    With a closed stream (`>&-`) the next file that is opened would take its place, and output would be written into it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is that of the closed stream
+            os.set_inheritable(null, True)
+            setattr(sys, name, open(null, mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

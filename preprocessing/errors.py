@@ -21,6 +21,10 @@ class UserError(ValueError):
         super().__init__(redact(str(message)), *others)
 
 
+class UsageError(UserError):
+    """The pipeline file or the command line is wrong, for example names a node, label or format that is not known."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns a hint for a misspelt name, or an empty string if no known name is close.
 

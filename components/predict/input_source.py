@@ -23,7 +23,7 @@ from fullpass.components.ingest.sources.source_config import (
 )
 from fullpass.components.ingest.sources.source_files import SourceFile, nearby, reads_folders, resolve_path
 from fullpass.components.ingest.sources.storage import find, is_compressed, is_folder
-from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.errors import UsageError, did_you_mean
 from fullpass.preprocessing.values.raw_text import RawText
 
 _RECOGNIZED_BY_SUFFIX = (
@@ -89,7 +89,7 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
     name = "csv" if name == "tsv" else name
     kind = SOURCES.get(name)
     if kind is None:
-        raise UserError(
+        raise UsageError(
             f'{path}: predict does not support the format "{name}".{did_you_mean(name, SOURCES)} '
             f"Accepted: {', '.join(SOURCES)}, tsv."
         )
@@ -100,7 +100,7 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
         source = kind.model_validate({**settings, **changes})
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'source'}: {e['msg']}" for e in error.errors())
-        raise UserError(
+        raise UsageError(
             f"{path}: cannot be read as {name}: {wrong}. Accepted: the keys of data.source for {name} "
             "(docs/sources.md), each by its own option or as --source KEY=VALUE."
         ) from error
@@ -125,7 +125,7 @@ def input_files(source: FileSource, path: str) -> list[SourceFile]:
     if files and not reads_folders(source):
         return files
     wanted = "a folder of files" if reads_folders(source) else "a file, or a folder of files"
-    raise UserError(f"{path}: no such file.{nearby(resolved)} Expected {wanted} that end in {_listed(source)}.")
+    raise UsageError(f"{path}: no such file.{nearby(resolved)} Expected {wanted} that end in {_listed(source)}.")
 
 
 def _listed(source: FileSource) -> str:
@@ -144,7 +144,7 @@ def _format_of(path: str, trained: str) -> str:
         return trained
     if suffix in _BY_SUFFIX:
         return _BY_SUFFIX[suffix]
-    raise UserError(
+    raise UsageError(
         f"{path}: cannot tell the format from {suffix or 'a name without a suffix'!r}. "
         f"Name it {', '.join(_BY_SUFFIX)}, or give --format."
     )

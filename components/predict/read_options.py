@@ -6,7 +6,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UsageError
 
 
 def read_as_of(
@@ -38,7 +38,7 @@ def read_as_of(
         UserError: An option is invalid.
     """
     if header and columns is not None:
-        raise UserError("--header reads the names of the columns from the file, --columns gives them; drop one.")
+        raise UsageError("--header reads the names of the columns from the file, --columns gives them; drop one.")
     options = {
         "format": format_,
         "separator": "\t" if separator == r"\t" else separator,
@@ -52,9 +52,9 @@ def read_as_of(
     for written in others or ():
         key, equals, value = written.partition("=")
         if not (equals and key.strip()):
-            raise UserError(f"--source {written!r}: expected KEY=VALUE, such as --source quoting=false.")
+            raise UsageError(f"--source {written!r}: expected KEY=VALUE, such as --source quoting=false.")
         try:
             read_as[key.strip()] = YAML(typ="safe", pure=True).load(value)
         except YAMLError as error:
-            raise UserError(f"--source {written!r}: the value is not YAML: {error}") from error
+            raise UsageError(f"--source {written!r}: the value is not YAML: {error}") from error
     return read_as

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UsageError, UserError
 
 FORMATS = {
     ".csv": "csv",
@@ -35,7 +35,7 @@ def format_to_write(path: str, given: str | None = None) -> str:
     """
     suffix = Path(path).suffix.lower()
     if given is None and suffix not in FORMATS:
-        raise UserError(
+        raise UsageError(
             f"{path}: cannot tell the format from {suffix or 'a name without a suffix'!r}. "
             f"Name it {', '.join(FORMATS)}, or give the format."
         )

@@ -12,7 +12,7 @@ from fullpass.kubeflow.deploy.connection import HOST, Connection, connected
 from fullpass.pipeline.authoring.loading.load_checked import load_checked
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.scheduling.cron import six_fields
-from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from fullpass.kubeflow.compile.compile import Compiled
@@ -250,7 +250,7 @@ def _span_parameter(compiled: "Compiled", span: str | None) -> list[str]:
     from fullpass.kubeflow.compile.lookup_tasks import SPAN
 
     if span is not None and SPAN not in _declared(compiled):
-        raise UserError(f"--span {span}: data.source has no spans. Add span fields to its path (docs/spans.md).")
+        raise UsageError(f"--span {span}: data.source has no spans. Add span fields to its path (docs/spans.md).")
     return [] if span is None else [f"{SPAN}={span}"]
 
 

@@ -11,7 +11,7 @@ from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.deploy.api_errors import Unreachable
 from fullpass.kubeflow.deploy.api_requests import Cluster, Version
-from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
 from fullpass.preprocessing.secrets.secret_shapes import find_shape
 
 Say = Callable[[str], None]
@@ -58,13 +58,13 @@ def parameters(package: Package, given: list[str]) -> Json:
     for item in given:
         name, equals, text = item.partition("=")
         if not equals or name not in declared:
-            raise UserError(
+            raise UsageError(
                 f"--param {item}: give NAME=VALUE, with a parameter of the pipeline.{did_you_mean(name, declared)} "
                 f"Accepted: {', '.join(declared) or 'none'}."
             )
         shape = find_shape(text)
         if shape is not None:
-            raise UserError(
+            raise UsageError(
                 f"--param {name}: everyone can read the parameters of runs in the backend, and this value contains "
                 f"{shape.name}. Use `secrets:` of the environment file instead."
             )
@@ -81,7 +81,7 @@ def _typed(name: str, kind: str, text: str) -> Any:
         value = None
     wanted = _KINDS[kind]
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-        raise UserError(f"--param {name}: requires {kind.lower().replace('_', ' ')} as JSON. Received: {text!r}.")
+        raise UsageError(f"--param {name}: requires {kind.lower().replace('_', ' ')} as JSON. Received: {text!r}.")
     return value
 
 

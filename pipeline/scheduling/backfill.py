@@ -14,7 +14,7 @@ from fullpass.pipeline.root_layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
 from fullpass.pipeline.scheduling import run_process
 from fullpass.pipeline.scheduling.stop_signals import stop_signals
-from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UsageError, UserError
 
 _LOOK_SECONDS = 0.2
 _STOPPING_SECONDS = 60.0
@@ -60,7 +60,7 @@ def backfill(
         UserError: The source has no spans, or `spans` is no range.
     """
     if ":" not in spans:
-        raise UserError(f"{spans}: a backfill takes the first and the last span, such as 2013-01-01:2013-02-28.")
+        raise UsageError(f"{spans}: a backfill takes the first and the last span, such as 2013-01-01:2013-02-28.")
     layout = RootLayout(pipeline_root(loaded, root))
     window = find_window(loaded.config.data, loaded.resolve, spans, index=layout.span_index)
     steps = _steps(loaded, window, layout, last_only=last_only)

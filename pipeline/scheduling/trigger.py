@@ -8,7 +8,7 @@ from fullpass.pipeline.root_layout import RUN_LOCK, RootLayout, pipeline_root
 from fullpass.pipeline.running.history import History
 from fullpass.pipeline.scheduling.local_scheduler import schedule_of
 from fullpass.pipeline.scheduling.source_state import span_unit
-from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UsageError
 
 
 def ask(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> str:
@@ -23,7 +23,7 @@ def ask(loaded: Loaded, *, root: Path | None = None, span: str | None = None) ->
     schedule_of(loaded)
     unit = span_unit(loaded)
     if span is not None and unit is None:
-        raise UserError(f"--span {span}: data.source has no spans.")
+        raise UsageError(f"--span {span}: data.source has no spans.")
     number = parse_span(unit, span) if span is not None and unit is not None else None
     layout = RootLayout(pipeline_root(loaded, root))
     asked = History(layout.root).add_request(number)

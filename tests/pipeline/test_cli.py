@@ -90,7 +90,7 @@ def test_init_writes_a_file_that_passes_check_and_is_not_overwritten(fullpass, t
     assert fullpass("check", tmp_path / "new.yaml")[0] == 0
     written = (tmp_path / "new.yaml").read_text()
     code, _, err = fullpass(*arguments)
-    assert code == 1
+    assert code == 2
     assert "already exists" in err
     assert (tmp_path / "new.yaml").read_text() == written
 
@@ -123,6 +123,19 @@ def test_help_names_every_command_and_the_exit_codes(fullpass):
     for command in commands.split():
         assert f"\n  {command} " in out
     assert "Exit codes: 0 done, 1 a run failed, 2 the YAML or the command line is wrong" in out
+
+
+def test_what_the_command_line_names_and_nobody_knows_is_wrong_usage(fullpass, edited, tmp_path):
+    (tmp_path / "rows.csv").write_text("a,y\n1,0\n2,1\n")
+    rows, model = tmp_path / "rows.csv", edited()
+    for arguments in (
+        ("run", model, "--span", "2024-01-01"),
+        ("init", rows, "--label", "nosuch", "-o", tmp_path / "new.yaml"),
+        ("init", tmp_path / "nosuch.csv", "-o", tmp_path / "new.yaml"),
+        ("backfill", model, "2024-01-01"),
+    ):
+        code, _, err = fullpass(*arguments)
+        assert (code, "defect" in err) == (2, False), (arguments, err)
 
 
 def test_an_unknown_command_is_told_what_was_meant(fullpass):

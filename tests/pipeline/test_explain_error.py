@@ -1,6 +1,8 @@
 """What is wrong with this machine is a sentence and an exit code, not a defect."""
 
 import os
+import resource
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -93,3 +95,34 @@ def test_a_run_in_a_root_that_cannot_be_made_ends_with_the_sentence_and_code_1(e
     assert done.returncode == ExitCode.FAILED and not Path("/sys/kernel/fullpass").exists()
     assert "/sys/kernel/fullpass: " in done.stderr and "root" in done.stderr
     assert "defect" not in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("limit", "most", "said"), [("RLIMIT_FSIZE", 10, "ulimit -f"), ("RLIMIT_NOFILE", 4, "-n")])
+def test_a_limit_of_this_process_is_a_sentence(tmp_path, limit, most, said):
+    def work() -> str:
+        resource.setrlimit(getattr(resource, limit), (most, most))
+        return explained(raised(lambda: (tmp_path / "file").write_bytes(b"x" * 99)))
+
+    text = in_a_child(work, user=os.geteuid())
+    assert said in text and "defect" not in text
+
+
+def test_a_full_disk_under_the_metadata_store_is_a_sentence():
+    error = RuntimeError(
+        "Failed to establish connection to Metadata storage with error: Error when executing query: "
+        "disk I/O error query: COMMIT;"
+    )
+    assert "the disk reports an error" in explained(error) and "defect" not in explained(error)
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "said"), [(">&-", ExitCode.DONE, ""), (">/dev/full", ExitCode.FAILED, "the disk is full")]
+)
+@pytest.mark.parametrize("command", ["models", "check"])
+def test_closed_or_full_output_is_no_defect(edited, command, output, code, said):
+    # Without descriptor 1, the first file that is opened would receive what is printed.
+    line = f"exec {shlex.join([sys.executable, '-m', 'fullpass', command, str(edited())])} {output}"
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, check=False, timeout=120
+    )
+    assert done.returncode == code and said in done.stderr and "defect" not in done.stderr

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal
 
-from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
 
 Unit = Literal["number", "year", "month", "day", "hour"]
 
@@ -107,9 +107,9 @@ def parse_span(unit: Unit, text: str) -> int:
         if re.fullmatch(r"-?\d+", text.strip()):
             return _checked(unit, int(text))
     except ValueError as error:
-        raise UserError(f"span {text!r}: there is no such {unit}: {error}.") from None
+        raise UsageError(f"span {text!r}: there is no such {unit}: {error}.") from None
     or_date = f"a {unit} such as {FORMS[unit]}, or its number" if unit != "number" else "a number"
-    raise UserError(f"span {text!r}: spans of this source are written as {or_date}.")
+    raise UsageError(f"span {text!r}: spans of this source are written as {or_date}.")
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from fullpass.components.ingest.spans.span_pattern import (
     parse_pattern,
     parse_span,
 )
-from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UsageError, UserError
 from fullpass.preprocessing.features.raw_columns import MOST_SPANS
 
 LATEST = "latest"
@@ -150,7 +150,7 @@ def find_window(
         return select(data.span.unit, spans, data.window.spans, requested)
     if not isinstance(source, FileSource) or not has_spans(data):
         if requested not in (None, LATEST):
-            raise UserError(
+            raise UsageError(
                 f"--span {requested}: data.source has no spans. Add span fields to its path, such as "
                 "trips/{YYYY}-{MM}-{DD}.csv, or name their column (data.span)."
             )
@@ -182,7 +182,7 @@ def select(unit: Unit, spans: Mapping[int, Span], size: int | Literal["all"], re
     if first is None:
         first = all_spans[0] if size == "all" else last - size + 1
     if last - first >= MOST_SPANS:
-        raise UserError(f"a window of {last - first + 1} spans is too wide; the most is {MOST_SPANS}.")
+        raise UsageError(f"a window of {last - first + 1} spans is too wide; the most is {MOST_SPANS}.")
     inside = [spans[number] for number in all_spans if first <= number <= last]
     # Spans before the first span of the source are not missing: a window grows until it is full.
     begin = max(first, all_spans[0])
@@ -227,7 +227,7 @@ def _ends(unit: Unit, all_spans: Sequence[int], requested: str | None) -> tuple[
         return None, end
     begin = _existing(unit, all_spans, first, default=all_spans[0])
     if begin > end:
-        raise UserError(f"--span {requested}: {first} comes after {last}. Write the older span first.")
+        raise UsageError(f"--span {requested}: {first} comes after {last}. Write the older span first.")
     return begin, end
 
 

@@ -21,7 +21,7 @@ from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
 from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
-from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UsageError, UserError
 from fullpass.preprocessing.features.label import Task
 
 ROWS = 20_000
@@ -74,9 +74,9 @@ def init(
     """
     file = Path(output)
     if file.exists():
-        raise UserError(f"{output} already exists. Name another file with -o, or remove it.")
+        raise UsageError(f"{output} already exists. Name another file with -o, or remove it.")
     if not file.absolute().parent.is_dir():
-        raise UserError(f"{output}: there is no folder {file.parent}. Create it first.")
+        raise UsageError(f"{output}: there is no folder {file.parent}. Create it first.")
     profile = profile_source(data, file.absolute().parent, rows=rows, known=named_columns(label))
     chosen = choose_label(profile, label, task)
     selection = select_columns(profile, chosen)

@@ -14,7 +14,7 @@ from fullpass.pipeline.authoring.profile.label_candidates import LabelGuess, lab
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.preprocessing.config import ColumnType
-from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError, Type, check_types, parse
 from fullpass.preprocessing.features.label import Task
 
@@ -164,15 +164,15 @@ def _computed(profile: SourceProfile, text: str, task: Task | None) -> ChosenLab
     names = [column.name for column in profile.columns]
     named = _NAMED.fullmatch(text)
     name, formula = (named.group(1), named.group(2).strip()) if named else (unique("label", names), text)
-    unknown = UserError(f"--label {text}: no such column.{did_you_mean(text, names)} Columns: {', '.join(names)}.")
+    unknown = UsageError(f"--label {text}: no such column.{did_you_mean(text, names)} Columns: {', '.join(names)}.")
     try:
         expression = parse(formula)
     except ExpressionError as error:
-        raise (UserError(f"--label: {error}") if re.search(r"[<>=+*/()]", text) else unknown) from error
+        raise (UsageError(f"--label: {error}") if re.search(r"[<>=+*/()]", text) else unknown) from error
     if expression.columns == {formula} or not expression.columns:
         raise unknown
     if name in names:
-        raise UserError(f"--label: {name} is a column already. Give the computed label another name.")
+        raise UsageError(f"--label: {name} is a column already. Give the computed label another name.")
     return _of_expression(profile, name, formula, task)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UsageError
 
 Keys = tuple[str | int, ...]
 """A path in a YAML tree: keys of mappings and indices of lists, from the root."""
@@ -32,7 +32,7 @@ class Problem:
         return f"{where}: {mark}{self.path}: {self.message}" if self.path else f"{where}: {mark}{self.message}"
 
 
-class ConfigError(UserError):
+class ConfigError(UsageError):
     """A pipeline file that cannot be used; `problems` holds every finding, in file order."""
 
     def __init__(self, file: Path | str, problems: Iterable[Problem]) -> None:

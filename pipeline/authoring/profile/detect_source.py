@@ -30,7 +30,7 @@ from fullpass.components.ingest.sources.source_files import SourceFile, find_fil
 from fullpass.components.ingest.sources.storage import find, is_address, is_compressed, matches, open_binary
 from fullpass.pipeline.authoring.profile.detect_images import image_folders
 from fullpass.pipeline.authoring.profile.dialect import guess_dialect
-from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
 
 _LOOK = 4 << 20
 _NAMES_FROM = 1000
@@ -273,7 +273,7 @@ def _named(data: str) -> _Named:
         return _in_folder(path)
     named = [data] if path.is_file() else matches(data)
     if not named:
-        raise UserError(f"{data}: no such file.{_nearby(path)}")
+        raise UsageError(f"{data}: no such file.{_nearby(path)}")
     by_split = _by_split(named)
     return _Named(by_split, why=_NAMED_SPLITS) if by_split else _Named(data)
 

@@ -9,7 +9,7 @@ import numpy as np
 from fullpass.pipeline.authoring.profile.column_profile import BOOLEAN, ColumnProfile, shown, words_of
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
-from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UsageError
 from fullpass.preprocessing.features.label import Task
 
 _NAMES = frozenset("label target class y outcome response".split())
@@ -65,7 +65,7 @@ def most_likely_label(columns: Sequence[ColumnProfile]) -> tuple[str, str]:
         ahead = points[ranked[0].name] - (points[ranked[1].name] if len(ranked) > 1 else 0)
         if ahead >= _AHEAD:
             return ranked[0].name, _why_chosen(ranked[0], columns)
-    raise UserError(_which(ranked[:6], columns))
+    raise UsageError(_which(ranked[:6], columns))
 
 
 def label_of(column: ColumnProfile, task: Task | None) -> LabelGuess:
@@ -79,9 +79,9 @@ def label_of(column: ColumnProfile, task: Task | None) -> LabelGuess:
         UserError: The column cannot be a label, or not a label of this task.
     """
     if column.kind in _NO_LABEL and not (task == "regression" and column.numbers is not None):
-        raise UserError(f"label {column.name!r} holds {_NO_LABEL[column.kind]}. Choose another with --label.")
+        raise UsageError(f"label {column.name!r} holds {_NO_LABEL[column.kind]}. Choose another with --label.")
     if column.values is None or column.values.distinct < 2:
-        raise UserError(f"label {column.name!r} holds one value only; there is nothing to learn. Choose another.")
+        raise UsageError(f"label {column.name!r} holds one value only; there is nothing to learn. Choose another.")
     chosen = task or _task_of(column)
     settings, why = _BY_TASK[chosen](column)
     return LabelGuess({"name": column.name, "task": chosen, **settings, **_max_missing(column)}, why)
@@ -90,7 +90,7 @@ def label_of(column: ColumnProfile, task: Task | None) -> LabelGuess:
 def target_of(column: ColumnProfile, label: LabelGuess) -> Target:
     """Returns the label of every row, as the run would read it."""
     if column.values is None:
-        raise UserError(f"label {column.name!r} cannot be read.")
+        raise UsageError(f"label {column.name!r} cannot be read.")
     settings = label.settings
     y = label_rows(column.values, label.task, settings.get("positive"), settings.get("classes"))  # type: ignore[arg-type]
     return Target(label.task, y, column.name, () if label.task == "regression" else column.values.texts)
@@ -209,7 +209,7 @@ def _binary(column: ColumnProfile) -> tuple[dict[str, object], str]:
     values = column.values
     if values is None or values.distinct != 2 and column.kind != "boolean":
         name = column.name if column.name.isidentifier() else f"`{column.name}`"
-        raise UserError(
+        raise UsageError(
             f"label {column.name!r}: task binary takes two values. Received: {_values(column)}. "
             f'Give a condition instead, such as --label "{name} > 0".'
         )
@@ -242,7 +242,7 @@ def _multiclass(column: ColumnProfile) -> tuple[dict[str, object], str]:
     values = column.values
     if values is None or values.distinct > max(2, min(_MOST_CLASSES, values.present // 2)):
         distinct, present = (values.distinct, values.present) if values else (0, 0)
-        raise UserError(
+        raise UsageError(
             f"label {column.name!r}: {distinct:,} values in {present:,} rows are too many classes. Choose another "
             "label, or --task regression for numbers."
         )
@@ -253,14 +253,14 @@ def _multiclass(column: ColumnProfile) -> tuple[dict[str, object], str]:
 
 def _multilabel(column: ColumnProfile) -> tuple[dict[str, object], str]:
     if column.separator is None:
-        raise UserError(f"label {column.name!r}: no separator splits its cells into classes, as multilabel needs.")
+        raise UsageError(f"label {column.name!r}: no separator splits its cells into classes, as multilabel needs.")
     return {"separator": column.separator}, f"several classes per cell, split by {column.separator}"
 
 
 def _regression(column: ColumnProfile) -> tuple[dict[str, object], str]:
     numbers = column.numbers
     if numbers is None:
-        raise UserError(f"label {column.name!r}: task regression takes numbers. Received: {_values(column)}.")
+        raise UsageError(f"label {column.name!r}: task regression takes numbers. Received: {_values(column)}.")
     low, high = numbers.usual
     return {}, f"numbers, median {numbers.median:g}, 998 of 1,000 from {low:g} to {high:g}"
 

@@ -11,7 +11,7 @@ from tfx.proto.orchestration import pipeline_pb2
 from fullpass.pipeline.running.execution import metadata_store
 from fullpass.pipeline.running.execution.launch import IMPORTER_TYPE
 from fullpass.pipeline.running.execution.mlmd_records import RESOLVER_TYPE
-from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def select(
 
 def _check_known(option: str, node_id: str | None, known: Collection[str]) -> None:
     if node_id is not None and node_id not in known:
-        raise UserError(
+        raise UsageError(
             f'--{option}: there is no node "{node_id}".{did_you_mean(node_id, known)}\n'
             f"The nodes are: {', '.join(known)}."
         )
@@ -79,7 +79,7 @@ def _start_nodes(pipeline: pipeline_pb2.Pipeline, *, from_node: str | None, to_n
     nodes = partial_run_utils.make_ordered_node_map(node_proto_view.get_view_for_all_in(pipeline))
     chosen = partial_run_utils.compute_nodes_to_run(nodes, [from_node], [to_node] if to_node else nodes, [])
     if not chosen:
-        raise UserError(f'--from "{from_node}" is not upstream of --to "{to_node}".')
+        raise UsageError(f'--from "{from_node}" is not upstream of --to "{to_node}".')
     lookups = (nodes[node_id] for node_id in _lookup_nodes(pipeline))
     serving = [n for n in lookups if n.downstream_nodes and chosen.issuperset(n.downstream_nodes)]
     return [from_node, *(node.node_info.id for node in serving if not node.upstream_nodes)]

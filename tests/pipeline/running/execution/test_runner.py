@@ -30,7 +30,7 @@ from fullpass.pipeline.running.execution.events import (
     RunStarted,
     new_run_id,
 )
-from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UsageError, UserError
 from tests import REPOSITORY, warm_process
 from tests.pipeline import toys
 
@@ -352,7 +352,7 @@ def test_from_a_node_without_an_earlier_run_is_refused(run):
 
 @pytest.mark.parametrize("option", ["from", "to"])
 def test_an_unknown_node_is_refused_with_the_known_ones(run, option: str):
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UsageError) as refused:
         run(*diamond(), **{f"{option}_node": "Sqare"})
     assert str(refused.value) == (
         f'--{option}: there is no node "Sqare". Did you mean "Square"?\nThe nodes are: Count, Double, Square, Add.'
