@@ -17,6 +17,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from fullpass.preprocessing.atomic_files import write_atomically
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.json_text import finite
 
 CHECKSUM = "checksum"
 T = TypeVar("T")
@@ -33,7 +34,7 @@ def encode(fields: Mapping[str, Any], *, indent: int | None = None) -> bytes:
         >>> encode({"pid": 7})
         b'{"pid": 7, "checksum": "b66ccbc837beebd8"}'
     """
-    kept = {name: value for name, value in fields.items() if name != CHECKSUM}
+    kept = finite({name: value for name, value in fields.items() if name != CHECKSUM})
     return json.dumps({**kept, CHECKSUM: checksum_of(kept)}, indent=indent).encode()
 
 

@@ -1,6 +1,5 @@
 """The entry point of TFX's Trainer, which exports a model from transformed examples and the transform graph."""
 
-import json
 import logging
 import os
 import tempfile
@@ -11,6 +10,7 @@ import tensorflow as tf
 
 from fullpass.preprocessing.apply.stable_ids import FOLDER as LEDGERS
 from fullpass.preprocessing.features.outputs import ROW_ID
+from fullpass.preprocessing.json_text import to_json_text
 from fullpass.preprocessing.progress import report
 from fullpass.trainer.export.calibration import calibrate, predict_mean
 from fullpass.trainer.export.eval_scores import SCORES_FILE, write_scores
@@ -107,7 +107,7 @@ def _export(inputs: TrainingInputs, data: TrainingData, trained: Trained, *, chi
         source=inputs.custom.get("source", {}),
         samples=read_samples(inputs.transform_output),
         facts={"made_from": inputs.custom.get("made_from")},
-        extras={WEIGHTS_FILE: json.dumps(weights), **_ledgers(inputs.transform_output)},
+        extras={WEIGHTS_FILE: to_json_text(weights), **_ledgers(inputs.transform_output)},
     )
 
 

@@ -23,6 +23,7 @@ from fullpass.components.data_gate.write_summary import Part, SpanName, WriteSum
 from fullpass.components.ingest.component import by_span
 from fullpass.components.report.gate_page import render_gate
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.json_text import to_json_text
 
 _ANOMALIES = "SchemaDiff.pb"
 
@@ -116,7 +117,7 @@ def read_anomalies(anomalies: types.Artifact) -> list[str]:
 def write_comparison(comparison: types.Artifact, verdict: Verdict, name: str) -> None:
     """Writes the verdict and its page, and sets the custom properties of the artifact."""
     with fileio.open(f"{comparison.uri}/{comparison.FILE}", "w") as file:
-        file.write(json.dumps(verdict.to_json(), indent=1))
+        file.write(to_json_text(verdict.to_json(), indent=1))
     with fileio.open(f"{comparison.uri}/{comparison.PAGE}", "w") as file:
         file.write(render_gate(name, verdict))
     comparison.set_string_custom_property("span", verdict.span)
@@ -175,7 +176,7 @@ class SpanComparison(base_beam_component.BaseBeamComponent):
         super().__init__(
             SpanComparisonSpec(
                 preprocessing=preprocessing.model_dump_json(),
-                options=json.dumps(options),
+                options=to_json_text(options),
                 examples=examples,
                 anomalies=anomalies,
                 comparison=types.Channel(type=SpanComparisonArtifact),

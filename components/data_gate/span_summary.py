@@ -15,6 +15,7 @@ from fullpass.components.data_gate.series import Series
 from fullpass.components.data_gate.summary_entries import Entry, entries
 from fullpass.components.shared_folder import Folder
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.json_text import to_json_text
 
 _VERSION = 1
 _VERSIONS = 4
@@ -78,7 +79,7 @@ class SummaryStore:
             series: the series of the summaries; summaries of other series are not read.
             config: features and label, with the expressions of derived columns.
         """
-        described = json.dumps([_VERSION, [asdict(one) for one in series], config.derive], sort_keys=True)
+        described = to_json_text([_VERSION, [asdict(one) for one in series], config.derive], sort_keys=True)
         self._series = hashlib.sha256(described.encode()).hexdigest()[:8]
         self._folder = Folder(folder)
 
@@ -92,7 +93,7 @@ class SummaryStore:
     def write(self, summary: Summary) -> None:
         """Writes a summary."""
         entry = Entry(summary.number, int(summary.time * 1e6), summary.fingerprint, self._series)
-        self._folder.write(entry.name, gzip.compress(json.dumps(summary.to_json()).encode(), mtime=0))
+        self._folder.write(entry.name, gzip.compress(to_json_text(summary.to_json()).encode(), mtime=0))
 
     def before(self, number: int, *, most: int) -> list[Summary]:
         """Returns the newest versions of up to `most` spans before span `number`, the oldest first."""

@@ -25,7 +25,7 @@ from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FIL
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
 from fullpass.components.evaluation.score_curves import to_json as curves_to_json
 from fullpass.components.evaluation.slice_rows import SliceKey
-from fullpass.components.evaluation.slice_states import MOST_SLICES, SliceAccumulator, State
+from fullpass.components.evaluation.slice_states import SliceAccumulator, State
 from fullpass.components.evaluation.texts_file import FILE as TEXTS_FILE
 from fullpass.components.evaluation.texts_file import to_json as texts_to_json
 from fullpass.components.evaluation.tfma_files import write_tfma_files
@@ -90,7 +90,6 @@ def _write_results(
     state: State, accumulator: SliceAccumulator, config: EvaluationConfig, folder: str, exports: Sequence[str]
 ) -> None:
     """Writes the files of the evaluation, as the last step on Beam; therefore no state is written to a file."""
-    _warn_of_overflowed(state, config)
     measured = _measured(accumulator, state)
     blessed = is_blessed(list(measured.values()), config)
     write_tfma_files(folder, config, measured, blessed=blessed, newest_span=accumulator.newest, exports=exports)
@@ -121,23 +120,13 @@ def _measured(accumulator: SliceAccumulator, state: State) -> dict[SliceKey, Row
             errors[0],
             errors[1] if len(errors) > 1 else {},
             _at(place, measurements.differences),
+            tuple(accumulator.slices[entry] for entry in sorted(state.overflowed)) if key.entry < 0 else (),
         )
     return measured
 
 
 def _at(place: int, values: Mapping[str, np.ndarray]) -> dict[str, float]:
     return {name: float(of_slices[place]) for name, of_slices in values.items()}
-
-
-def _warn_of_overflowed(state: State, config: EvaluationConfig) -> None:
-    for entry in sorted(state.overflowed):
-        columns = ", ".join(config.slices[entry])
-        logging.warning(
-            "evaluation.slices: %s has more than %d values, so none of its slices is measured. Slice by columns "
-            "with fewer values.",
-            columns,
-            MOST_SLICES,
-        )
 
 
 def _describe(blessing: types.Artifact, models: Sequence[types.Artifact], *, blessed: bool) -> None:

@@ -18,8 +18,8 @@ class Bounds(Spec):
     """Largest allowed value."""
     beyond_chance: Annotated[float, Field(strict=True, gt=0.5, lt=1)] | None = None
     """With min or max: the metric must be better than the bound beyond chance, with this confidence, such as 0.95.
-    Chance is estimated from the variation of the metric over groups of rows, so the margin is larger on few rows. null:
-    the measured value is compared."""
+    Chance is estimated from the variation of the metric over groups of rows, so the margin is larger on few rows. The
+    bound does not hold if chance cannot be estimated, as with one positive row. null: the values are compared."""
     not_worse_than: Literal["blessed"] | None = None
     """Compare with the last blessed model. In a first run there is none, and the comparison holds."""
     tolerance: Annotated[float, Field(strict=True, ge=0)] = 0.0
@@ -49,15 +49,21 @@ class Bounds(Spec):
         return self.min is None and self.max is None and self.not_worse_than is None
 
     def chance(self, error: float) -> float:
-        """Returns the margin that a metric must keep from min and max, given its standard error; 0 if it is unknown."""
-        return 0.0 if self.beyond_chance is None or math.isnan(error) else quantile(self.beyond_chance) * error
+        """Returns the margin that a metric must keep from min and max, given its standard error.
+
+        Without `beyond_chance` it is 0. If the standard error is unknown it is infinite, so that no value holds.
+        """
+        if self.beyond_chance is None:
+            return 0.0
+        return math.inf if math.isnan(error) else quantile(self.beyond_chance) * error
 
 
 class SliceBounds(Bounds):
     """Bounds of a metric on every slice of `evaluation.slices`."""
 
     min_examples: Count = 100
-    """Slices with fewer rows, by weight, are shown and never block a push, because their metrics vary by chance."""
+    """Slices with fewer rows are shown and not judged, because their metrics vary by chance. Each entry of
+    `evaluation.slices` needs one slice that is judged, or the bounds do not hold."""
 
 
 class SlicedBounds(Bounds):

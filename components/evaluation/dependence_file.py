@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fullpass.components.artifact_files import read_bytes
+from fullpass.preprocessing.json_text import to_json_text
 
 FILE = "partial_dependence.json"
 
@@ -50,7 +51,7 @@ class Dependence:
 
 def to_json(dependence: Dependence) -> str:
     """Returns the content of FILE."""
-    return json.dumps(asdict(dependence), indent=1)
+    return to_json_text(asdict(dependence), indent=1)
 
 
 def read_dependence(folder: str) -> Dependence | None:

@@ -40,7 +40,10 @@ def eval_config(config: EvaluationConfig, newest_span: int | None = None) -> tfm
             for columns in ((), *config.slices)
             for values in rows
         ],
-        metrics_specs=[tfma.MetricsSpec(metrics=[_example_count(), *metrics])],
+        metrics_specs=[
+            tfma.MetricsSpec(metrics=[_example_count()], example_weights=tfma.ExampleWeightOptions(unweighted=True)),
+            tfma.MetricsSpec(metrics=metrics),
+        ],
     )
 
 

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fullpass.components.evaluation.confidence import quantile
-from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds
+from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds, SlicedBounds
 from fullpass.components.evaluation.measured_metrics import Rows, read_measured
 from fullpass.components.evaluation.metrics import METRICS
+from fullpass.components.evaluation.slice_states import MOST_SLICES
 
 _NEEDS_TWO_CLASSES = ("auc", "auc_pr")
+_TOO_MANY = f"{{}} has more than {MOST_SLICES:,} combinations of values"
 _SHOWN = 6
 """Largest number of failed slices that are named per metric."""
 
@@ -37,11 +39,12 @@ class Slice:
 
     Attributes:
         name: such as `hour 7, company Flash Cab`.
-        examples: number of rows, by weight.
+        examples: number of rows.
         values: metric -> value; without metrics that are undefined on these rows.
         baseline: the same for the last blessed model, if one was compared.
         newest: whether the slice has only rows of the newest span.
         judged: the metrics that have bounds on this slice; empty if it has too few rows.
+        columns: the columns, sorted.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Slice:
     baseline: Mapping[str, float] = field(default_factory=dict)
     newest: bool = False
     judged: tuple[Measured, ...] = ()
+    columns: tuple[str, ...] = ()
 
     @property
     def failed(self) -> frozenset[str]:
@@ -68,7 +72,8 @@ class Verdict:
         examples: number of measured rows.
         newest, newest_examples: the same for the newest span alone; empty or 0 if there are no spans.
         slices: slices of all rows, then of the newest span; in each group the largest first.
-        notes: slices that were not judged, and the reasons.
+        notes: what was not judged, and the reasons.
+        unsliced: the entries of `evaluation.slices` that have too many slices to be measured.
     """
 
     blessed: bool
@@ -79,16 +84,7 @@ class Verdict:
     newest_examples: int = 0
     slices: tuple[Slice, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def holds(self) -> bool:
-        """Whether every metric holds its bounds, on all rows, on the newest span, and on every slice."""
-        return self.slices_hold and all(m.passed for m in (*self.metrics, *self.newest))
-
-    @property
-    def slices_hold(self) -> bool:
-        """Whether every metric holds its bounds on every slice."""
-        return not any(one.failed for one in self.slices)
+    unsliced: tuple[tuple[str, ...], ...] = ()
 
     def judged_on_slices(self) -> Iterator[tuple[str, bool, list[tuple[Slice, Measured]]]]:
         """Yields each metric, whether it is measured on the newest span alone, and its judged slices, worst first."""
@@ -107,15 +103,8 @@ def read_verdict(evaluation_uri: str, config: EvaluationConfig, *, blessed: bool
 
 
 def is_blessed(measured: Sequence[Rows], config: EvaluationConfig) -> bool:
-    """Returns whether a model is good enough: there are rows to measure it on, and every bound holds on them.
-
-    Bounds on the newest span hold only if it has rows.
-    """
-    verdict = judge(measured, config, blessed=True)
-    of_newest = any(t.newest_span is not None and t.newest_span.bounds_rows for t in config.thresholds.values())
-    has_newest = any(rows.newest and not rows.keys for rows in measured)
-    enough = verdict.examples >= 1 and not (of_newest and has_newest and verdict.newest_examples < 1)
-    return enough and verdict.holds
+    """Returns whether a model is good enough: there are rows to measure it on, and every bound was judged and holds."""
+    return not _reasons(_verdict(measured, config), config)
 
 
 def judge(measured: Sequence[Rows], config: EvaluationConfig, *, blessed: bool) -> Verdict:
@@ -126,27 +115,45 @@ def judge(measured: Sequence[Rows], config: EvaluationConfig, *, blessed: bool) 
         config: the section `evaluation:` of the YAML.
         blessed: the decision of the Evaluator, or of a person.
     """
-    of_newest = {name: t.newest_span for name, t in config.thresholds.items() if t.newest_span is not None}
+    verdict = _verdict(measured, config)
+    if blessed:
+        return verdict
+    refused = ("every threshold of the YAML holds, and the Evaluator refused the model by others",)
+    return replace(verdict, blessed=False, reasons=tuple(_reasons(verdict, config)) or refused)
+
+
+def _verdict(measured: Sequence[Rows], config: EvaluationConfig) -> Verdict:
+    """Returns all measurements, without reasons."""
     whole, newest = (_together(measured, newest=newest) for newest in (False, True))
     metrics = tuple(map(_undefined_failed, _measured(whole, config, config.thresholds)))
-    metrics_newest = _measured(newest, config, of_newest)
+    metrics_newest = _measured(newest, config, _of_newest(config))
     slices = _slices(measured, config)
+    verdict = Verdict(
+        True, (), metrics, whole.examples, metrics_newest, newest.examples, slices, unsliced=whole.unsliced
+    )
+    return replace(verdict, notes=tuple(_notes(verdict, config)))
+
+
+def _of_newest(config: EvaluationConfig) -> dict[str, SlicedBounds]:
+    return {name: t.newest_span for name, t in config.thresholds.items() if t.newest_span is not None}
+
+
+def _reasons(verdict: Verdict, config: EvaluationConfig) -> list[str]:
+    """Returns the reasons not to bless a model; empty if there are none."""
+    of_newest = _of_newest(config)
+    if not verdict.examples:
+        return ["the eval split has no labelled example"]
+    if of_newest and not verdict.newest_examples:
+        return ["the newest span has no row in the eval split"]
     reasons = [
         reason(m, config.thresholds[m.metric]) if m.metric in config.thresholds else _not_a_number(m)
-        for m in metrics
+        for m in verdict.metrics
         if not m.passed
     ]
     reasons += [
-        f"on the newest span {reason(m, of_newest[m.metric], '.newest_span')}" for m in metrics_newest if not m.passed
+        f"on the newest span {reason(m, of_newest[m.metric], '.newest_span')}" for m in verdict.newest if not m.passed
     ]
-    verdict = Verdict(
-        blessed, (), metrics, whole.examples, metrics_newest, newest.examples, slices, _notes(slices, config)
-    )
-    reasons += _reasons_of_slices(verdict, config)
-    if not blessed and not reasons:
-        rows = "the newest span has no row in the eval split" if whole.examples and of_newest else ""
-        reasons = [rows or "the eval split has no labelled example"]
-    return verdict if blessed else replace(verdict, reasons=tuple(reasons))
+    return [*reasons, *_reasons_of_slices(verdict, config), *_unjudged(verdict, config)]
 
 
 def _together(measured: Iterable[Rows], *, newest: bool) -> Rows:
@@ -177,7 +184,8 @@ def _slice(rows: Rows, config: EvaluationConfig) -> Slice:
         if can_be_judged(name, rows, bounds)
     )
     name = ", ".join(f"{column} {value}" for column, value in rows.keys)
-    return Slice(name, rows.examples, values, baseline, rows.newest, judged)
+    columns = tuple(column for column, _ in rows.keys)
+    return Slice(name, rows.examples, values, baseline, rows.newest, judged, columns)
 
 
 def slice_bounds(config: EvaluationConfig, *, newest: bool) -> dict[str, SliceBounds]:
@@ -187,27 +195,67 @@ def slice_bounds(config: EvaluationConfig, *, newest: bool) -> dict[str, SliceBo
 
 
 def can_be_judged(name: str, rows: Rows, bounds: SliceBounds) -> bool:
-    """Returns whether a slice has enough rows to judge a metric, and the metric is defined on them.
+    """Returns whether a slice has enough rows to judge a metric, and rows that the metric can be defined on.
 
-    For example, AUC is undefined on rows of one class.
+    For example, AUC is undefined on rows of one class. A metric that without another reason is judged, and fails.
     """
     both = (rows.values.get(name, math.nan), rows.baseline.get(name, math.nan))
-    return rows.examples >= bounds.min_examples and not all(map(math.isnan, both))
+    defined = METRICS[name].needs is None or not all(map(math.isnan, both))
+    return rows.examples >= bounds.min_examples and defined
 
 
-def _notes(slices: Sequence[Slice], config: EvaluationConfig) -> tuple[str, ...]:
-    notes = []
+def _notes(verdict: Verdict, config: EvaluationConfig) -> Iterator[str]:
+    """Yields what was not judged."""
+    for columns in verdict.unsliced:
+        yield f"{_TOO_MANY.format(', '.join(columns))}, so none of its slices is measured"
     for newest in (False, True):
-        mine = [one for one in slices if one.newest == newest]
-        for name, bounds in slice_bounds(config, newest=newest).items():
-            small = sum(one.examples < bounds.min_examples for one in mine)
-            none = sum(name not in {m.metric for m in one.judged} for one in mine) - small
-            why = [f"{small} have fewer than {bounds.min_examples:,} examples"] if small else []
-            why += [f"{none} have no value, for example because their rows are of one class"] if none else []
+        of = " of the newest span" if newest else ""
+        mine = [one for one in verdict.slices if one.newest == newest]
+        bounded = slice_bounds(config, newest=newest)
+        for name, bounds in bounded.items():
+            few = [one.examples for one in mine if one.examples < bounds.min_examples]
+            none = sum(name not in {m.metric for m in one.judged} for one in mine) - len(few)
+            why = [f"{len(few)} have fewer than {bounds.min_examples:,} examples ({sum(few):,} in all)"] if few else []
+            why += [f"{none} have no {METRICS[name].needs}"] if none else []
             if why:
-                of = f"{len(mine)} slices{' of the newest span' if newest else ''}"
-                notes.append(f"{name}: of {of}, {' and '.join(why)}; these are not judged")
-    return tuple(notes)
+                yield f"{name}: of {len(mine)} slices{of}, {' and '.join(why)}; these are not judged"
+        rows = verdict.newest_examples if newest else verdict.examples
+        for columns in config.slices if bounded else ():
+            inside = sum(one.examples for one in mine if one.columns == tuple(sorted(columns)))
+            if 0 < inside < rows:
+                yield (
+                    f"{rows - inside:,} of {rows:,} examples{of} are in no slice of {', '.join(columns)}, because a "
+                    "value is missing; these are not judged"
+                )
+    if _compares(config) and all(m.baseline is None for m in verdict.metrics):
+        yield "not_worse_than: there is no last blessed model yet, so nothing was compared"
+
+
+def _compares(config: EvaluationConfig) -> bool:
+    of_rows = [bounds for t in config.thresholds.values() for bounds in (t, t.newest_span) if bounds is not None]
+    every = [*of_rows, *(bounds.slices for bounds in of_rows if bounds.slices is not None)]
+    return any(bounds.not_worse_than is not None for bounds in every)
+
+
+def _unjudged(verdict: Verdict, config: EvaluationConfig) -> Iterator[str]:
+    """Yields the bounds on slices that were judged on no slice of an entry of `evaluation.slices`."""
+    for newest in (False, True):
+        for name, bounds in slice_bounds(config, newest=newest).items():
+            for columns in config.slices:
+                entry = tuple(sorted(columns))
+                mine = [one for one in verdict.slices if (one.newest, one.columns) == (newest, entry)]
+                if any(m.metric == name for one in mine for m in one.judged):
+                    continue
+                of = f"{', '.join(columns)}{' of the newest span' if newest else ''}"
+                path = f"evaluation.thresholds.{name}{'.newest_span' if newest else ''}.slices"
+                why = f"none of {len(mine)} slices has {bounds.min_examples:,} examples (min_examples)"
+                if METRICS[name].needs is not None:
+                    why += f" and {METRICS[name].needs}"
+                if columns in verdict.unsliced:
+                    why = f"{_TOO_MANY.format('it')}. Slice by columns with fewer values"
+                elif not mine:
+                    why = "no example has a value there"
+                yield f"{name} was judged on no slice of {of}, so {path} does not hold: {why}"
 
 
 def _reasons_of_slices(verdict: Verdict, config: EvaluationConfig) -> list[str]:
@@ -226,7 +274,7 @@ def _reasons_of_slices(verdict: Verdict, config: EvaluationConfig) -> list[str]:
 
 def measure(name: str, rows: Rows, threshold: Bounds | None) -> Measured:
     """Compares a metric of the new model with its threshold and with the last blessed model."""
-    value, baseline = rows.values[name], rows.baseline.get(name)
+    value, baseline = rows.values[name], rows.baseline.get(name, math.nan) if rows.baseline else None
     error = rows.errors.get(name, math.nan)
     if threshold is None:
         return Measured(name, value, baseline, "", True, error)
@@ -305,6 +353,8 @@ def reason(measured: Measured, threshold: Bounds, below: str = "") -> str:
     if threshold.beyond_chance is not None:
         shown += f" ± {measured.half_width:.4f}" if measured.half_width is not None else ""
         chance = f" beyond chance ({threshold.beyond_chance:g}, {path}.beyond_chance)"
+    if math.isinf(threshold.chance(measured.error)):
+        return f"{shown}, and chance cannot be estimated, because too few rows show it: not met{chance}"
     if threshold.min is not None and _is_low(value, measured.error, threshold):
         if chance and value >= threshold.min:
             return f"{shown}, not above the minimum {threshold.min:g}{chance}"
@@ -313,6 +363,8 @@ def reason(measured: Measured, threshold: Bounds, below: str = "") -> str:
         if chance and value <= threshold.max:
             return f"{shown}, not below the maximum {threshold.max:g}{chance}"
         return f"{shown}, above the maximum {threshold.max:g} ({path}.max)"
+    if baseline is not None and math.isnan(baseline):
+        return f"{shown}, the last blessed model has no value on the same rows to compare with ({path}.not_worse_than)"
     limit = f"by over {threshold.tolerance:g} ({path}.tolerance)" if threshold.tolerance else f"({path}.not_worse_than)"
     limit += _beyond_chance(threshold)
     return f"{name} is {value:.4f}, the last blessed model has {baseline:.4f} on the same rows: worse {limit}"
@@ -323,4 +375,10 @@ def _beyond_chance(threshold: Bounds) -> str:
 
 
 def _not_a_number(measured: Measured) -> str:
-    return f"{measured.metric} is not a number: the eval split holds one class only, or the model diverged"
+    needs = METRICS[measured.metric].needs
+    why = f"there are no {needs}, or the model diverged" if needs else "the model diverged"
+    if measured.metric in _NEEDS_TWO_CLASSES:
+        why = "the eval split holds one class only, or the model diverged"
+    if measured.metric == "precision":
+        why = "the model predicts no row as positive, or diverged"
+    return f"{measured.metric} is not a number: {why}"

@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from fullpass.components.artifact_files import read_bytes
 from fullpass.preprocessing.features.outputs import SPAN
+from fullpass.preprocessing.json_text import number_of, to_json_text
 
 FILE = "measured.json"
 BASELINE = "baseline"
@@ -26,6 +29,7 @@ class Rows:
         newest: whether the rows are only those of the newest span.
         errors, baseline_errors: metric -> standard error of the value; NaN if it is unknown.
         difference_errors: metric -> standard error of the difference between the new and the last blessed model.
+        unsliced: of all rows, the entries of `evaluation.slices` that have too many slices to be measured.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -35,16 +39,17 @@ class Rows:
     errors: Mapping[str, float] = field(default_factory=dict)
     baseline_errors: Mapping[str, float] = field(default_factory=dict)
     difference_errors: Mapping[str, float] = field(default_factory=dict)
+    unsliced: tuple[tuple[str, ...], ...] = ()
 
     @property
     def examples(self) -> int:
-        """Number of rows, by weight."""
+        """Number of rows with a label and a weight above 0."""
         return int(self.values.get(ALWAYS_MEASURED, 0))
 
 
 def to_json(measured: Sequence[Rows]) -> str:
-    """Returns the content of `measured.json`."""
-    return json.dumps([{**vars(rows), "keys": list(rows.keys)} for rows in measured])
+    """Returns the content of `measured.json`; a value that is undefined is null."""
+    return to_json_text([vars(rows) for rows in measured])
 
 
 def read_measured(evaluation_uri: str) -> Sequence[Rows]:
@@ -52,12 +57,27 @@ def read_measured(evaluation_uri: str) -> Sequence[Rows]:
     content = read_bytes(f"{evaluation_uri}/{FILE}")
     if content is None:
         return list(_read_tfma(evaluation_uri))
-    return [Rows(**{**rows, "keys": tuple(map(tuple, rows["keys"]))}) for rows in json.loads(content)]
+    return [_rows(fields) for fields in json.loads(content)]
+
+
+def _rows(fields: Mapping[str, Any]) -> Rows:
+    tuples = {name: tuple(map(tuple, fields[name])) for name in ("keys", "unsliced") if name in fields}
+    numbers = {
+        name: {metric: number_of(value) for metric, value in of.items()}
+        for name, of in fields.items()
+        if isinstance(of, dict)
+    }
+    return Rows(**{**fields, **numbers, **tuples})
 
 
 def text_of(value: bytes | float) -> str:
-    """Returns the value of a raw column as readable text."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else f"{value:g}"
+    """Returns the value of a raw column as readable text; different float32 numbers have different texts.
+
+    Example:
+        >>> text_of(1234567.0), text_of(float(np.float32(0.1)))
+        ('1234567', '0.1')
+    """
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(np.float32(value)).removesuffix(".0")
 
 
 def _read_tfma(evaluation_uri: str) -> Iterator[Rows]:

@@ -1,4 +1,4 @@
-"""Computes metrics from sums over rows: the terms of each row, and the metrics as formulas of the summed terms.
+"""Computes metrics from sums over rows: the terms of each row, and the metrics as formulas of sums and moments.
 
 Formulas are those of TFMA and Keras. A score of exactly 0 or 1 has a finite log loss, as in Keras: it is clipped to
 1e-7 or 1 - 1e-7.
@@ -13,14 +13,27 @@ from fullpass.components.evaluation.scored_rows import Scored
 
 _EPSILON = 1e-7
 _THRESHOLD = 0.5
+_NEARLY_EQUAL = 1e-3
+
+COUNT = "rows"
+"""The number of rows, which weights do not change."""
 
 Sums = Mapping[str, np.ndarray]
-"""Term -> sum of the term over each set of rows, float64 [sets]."""
+"""COUNT, term or moment -> its value for each set of rows, float64 [sets]: the sum of a term, by weight."""
 
 
 def _classes_summed(values: np.ndarray) -> np.ndarray:
     """Returns the sum over the classes of each row if rows have several labels; otherwise the values."""
     return values.sum(axis=1) if values.ndim == 2 else values
+
+
+def _positive(rows: Scored) -> np.ndarray:
+    """Returns whether each score is positive, float64 of the scores' shape; NaN for a score that is no number."""
+    return (rows.scores > _THRESHOLD) + 0.0 * rows.scores
+
+
+def _hit(rows: Scored) -> np.ndarray:
+    return (rows.scores.argmax(axis=1) == rows.labels) + 0.0 * rows.scores.sum(axis=1)
 
 
 def _binary_loss(rows: Scored) -> np.ndarray:
@@ -39,10 +52,16 @@ def _percentage(rows: Scored) -> np.ndarray:
 
 
 def _deviance(rows: Scored) -> np.ndarray:
-    """Returns the Poisson deviance 2 * (label * log(label / score) - label + score); NaN where it is undefined."""
+    """Returns the Poisson deviance 2 * (label * log(label / score) - label + score); NaN where it is undefined.
+
+    Where label and score are nearly equal, the difference of the large terms is computed by its series.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(rows.labels == 0, 0.0, rows.labels * np.log(rows.labels / rows.scores))
-        return np.where((rows.scores > 0) & (rows.labels >= 0), 2 * (logs - rows.labels + rows.scores), np.nan)
+        off = (rows.labels - rows.scores) / rows.scores
+        series = rows.scores * off**2 * (1 / 2 - off / 6 + off**2 / 12 - off**3 / 20)
+        half = np.where(np.abs(off) < _NEARLY_EQUAL, series, logs - rows.labels + rows.scores)
+        return np.where((rows.scores > 0) & (rows.labels >= 0), 2 * half, np.nan)
 
 
 def _squared_log(rows: Scored) -> np.ndarray:
@@ -76,25 +95,22 @@ def _width(rows: Scored) -> np.ndarray:
 
 
 TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
-    "rows": lambda rows: np.ones(len(rows.labels)),
+    "weight": lambda rows: np.ones(len(rows.labels)),
     "pairs": lambda rows: _classes_summed(np.ones_like(rows.labels)),
     "score": lambda rows: _classes_summed(rows.scores),
     "label": lambda rows: _classes_summed(rows.labels),
-    "said_positive": lambda rows: _classes_summed((rows.scores > _THRESHOLD) * 1.0),
-    "true_positive": lambda rows: _classes_summed((rows.scores > _THRESHOLD) * rows.labels),
-    "agreed": lambda rows: _classes_summed(((rows.scores > _THRESHOLD) == (rows.labels > _THRESHOLD)) * 1.0),
+    "said_positive": lambda rows: _classes_summed(_positive(rows)),
+    "true_positive": lambda rows: _classes_summed(_positive(rows) * rows.labels),
+    "agreed": lambda rows: _classes_summed(1.0 - np.abs(_positive(rows) - (rows.labels > _THRESHOLD))),
     "binary_loss": _binary_loss,
-    "hit": lambda rows: (rows.scores.argmax(axis=1) == rows.labels) * 1.0,
+    "hit": _hit,
     "class_loss": _class_loss,
     "squared_error": lambda rows: (rows.scores - rows.labels) ** 2,
     "absolute_error": lambda rows: np.abs(rows.scores - rows.labels),
     "percentage_error": _percentage,
     "label_not_zero": lambda rows: (rows.labels != 0) * 1.0,
-    "squared_score": lambda rows: rows.scores**2,
-    "squared_label": lambda rows: rows.labels**2,
     "deviance": _deviance,
     "squared_log_error": _squared_log,
-    "product": lambda rows: rows.scores * rows.labels,
     "pinball": _pinball,
     "covered": _covered,
     "width": _width,
@@ -125,40 +141,35 @@ def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 
 def _correlation(sums: Sums) -> np.ndarray:
-    rows = sums["rows"]
-
-    def moment(product: str, left: str, right: str) -> np.ndarray:
-        return sums[product] - divided(sums[left] * sums[right], rows)
-
-    spread = moment("squared_score", "score", "score") * moment("squared_label", "label", "label")
-    return np.where(spread > 0, divided(moment("product", "score", "label") ** 2, spread), np.nan)
+    covariance = sums["covariance"]
+    product = divided(covariance, sums["score_variance"]) * divided(covariance, sums["label_variance"])
+    return np.minimum(product, 1.0)
 
 
 def _explained(sums: Sums) -> np.ndarray:
     """Returns 1 - squared error / squared error of the mean label of the same rows; the best constant has 0."""
-    of_mean = sums["squared_label"] - divided(sums["label"] ** 2, sums["rows"])
-    return np.where(of_mean > 0, 1 - divided(sums["squared_error"], of_mean), np.nan)
+    return 1 - divided(divided(sums["squared_error"], sums["weight"]), sums["label_variance"])
 
 
 FORMULAS: Mapping[str, Formula] = {
-    "example_count": Formula(("rows",), lambda sums: sums["rows"]),
+    "example_count": Formula((COUNT,), lambda sums: sums[COUNT]),
     "accuracy": _ratio("agreed", "pairs"),
     "precision": _ratio("true_positive", "said_positive"),
     "recall": _ratio("true_positive", "label"),
-    "log_loss": _ratio("binary_loss", "rows"),
+    "log_loss": _ratio("binary_loss", "weight"),
     "calibration": _ratio("score", "label"),
-    "multiclass_accuracy": _ratio("hit", "rows"),
-    "multiclass_log_loss": _ratio("class_loss", "rows"),
-    "mse": _ratio("squared_error", "rows"),
-    "rmse": _root("squared_error", "rows"),
-    "mae": _ratio("absolute_error", "rows"),
+    "multiclass_accuracy": _ratio("hit", "weight"),
+    "multiclass_log_loss": _ratio("class_loss", "weight"),
+    "mse": _ratio("squared_error", "weight"),
+    "rmse": _root("squared_error", "weight"),
+    "mae": _ratio("absolute_error", "weight"),
     "mape": _ratio("percentage_error", "label_not_zero"),
-    "r2": Formula(("rows", "score", "label", "squared_score", "squared_label", "product"), _correlation),
-    "poisson_deviance": _ratio("deviance", "rows"),
-    "rmsle": _root("squared_log_error", "rows"),
-    "pinball": _ratio("pinball", "rows"),
-    "interval_coverage": _ratio("covered", "rows"),
-    "interval_width": _ratio("width", "rows"),
-    "explained": Formula(("rows", "label", "squared_label", "squared_error"), _explained),
+    "r2": Formula(("label_variance", "score_variance", "covariance"), _correlation),
+    "poisson_deviance": _ratio("deviance", "weight"),
+    "rmsle": _root("squared_log_error", "weight"),
+    "pinball": _ratio("pinball", "weight"),
+    "interval_coverage": _ratio("covered", "weight"),
+    "interval_width": _ratio("width", "weight"),
+    "explained": Formula(("weight", "squared_error", "label_variance"), _explained),
 }
 """Metrics that are functions of sums. The areas under curves need histograms (`score_buckets.py`)."""

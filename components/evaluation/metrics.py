@@ -17,30 +17,32 @@ class Metric:
             better or worse.
         tfma: class name in TFMA's registry or in Keras; None if neither has the metric.
         options: options of that class.
+        needs: rows without which the metric is undefined for any model; None if it is defined on all rows.
     """
 
     tasks: tuple[Task, ...]
     higher_is_better: bool | None
     tfma: str | None
     options: tuple[tuple[str, Any], ...] = ()
+    needs: str | None = None
 
 
 METRICS: Mapping[str, Metric] = {
-    "auc": Metric(("binary", "multilabel"), True, "AUC"),
-    "auc_pr": Metric(("binary", "multilabel"), True, "AUCPrecisionRecall"),
+    "auc": Metric(("binary", "multilabel"), True, "AUC", needs="rows of both classes"),
+    "auc_pr": Metric(("binary", "multilabel"), True, "AUCPrecisionRecall", needs="rows of both classes"),
     "accuracy": Metric(("binary",), True, "BinaryAccuracy"),
     "precision": Metric(("binary", "multilabel"), True, "Precision"),
-    "recall": Metric(("binary", "multilabel"), True, "Recall"),
+    "recall": Metric(("binary", "multilabel"), True, "Recall", needs="positive rows"),
     "log_loss": Metric(("binary", "multilabel"), False, "BinaryCrossEntropy"),
-    "calibration": Metric(("binary",), None, "Calibration"),
+    "calibration": Metric(("binary",), None, "Calibration", needs="positive rows"),
     "multiclass_accuracy": Metric(("multiclass",), True, "SparseCategoricalAccuracy"),
     "multiclass_log_loss": Metric(("multiclass",), False, "SparseCategoricalCrossentropy"),
     "mse": Metric(("regression",), False, "MeanSquaredError"),
     "rmse": Metric(("regression",), False, "RootMeanSquaredError"),
     "mae": Metric(("regression",), False, "MeanAbsoluteError"),
-    "mape": Metric(("regression",), False, "MeanAbsolutePercentageError"),
-    "r2": Metric(("regression",), True, "SquaredPearsonCorrelation"),
-    "explained": Metric(("regression",), True, None),
+    "mape": Metric(("regression",), False, "MeanAbsolutePercentageError", needs="labels other than 0"),
+    "r2": Metric(("regression",), True, "SquaredPearsonCorrelation", needs="labels that differ"),
+    "explained": Metric(("regression",), True, None, needs="labels that differ"),
     "poisson_deviance": Metric(("regression",), False, None),
     "rmsle": Metric(("regression",), False, None),
     "pinball": Metric(("regression",), False, None),

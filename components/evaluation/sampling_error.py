@@ -9,11 +9,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fullpass.components.evaluation.confidence import GROUPS
+from fullpass.components.evaluation.confidence import GROUPS, quantile
 from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, SparseHistograms
 
 COARSE = 64
 """Number of adjacent score buckets that are merged to one in the histograms of groups."""
+
+
+OF_SHARES = ("accuracy", "multiclass_accuracy", "interval_coverage")
+"""Metrics that are a share of the rows."""
+_FEWEST = 8
+"""A standard error from rows of fewer groups is too uncertain to be one."""
 
 
 def group_of(row_ids: np.ndarray) -> np.ndarray:
@@ -33,18 +39,46 @@ def standard_errors(without: np.ndarray, present: np.ndarray) -> np.ndarray:
         present: whether the set has rows of each group, bool [sets, GROUPS].
 
     Returns:
-        NaN if a set has rows of one group only, or if the metric is undefined without some group.
+        NaN if a set has rows of fewer than _FEWEST groups, or if the metric is undefined without some group.
     """
     count = present.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.where(present, without, 0.0)
         mean = values.sum(axis=1) / count
         squares = np.where(present, (without - mean[:, None]) ** 2, 0.0).sum(axis=1)
-        return np.where(count > 1, np.sqrt((count - 1) / count * squares), np.nan)
+        return np.where(count >= _FEWEST, np.sqrt((count - 1) / count * squares), np.nan)
+
+
+def at_least(errors: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Returns the standard errors of a share of rows, but at least those that are known of a share that never failed.
+
+    If none of n rows fails, up to 3 / n of all rows may (the rule of three, with 95 % confidence).
+
+    Args:
+        errors: standard errors, float64 [sets].
+        rows: number of rows, float64 [sets].
+    """
+    return np.maximum(errors, 3 / np.maximum(rows, 1) / quantile(0.95))
+
+
+def sums_without_each(parts: np.ndarray, axis: int) -> np.ndarray:
+    """Returns the sum of all other parts, for each part along an axis.
+
+    Nothing is subtracted, so a part of large values leaves the sums of the others exact.
+    """
+    none = np.zeros_like(parts.take([0], axis))
+    all_but_last = np.arange(parts.shape[axis] - 1)
+    before, after = (
+        np.concatenate([none, np.cumsum(order.take(all_but_last, axis), axis)], axis)
+        for order in (parts, np.flip(parts, axis))
+    )
+    return before + np.flip(after, axis)
 
 
 def areas_without(cells: SparseHistograms, sets: int, area: Callable[[CurveAreas], np.ndarray]) -> np.ndarray:
     """Returns the area under a curve of each set without each group, float64 [sets, GROUPS].
+
+    It is NaN if a class has rows of fewer than _FEWEST groups.
 
     Args:
         cells: histograms of the sets; the number of a histogram is set * GROUPS + group.
@@ -58,7 +92,9 @@ def areas_without(cells: SparseHistograms, sets: int, area: Callable[[CurveAreas
         buckets, columns = np.unique(bucket, return_inverse=True)
         weights = np.zeros((2, GROUPS, len(buckets)))
         weights[0, group, columns], weights[1, group, columns] = cells.positive[first:end], cells.negative[first:end]
-        left = np.maximum(weights.sum(axis=1, keepdims=True) - weights, 0)
+        if (np.any(weights > 0, axis=2).sum(axis=1) < _FEWEST).any():
+            continue
+        left = sums_without_each(weights, axis=1)
         keys = np.arange(GROUPS)[:, None] * BUCKETS + buckets
         without[number] = area(CurveAreas(SparseHistograms(keys.ravel(), left[0].ravel(), left[1].ravel()), GROUPS))
     return without

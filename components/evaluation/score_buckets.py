@@ -1,7 +1,8 @@
 """Histograms of scores from 0 to 1, from which the areas under curves are computed.
 
 The width of a bucket is at most 2**-14, and at most a 256th of its distance from 0 or 1. Scores of rare events, which
-are all near 0, are therefore distinguished as well as others. Only buckets with rows are kept.
+are all near 0, are therefore distinguished as well as others, down to the smallest normal float32. Only buckets with
+rows are kept.
 """
 
 from dataclasses import dataclass
@@ -9,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-_SMALLEST = 24
-"""The distance of any other edge from 0 and 1 is at least 2 to the power of minus this."""
+_SMALLEST, _NEAREST_TO_ONE = 126, 24
+"""The distance of any other edge from 0, or from 1, is at least 2 to the power of minus this, as of float32 scores."""
 _PER_OCTAVE = 256
 _STEP = 2.0**-14
 _LINEAR_FROM = _STEP * _PER_OCTAVE
@@ -21,7 +22,8 @@ def _edges() -> np.ndarray:
     octaves = np.exp2(np.arange(-_SMALLEST, np.log2(_LINEAR_FROM)))
     near_zero = (octaves[:, None] * (1 + np.arange(_PER_OCTAVE) / _PER_OCTAVE)).ravel()
     lower = np.concatenate([[0.0], near_zero, np.arange(_LINEAR_FROM, 0.5, _STEP)])
-    return np.concatenate([lower, [0.5], 1.0 - lower[:0:-1]])
+    from_one = lower[lower >= 2.0**-_NEAREST_TO_ONE]
+    return np.concatenate([lower, [0.5], 1.0 - from_one[::-1]])
 
 
 EDGES = _edges()
@@ -104,6 +106,12 @@ class CurveAreas:
     def _totals(self) -> tuple[np.ndarray, np.ndarray]:
         return self._sum(self._cells.positive), self._sum(self._cells.negative)
 
+    @cached_property
+    def _shares(self) -> tuple[np.ndarray, np.ndarray]:
+        """The weight of each cell as a share of its class in its set, so that no product overflows."""
+        positive, negative = (total[self._set] for total in self._totals)
+        return _ratio(self._cells.positive, positive), _ratio(self._cells.negative, negative)
+
     @property
     def roc(self) -> np.ndarray:
         """Area under the ROC curve, float64 [sets].
@@ -111,16 +119,14 @@ class CurveAreas:
         It is the share of pairs of rows, one of each class, in which the positive row has the higher score. Pairs in
         the same bucket count half, like pairs with equal scores.
         """
-        positive, negative = self._totals
-        below = self._before(self._cells.negative)
-        pairs = self._sum(self._cells.positive * (below + self._cells.negative / 2))
-        return _ratio(pairs, positive * negative)
+        positive, negative = self._shares
+        return self._defined(self._sum(positive * (_before(self._set, negative) + negative / 2)))
 
     @property
     def roc_error(self) -> np.ndarray:
         """Largest difference between `roc` and the exact area, float64 [sets]: half of the pairs in the same bucket."""
-        positive, negative = self._totals
-        return _ratio(self._sum(self._cells.positive * self._cells.negative) / 2, positive * negative)
+        positive, negative = self._shares
+        return self._defined(self._sum(positive * negative) / 2)
 
     @property
     def precision_recall(self) -> np.ndarray:
@@ -130,22 +136,34 @@ class CurveAreas:
         Relationship Between Precision-Recall and ROC Curves, ICML 2006.
         """
         here = self._cells.positive + self._cells.negative
-        positive, negative = self._totals
-        above_positive = positive[self._set] - self._before(self._cells.positive) - self._cells.positive
-        above = above_positive + negative[self._set] - self._before(self._cells.negative) - self._cells.negative
+        above_positive, above = (_before(self._set[::-1], one[::-1])[::-1] for one in (self._cells.positive, here))
         slope = np.where(here > 0, _ratio(self._cells.positive, here), 0.0)  # cells of weight 0 add nothing
         grown = np.log(np.where(above > 0, _ratio(above + here, above), 1.0))
         area = self._sum(slope * (self._cells.positive + (above_positive - slope * above) * grown))
-        return np.where(negative > 0, _ratio(area, positive), np.nan)
+        return self._defined(_ratio(area, self._totals[0]))
+
+    def _defined(self, areas: np.ndarray) -> np.ndarray:
+        positive, negative = self._totals
+        return np.where((positive > 0) & (negative > 0), areas, np.nan)
 
     def _sum(self, weights: np.ndarray) -> np.ndarray:
         return np.bincount(self._set, weights=weights, minlength=self._sets)
 
-    def _before(self, weights: np.ndarray) -> np.ndarray:
-        """Returns the sum over the lower buckets of the same set, float64 [cells]."""
-        before = np.cumsum(weights) - weights
-        firsts = np.searchsorted(self._set, np.arange(self._sets))
-        return before - before[np.minimum(firsts, len(before) - 1)][self._set] if len(before) else before
+
+def _before(sets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Returns the sum over the earlier cells of the same set, float64 [cells].
+
+    Cells of different sets are never added, so that a set of large weights leaves the others exact.
+
+    Args:
+        sets: set of each cell, int64 [cells]; equal sets are adjacent.
+        weights: float64 [cells].
+    """
+    sums, step = weights.copy(), 1
+    while (same := sets[step:] == sets[:-step]).any():
+        sums[step:] += np.where(same, sums[:-step], 0.0)
+        step *= 2
+    return np.concatenate([np.zeros(min(1, len(sums))), np.where(sets[1:] == sets[:-1], sums[:-1], 0.0)])
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:

@@ -13,8 +13,9 @@ import numpy as np
 
 from fullpass.components.artifact_files import read_bytes
 from fullpass.components.evaluation.confidence import GROUPS
-from fullpass.components.evaluation.sampling_error import COARSE, standard_errors
+from fullpass.components.evaluation.sampling_error import COARSE, standard_errors, sums_without_each
 from fullpass.components.evaluation.score_buckets import BUCKETS, EDGES, SparseHistograms
+from fullpass.preprocessing.json_text import number_of, to_json_text
 
 FILE = "curves.json"
 _GRID = np.linspace(0.0, 1.0, 101)
@@ -63,7 +64,7 @@ def curves_of(cells: SparseHistograms, grouped: SparseHistograms, place: int) ->
     if not (whole.sum(axis=1) > 0).all():
         return None
     groups = _dense(grouped, place, GROUPS)
-    without = np.maximum(groups.sum(axis=1, keepdims=True) - groups, 0)
+    without = sums_without_each(groups, axis=1)
     present = groups.sum(axis=(0, 2)) > 0
 
     def curve(x: np.ndarray, y: np.ndarray, of_groups: Sequence[np.ndarray]) -> Curve:
@@ -85,8 +86,7 @@ def curves_of(cells: SparseHistograms, grouped: SparseHistograms, place: int) ->
 
 def to_json(curves: Sequence[Curves | None]) -> str:
     """Returns the content of the file: the curves of each model, the new model first; NaN becomes null."""
-    text = json.dumps([asdict(one) if one else None for one in curves])
-    return text.replace("NaN", "null")
+    return to_json_text([asdict(one) if one else None for one in curves])
 
 
 def read_curves(evaluation_uri: str) -> list[Curves | None]:
@@ -107,7 +107,7 @@ def _from_json(one: Mapping[str, Any] | None) -> Curves | None:
 
 
 def _numbers(values: Sequence[float | None]) -> tuple[float, ...]:
-    return tuple(float("nan") if value is None else value for value in values)
+    return tuple(map(number_of, values))
 
 
 def _dense(cells: SparseHistograms, place: int, groups: int) -> np.ndarray:

@@ -28,7 +28,7 @@ class Scored:
     levels: np.ndarray | None = None
 
     def chosen(self, rows: np.ndarray) -> "Scored":
-        """Returns the rows selected by a mask, bool [rows]."""
+        """Returns the rows selected by a mask, bool [rows], or by their indices."""
         quantiles = None if self.quantiles is None else self.quantiles[rows]
         return Scored(self.labels[rows], self.weights[rows], self.scores[rows], quantiles, self.levels)
 

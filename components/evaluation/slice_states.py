@@ -11,8 +11,17 @@ from operator import attrgetter
 import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS
-from fullpass.components.evaluation.metric_terms import FORMULAS, TERMS, Sums
-from fullpass.components.evaluation.sampling_error import COARSE, areas_without, group_of, standard_errors
+from fullpass.components.evaluation.metric_terms import COUNT, FORMULAS, TERMS, Sums
+from fullpass.components.evaluation.moments import MOMENTS, all_and_without_each, merged, moments_of
+from fullpass.components.evaluation.sampling_error import (
+    COARSE,
+    OF_SHARES,
+    areas_without,
+    at_least,
+    group_of,
+    standard_errors,
+    sums_without_each,
+)
 from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, SparseHistograms, bucket_of
 from fullpass.components.evaluation.score_curves import Curves, curves_of
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
@@ -32,6 +41,7 @@ class State:
     Attributes:
         places: index of each slice in `sums` and in the histograms.
         sums: sums of each model and term, float64 [models, terms, slices, GROUPS].
+        moments: moments of each model, float64 [models, MOMENTS, slices, GROUPS]; [0, ...] if no metric needs them.
         histograms: histograms of each model, as parts to be summed; a set is a slice.
         grouped: histograms per group in coarse buckets; a set is slice * GROUPS + group.
         counts: number of slices of each entry of `evaluation.slices`.
@@ -40,6 +50,7 @@ class State:
 
     places: dict[SliceKey, int]
     sums: np.ndarray
+    moments: np.ndarray
     histograms: list[list[SparseHistograms]]
     grouped: list[list[SparseHistograms]]
     counts: dict[int, int] = field(default_factory=dict)
@@ -64,9 +75,16 @@ class SliceAccumulator:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """The terms whose sums the metrics need."""
-        wanted = (term for name in self.metrics if name in FORMULAS for term in FORMULAS[name].terms)
-        return tuple(dict.fromkeys(("rows", *wanted)))
+        """The terms whose sums the metrics need; the first is the number of rows."""
+        return tuple(dict.fromkeys((COUNT, *(term for term in self._needed if term in TERMS))))
+
+    @property
+    def _needed(self) -> list[str]:
+        return [term for name in self.metrics if name in FORMULAS for term in FORMULAS[name].terms]
+
+    @property
+    def _has_moments(self) -> bool:
+        return any(term in MOMENTS and term not in TERMS for term in self._needed)
 
     @property
     def _has_areas(self) -> bool:
@@ -76,8 +94,9 @@ class SliceAccumulator:
         """Returns the state before the first batch. The slice of all rows exists already, without rows."""
         together = [SliceKey(-1, newest=False)] + ([SliceKey(-1, newest=True)] if self.newest is not None else [])
         sums = np.zeros((self.models, len(self.terms), len(together), GROUPS))
+        moments = np.zeros((self.models * self._has_moments, len(MOMENTS), len(together), GROUPS))
         places = {key: place for place, key in enumerate(together)}
-        return State(places, sums, [[] for _ in range(self.models)], [[] for _ in range(self.models)])
+        return State(places, sums, moments, [[] for _ in range(self.models)], [[] for _ in range(self.models)])
 
     def add(self, state: State, batch: ScoredRows) -> State:
         """Returns the state after a batch."""
@@ -91,6 +110,9 @@ class SliceAccumulator:
             sets_of_groups = sets * GROUPS + groups[found.rows]
             for model, rows in enumerate(added):
                 state.sums[model] += rows.sums(found.rows, sets_of_groups, state.sums.shape[2])
+                if self._has_moments:
+                    of_batch = rows.moments(found.rows, sets_of_groups, state.sums.shape[2])
+                    state.moments[model] = merged(state.moments[model], of_batch)
                 if self._has_areas:
                     state.histograms[model].append(rows.histogram(found.rows, sets))
                     state.grouped[model].append(rows.histogram(found.rows, sets_of_groups, COARSE))
@@ -101,27 +123,29 @@ class SliceAccumulator:
 
     def merge(self, states: Iterable[State]) -> State:
         """Merges the states of disjoint parts of the rows."""
-        merged = self.start()
+        whole = self.start()
         for state in states:
             for entry in state.overflowed:
-                _drop_entry(merged, entry)
+                _drop_entry(whole, entry)
             by_entry: dict[int, list[SliceKey]] = {}
             for key in state.places:
                 by_entry.setdefault(key.entry, []).append(key)
             for keys in by_entry.values():
-                places = _placed(merged, keys)
+                places = _placed(whole, keys)
                 if places is not None:
-                    self._add_slices(merged, places, state, np.array([state.places[key] for key in keys]))
-        return merged
+                    self._add_slices(whole, places, state, np.array([state.places[key] for key in keys]))
+        return whole
 
     @staticmethod
-    def _add_slices(merged: State, places: np.ndarray, state: State, theirs: np.ndarray) -> None:
-        merged.sums[:, :, places] += state.sums[:, :, theirs]
+    def _add_slices(whole: State, places: np.ndarray, state: State, theirs: np.ndarray) -> None:
+        whole.sums[:, :, places] += state.sums[:, :, theirs]
+        for mine, other in zip(whole.moments, state.moments, strict=True):
+            mine[:, places] = merged(mine[:, places], other[:, theirs])
         new_places = np.full(state.sums.shape[2], -1)
         new_places[theirs] = places
         for of_merged, of_state, moves in (
-            (merged.histograms, state.histograms, new_places),
-            (merged.grouped, state.grouped, _of_groups(new_places)),
+            (whole.histograms, state.histograms, new_places),
+            (whole.grouped, state.grouped, _of_groups(new_places)),
         ):
             for parts, more in zip(of_merged, of_state, strict=True):
                 added = [cells.moved(moves) for cells in more]
@@ -133,7 +157,13 @@ class SliceAccumulator:
         values, without = [], []
         for model, sums in enumerate(state.sums):
             whole: Sums = dict(zip(self.terms, sums.sum(axis=-1), strict=True))
-            less: Sums = dict(zip(self.terms, sums.sum(axis=-1, keepdims=True) - sums, strict=True))
+            less: Sums = dict(zip(self.terms, sums_without_each(sums, axis=-1), strict=True))
+            if self._has_moments:
+                every, without_each = all_and_without_each(state.moments[model])
+                whole, less = (
+                    {**dict(zip(MOMENTS, of, strict=True)), **sums}
+                    for of, sums in ((every, whole), (without_each, less))
+                )
             areas = CurveAreas(SparseHistograms.joined(state.histograms[model]), sums.shape[1])
             grouped = SparseHistograms.joined(state.grouped[model])
             values.append({name: self._value(name, whole, areas) for name in self.metrics})
@@ -145,8 +175,11 @@ class SliceAccumulator:
                     for name in self.metrics
                 }
             )
-        present = state.sums[0, 0] > 0
+        rows = state.sums[0, 0]
+        present = rows > 0
         errors = [{name: standard_errors(one[name], present) for name in self.metrics} for one in without]
+        for one in errors:
+            one |= {name: at_least(one[name], rows.sum(axis=-1)) for name in OF_SHARES if name in one}
         differences = {
             name: standard_errors(without[0][name] - without[1][name], present)
             for name in (self.metrics if self.models > 1 else ())
@@ -193,7 +226,8 @@ class _BatchContributions:
         self._terms = np.zeros((len(terms), len(counted)))
         some = scored.chosen(counted)
         for row, term in zip(self._terms, terms, strict=True):
-            row[counted] = TERMS[term](some) * some.weights
+            row[counted] = 1.0 if term == COUNT else TERMS[term](some) * some.weights
+        self._scored = scored
         if areas:
             self._buckets = bucket_of(scored.scores)
             self._labels = scored.labels + 0 * scored.scores  # NaN if the score is NaN
@@ -203,6 +237,11 @@ class _BatchContributions:
         count = slices * GROUPS
         sums = [np.bincount(sets, weights=term[rows], minlength=count) for term in self._terms]
         return np.stack(sums).reshape(-1, slices, GROUPS)
+
+    def moments(self, rows: np.ndarray, sets: np.ndarray, slices: int) -> np.ndarray:
+        """Returns the moments of each slice and group, float64 [MOMENTS, slices, GROUPS]."""
+        rows, sets = (x[self._weights[rows] > 0] for x in (rows, sets))
+        return moments_of(self._scored.chosen(rows), sets, slices * GROUPS).reshape(-1, slices, GROUPS)
 
     def histogram(self, rows: np.ndarray, sets: np.ndarray, width: int = 1) -> SparseHistograms:
         """Returns the histograms of sets of rows; if a row has several labels, each counts separately.
@@ -236,7 +275,9 @@ def _placed(state: State, keys: Sequence[SliceKey]) -> np.ndarray | None:
         return None
     if new:
         state.places |= {key: len(state.places) + i for i, key in enumerate(new)}
-        state.sums = np.pad(state.sums, [(0, 0), (0, 0), (0, len(new)), (0, 0)])
+        state.sums, state.moments = (
+            np.pad(one, [(0, 0), (0, 0), (0, len(new)), (0, 0)]) for one in (state.sums, state.moments)
+        )
     return np.array([state.places[key] for key in keys])
 
 
@@ -248,7 +289,7 @@ def _drop_entry(state: State, entry: int) -> None:
     new_places = np.full(state.sums.shape[2], -1)
     new_places[old] = np.arange(len(kept))
     state.places = {key: place for place, key in enumerate(kept)}
-    state.sums = state.sums[:, :, old]
+    state.sums, state.moments = state.sums[:, :, old], state.moments[:, :, old]
     state.histograms = [[cells.moved(new_places) for cells in parts] for parts in state.histograms]
     moves = _of_groups(new_places)
     state.grouped = [[cells.moved(moves) for cells in parts] for parts in state.grouped]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from fullpass.components.artifact_files import read_bytes
+from fullpass.preprocessing.json_text import to_json_text
 
 FILE = "shown_texts.json"
 
@@ -33,7 +34,7 @@ class ShownText:
 
 def to_json(shown: Sequence[ShownText]) -> str:
     """Returns the content of FILE."""
-    return json.dumps([asdict(one) for one in shown], indent=1)
+    return to_json_text([asdict(one) for one in shown], indent=1)
 
 
 def read_texts(folder: str) -> tuple[ShownText, ...]:

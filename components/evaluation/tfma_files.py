@@ -15,7 +15,7 @@ from fullpass.components.evaluation.confidence import GROUPS, quantile
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig
 from fullpass.components.evaluation.eval_config import eval_config, metric_threshold
 from fullpass.components.evaluation.evaluation_verdict import can_be_judged, measure, reason, slice_bounds
-from fullpass.components.evaluation.measured_metrics import BASELINE, CANDIDATE, Rows
+from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, BASELINE, CANDIDATE, Rows
 from fullpass.components.evaluation.metrics import METRICS
 from fullpass.components.evaluation.scored_rows import SliceValue
 from fullpass.components.evaluation.slice_rows import SliceKey
@@ -129,7 +129,8 @@ def _failures(
 
 
 def _metric_key(metric: str, model: str, *, is_diff: bool = False) -> pb2.MetricKey:
-    return pb2.MetricKey(name=metric, model_name=model, example_weighted={"value": True}, is_diff=is_diff)
+    weighted = metric != ALWAYS_MEASURED
+    return pb2.MetricKey(name=metric, model_name=model, example_weighted={"value": weighted}, is_diff=is_diff)
 
 
 def _value(value: float) -> pb2.MetricValue:

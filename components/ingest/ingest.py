@@ -6,7 +6,6 @@ change the records. The hash of every written row is kept until the end, to coun
 """
 
 import glob
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +39,7 @@ from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWrite
 from fullpass.components.ingest.writing.shards import Chunk, Layout
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, ROW_BITS, SPAN_FILE_BITS, RawColumn, span_in_row_ids
+from fullpass.preprocessing.json_text import to_json_text
 from fullpass.preprocessing.secrets.redact import redact, redact_tree
 
 _QUARANTINE_SCHEMA = pa.schema(
@@ -139,7 +139,7 @@ def finish(ingest: Ingest) -> Manifest:
         table = pa.Table.from_pylist([asdict(row) | {"file": redact(row.file)} for row in bad], _QUARANTINE_SCHEMA)
         pq.write_table(table, f"{ingest.folder}/{QUARANTINE}")
     with fileio.open(f"{ingest.folder}/{MANIFEST}", "w") as f:
-        f.write(json.dumps(redact_tree(asdict(manifest)), indent=1))
+        f.write(to_json_text(redact_tree(asdict(manifest)), indent=1))
     fileio.rmtree(f"{ingest.folder}/{PENDING}")
     megabytes = manifest.bytes_read / 2**20 / max(manifest.seconds, 1e-3)
     logging.info("Ingest: %s rows, %.0f rows/s, %.1f MB/s", manifest.read, manifest.rows_per_second, megabytes)
@@ -161,7 +161,7 @@ class _IngestTask(beam.DoFn):
         folder = f"{ingest.folder}/{PENDING}"
         fileio.makedirs(folder)
         with fileio.open(f"{folder}/{task.name}.json", "w") as f:
-            f.write(json.dumps(result))
+            f.write(to_json_text(result))
         for split, chunks in result["chunks"].items():
             yield from ((split, Chunk(**chunk)) for chunk in chunks)
 

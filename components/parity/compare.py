@@ -1,6 +1,5 @@
 """Compares features that were computed by two paths, such as training and serving."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
@@ -8,6 +7,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.json_text import to_json_text
 
 SHOWN_MISMATCHES = 3
 DEFAULT_RTOL = 1e-5
@@ -197,7 +197,7 @@ def check(compared: list[Compared]) -> None:
 
 def report_json(compared: list[Compared]) -> str:
     """Returns the report as JSON text."""
-    return json.dumps([asdict(c) for c in compared], indent=1)
+    return to_json_text([asdict(c) for c in compared], indent=1)
 
 
 def _require_same_rows(name: str, pair: str, left: np.ndarray, right: np.ndarray) -> None:

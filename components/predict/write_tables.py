@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 import os
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from fullpass.preprocessing.errors import UsageError, UserError
+from fullpass.preprocessing.json_text import to_json_text
 
 FORMATS = {
     ".csv": "csv",
@@ -66,7 +66,7 @@ def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> Non
 
 def to_json(row: dict[str, Any]) -> str:
     """Returns a row as one line of JSON; dates and bytes become text, NaN becomes null."""
-    return json.dumps({name: _plain(value) for name, value in row.items()}, ensure_ascii=False, default=str)
+    return to_json_text({name: _plain(value) for name, value in row.items()}, ensure_ascii=False, default=str)
 
 
 def _write_csv(file: BinaryIO, tables: Iterator[pa.Table], separator: str = ",") -> None:

@@ -27,11 +27,12 @@ class ShownCurves:
     confusion: tuple[tuple[str, tuple[tuple[str, str], tuple[str, str]]], ...]
 
 
-def curves_section(curves: Sequence[Curves | None]) -> ShownCurves | None:
+def curves_section(curves: Sequence[Curves | None], rows: int) -> ShownCurves | None:
     """Returns the section; None if no model has curves.
 
     Args:
         curves: curves of each model, the new model first.
+        rows: number of rows; if the rows have other weights than 1, the confusion matrix has shares only.
     """
     of_models = {name: one for name, one in zip(_MODELS, curves, strict=False) if one is not None}
     if not of_models:
@@ -47,13 +48,13 @@ def curves_section(curves: Sequence[Curves | None]) -> ShownCurves | None:
             calibration, x="mean score", y="share positive", label="calibration curve", diagonal=True, points=True
         ),
     )
-    return ShownCurves(charts, tuple((name, _matrix(one)) for name, one in of_models.items()))
+    return ShownCurves(charts, tuple((name, _matrix(one, rows)) for name, one in of_models.items()))
 
 
-def _matrix(curves: Curves) -> tuple[tuple[str, str], tuple[str, str]]:
+def _matrix(curves: Curves, rows: int) -> tuple[tuple[str, str], tuple[str, str]]:
     total = sum(curves.confusion)
     true, false, missed, rest = (
-        f"{count:,.0f} ({_percent(count / total, error)})"
+        f"{count:,.0f} ({_percent(count / total, error)})" if total == rows else _percent(count / total, error)
         for count, error in zip(curves.confusion, curves.confusion_errors, strict=True)
     )
     return (true, false), (missed, rest)

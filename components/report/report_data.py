@@ -112,10 +112,11 @@ def read_run(
     """Returns the facts about a run, read from its artifacts."""
     blessed = bool(blessing.get_int_custom_property("blessed"))
     record = read_json(f"{model_run.uri}/{TRAINING_FILE}")
+    verdict = read_verdict(evaluation.uri, config, blessed=blessed)
     return Run(
         name=name,
-        verdict=read_verdict(evaluation.uri, config, blessed=blessed),
-        curves=curves_section(read_curves(evaluation.uri)),
+        verdict=verdict,
+        curves=curves_section(read_curves(evaluation.uri), verdict.examples),
         insight=insight_section(record),
         images=image_section(record),
         texts=read_texts(evaluation.uri),

@@ -16,6 +16,7 @@ from tfx.utils import io_utils, path_utils
 
 from fullpass.components.artifacts import ServingReport
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.json_text import to_json_text
 
 _PROBE = Path(__file__).with_name("probe.py")
 _TIMEOUT_SECONDS = 600
@@ -32,7 +33,7 @@ def ServingCheck(
     """
     facts = check_export(path_utils.serving_model_path(model.uri))
     with fileio.open(f"{report.uri}/serving.json", "w") as f:
-        f.write(json.dumps(facts, indent=1))
+        f.write(to_json_text(facts, indent=1))
     report.set_float_custom_property("latency_ms", facts["latency_ms"])
 
 

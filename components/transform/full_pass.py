@@ -5,7 +5,6 @@ separate, so each can be optimized independently.
 """
 
 import glob
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -28,6 +27,7 @@ from fullpass.components.transform.read_records import ReadExamples
 from fullpass.preprocessing.analysis.traced_preprocessing import Function
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.json_text import to_json_text
 from fullpass.trainer.export.sample_requests import write_samples
 from fullpass.trainer.input.cache import blocks
 from fullpass.trainer.input.column_files import ColumnFile, publish_columns
@@ -148,7 +148,7 @@ class _WriteRows(beam.DoFn):
             "layout": None if self._column_layout is None else self._column_layout.to_json(),
         }
         with fileio.open(f"{self._pending}/{self._writer.prefix}.json", "w") as f:
-            f.write(json.dumps(bundle))
+            f.write(to_json_text(bundle))
         for chunk in self._writer.chunks:
             yield GlobalWindows.windowed_value((self._split, chunk))
 

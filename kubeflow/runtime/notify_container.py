@@ -14,6 +14,7 @@ from fullpass.pipeline.running.notify.config import Hook
 from fullpass.pipeline.running.notify.payload import Payload, event_text
 from fullpass.pipeline.running.notify.send import notify
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.json_text import to_json_text
 
 SENT = "sent"
 PAYLOAD_FILE = "payload.json"
@@ -63,7 +64,7 @@ def notify_receivers(task: ExecutorInput) -> Outputs:
     logging.info("%s", payload.text)
     sent = task.outputs[SENT]
     sent.path.mkdir(parents=True, exist_ok=True)
-    (sent.path / PAYLOAD_FILE).write_text(json.dumps(payload.facts(), indent=1) + "\n")
+    (sent.path / PAYLOAD_FILE).write_text(to_json_text(payload.facts(), indent=1) + "\n")
     return {SENT: (sent, {"event": ended.event})}, {}
 
 

@@ -1,12 +1,12 @@
 """Formats a diagnosis as text, as JSON, and as a page with a chart."""
 
 import html
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fullpass.preprocessing.atomic_files import write_atomically
+from fullpass.preprocessing.json_text import to_json_text
 from fullpass.trainer.diagnosis.candidates import BATCH_SIZE
 from fullpass.trainer.diagnosis.diagnosis import Diagnosis
 from fullpass.trainer.diagnosis.stages import (
@@ -223,4 +223,4 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
 
 def report_json(diagnosis: Diagnosis, others: Mapping[str, Any]) -> str:
     """Returns the diagnosis as JSON text, with additional fields."""
-    return json.dumps({**to_json(diagnosis), **others}, indent=2)
+    return to_json_text({**to_json(diagnosis), **others}, indent=2)

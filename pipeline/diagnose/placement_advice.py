@@ -1,11 +1,11 @@
 """Recommends where to compute the features, from the measured cost of each placement."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from fullpass.pipeline.diagnose.diagnosis_report import aligned
 from fullpass.preprocessing.cores import usable_cores
+from fullpass.preprocessing.json_text import to_json_text
 from fullpass.trainer.diagnosis.placements import LATENCY_BATCH, PlacementCost
 
 MIXTURE = "as written"
@@ -84,7 +84,7 @@ def table(comparison: Comparison) -> str:
 
 def report_json(comparison: Comparison) -> str:
     """Returns the comparison as JSON text."""
-    return json.dumps(asdict(comparison), indent=2)
+    return to_json_text(asdict(comparison), indent=2)
 
 
 _ROWS: tuple[tuple[str, Callable[[PlacementCost], str]], ...] = (

@@ -6,7 +6,6 @@ cases.
 """
 
 import getpass
-import json
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -30,6 +29,7 @@ from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.execution.locks import run_lock
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.json_text import to_json_text
 
 BLESS = "Bless"
 _PUSHER = "Pusher"
@@ -139,7 +139,7 @@ class _RefusedModel:
         if baseline:
             blessing.set_string_custom_property("baseline_model", baseline)
         os.makedirs(blessing.uri)
-        Path(blessing.uri, "BLESSED").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        Path(blessing.uri, "BLESSED").write_text(to_json_text(facts, indent=1) + "\n", encoding="utf-8")
         return blessing
 
     def _record(self, node: str, execution_type: str, inputs: Artifacts, outputs: Artifacts) -> None:

@@ -1,10 +1,11 @@
 """`fullpass lineage`."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from fullpass.preprocessing.json_text import to_json_text
 
 
 def lineage(
@@ -35,6 +36,6 @@ def lineage(
             raise UserError("The configuration was not recorded: the model was not trained by `fullpass run`.")
         print_data(config["yaml"], nl=False)
     elif as_json:
-        print_data(json.dumps({"source": record.source, **record.lineage}, indent=2))
+        print_data(to_json_text({"source": record.source, **record.lineage}, indent=2))
     else:
         console().print(tree(record))

@@ -1,6 +1,5 @@
 """`fullpass models`, which imports neither TensorFlow nor TFX."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fullpass.pipeline.registry.pushed_folder import pushed_to
+from fullpass.preprocessing.json_text import to_json_text
 
 
 def models(
@@ -23,6 +23,6 @@ def models(
     folder = pushed_to(target)
     found = list_versions.read_versions(folder)
     if as_json:
-        print_data(json.dumps([asdict(version) for version in found], indent=2))
+        print_data(to_json_text([asdict(version) for version in found], indent=2))
     else:
         console().print(list_versions.table(found, folder))

@@ -1,7 +1,6 @@
 """Records the provenance of a run for its nodes and the metadata: configuration and code."""
 
 import hashlib
-import json
 import os
 import subprocess
 from functools import cache
@@ -14,6 +13,7 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import code_digest, model_functions, transform_functions
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.bounded_command import run_bounded
+from fullpass.preprocessing.json_text import to_json_text
 from fullpass.preprocessing.secrets.redact import redact_yaml
 from fullpass.trainer.export.run_provenance import RUN_FACTS_VARIABLE
 
@@ -86,7 +86,7 @@ def write_run_facts(facts: dict[str, Any], folder: Path) -> None:
     """Writes the facts into the log folder of the run, and its path into an environment variable for the nodes."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / RUN_FACTS_FILE
-    path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    path.write_text(to_json_text(facts, indent=1) + "\n", encoding="utf-8")
     os.environ[RUN_FACTS_VARIABLE] = str(path)
 
 

@@ -16,6 +16,7 @@ from fullpass.pipeline.root_layout import RootLayout, pipeline_root
 from fullpass.preprocessing.bounded_command import run_bounded
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import raw_columns
+from fullpass.preprocessing.json_text import to_json_text
 
 if TYPE_CHECKING:
     from fullpass.components.data_gate.gate_verdict import Verdict
@@ -77,7 +78,7 @@ def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None
     """
     from fullpass.components.data_gate.gate_verdict import read_verdict
 
-    arguments = json.dumps({"file": str(file), "root": root and str(root), "span": span})
+    arguments = to_json_text({"file": str(file), "root": root and str(root), "span": span})
     try:
         command = [sys.executable, "-P", "-m", "fullpass.pipeline.scheduling.drift", arguments]
         done = run_bounded(command, seconds=_MOST_SECONDS)
@@ -113,7 +114,7 @@ def main() -> None:
         answer = found.to_json()
     except UserError as error:
         answer = {_ERROR: str(error)}
-    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.write(to_json_text(answer) + "\n")
 
 
 if __name__ == "__main__":

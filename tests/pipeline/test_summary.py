@@ -48,7 +48,7 @@ def test_a_slice_that_does_not_hold_is_named_with_its_value_and_the_bound(printe
     lines = printed({"slices": {"not_worse_than": "blessed", "tolerance": 0.05}})
     assert "auc, zone b 0.6000 0.7500 no worse than blessed by over 0.05 not met" in lines
     assert not [line for line in lines if line.startswith("auc, zone a")]
-    assert "auc: of 3 slices, 1 have fewer than 100 examples; these are not judged" in lines
+    assert "auc: of 3 slices, 1 have fewer than 100 examples (10 in all); these are not judged" in lines
     assert any(line.startswith("on the slice zone b (390 examples) auc is 0.6000") for line in lines)
 
 

@@ -1,6 +1,5 @@
 """The payload of a notification: one flat JSON object, the same for every event."""
 
-import json
 import math
 import socket
 from dataclasses import asdict, dataclass, field
@@ -9,6 +8,7 @@ from typing import Any
 
 from fullpass.pipeline.plain_text import plain
 from fullpass.pipeline.running.notify.config import Event
+from fullpass.preprocessing.json_text import to_json_text
 from fullpass.preprocessing.secrets.redact import redact_tree
 
 _PREFIX = "FULLPASS_"
@@ -59,7 +59,7 @@ class Payload:
         """Returns the JSON object as UTF-8. A metric that is not finite becomes null, since JSON has no NaN."""
         facts = self.facts()
         facts["metrics"] = {name: value if math.isfinite(value) else None for name, value in self.metrics.items()}
-        return json.dumps(facts).encode()
+        return to_json_text(facts).encode()
 
     def variables(self) -> dict[str, str]:
         """Returns the text and number fields as environment variables of a command, FULLPASS_EVENT and so on.

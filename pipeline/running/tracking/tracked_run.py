@@ -18,6 +18,7 @@ from fullpass.pipeline.running.history import RunRecord
 from fullpass.pipeline.running.record_provenance import RUN_FACTS_FILE
 from fullpass.pipeline.running.run_outcome import FinishedRun
 from fullpass.pipeline.running.run_summary import Summary
+from fullpass.preprocessing.json_text import to_json_text
 from fullpass.preprocessing.secrets.redact import redact_tree
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
@@ -60,7 +61,7 @@ class TrackedRun:
 
     def to_json(self) -> bytes:
         """Returns the run as a JSON object in UTF-8, without secrets."""
-        return json.dumps(redact_tree(vars(self))).encode()
+        return to_json_text(redact_tree(vars(self))).encode()
 
 
 def tracked_run(loaded: Loaded, root: Path, record: RunRecord, finished: FinishedRun) -> TrackedRun:
@@ -105,7 +106,7 @@ def flattened(section: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, st
         if isinstance(value, Mapping) and value:
             yield from flattened(value, path)
         else:
-            yield path, value if isinstance(value, str) else json.dumps(value)
+            yield path, value if isinstance(value, str) else to_json_text(value)
 
 
 def _params(loaded: Loaded, training: Mapping[str, Any]) -> dict[str, str]:
@@ -114,10 +115,10 @@ def _params(loaded: Loaded, training: Mapping[str, Any]) -> dict[str, str]:
     dumped = config.model_dump(mode="json")
     params = {path: text for section in _SECTIONS for path, text in flattened(dumped[section], section)}
     params["features"] = ", ".join(config.all_features)
-    params["data.split"] = json.dumps(dumped["data"]["split"])
+    params["data.split"] = to_json_text(dumped["data"]["split"])
     params |= {f"trained.{name}": str(training[name]) for name in _OF_TRAINING if name in training}
     found = training.get("hyperparameters") or {}
-    return params | {path: value if isinstance(value, str) else json.dumps(value) for path, value in found.items()}
+    return params | {path: value if isinstance(value, str) else to_json_text(value) for path, value in found.items()}
 
 
 def _tags(loaded: Loaded, record: RunRecord, finished: FinishedRun, facts: Mapping[str, Any]) -> dict[str, str]:
@@ -215,7 +216,7 @@ def _files(summary: Summary, facts: Mapping[str, Any]) -> tuple[dict[str, str], 
             }
             for one in slices
         ]
-        texts["slices.json"] = json.dumps(of_slices, indent=1)
+        texts["slices.json"] = to_json_text(of_slices, indent=1)
     folder = Path(summary.report).parent if summary.report else None
     files = sorted(file for file in folder.iterdir() if file.suffix in _DOCUMENTS) if folder else []
     return texts, tuple(map(str, files))
@@ -226,7 +227,7 @@ def _trials(summary: Summary) -> tuple[dict[str, dict[str, Any]], ...]:
         return ()
     objective = f"validation/{summary.trials.objective}"
     return tuple(
-        {"params": {path: json.dumps(value) for path, value in values.items()}, "metrics": {objective: score}}
+        {"params": {path: to_json_text(value) for path, value in values.items()}, "metrics": {objective: score}}
         for score, values in summary.trials.rows
     )
 

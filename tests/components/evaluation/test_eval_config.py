@@ -5,8 +5,8 @@ from fullpass.components.evaluation.eval_config import eval_config
 
 
 def by_name(config):
-    (spec,) = eval_config(config).metrics_specs
-    return {json.loads(metric.config)["name"]: metric for metric in spec.metrics}
+    specs = eval_config(config).metrics_specs
+    return {json.loads(metric.config)["name"]: metric for spec in specs for metric in spec.metrics}
 
 
 def test_there_is_always_a_threshold_so_that_there_is_always_a_verdict():
@@ -14,6 +14,7 @@ def test_there_is_always_a_threshold_so_that_there_is_always_a_verdict():
     (threshold,) = metrics["example_count"].per_slice_thresholds
     assert threshold.threshold.value_threshold.lower_bound.value == 1.0
     assert not metrics["auc"].per_slice_thresholds
+    assert [spec.example_weights.unweighted for spec in eval_config(EvaluationConfig()).metrics_specs] == [True, False]
 
 
 def test_thresholds_hold_for_all_examples_together_not_for_each_slice():
@@ -45,9 +46,9 @@ def test_the_newest_span_is_measured_and_judged_for_itself():
     made = eval_config(config, newest_span=36)
     slices = [(list(s.feature_keys), dict(s.feature_values)) for s in made.slicing_specs]
     assert slices == [([], {}), ([], {"span": "36"}), (["hour"], {}), (["hour"], {"span": "36"})]
-    [(whole,), (newest,)] = [t.slicing_specs for t in made.metrics_specs[0].metrics[1].per_slice_thresholds]
+    [(whole,), (newest,)] = [t.slicing_specs for t in made.metrics_specs[1].metrics[0].per_slice_thresholds]
     assert not whole.feature_values and dict(newest.feature_values) == {"span": "36"}
-    changes = [t.threshold.change_threshold for t in made.metrics_specs[0].metrics[1].per_slice_thresholds]
+    changes = [t.threshold.change_threshold for t in made.metrics_specs[1].metrics[0].per_slice_thresholds]
     assert [change.absolute.value for change in changes] == [0.0, -0.02]
 
 
@@ -60,7 +61,7 @@ def test_thresholds_on_slices_are_not_passed_to_tfma():
     on_slices = SliceBounds(min=0.8)
     threshold = Threshold(slices=on_slices, newest_span=SlicedBounds(slices=on_slices))
     made = eval_config(EvaluationConfig(slices=(("hour",),), thresholds={"auc": threshold}), newest_span=36)
-    assert not made.metrics_specs[0].metrics[1].per_slice_thresholds
+    assert not made.metrics_specs[1].metrics[0].per_slice_thresholds
 
 
 def test_slices_and_the_last_blessed_model():

@@ -61,7 +61,7 @@ def test_a_worse_slice_blocks_the_push_and_a_tiny_one_does_not(evaluated):
     )
     assert [(m.value, m.baseline, m.passed) for m in verdict.metrics] == [(pytest.approx(TOGETHER), 1.0, True)]
     assert verdict.examples == 280 and verdict.newest_examples == 140
-    assert verdict.notes == ("mae: of 3 slices, 1 have fewer than 100 examples; these are not judged",)
+    assert verdict.notes == ("mae: of 3 slices, 1 have fewer than 100 examples (10 in all); these are not judged",)
 
 
 def test_every_slice_is_shown_on_the_window_and_on_the_newest_span(evaluated):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fullpass.components.evaluation.confidence import GROUPS
+from fullpass.components.evaluation.confidence import GROUPS, quantile
 from fullpass.components.evaluation.metric_terms import FORMULAS, TERMS
-from fullpass.components.evaluation.sampling_error import group_of
+from fullpass.components.evaluation.sampling_error import group_of, sums_without_each
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
 from fullpass.components.evaluation.slice_states import SliceAccumulator
 
@@ -59,10 +59,33 @@ def test_without_rows_there_is_no_error():
     assert np.isnan(one.measure(one.start()).errors[0]["auc"][0])
 
 
+@pytest.mark.parametrize(("positives", "known"), [(1, False), (2, False), (40, True)])
+def test_the_error_of_an_auc_of_few_positive_rows_is_unknown(positives, known):
+    rng = np.random.default_rng(2)
+    labels = (np.arange(2000) < positives) * 1.0
+    rows = ScoredRows(np.arange(2000), np.zeros(2000), {}, (Scored(labels, np.ones(2000), rng.random(2000)),))
+    one = SliceAccumulator(("auc", "accuracy"), (), None, 1)
+    errors = one.measure(one.add(one.start(), rows)).errors[0]
+    assert np.isfinite(errors["auc"][0]) == known and np.isfinite(errors["accuracy"][0])
+
+
+def test_the_error_of_a_share_that_never_failed_follows_the_rule_of_three():
+    rows = ScoredRows(np.arange(300), np.zeros(300), {}, (Scored(np.ones(300), np.ones(300), np.full(300, 0.9)),))
+    one = SliceAccumulator(("accuracy",), (), None, 1)
+    found = one.measure(one.add(one.start(), rows))
+    assert found.values[0]["accuracy"][0] == 1
+    assert quantile(0.95) * found.errors[0]["accuracy"][0] == pytest.approx(3 / 300)
+
+
+def test_the_sums_without_each_part_are_exact_beside_a_part_of_huge_values():
+    parts = np.array([[1e20, 1.0, 2.0, 4.0]])
+    assert sums_without_each(parts, axis=1).tolist() == [[7.0, 1e20 + 6, 1e20 + 5, 1e20 + 3]]
+
+
 def test_metrics_of_counts_and_of_amounts_are_worked_out_by_hand():
     """Labels 2 and 0, scores 4 and 1: the deviances are 2 (2 log 0.5 + 2) and 2."""
     rows = Scored(np.array([2.0, 0.0]), np.ones(2), np.array([4.0, 1.0]))
-    sums = {name: np.array([TERMS[name](rows).sum()]) for name in ("rows", "deviance", "squared_log_error")}
+    sums = {name: np.array([TERMS[name](rows).sum()]) for name in ("weight", "deviance", "squared_log_error")}
     assert FORMULAS["poisson_deviance"].value(sums) == pytest.approx([(2 * (2 * np.log(0.5) + 2) + 2) / 2])
     logs = np.log([5 / 3, 2])
     assert FORMULAS["rmsle"].value(sums) == pytest.approx([np.sqrt((logs**2).mean())])

@@ -35,7 +35,7 @@ def test_every_score_has_its_bucket():
     assert np.all(inside[:-2] < np.append(EDGES, np.inf)[buckets + 1][:-2])
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e-6])
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e-6, 1e-12, 1e-30])
 def test_the_area_is_the_share_of_pairs_within_the_stated_error(scale):
     rng = np.random.default_rng(3)
     labels = (rng.random(2000) < 0.2).astype(float)

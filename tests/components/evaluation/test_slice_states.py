@@ -50,7 +50,7 @@ def test_every_slice_has_the_metrics_of_its_rows_alone():
             weights = scored.weights[chosen]
             labels, scores = scored.labels[chosen], scored.scores[chosen]
             loss = -np.average(np.log(np.where(labels == 1, scores, 1 - scores)), weights=weights)
-            assert of_model["example_count"][place] == weights.sum()
+            assert of_model["example_count"][place] == (weights > 0).sum()
             assert of_model["log_loss"][place] == pytest.approx(loss, rel=1e-12)
             pairs = np.outer(weights[labels == 1], weights[labels == 0])
             won = scores[labels == 1][:, None] > scores[labels == 0]
@@ -95,7 +95,7 @@ def test_an_entry_of_too_many_slices_has_none_wherever_they_were_found(monkeypat
         assert merged.overflowed == {1} and {key.entry for key in merged.places} == {-1, 0}
         rows = one.measure(merged).values[0]["example_count"]
         assert rows[merged.places[SliceKey(-1, newest=False)]] == sum(
-            part.models[0].weights.sum() for part in (few, *parts)
+            (part.models[0].weights > 0).sum() for part in (few, *parts)
         )
 
 
@@ -115,9 +115,79 @@ def test_rows_without_a_label_count_nowhere_whatever_they_hold():
 
 
 def test_a_score_that_is_no_number_makes_the_metrics_none():
-    one, rows = accumulator(metrics=("auc", "log_loss")), batch(11)
+    names = ("auc", "log_loss", "accuracy", "precision", "recall")
+    one, rows = accumulator(metrics=names), batch(11)
     counted = int(np.flatnonzero(rows.models[0].weights)[0])
     rows.models[0].scores[counted] = np.nan
     values = one.measure(one.add(one.start(), rows)).values
-    assert np.isnan(values[0]["auc"][0]) and np.isnan(values[0]["log_loss"][0])
-    assert np.isfinite(values[1]["auc"][0])
+    assert all(np.isnan(values[0][name][0]) and np.isfinite(values[1][name][0]) for name in names)
+
+
+def regression(labels, scores, weights, groups=None, batches=3, metrics=("r2", "explained", "mse", "example_count")):
+    """Returns the measurements of rows that are added in several batches and merged, and the places of the slices."""
+    one = SliceAccumulator(metrics, (("zone",),) if groups is not None else (), None, 1)
+    states = []
+    for part in np.array_split(np.arange(len(labels)), batches):
+        columns = {} if groups is None else {"zone": Codes(groups[part], tuple(map(float, range(groups.max() + 1))))}
+        scored = Scored(labels[part], weights[part], scores[part])
+        rows = ScoredRows(part, np.zeros(len(part), np.int64), columns, (scored,))
+        states.append(one.add(one.start(), rows))
+    state = one.merge(states)
+    return one.measure(state), state.places
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-6, 1.0, 1e6, 1e280])
+@pytest.mark.parametrize("offset", [0.0, 1e4, 16777216.0, 1.7e9])
+def test_labels_far_from_zero_have_the_metrics_of_the_same_labels_near_zero(offset, scale):
+    rng = np.random.default_rng(1)
+    step = max(1.0, offset / 2**24)
+    labels, weights = rng.integers(0, 4, 2000) * step, rng.integers(1, 4, 2000) * scale
+    scores = labels + rng.integers(-1, 2, 2000) * step
+    found, _ = regression(labels + offset, scores + offset, weights)
+    share = weights / weights.sum()  # all sums of small integers times a power of two: exact
+    left, right = (x - (share * x).sum() for x in (labels, scores))
+    variance = (share * left**2).sum()
+    r2 = (share * left * right).sum() ** 2 / variance / (share * right**2).sum()
+    explained = 1 - (share * (labels - scores) ** 2).sum() / variance
+    assert found.values[0]["r2"][0] == pytest.approx(r2, rel=1e-9)
+    assert found.values[0]["explained"][0] == pytest.approx(explained, rel=1e-9)
+    near, _ = regression(labels, scores, weights / scale)
+    for name in ("r2", "explained"):
+        assert found.errors[0][name][0] == pytest.approx(near.errors[0][name][0], rel=1e-6)
+
+
+def test_equal_labels_explain_nothing_wherever_they_are():
+    labels, scores = np.full(500, 1699999999.7), 1.7e9 + np.arange(500.0)
+    found, _ = regression(labels, scores, np.random.default_rng(1).random(500))
+    assert np.isnan(found.values[0]["r2"][0]) and np.isnan(found.values[0]["explained"][0])
+
+
+@pytest.mark.parametrize("big", [1e12, 1e20, 1e200])
+def test_a_slice_of_huge_weights_leaves_the_others_exact(big):
+    rng = np.random.default_rng(4)
+    zones = rng.integers(0, 5, 3000)
+    labels = (rng.random(3000) < 0.4) * 1.0
+    scores = np.clip(labels * 0.3 + rng.random(3000) * 0.7, 0, 1)
+    plain, places = regression(labels, scores, np.ones(3000), zones, metrics=("auc", "auc_pr", "r2", "explained"))
+    weights = np.where(zones == 0, big, 1.0)
+    found, _ = regression(labels, scores, weights, zones, metrics=("auc", "auc_pr", "r2", "explained"))
+    for zone in range(5):
+        place = places[SliceKey(0, newest=False, values=(float(zone),))]
+        for name in plain.values[0]:
+            for of in ("values", "errors"):
+                expected = getattr(plain, of)[0][name][place]
+                assert getattr(found, of)[0][name][place] == pytest.approx(expected, rel=1e-9), (zone, name, of)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1 / 1000, 1e6, 1e300])
+def test_the_scale_of_the_weights_changes_no_metric_and_no_number_of_rows(scale):
+    rng = np.random.default_rng(4)
+    labels, scores = (rng.random(1000) < 0.4) * 1.0, rng.random(1000)
+    weights = rng.random(1000) + 0.1
+    names = ("example_count", "auc", "auc_pr", "accuracy", "log_loss")
+    plain, _ = regression(labels, scores, weights, metrics=names)
+    found, _ = regression(labels, scores, weights * scale, metrics=names)
+    assert found.values[0]["example_count"][0] == 1000
+    for name in names:
+        assert found.values[0][name][0] == pytest.approx(plain.values[0][name][0], rel=1e-9)
+        assert found.errors[0][name][0] == pytest.approx(plain.errors[0][name][0], rel=1e-6, abs=1e-12)

@@ -1,11 +1,12 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.config import EvaluationConfig, Threshold
-from fullpass.components.evaluation.evaluation_verdict import judge, measure, reason
-from fullpass.components.evaluation.measured_metrics import Rows
+from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge, measure, reason
+from fullpass.components.evaluation.measured_metrics import FILE, Rows, read_measured, text_of, to_json
 
 
 def judged(name, value, baseline, threshold):
@@ -73,7 +74,7 @@ def test_each_slice_must_hold_and_the_reason_names_slice_value_and_bound():
         measured(0.82, of="c", baseline=0.86),
     ]
     verdict = judge(rows, config(min=0.8, slices=ON_SLICES), blessed=False)
-    assert not verdict.slices_hold and [(one.name, set(one.failed)) for one in verdict.slices] == [
+    assert [(one.name, set(one.failed)) for one in verdict.slices] == [
         ("zone a", {"auc"}),
         ("zone b", {"auc"}),
         ("zone c", set()),
@@ -89,17 +90,20 @@ def test_each_slice_must_hold_and_the_reason_names_slice_value_and_bound():
 
 def test_small_slices_and_those_of_one_class_are_shown_and_not_judged():
     rows = [
-        measured(0.9),
+        measured(0.9, examples=1199),
         measured(0.1, of="a", examples=99),
         measured(math.nan, of="b"),
         measured(0.9, of="c", examples=100),
     ]
     verdict = judge(rows, config(slices=ON_SLICES), blessed=True)
-    assert verdict.slices_hold and [one.name for one in verdict.slices if one.judged] == ["zone c"]
+    assert is_blessed(rows, config(slices=ON_SLICES)) and [one.name for one in verdict.slices if one.judged] == [
+        "zone c"
+    ]
     assert [one.values["auc"] for one in verdict.slices if one.name == "zone a"] == [0.1]
     assert verdict.notes == (
-        "auc: of 3 slices, 1 have fewer than 100 examples and 1 have no value, for example because their rows are of "
-        "one class; these are not judged",
+        "auc: of 3 slices, 1 have fewer than 100 examples (99 in all) and 1 have no rows of both classes; these are "
+        "not judged",
+        "not_worse_than: there is no last blessed model yet, so nothing was compared",
     )
 
 
@@ -111,7 +115,7 @@ def test_a_slice_has_no_value_of_a_metric_that_is_undefined_on_it():
 
 def test_a_metric_that_became_undefined_does_not_hold():
     verdict = judge([measured(0.9), measured(math.nan, of="b", baseline=0.9)], config(slices=ON_SLICES), blessed=False)
-    assert not verdict.slices_hold and "zone b" in verdict.reasons[0] and "not a number" in verdict.reasons[0]
+    assert "zone b" in verdict.reasons[0] and "not a number" in verdict.reasons[0]
 
 
 def test_slices_of_the_newest_span_are_judged_by_newest_span_alone():
@@ -142,8 +146,8 @@ def test_an_eval_split_of_one_class_blesses_nothing(metric, thresholds):
         {"metrics": [metric, "log_loss"], "thresholds": {metric: thresholds} if thresholds else {}}
     )
     values = {metric: math.nan, "log_loss": 0.1, "example_count": 500.0}
+    assert not is_blessed([Rows((), values)], config)
     verdict = judge([Rows((), values)], config, blessed=False)
-    assert not verdict.holds
     assert verdict.reasons == (f"{metric} is not a number: the eval split holds one class only, or the model diverged",)
 
 
@@ -151,7 +155,7 @@ def test_a_measure_that_needs_no_second_class_may_be_undefined_where_nothing_is_
     """Precision is undefined for a model without positive predictions, which is no fault of the split."""
     values = {"precision": math.nan, "auc": 0.8, "example_count": 500.0}
     config = EvaluationConfig.model_validate({"metrics": ["auc", "precision"]})
-    assert judge([Rows((), values)], config, blessed=True).holds
+    assert is_blessed([Rows((), values)], config)
 
 
 @pytest.mark.parametrize(
@@ -173,6 +177,93 @@ def test_a_threshold_may_ask_for_worse_beyond_chance(loss, error, threshold, hel
     assert found.passed is held
     if not held and "confidence" in threshold:
         assert "beyond chance (0.95)" in reason(found, bounds)
+
+
+ONE_SLICE = [measured(0.9), measured(0.95, of="a")]
+UNSLICED = Rows((), {"auc": 0.9, "example_count": 2e4}, unsliced=(("zone",),))
+
+
+@pytest.mark.parametrize(
+    ("rows", "threshold", "says"),
+    [
+        ([UNSLICED], {"slices": {"min": 0.1}}, "it has more than 10,000 combinations of values"),
+        ([measured(0.9)], {"slices": {"min": 0.1}}, "no example has a value there"),
+        ([measured(0.9), measured(0.9, of="a", examples=99)], {"slices": {"min": 0.1}}, "none of 1 slices has 100"),
+        ([measured(0.9), measured(math.nan, of="a")], {"slices": {"min": 0.1}}, "and rows of both classes"),
+        (ONE_SLICE, {"newest_span": {"slices": {"min": 0.1}}}, "the newest span has no row"),
+        (
+            [*ONE_SLICE, measured(0.9, newest=True)],
+            {"newest_span": {"slices": {"min": 0.1}}},
+            "zone of the newest span",
+        ),
+        (ONE_SLICE, {"min": 0.5, "beyond_chance": 0.95}, "chance cannot be estimated"),
+        (ONE_SLICE, {"max": 0.99, "beyond_chance": 0.95}, "chance cannot be estimated"),
+        (ONE_SLICE, {"slices": {"min": 0.5, "beyond_chance": 0.95}}, "chance cannot be estimated"),
+        ([measured(math.nan), measured(0.9, of="a")], {"slices": {"min": 0.1}}, "auc is not a number"),
+        (
+            [measured(0.9, baseline=math.nan)],
+            {"not_worse_than": "blessed"},
+            "no value on the same rows to compare with",
+        ),
+        ([measured(0.9, examples=0)], {"min": 0.1}, "no labelled example"),
+    ],
+)
+def test_a_threshold_that_was_not_judged_does_not_hold_and_the_reason_says_so(rows, threshold, says):
+    bounds = config(**threshold)
+    assert not is_blessed(rows, bounds)
+    [why] = judge(rows, bounds, blessed=False).reasons
+    assert says in why
+
+
+def test_every_entry_of_slices_needs_a_slice_that_is_judged():
+    both = EvaluationConfig.model_validate(
+        {"slices": [["zone"], ["hour", "day"]], "thresholds": {"auc": {"slices": {"min": 0.5}}}}
+    )
+    few = Rows((("day", "1"), ("hour", "7")), {"auc": 0.9, "example_count": 99.0})
+    [why] = judge([*ONE_SLICE, few], both, blessed=False).reasons
+    assert "auc was judged on no slice of hour, day" in why
+    assert is_blessed([*ONE_SLICE, replace(few, values={"auc": 0.9, "example_count": 100.0})], both)
+
+
+def test_a_precision_of_a_slice_that_the_model_never_calls_positive_does_not_hold():
+    bounds = EvaluationConfig.model_validate(
+        {"slices": [["zone"]], "thresholds": {"precision": {"slices": {"min": 0.5}}}}
+    )
+    rows = [
+        Rows(keys, {"precision": value, "example_count": 500.0})
+        for keys, value in (((), 0.9), ((("zone", "a"),), math.nan), ((("zone", "b"),), 0.9))
+    ]
+    [why] = judge(rows, bounds, blessed=False).reasons
+    assert "slice zone a (500 examples) precision is not a number: the model predicts no row as positive" in why
+
+
+def test_what_was_not_judged_and_what_was_not_measured_is_noted():
+    rows = [measured(0.9, examples=1000), measured(0.9, of="a", examples=400)]
+    assert judge(rows, config(slices={"min": 0.5}), blessed=True).notes == (
+        "600 of 1,000 examples are in no slice of zone, because a value is missing; these are not judged",
+    )
+    assert judge([UNSLICED], config(min=0.5), blessed=True).notes == (
+        "zone has more than 10,000 combinations of values, so none of its slices is measured",
+    )
+
+
+def test_measurements_are_json_without_nan_and_come_back_as_they_were(tmp_path):
+    rows = [
+        replace(UNSLICED, errors={"auc": math.nan}),
+        Rows((("zone", "a"),), {"auc": math.nan, "example_count": 3.0}, {"auc": 0.5}, newest=True),
+    ]
+    (tmp_path / FILE).write_text(to_json(rows))
+    assert "NaN" not in to_json(rows)
+    assert repr(read_measured(str(tmp_path))) == repr(rows)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1234567.0, "1234567"), (1234568.0, "1234568"), (16777215.0, "16777215"), (7.0, "7"), (-0.5, "-0.5")]
+    + [(0.10000000149011612, "0.1"), (0.10000000894069672, "0.10000001"), (b"1234567", "1234567")],
+)
+def test_the_value_of_a_slice_is_written_in_full(value, text):
+    assert text_of(value) == text
 
 
 def test_confidence_goes_with_a_comparison():

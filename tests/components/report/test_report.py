@@ -226,7 +226,7 @@ def run(*, blessed):
     return Run(
         name="taxi",
         verdict=Verdict(blessed, reasons, metrics, 1234, slices=slices, notes=(HOSTILE,)),
-        curves=curves_section([curves(0.7), curves(0.6)]),
+        curves=curves_section([curves(0.7), curves(0.6)], 100),
         insight=insight_section(INSIGHT),
         training=Training(
             (("epochs", "3"),), histogram([1], label="x"), histogram([2], label="y"), histogram([3], label="z")
@@ -304,7 +304,7 @@ def test_the_page_shows_verdict_metrics_and_slices():
 def test_curves_have_a_line_and_an_interval_for_each_model():
     from fullpass.components.evaluation.confidence import quantile
 
-    shown = curves_section([curves(0.7), None])
+    shown = curves_section([curves(0.7), None], 100)
     picture = ET.fromstring(str(shown.charts[0]))
     [line], [band] = ([shape.attrib["points"] for shape in picture.iter(kind)] for kind in ("polyline", "polygon"))
     (left, bottom), (middle, at), (right, top) = ([float(n) for n in point.split(",")] for point in line.split())
@@ -315,7 +315,9 @@ def test_curves_have_a_line_and_an_interval_for_each_model():
     [(name, matrix)] = shown.confusion
     assert name == "new model"
     assert matrix == (("30 (30.0% ± 2.0%)", "10 (10.0% ± 2.0%)"), ("20 (20.0% ± 2.0%)", "40 (40.0%)"))
-    assert curves_section([]) is None
+    [(_, weighted)] = curves_section([curves(0.7)], 1234).confusion  # a matrix by weight has no numbers of rows
+    assert weighted == (("30.0% ± 2.0%", "10.0% ± 2.0%"), ("20.0% ± 2.0%", "40.0%"))
+    assert curves_section([], 0) is None
 
 
 def test_data_is_escaped_and_nothing_is_loaded():
