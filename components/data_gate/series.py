@@ -28,6 +28,7 @@ from fullpass.preprocessing.features.raw_columns import (
     raw_columns,
     with_source_columns,
 )
+from fullpass.preprocessing.values.arrow_text import as_tokens
 
 LABEL = "label"
 """Prefix of the name of the label's series."""
@@ -238,10 +239,10 @@ def _tokens(present: pa.Array, series: Series) -> pa.Array:
         distinct = present.dictionary_encode()
         written = pa.array([f"{value:g}" for value in distinct.dictionary.to_pylist()], pa.string())
         present = written.take(distinct.indices)
-    tokens = _text(present)
     if series.separator is not None:
-        tokens = pc.utf8_trim_whitespace(pc.list_flatten(pc.split_pattern(tokens, series.separator)))
-        return tokens.filter(pc.not_equal(tokens, ""))
+        parts = pc.utf8_trim_whitespace(pc.list_flatten(pc.split_pattern(_text(present), series.separator)))
+        return as_tokens(parts.filter(pc.not_equal(parts, "")))
+    tokens = as_tokens(_text(present))
     if series.positive is not None:
         wanted = series.positive if isinstance(series.positive, str) else f"{series.positive:g}"
         return pc.if_else(pc.equal(tokens, wanted), wanted, f"not {wanted}")

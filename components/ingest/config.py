@@ -17,9 +17,11 @@ class HashSplit(Spec):
     """By hash of a column. A row stays in its split as data grows, and rows with the same key stay together."""
 
     method: Literal["hash"]
-    column: Name | None = None
-    """Key column; a row without a key is assigned at random. None hashes all columns of the source, including those
-    that no feature reads: equal rows fall into the same split, and a change of the features moves no row."""
+    column: Name | Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+    """Key column; or several columns, whose key is the JSON list of their tokens: `["a", "7"]`, with null for a missing
+    cell. A row without a key, or without any part of it, is assigned at random. None hashes all columns of the source,
+    including those that no feature reads: equal rows fall into the same split, and a change of the features moves no
+    row."""
     ratios: Ratios = Field(default=_EIGHT_TO_TWO, min_length=2)
     """Split -> share, in any unit."""
 

@@ -9,9 +9,10 @@ from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.list_tensors import present_elements
 from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero, stateless_chain
 from fullpass.preprocessing.apply.vocabulary import Table, count_table, encode, hash_ids, make_table, with_domain
+from fullpass.preprocessing.apply.vocabulary_file import read_category_file
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError, did_you_mean
-from fullpass.preprocessing.expressions.tensor_ops import StringColumn
+from fullpass.preprocessing.expressions.tensor_ops import StringColumn, as_tokens
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import (
     BooleanFeature,
@@ -23,27 +24,25 @@ from fullpass.preprocessing.features.feature import (
 from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.features.lists import ListOf, list_options
 from fullpass.preprocessing.features.outputs import count_name, vocabulary_name, weight_name
+from fullpass.preprocessing.token_spelling import as_token
 
 _LONGEST_INTEGER = r"-?\d{1,18}"
-_WHOLE_NUMBER = r"^(-?\d+)\.0+$"
 
 
 def category(name: str, feature: CategoryFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
     """Transforms a category: int64 ids [batch], or a sparse row of ids per example for several values."""
     if list_options(feature) is not None:
         return _categories(name, feature, columns)
-    column = columns.string(feature.column or name)
-    tokens = _without_point(_cased(column.values, feature), feature)
-    ids, size = _ids(name, feature, tokens, column.present, columns)
+    column = columns.token(feature.column or name)
+    ids, size = _ids(name, feature, _cased(column.values, feature), column.present, columns)
     return {transformed_name(name): with_domain(ids, size)}
 
 
 def _categories(name: str, feature: CategoryFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
     """Transforms the values of a list or a cell: a sparse row of ids, and with `weights` a sparse row of float32."""
     elements = elements_of(name, _tokens(name, feature, columns), list_options(feature) or ListOf(), columns)
-    tokens = _without_point(elements.values, feature)
-    present = present_elements(tokens)
-    ids, size = _ids(name, feature, tokens, present, columns)
+    present = present_elements(elements.values)
+    ids, size = _ids(name, feature, elements.values, present, columns)
     return elements.rows_of_ids((transformed_name(name), weight_name(name)), ids, present, size)
 
 
@@ -53,8 +52,13 @@ def _tokens(name: str, feature: CategoryFeature, columns: Columns) -> tf.RaggedT
     if feature.separator is None:
         lists = columns.elements(column, numbers=False)
         return lists.with_values(_cased(lists.values, feature))
-    tokens = tf.strings.split(_cased(columns.string(column).values, feature), feature.separator)
-    return present_tokens(tf.ragged.map_flat_values(tf.strings.strip, tokens))
+    return separated_tokens(_cased(columns.string(column).values, feature), feature.separator)
+
+
+def separated_tokens(cells: tf.Tensor, separator: str | None) -> tf.RaggedTensor:
+    """Returns the tokens between the separators of each cell, without blanks around them and without empty ones."""
+    tokens = tf.ragged.map_flat_values(tf.strings.strip, tf.strings.split(cells, separator))
+    return present_tokens(tf.ragged.map_flat_values(as_tokens, tokens))
 
 
 def present_tokens(tokens: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -64,12 +68,6 @@ def present_tokens(tokens: tf.RaggedTensor) -> tf.RaggedTensor:
 
 def _cased(values: tf.Tensor, feature: CategoryFeature) -> tf.Tensor:
     return tf.strings.lower(values, encoding="utf-8") if feature.lowercase else values
-
-
-def _without_point(tokens: tf.Tensor, feature: CategoryFeature) -> tf.Tensor:
-    """Rewrites 3067.0, as some tools write whole numbers of a column with gaps, to 3067, unless tokens are given."""
-    given = feature.vocabulary is not None and not feature.vocabulary.is_learned
-    return tokens if given else tf.strings.regex_replace(tokens, _WHOLE_NUMBER, r"\1", replace_global=False)
 
 
 def _ids(
@@ -91,14 +89,21 @@ def _table(name: str, tokens: tf.Tensor, vocabulary: Vocabulary, columns: Column
     owner = columns.config.vocabulary_owner(name)
     users = columns.vocabulary_users[owner]
     if len(users) == 1:
-        return make_table(tokens, vocabulary, vocabulary_name(name), columns), vocabulary.oov_buckets
+        return make_table(tokens, _with_tokens(vocabulary), vocabulary_name(name), columns), vocabulary.oov_buckets
     declared = columns.config.features[owner]
     if not isinstance(declared, CategoryFeature) or declared.vocabulary is None:
         raise UserError(f"vocabulary.shared_with: {owner!r} is not a category with a vocabulary.")
     if owner not in columns.tables:
         of_all = tf.concat([_present_tokens(user, columns) for user in users], 0)
-        columns.tables[owner] = make_table(of_all, declared.vocabulary, vocabulary_name(owner), columns)
+        columns.tables[owner] = make_table(of_all, _with_tokens(declared.vocabulary), vocabulary_name(owner), columns)
     return columns.tables[owner], declared.vocabulary.oov_buckets
+
+
+def _with_tokens(vocabulary: Vocabulary) -> Vocabulary:
+    """Returns a vocabulary with the tokens of its file, if it has one."""
+    if vocabulary.file is None:
+        return vocabulary
+    return vocabulary.model_copy(update={"tokens": read_category_file(vocabulary.file), "file": None})
 
 
 def _present_tokens(name: str, columns: Columns) -> tf.Tensor:
@@ -108,10 +113,10 @@ def _present_tokens(name: str, columns: Columns) -> tf.Tensor:
         raise UserError(f"vocabulary.shared_with: only categories share a vocabulary; {name!r} is not a category.")
     options = list_options(feature)
     if options is None:
-        column = columns.string(feature.column or name)
-        return _without_point(_cased(tf.boolean_mask(column.values, column.present), feature), feature)
+        column = columns.token(feature.column or name)
+        return _cased(tf.boolean_mask(column.values, column.present), feature)
     tokens = elements_of(name, _tokens(name, feature, columns), options, columns).values
-    return _without_point(tf.boolean_mask(tokens, present_elements(tokens)), feature)
+    return tf.boolean_mask(tokens, present_elements(tokens))
 
 
 def _identity(tokens: tf.Tensor, size: int) -> tf.Tensor:
@@ -128,7 +133,7 @@ def boolean(name: str, feature: BooleanFeature, columns: Columns) -> dict[str, t
 
 def boolean_ids(column: StringColumn, true: tuple[str, ...], false: tuple[str, ...]) -> tf.Tensor:
     """Returns 0 for neither, 1 for a text in `false`, 2 for a text in `true`, ignoring case: int64 [batch]."""
-    text = tf.strings.lower(tf.strings.strip(column.values), encoding="utf-8")
+    text = as_tokens(tf.strings.lower(tf.strings.strip(column.values), encoding="utf-8"))
     ids = tf.where(_is_one_of(text, true), 2, tf.where(_is_one_of(text, false), 1, 0))
     return tf.cast(tf.where(column.present, ids, 0), tf.int64)
 
@@ -136,12 +141,12 @@ def boolean_ids(column: StringColumn, true: tuple[str, ...], false: tuple[str, .
 def _is_one_of(text: tf.Tensor, accepted: tuple[str, ...]) -> tf.Tensor:
     if not accepted:
         return tf.zeros_like(text, tf.bool)
-    return tf.reduce_any(tf.equal(text[:, tf.newaxis], tf.constant([[a.lower() for a in accepted]])), axis=1)
+    return tf.reduce_any(tf.equal(text[:, tf.newaxis], tf.constant([[as_token(a.lower()) for a in accepted]])), axis=1)
 
 
 def count(name: str, feature: CountFeature, columns: Columns) -> dict[str, tf.Tensor]:
     """Transforms a category into its row count in the train split: float32 [batch], after the declared transforms."""
-    column = columns.string(feature.column or name)
+    column = columns.token(feature.column or name)
     table = count_table(tf.boolean_mask(column.values, column.present), count_name(name))
     counts = tf.cast(tf.where(column.present, table(column.values), 0), tf.float32)
     chain = stateless_chain([[spec] for spec in feature.transforms])
@@ -181,8 +186,8 @@ def _crossed(
     """Returns a feature's part of the combination: its token if it is a category, else its id."""
     feature = config.features.get(name)
     if isinstance(feature, CategoryFeature) and list_options(feature) is None:
-        column = columns.string(feature.column or name)
-        return StringColumn(_without_point(_cased(column.values, feature), feature), column.present)
+        column = columns.token(feature.column or name)
+        return StringColumn(_cased(column.values, feature), column.present)
     ids = transformed.get(_key_of_ids(name, config))
     if not isinstance(ids, tf.Tensor) or ids.dtype != tf.int64 or ids.shape.rank != 1:
         raise UserError(

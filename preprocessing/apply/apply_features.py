@@ -70,7 +70,7 @@ def _quantity(
     name: str, feature: NumberFeature | DurationFeature, values: tf.Tensor, columns: Columns
 ) -> dict[str, Transformed | Quantity]:
     named = [getattr(spec, "key", None) for spec in feature.transforms]
-    keys = {key: columns.string(key).values for key in named if key is not None}
+    keys = {key: columns.token(key).values for key in named if key is not None}
     result: dict[str, Transformed | Quantity] = {
         transformed_name(name): Quantity(f"features.{name}", values, feature.missing, feature.transforms, keys)
     }

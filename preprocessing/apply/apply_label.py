@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from fullpass.preprocessing.apply.apply_category import boolean_ids, present_tokens
+from fullpass.preprocessing.apply.apply_category import boolean_ids, separated_tokens
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero
 from fullpass.preprocessing.apply.vocabulary import Table, given_table, learned_table, with_domain
@@ -34,22 +34,22 @@ def _regression(declared: Label, columns: Columns) -> Labelled:
 
 def _binary(declared: Label, columns: Columns) -> Labelled:
     if declared.classes is not None:
-        column = columns.string(declared.name)
+        column = columns.token(declared.name)
         index, _ = given_table(declared.classes)(column.values)
         return tf.cast(tf.equal(index, 1), tf.float32), column.present & (index >= 0)
     if declared.positive is None:
         words = BooleanFeature(type="boolean")
-        ids = boolean_ids(columns.string(declared.name), words.true, words.false)
+        ids = boolean_ids(columns.token(declared.name), words.true, words.false)
         return tf.cast(tf.equal(ids, 2), tf.float32), ids > 0
     if isinstance(declared.positive, str):
-        column = columns.string(declared.name)
+        column = columns.token(declared.name)
         return tf.cast(tf.equal(column.values, declared.positive), tf.float32), column.present
     value = columns.number(declared.name)
     return tf.cast(tf.equal(value, declared.positive), tf.float32), ~tf.math.is_nan(value)
 
 
 def _multiclass(declared: Label, columns: Columns) -> Labelled:
-    column = columns.string(declared.name)
+    column = columns.token(declared.name)
     table = _class_table(declared, tf.boolean_mask(column.values, column.present))
     index, classes = table(column.values)
     usable = column.present & (index >= 0)
@@ -58,8 +58,7 @@ def _multiclass(declared: Label, columns: Columns) -> Labelled:
 
 def _multilabel(declared: Label, columns: Columns) -> Labelled:
     column = columns.string(declared.name)
-    tokens = tf.ragged.map_flat_values(tf.strings.strip, tf.strings.split(column.values, declared.separator))
-    cells = present_tokens(tokens).to_sparse()
+    cells = separated_tokens(column.values, declared.separator).to_sparse()
     index, classes = _class_table(declared, cells.values)(cells.values)
     known = tf.sparse.retain(tf.SparseTensor(cells.indices, index, cells.dense_shape), index >= 0)
     # A cell of separators alone means that no class applies. A cell of unknown classes is not usable.

@@ -90,7 +90,7 @@ def numbers(name: str, feature: NumberFeature, options: ListOf, columns: Columns
     """Transforms lists of numbers: float32 [batch], or a sparse row of ids after bucketize; and their indicator."""
     elements = elements_of(name, columns.elements(feature.column or name, numbers=True), options, columns)
     present = present_elements(elements.values)
-    keys = {key: columns.string(key).values for spec in feature.transforms if (key := getattr(spec, "key", None))}
+    keys = {key: columns.token(key).values for spec in feature.transforms if (key := getattr(spec, "key", None))}
     quantity = Quantity(f"features.{name}", elements.values, feature.missing, feature.transforms, keys)
     transformed = transform_elements(quantity, elements.kept)
     key = transformed_name(name)

@@ -14,7 +14,7 @@ from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError, did_you_mean, prefix_errors
 from fullpass.preprocessing.expressions.expression import Expression, parse
-from fullpass.preprocessing.expressions.tensor_ops import StringColumn, Value, evaluate
+from fullpass.preprocessing.expressions.tensor_ops import StringColumn, Value, as_tokens, evaluate
 from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
 
 _MISSING = float("nan")
@@ -80,6 +80,11 @@ class Columns:
         value = self._value(name)
         return value if isinstance(value, StringColumn) else _format_number(value)
 
+    def token(self, name: str) -> StringColumn:
+        """Returns a column as tokens; a raw column that anything reads so already holds tokens."""
+        column = self.string(name)
+        return column if name in self._raw else StringColumn(as_tokens(column.values), column.present)
+
     def vector(self, column: RawColumn) -> tf.Tensor:
         """Returns a vector column; a row without exactly `width` numbers is missing."""
         if column.name not in self._inputs:
@@ -120,7 +125,7 @@ class Columns:
                 tf.zeros([0], dtype), tf.zeros([self.batch_size], tf.int64), validate=False
             )
         if column.type == "string":
-            return lists
+            return lists.with_values(as_tokens(lists.values)) if column.token else lists
         values = tf.where(tf.math.is_finite(lists.values), lists.values, _MISSING)
         return lists.with_values(values if numbers else _format_number(values).values)
 
@@ -147,14 +152,15 @@ class Columns:
 
     def _read(self, columns: Iterable[RawColumn]) -> None:
         numbers = [column.name for column in columns if column.type == "number" and not column.many]
-        strings = [column.name for column in columns if column.type == "string" and not column.many]
+        strings = {column.name: column.token for column in columns if column.type == "string" and not column.many}
         if numbers:
             matrix = self._dense(numbers, tf.constant(_MISSING))
             matrix = tf.where(tf.math.is_finite(matrix), matrix, _MISSING)
             self._values.update(zip(numbers, tf.unstack(matrix, num=len(numbers), axis=1), strict=True))
         if strings:
-            texts = tf.unstack(self._dense(strings, tf.constant("")), num=len(strings), axis=1)
-            self._values.update({name: _present_strings(text) for name, text in zip(strings, texts, strict=True)})
+            texts = tf.unstack(self._dense(list(strings), tf.constant("")), num=len(strings), axis=1)
+            for (name, is_token), text in zip(strings.items(), texts, strict=True):
+                self._values[name] = _present_strings(as_tokens(text) if is_token else text)
 
     def _dense(self, names: list[str], default: tf.Tensor) -> tf.Tensor:
         """Returns columns as one matrix: [batch, columns]. Uses a few ops in total, not a few per column.

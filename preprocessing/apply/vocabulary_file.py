@@ -1,6 +1,7 @@
 """Reads a vocabulary file that the configuration names."""
 
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.token_spelling import distinct_tokens
 
 _ACCEPTED = "Accepted: one token per line, in UTF-8."
 
@@ -40,6 +41,18 @@ def vocabulary_tokens(path: str, content: bytes) -> tuple[str, ...]:
             raise UserError(f"vocabulary file {path!r}: {token!r} is on lines {seen[token]} and {number}. Keep one.")
         seen[token] = number
     return tuple(seen)
+
+
+def read_category_file(path: str) -> tuple[str, ...]:
+    """Returns the tokens of the vocabulary file of a category, in its order; see `token_spelling`.
+
+    Raises:
+        UserError: As for `read_vocabulary_file`, or two lines are the same token.
+    """
+    try:
+        return distinct_tokens(read_vocabulary_file(path))
+    except ValueError as error:
+        raise UserError(f"vocabulary file {path!r}: {error}. Keep one line.") from None
 
 
 def _token(path: str, number: int, line: bytes) -> str:

@@ -2,7 +2,8 @@
 
 Values. Numbers, literals and all arithmetic are float32: `x == 0.1` is true if x is the float32 nearest to 0.1. A
 boolean is float32 1 or 0. Missing numbers and booleans are NaN; a `StringColumn` marks the present strings. Any number
-of columns may be mixed with constants; the result has the size of the batch.
+of columns may be mixed with constants; the result has the size of the batch. Texts are equal if they are the same
+token: "7.0" == "7".
 
 Missing values:
 
@@ -31,6 +32,7 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.expressions.expression import Expression
 from fullpass.preprocessing.expressions.functions import TABLE
 from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership, Node
+from fullpass.preprocessing.token_spelling import WHOLE_NUMBER
 
 EARTH_RADIUS_KM = 6371.0088
 """Mean radius. Source: Moritz, Geodetic Reference System 1980, Journal of Geodesy 74 (2000)."""
@@ -150,6 +152,16 @@ def _present(value: Value) -> tf.Tensor:
     return value.present if isinstance(value, StringColumn) else tf.logical_not(tf.math.is_nan(value))
 
 
+def as_tokens(texts: tf.Tensor) -> tf.Tensor:
+    """Returns texts with the spelling of their tokens; see `token_spelling`."""
+    return tf.strings.regex_replace(texts, WHOLE_NUMBER, r"\1", replace_global=False)
+
+
+def _equal(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    """Compares numbers, or texts as tokens."""
+    return tf.equal(as_tokens(a), as_tokens(b)) if a.dtype == tf.string else tf.equal(a, b)
+
+
 def _finite(number: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.math.is_finite(number), number, _MISSING)
 
@@ -212,13 +224,13 @@ _ANY_BYTES = r"\C*"  # RE2 single bytes, which also match text that is not UTF-8
 NULL_PROPAGATING: Mapping[str, Callable[..., tf.Tensor]] = MappingProxyType(
     {
         "not": lambda a: 1 - a,
-        "==": tf.equal,
-        "!=": tf.not_equal,
+        "==": _equal,
+        "!=": lambda a, b: tf.logical_not(_equal(a, b)),
         "<": tf.less,
         "<=": tf.less_equal,
         ">": tf.greater,
         ">=": tf.greater_equal,
-        "in": lambda value, members: tf.reduce_any(tf.equal(value[..., tf.newaxis], members), axis=-1),
+        "in": lambda value, members: tf.reduce_any(_equal(value[..., tf.newaxis], members), axis=-1),
         "+": tf.add,
         "-": tf.subtract,
         "*": tf.multiply,

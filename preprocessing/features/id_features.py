@@ -11,6 +11,7 @@ from fullpass.preprocessing.features.encoders import Encoder
 from fullpass.preprocessing.features.ids import Encoding, Hash, Identity, Vocabulary
 from fullpass.preprocessing.features.lists import OptionalList, refuse_attention, refuse_order
 from fullpass.preprocessing.spec import Count, Flag, Name
+from fullpass.preprocessing.token_spelling import distinct_tokens
 
 
 class CategoryFeature(BaseFeature):
@@ -18,8 +19,7 @@ class CategoryFeature(BaseFeature):
 
     Transformed: int64 ids by the id contract. Single-valued: int64 [batch]. Multi-valued: a ragged row of ids, in the
     order of the list or cell, without missing elements; a list or cell without elements becomes an empty row. Numbers
-    are converted to text. Whole numbers lose their decimal point, which makes 3067.0 and 3067 one token, unless the
-    vocabulary's tokens are given.
+    are converted to text, and 3067.0 and 3067 are one token (docs/sources.md).
     Give at most one of vocabulary, hash, identity; a vocabulary is the default.
     """
 
@@ -52,6 +52,16 @@ tags: {type: category, list: {max_length: 20, weights: scores}}
         if isinstance(written, Mapping) and not {"vocabulary", "hash", "identity"} & set(written):
             return {**written, "vocabulary": {}}
         return value
+
+    @field_validator("vocabulary")
+    @classmethod
+    def _given_tokens(cls, vocabulary: Vocabulary | None) -> Vocabulary | None:
+        if vocabulary is None or vocabulary.tokens is None:
+            return vocabulary
+        try:
+            return vocabulary.model_copy(update={"tokens": distinct_tokens(vocabulary.tokens)})
+        except ValueError as error:
+            raise ValueError(f"tokens: every token must be listed only once; {error}.") from None
 
     @model_validator(mode="after")
     def _one_mapping(self) -> "CategoryFeature":

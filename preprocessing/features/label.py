@@ -1,10 +1,11 @@
 """The label, its task, and the weight of each example."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fullpass.preprocessing.spec import Fraction, Name, Real, Spec
+from fullpass.preprocessing.token_spelling import as_token, distinct_tokens
 
 Task = Literal["binary", "multiclass", "multilabel", "regression"]
 
@@ -54,6 +55,21 @@ class Label(Spec):
         positive = self.positive if isinstance(self.positive, str) else f"{self.positive:g}"
         return (f"not {positive}", positive)
 
+    @field_validator("positive", "classes")
+    @classmethod
+    def _tokens(cls, value: Any) -> Any:
+        if isinstance(value, tuple):
+            try:
+                return distinct_tokens(value)
+            except ValueError as error:
+                raise ValueError(f"every class must be listed only once. Received: {list(value)}: {error}.") from None
+        return as_token(value) if isinstance(value, str) else value
+
+    @field_validator("class_weights")
+    @classmethod
+    def _weights_by_token(cls, value: Any) -> Any:
+        return {as_token(name): weight for name, weight in value.items()} if isinstance(value, dict) else value
+
     @model_validator(mode="after")
     def _fits_task(self) -> "Label":
         only = {
@@ -73,6 +89,4 @@ class Label(Spec):
             raise ValueError(f"class_weights is for binary and multiclass. Received: task: {self.task}.")
         if self.task == "multilabel" and self.separator is None:
             raise ValueError("multilabel needs separator, the text between the classes in a cell.")
-        if self.classes is not None and len(set(self.classes)) < len(self.classes):
-            raise ValueError(f"every class must be listed only once. Received: {list(self.classes)}.")
         return self

@@ -36,7 +36,8 @@ class RawColumn:
     `number` is one float32, `string` one byte string, `vector` `width` float32s. image: the byte string is an encoded
     image, which TensorFlow must be able to decode. With `many`, any number of numbers or strings: NaN and "" are
     missing elements. separator: splits text into elements. group: the columns of a group have equally many elements in
-    a row; its value is the YAML path that declares this.
+    a row; its value is the YAML path that declares this. token: the strings are tokens, in records, in requests and for
+    every reader of the column; see `token_spelling`.
     """
 
     name: str
@@ -46,6 +47,7 @@ class RawColumn:
     many: bool = False
     separator: str | None = None
     group: str | None = None
+    token: bool = False
 
     @property
     def is_single(self) -> bool:
@@ -67,7 +69,8 @@ class _Use:
 def raw_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
     """Returns every raw column that features, label, weight, slices or derived columns read, by name, sorted.
 
-    A column that is read both as a number and as a category is a number; its tokens are the numbers as text.
+    A column that is read both as a number and as a category is a number; its tokens are the numbers as text. A string
+    that anything reads as a category, a key, a class or a slice holds tokens.
 
     Raises:
         UserError: A column is read as incompatible types, such as a number and a date.
@@ -139,7 +142,8 @@ def _decide(name: str, uses: list[_Use], config: PreprocessingConfig) -> RawColu
         kind = "number" if "number" in firm else "string"
     else:
         kind = "string" if "token" in wants else "number"
-    return _list(name, uses, kind) if any(use.many for use in uses) else RawColumn(name, kind)
+    found = _list(name, uses, kind) if any(use.many for use in uses) else RawColumn(name, kind)
+    return replace(found, token=kind == "string" and "token" in wants)
 
 
 def _list(name: str, uses: list[_Use], kind: Literal["number", "string"]) -> RawColumn:

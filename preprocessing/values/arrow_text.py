@@ -6,11 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fullpass.preprocessing.token_spelling import WHOLE_NUMBER, as_token
+
 _FIRST_YEAR, _LAST_YEAR = 1, 9999
 
 
-def to_text(column: pa.Array, *, strip: bool, missing: Sequence[str]) -> tuple[pa.Array, np.ndarray]:
-    """Returns a column as UTF-8 text with missing tokens as null, and a mask of the cells that cannot be text.
+def to_text(
+    column: pa.Array, *, strip: bool, missing: Sequence[str], tokens: bool = False
+) -> tuple[pa.Array, np.ndarray]:
+    """Returns a column as UTF-8 text with missing values as null, and a mask of the cells that cannot be text.
 
     Whole floats lose their point ("8.0" in a float column is "8"), and other floats have the fewest digits that
     identify them. Booleans are "true" and "false". Decimals keep their digits. Dates and times are ISO 8601, with the
@@ -20,14 +24,25 @@ def to_text(column: pa.Array, *, strip: bool, missing: Sequence[str]) -> tuple[p
         column: any type except lists, structs, maps, unions and calendar intervals.
         strip: whether to strip blanks around text.
         missing: texts that mean missing.
+        tokens: whether to return and compare tokens; see `token_spelling`.
     """
     text, bad = _text(plain(column))
     if strip:
         text = pc.utf8_trim_whitespace(text)
+    if tokens:
+        text, missing = as_tokens(text), [as_token(one) for one in missing]
     if missing:
         is_missing = pc.is_in(text, value_set=pa.array(list(missing), type=pa.string()))
         text = pc.if_else(is_missing, pa.scalar(None, pa.string()), text)
     return text, bad
+
+
+def as_tokens(texts: pa.Array) -> pa.Array:
+    """Returns texts or bytes with the spelling of their tokens; see `token_spelling`."""
+    ends = pc.match_substring(texts, pattern=".0")
+    if not pc.any(ends).as_py():
+        return texts
+    return pc.replace_substring_regex(texts, pattern=WHOLE_NUMBER, replacement=r"\1")
 
 
 def plain(column: pa.Array) -> pa.Array:

@@ -13,15 +13,24 @@ import pyarrow.compute as pc
 
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
-from fullpass.preprocessing.values.arrow_text import as_mask, is_binary, plain, seconds, to_text
+from fullpass.preprocessing.token_spelling import as_token
+from fullpass.preprocessing.values.arrow_text import as_mask, as_tokens, is_binary, plain, seconds, to_text
 from fullpass.preprocessing.values.encoded_images import image_problems
-from fullpass.preprocessing.values.list_values import Problems, flatten, is_list, lengths_of, split_text, to_lists
+from fullpass.preprocessing.values.list_values import (
+    Problems,
+    flatten,
+    is_list,
+    lengths_of,
+    sole_values,
+    split_text,
+    to_lists,
+)
 from fullpass.preprocessing.values.raw_text import RawText
 
 _DOT_NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan(\(\w*\))?)$"
 _COMMA_NUMBER = r"(?i)^[+-]?((\d+,?\d*|,\d+)(e[+-]?\d+)?|inf|infinity|nan(\(\w*\))?)$"
 _OUT_OF_RANGE = "outside the range of float32"
-_SEVERAL = "several values, expected one"
+_SEVERAL = "several values, expected one (a feature reads lists with `list: true`)"
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,7 @@ def convert(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[
         return _sole_values(column, raw, strip=strip, missing=missing, decimal=decimal)
     _check_type(column.type, raw)
     if raw.type == "string":
-        return _string(column, strip=strip, missing=missing)
+        return _string(column, strip=strip, missing=missing, tokens=raw.token)
     if not _is_text(column.type):
         return _number(_as_numbers(column), missing)
     text, undecodable = to_text(column, strip=strip, missing=missing)
@@ -126,12 +135,14 @@ def _check_type(kind: pa.DataType, raw: RawColumn) -> None:
         )
 
 
-def _string(column: pa.Array, *, strip: bool, missing: Sequence[str]) -> Converted:
-    """Returns text as UTF-8, and bytes unchanged."""
+def _string(column: pa.Array, *, strip: bool, missing: Sequence[str], tokens: bool) -> Converted:
+    """Returns text as UTF-8, and bytes unchanged; with `tokens`, both in the spelling of tokens."""
     if not is_binary(column.type):
-        text, bad = to_text(column, strip=strip, missing=missing)
+        text, bad = to_text(column, strip=strip, missing=missing, tokens=tokens)
         return Converted(text.cast(pa.binary()), ((bad, "outside the years 1 to 9999"),) if bad.any() else ())
     column = column.cast(pa.binary())
+    if tokens:
+        column, missing = as_tokens(column), [as_token(text) for text in missing]
     if missing:
         is_missing = pc.is_in(column, value_set=pa.array([token.encode() for token in missing], type=pa.binary()))
         column = pc.if_else(is_missing, pa.scalar(None, pa.binary()), column)
@@ -196,20 +207,16 @@ def _lists(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[s
         return Converted(converted.flat, ((undecodable, "not UTF-8"), *converted.problems))
 
     def elements(values: pa.Array) -> tuple[pa.Array, Problems]:
-        converted = convert(values, RawColumn(raw.name, raw.type), strip=strip, missing=missing, decimal=decimal)
+        one = RawColumn(raw.name, raw.type, token=raw.token)
+        converted = convert(values, one, strip=strip, missing=missing, decimal=decimal)
         return converted.flat, converted.problems
 
     return Converted(*to_lists(column, elements))
 
 
 def _sole_values(lists: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[str], decimal: str) -> Converted:
-    """Replaces lists of one value by that value; an empty list becomes missing."""
-    lengths = lengths_of(lists)
-    several = lengths > 1
-    ends = np.cumsum(lengths)
-    index = pa.array(ends - lengths, mask=lengths != 1)
-    inner = convert(flatten(lists).take(index), raw, strip=strip, missing=missing, decimal=decimal)
-    return Converted(inner.flat, ((several, _SEVERAL), *inner.problems))
+    inner = convert(sole_values(lists), raw, strip=strip, missing=missing, decimal=decimal)
+    return Converted(inner.flat, ((lengths_of(lists) > 1, _SEVERAL), *inner.problems))
 
 
 def _vector(column: pa.Array, raw: RawColumn) -> Converted:

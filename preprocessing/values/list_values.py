@@ -33,6 +33,12 @@ def flatten(lists: pa.Array) -> pa.Array:
     return lists.flatten()
 
 
+def sole_values(lists: pa.Array) -> pa.Array:
+    """Returns the value of each list of one, as in tf.Examples; null for an empty and for a longer list."""
+    lengths = lengths_of(lists)
+    return flatten(lists).take(pa.array(np.cumsum(lengths) - lengths, mask=lengths != 1))
+
+
 def split_text(column: pa.Array, separator: str, *, strip: bool) -> pa.Array:
     """Splits text into lists at the separator; an empty text becomes an empty list."""
     text = column.cast(pa.string())

@@ -62,6 +62,58 @@ def test_whole_numbers_are_one_category_with_and_without_a_point(assert_transfor
     assert analysed.vocabulary(vocabulary_name("tract")) == ["3067", "1.0.0", "2.50"]
 
 
+def test_every_reader_of_a_token_takes_both_spellings(assert_transform, tmp_path):
+    """Shop 100 has the values 1, 2, 3 and shop 101 has 10, 12, 12, 14, whatever the spelling."""
+    (tmp_path / "shops.txt").write_text("100.0\n101\n")
+    key = {"key": "shop"}
+    assert_transform(
+        {
+            "shop": "category",
+            "hashed": {"type": "category", "column": "shop", "hash": {"buckets": 1000}},
+            "number": {"type": "category", "column": "shop", "identity": {"size": 300}},
+            "listed": {"type": "category", "column": "shop", "vocabulary": {"tokens": ["100.0", "101"]}},
+            "filed": {"type": "category", "column": "shop", "vocabulary": {"file": str(tmp_path / "shops.txt")}},
+            "known": {"type": "boolean", "column": "shop", "true": ["100.0"], "false": ["101"]},
+            "n": {"type": "count", "column": "shop"},
+            "v": {"type": "number", "transforms": [{"z_score": key}]},
+            "w": {"type": "number", "column": "v", "transforms": [{"min_max": key}]},
+            "tags": {"type": "category", "list": True},
+            "is100": {"type": "number", "transforms": []},
+            "named": {"type": "category", "vocabulary": {"tokens": ["100", "101"]}},
+        },
+        crosses=[{"inputs": ["shop", "known"], "vocabulary": {}, "hash_buckets": None}],
+        derive={"is100": 'shop == "100.0"', "named": 'concat(shop, ".0")'},
+        label={"name": "y", "task": "multiclass"},
+        analyze={
+            "shop": ["100.0", "100", "100.0", "101", "101.0", "101", "101", None],
+            "v": [1, 2, 3, 10, 12, 12, 14, 5],
+            "tags": [["8", "7.0"], ["7"], ["8.0", "7"], None, ["7"], ["8"], ["9.0"], None],
+            "y": ["1", "1.0", "1", "2", "2.0", "2", "2", None],
+        },
+        apply={
+            "shop": ["100", "100.0", "101.0"],
+            "v": [1, 1, 14],
+            "tags": [["7.0", "8.0", "9"], ["7", "8", "9.0"], []],
+            "y": ["1.0", "1", "2.0"],
+        },
+        expected={
+            "shop_xf": [3, 3, 2],
+            "number_xf": [102, 102, 103],
+            "listed_xf": [2, 2, 3],
+            "filed_xf": [2, 2, 3],
+            "known_xf": [2, 2, 1],
+            "n_xf": [3, 3, 4],
+            "v_xf": [-1.2247449, -1.2247449, 1.4142136],
+            "w_xf": [0, 0, 1],
+            "tags_xf": [[2, 3, 4], [2, 3, 4], []],
+            "is100_xf": [1, 1, 0],
+            "named_xf": [2, 2, 3],
+            "shop_x_known_xf": [3, 3, 2],
+            "label": [1, 1, 0],
+        },
+    )
+
+
 def test_given_vocabularies_hashes_identities_and_booleans(assert_transform, tmp_path):
     file = tmp_path / "cities.txt"
     file.write_text("new york\nzürich\n", encoding="utf-8")

@@ -347,6 +347,9 @@ def test_kleene_not():
     [
         ("p == 'Cash'", ["Cash", "cash", "", None], [1, 0, 0, None]),
         ("p in ('Cash', \"\")", ["Cash", "x", "", None], [1, 0, 1, None]),
+        ("p == '7.0'", ["7.0", "7", "07", "7.5", None], [1, 1, 0, 0, None]),
+        ("p != '7'", ["7.0", "7", "x", None], [0, 0, 1, None]),
+        ("p not in ('7.00', 'x')", ["7.0", "7", "x", "y", None], [0, 0, 0, 1, None]),
         ("length(p)", ["größe", "", "中😀", None], [5, 0, 2, None]),
         ("lower(p)", ["ÀBC ß", None], ["àbc ß", None]),
         ("upper(p)", ["straße", "àé"], ["STRASSE", "ÀÉ"]),

@@ -99,5 +99,5 @@ def _columns_read(plan: Plan) -> tuple[RawColumn, ...]:
     """Returns the columns of the examples, and the column of a stratified split if no feature reads it."""
     split, known = plan.config.split, {column.name for column in plan.columns}
     if isinstance(split, StratifiedSplit) and split.column not in {*known, *plan.config.derive}:
-        return (*plan.columns, RawColumn(str(split.column), "string"))
+        return (*plan.columns, RawColumn(str(split.column), "string", token=True))
     return tuple(plan.columns)

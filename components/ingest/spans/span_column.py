@@ -26,12 +26,11 @@ from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
 from fullpass.components.ingest.sources.source_config import Source
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.spans.span_pattern import number_of
-from fullpass.components.ingest.splitting.assign_split import instant
+from fullpass.components.ingest.splitting.assign_split import cell_tokens, instant
 from fullpass.components.ingest.splitting.row_hash import contents, hashes
 from fullpass.preprocessing import state_file
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
-from fullpass.preprocessing.values.arrow_text import to_text
 
 NO_SPAN = np.iinfo(np.int64).min
 """Span number of a row whose cell contains no span."""
@@ -52,7 +51,7 @@ class PartOfFile:
 
 def span_numbers(table: pa.Table, span: SpanColumn) -> np.ndarray:
     """Returns the number of each row's span, int64 [rows]; NO_SPAN if the cell is missing or cannot be read."""
-    texts = to_text(table.column(span.column).combine_chunks(), strip=True, missing=())[0]
+    texts = cell_tokens(table.column(span.column))
     iso = span.unit != "number" and span.format == "iso"
     # Times to the second are mostly distinct; their first characters are mostly equal.
     keys = pc.utf8_slice_codeunits(texts, 0, _ISO_WIDTH[span.unit]) if iso else texts

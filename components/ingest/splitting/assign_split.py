@@ -1,7 +1,8 @@
 """Assigns each row to a split."""
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -10,7 +11,9 @@ import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import ColumnSplit, HashSplit, RandomSplit, Split, StratifiedSplit, TimeSplit
 from fullpass.components.ingest.splitting.row_hash import contents, hashes
-from fullpass.preprocessing.values.convert import to_text
+from fullpass.preprocessing.token_spelling import as_token
+from fullpass.preprocessing.values.arrow_text import plain, to_text
+from fullpass.preprocessing.values.list_values import is_list, lengths_of, sole_values
 
 NO_SPLIT = -1
 _SEED_WITHOUT_KEY = 1
@@ -44,14 +47,14 @@ def assign(split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: in
         file_index: position of the file among all files; with the row number it seeds the random split.
     """
     if isinstance(split, HashSplit) and split.column is not None:
-        return _by_ratio(_key_fractions(_texts(table, split.column), numbers, file_index), split.ratios)
+        return _by_ratio(_key_fractions(_keys(table, columns_of_split(split)), numbers, file_index), split.ratios)
     if isinstance(split, HashSplit | StratifiedSplit):
         return _by_ratio(hashes(contents(table)) / 2**64, split.ratios)
     if isinstance(split, RandomSplit):
         return _by_ratio(_random_fractions(split.seed, numbers, file_index), split.ratios)
     if isinstance(split, TimeSplit):
         return _by_time(split, joined_texts(table, split))
-    return _by_value(split, _texts(table, split.column))
+    return _by_value(split, cell_tokens(table.column(split.column)))
 
 
 def _by_ratio(fractions: np.ndarray, ratios: Mapping[str, float]) -> np.ndarray:
@@ -115,19 +118,45 @@ def instant(text: str, date_format: str) -> float | None:
 
 def joined_texts(table: pa.Table, split: Split) -> pa.Array:
     """Returns the text that determines the split of each row, string [rows]: the split's columns, joined by `-`."""
-    return pc.binary_join_element_wise(*(_texts(table, column) for column in columns_of_split(split)), "-")
+    return pc.binary_join_element_wise(*(cell_tokens(table.column(name)) for name in columns_of_split(split)), "-")
+
+
+def _keys(table: pa.Table, columns: Sequence[str]) -> pa.Array:
+    """Returns the key of each row, string [rows]; null for a row without a key.
+
+    The key of one column is its token. That of several columns is the JSON list of their tokens, with null for a
+    missing cell, so that no two lists of tokens have the same key; a row with none of the cells has no key.
+    """
+    tokens = [cell_tokens(table.column(name)) for name in columns]
+    if len(tokens) == 1:
+        return tokens[0]
+    rows = zip(*(array.to_pylist() for array in tokens), strict=True)
+    keys = [json.dumps(row, ensure_ascii=False) if any(cell is not None for cell in row) else None for row in rows]
+    return pa.array(keys, pa.string())
 
 
 def _by_value(split: ColumnSplit, texts: pa.Array) -> np.ndarray:
     index: dict[str | None, int] = {}
     for position, values in enumerate(split.values.values()):
         for value in (values,) if isinstance(values, str) else values:
-            index[value] = position
+            index[as_token(value)] = position
     return np.array([index.get(text, NO_SPLIT) for text in texts.to_pylist()])
 
 
-def _texts(table: pa.Table, column: str) -> pa.Array:
-    values = table.column(column).combine_chunks()
-    if pa.types.is_nested(values.type):
-        return pa.array([None if value is None else repr(value) for value in values.to_pylist()], pa.string())
-    return to_text(values, strip=True, missing=())[0]
+def cell_tokens(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Returns the token of each cell, without blanks around it: string [rows], null for a missing cell.
+
+    A list of one value, as in tf.Examples, counts as that value, and an empty list as missing. A longer list, or a
+    struct, is the text of its Python object.
+    """
+    cells = plain(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    if not pa.types.is_nested(cells.type):
+        return to_text(cells, strip=True, missing=(), tokens=True)[0]
+    if not is_list(cells.type):
+        return pa.array([None if cell is None else repr(cell) for cell in cells.to_pylist()], pa.string())
+    tokens = cell_tokens(sole_values(cells))
+    longer = lengths_of(cells) > 1
+    if not longer.any():
+        return tokens
+    texts = [repr(cell) if is_longer else None for cell, is_longer in zip(cells.to_pylist(), longer, strict=True)]
+    return pc.if_else(pa.array(longer), pa.array(texts, pa.string()), tokens)

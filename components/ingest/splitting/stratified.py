@@ -133,4 +133,4 @@ def classes_of(
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    return to_text(column, strip=False, missing=())[0].fill_null(MISSING)
+    return to_text(column, strip=False, missing=(), tokens=True)[0].fill_null(MISSING)

@@ -13,6 +13,7 @@ from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError
 from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn, feature_columns, raw_columns
+from fullpass.preprocessing.token_spelling import as_token
 
 _NAME = re.compile(r"`(?P<quoted>[^`]+)`|(?P<plain>[^\W\d]\w*)")
 _PATH: Keys = ("data", "source", "path")
@@ -64,12 +65,13 @@ def check_split_by_column(loaded: Loaded) -> Iterator[Finding]:
     owner: dict[str, str] = {}
     for name, values in split.values.items():
         for value in (values,) if isinstance(values, str) else values:
-            if value in owner:
+            token = as_token(value)
+            if token in owner:
                 keys: Keys = ("data", "split", "values", name)
                 yield Finding(
-                    keys, f'"{value}" already belongs to {owner[value]}. A value can belong to one split only.'
+                    keys, f'"{value}" already belongs to {owner[token]}. A value can belong to one split only.'
                 )
-            owner[value] = name
+            owner[token] = name
 
 
 def check_stratified(loaded: Loaded) -> Iterator[Finding]:

@@ -175,28 +175,25 @@ def check_lists(sampled: SampledData) -> Iterator[Finding]:
         if array is None or raw.type == "vector" or not (raw.many or is_list(array.type)):
             continue
         found = converted[name] = convert_raw(array, raw, text)
-        fix = "" if raw.many else f" Write list: true in features.{sampled.reader(name)[-1]}, or split the lists."
         for wrong, reason in found.problems:
-            yield from _quarantined(sampled, sampled.reader(name), wrong, f"column {name}: {reason}", fix)
+            yield from _quarantined(sampled, sampled.reader(name), wrong, f"column {name}: {reason}")
     for group in sorted({raw.group for raw in sampled.raw.values() if raw.group is not None}):
         members = [name for name, raw in sampled.raw.items() if raw.group == group and name in converted]
         if len(members) > 1:
             bad = np.any([converted[name].bad for name in members], axis=0)
             wrong = length_mismatch([converted[name].flat for name in members]) & ~bad
             what = f"columns {' and '.join(members)}: lists of different lengths in one row"
-            yield from _quarantined(sampled, sampled.reader(members[0]), wrong, what, "")
+            yield from _quarantined(sampled, sampled.reader(members[0]), wrong, what)
 
 
-def _quarantined(
-    sampled: SampledData, keys: tuple[str | int, ...], wrong: np.ndarray, what: str, fix: str
-) -> Iterator[Finding]:
+def _quarantined(sampled: SampledData, keys: tuple[str | int, ...], wrong: np.ndarray, what: str) -> Iterator[Finding]:
     """Yields a finding for rows that Ingest sets aside: an error if they exceed `data.bad_rows`."""
     share, budget = float(wrong.mean()) if len(wrong) else 0.0, sampled.loaded.config.data.bad_rows
     if share > budget.max_fraction:
         allowed = f"the run allows {budget.max_fraction:.2%} (data.bad_rows)"
-        yield Finding(keys, f"{what}, in {share:.2%} of rows; {allowed}.{fix}")
+        yield Finding(keys, f"{what}, in {share:.2%} of rows; {allowed}.")
     elif share:
-        yield warning(keys, f"{what}, in {share:.2%} of rows, which are set aside.{fix}")
+        yield warning(keys, f"{what}, in {share:.2%} of rows, which are set aside.")
 
 
 def _unfit(

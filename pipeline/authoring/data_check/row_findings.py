@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.components.ingest.config import RandomSplit
+from fullpass.components.ingest.config import HashSplit, RandomSplit
 from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, columns_of_split, reads_whole_rows
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, listed
@@ -75,6 +75,9 @@ def check_duplicates(sampled: SampledData) -> Iterator[Finding]:
         yield warning(("data", "source", "path"), what)
     elif reads_whole_rows(split):
         yield warning(_SPLIT, f"{what} Rows that are equal in every column of the data stay in one split.")
+    elif isinstance(split, HashSplit) and sampled.raw.keys() >= set(columns_of_split(split)):
+        key = ", ".join(columns_of_split(split))
+        yield warning(_SPLIT, f"{what} They have the same key ({key}), so they stay in one split.")
     elif share > _MOSTLY:
         yield warning(
             _SPLIT, f"{what} With so few different rows, train contains most rows of eval, whatever the split."

@@ -1,6 +1,6 @@
 """The sample that `fullpass check --data` checks, as the pipeline file reads it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,8 @@ from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.features.feature import Feature
 from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns
+from fullpass.preprocessing.token_spelling import as_token
+from fullpass.preprocessing.values.arrow_text import as_tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +79,14 @@ def sampled_data(loaded: Loaded, sample: Sample) -> SampledData:
     """Returns the sample as the file reads it, with the derived columns whose inputs are in the sample."""
     source = loaded.config.data.source
     decimal = str(getattr(source, "decimal", "."))
-    values = {
-        name: count_values(array, decimal=decimal).without(source.missing_of(name))
-        for name, array in sample.columns.items()
-        if pa.types.is_string(array.type)
-    }
     raw = {name: column for name, column in known_raw_columns(loaded.config).items() if name in sample.columns}
+    values = {}
+    for name, array in sample.columns.items():
+        if pa.types.is_string(array.type):
+            missing: Sequence[str] = source.missing_of(name)
+            if name in raw and raw[name].token:
+                array, missing = as_tokens(array), [as_token(text) for text in missing]
+            values[name] = count_values(array, decimal=decimal).without(missing)
     return SampledData(loaded, sample, raw, {**values, **_derived(loaded, values, raw, sample.rows)})
 
 

@@ -14,6 +14,7 @@ from fullpass.pipeline.authoring.profile.value_counts import NUMBER
 from fullpass.preprocessing.expressions.expression import Expression
 from fullpass.preprocessing.expressions.functions import TABLE
 from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership, Node
+from fullpass.preprocessing.token_spelling import as_token
 
 _EARTH_RADIUS_KM = 6371.0088
 _LONGEST_NUMBER = 31
@@ -105,6 +106,18 @@ def _present(array: np.ndarray) -> np.ndarray:
     return np.not_equal(array, _NOTHING) if _is_text(array) else ~np.isnan(array)
 
 
+def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Compares numbers, or texts as tokens."""
+    return np.asarray(_as_tokens(a) == _as_tokens(b), dtype=bool)
+
+
+def _as_tokens(array: np.ndarray) -> np.ndarray:
+    if not _is_text(array):
+        return array
+    tokens = [None if text is None else as_token(text) for text in array.ravel()]
+    return np.array(tokens, dtype=object).reshape(array.shape)
+
+
 def _finite(numbers: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(numbers), numbers, np.float32("nan"))
 
@@ -151,8 +164,8 @@ def _substr(text: str, start: int, length: int | None = None) -> str:
 NULL_PROPAGATING: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(
     {
         "not": lambda a: 1 - a,
-        "==": np.equal,
-        "!=": np.not_equal,
+        "==": _equal,
+        "!=": lambda a, b: ~_equal(a, b),
         "<": np.less,
         "<=": np.less_equal,
         ">": np.greater,

@@ -112,6 +112,20 @@ def test_values_become_tokens_and_numbers():
     assert min(lengths.values) == 1 and max(lengths.values) == 59
 
 
+def test_two_spellings_of_a_token_are_counted_as_one():
+    config = PreprocessingConfig.model_validate(
+        {
+            "features": {"tags": {"type": "category", "separator": "|"}},
+            "derive": {"y": "concat(tags, '.0')"},
+            "label": {"name": "y", "task": "multiclass"},
+        }
+    )
+    sketches = Sketches(config, series_of(config, None))
+    sketches.add({"tags": pa.array([[b"7.0|8"], [b"7"]])}, 2)
+    found = {name: dict(zip(*counted(one), strict=True)) for name, one in sketches.distributions().items()}
+    assert found == {"tags": {"7": 2, "8": 1}, "label y": {"7.0|8.0": 1, "7": 1}}
+
+
 def counted(distribution):
     return distribution.values, distribution.counts
 

@@ -47,11 +47,15 @@ def versions(found) -> dict[str, list[str]]:
         ({"format": "%d.%m.%Y"}, ["05.01.2013", "2013-01-05"], [15710, NO_SPAN]),
         ({"format": "epoch_seconds"}, [str(15710 * 86_400 + 5)], [15710]),
         ({"unit": "number"}, ["7", "-1", "7.5", ""], [7, -1, NO_SPAN, NO_SPAN]),
+        ({"unit": "number"}, ["7.0", "1e3"], [7, NO_SPAN]),
+        ({"format": "%Y%m%d"}, ["20130105.0"], [15710]),
     ],
 )
 def test_the_span_of_a_cell(span, texts, expected):
     declared = SpanColumn.model_validate({"column": "at", **span})
     assert span_numbers(pa.table({"at": pa.array(texts, pa.string())}), declared).tolist() == expected
+    lists = pa.array([None if text is None else [text.encode()] for text in texts], pa.list_(pa.binary()))
+    assert span_numbers(pa.table({"at": lists}), declared).tolist() == expected
 
 
 def test_a_column_of_timestamps_counts_as_it_is_written():

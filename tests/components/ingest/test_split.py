@@ -2,6 +2,7 @@ import hashlib
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from fullpass.components.ingest.config import ColumnSplit, HashSplit, RandomSplit, TimeSplit
 from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, assign
@@ -94,3 +95,77 @@ def test_time_splits_by_several_columns_joined():
     years = [2021, 2021, 2021, 2022, None]
     table = pa.table({"year": pa.array(years, pa.int64()), "month": ["9", "10", "02", "1", "1"]})
     assert assign_all(split, table) == [0, 1, 0, 1, NO_SPLIT]
+
+
+def as_lists(table: pa.Table) -> pa.Table:
+    """Returns a table whose cells are lists of one, as in tf.Examples; a missing cell is an absent feature."""
+    return pa.table(
+        {name: [None if cell is None else [cell] for cell in table[name].to_pylist()] for name in table.column_names}
+    )
+
+
+_ROWS = pa.table(
+    {
+        "id": [b"trip-1", b"trip-2", b"trip-3", None] * 25,
+        "shop": [3.0, 4.0, 5.0, 6.0] * 25,
+        "at": ["2024-01-01", "2024-01-02T10:00:00", "2024-01-09", None] * 25,
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        HashSplit(method="hash", column="id", ratios={"train": 1, "eval": 1}),
+        HashSplit(method="hash", column="shop", ratios={"train": 1, "eval": 1}),
+        HashSplit(method="hash", column=("id", "shop"), ratios={"train": 1, "eval": 1}),
+        HashSplit(method="hash"),
+        ColumnSplit(method="column", column="shop", values={"train": ("3", "4.0"), "eval": "5"}),
+        TimeSplit(method="time", column="at", until={"train": "2024-01-03"}),
+    ],
+    ids=str,
+)
+def test_lists_of_one_value_are_split_as_the_value(split):
+    assert assign_all(split, as_lists(_ROWS)) == assign_all(split, _ROWS)
+
+
+def test_a_longer_list_fits_no_split_by_value():
+    split = ColumnSplit(method="column", column="part", values={"train": "a", "eval": "b"})
+    parts = pa.array([["a"], ["b", "a"], [], ["b"]])
+    assert assign_all(split, pa.table({"part": parts})) == [0, NO_SPLIT, NO_SPLIT, 1]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array(["3067.0", "3067", "3067.00"]),
+        pa.array([3067.0, 3067.0, None]).fill_null(3067),
+        pa.array(["3067", "3067", "3067"]),
+        pa.array([3067, 3067, 3067]),
+    ],
+    ids=["text", "float", "digits", "int"],
+)
+def test_a_key_is_the_same_in_every_spelling(cells):
+    fraction = int.from_bytes(hashlib.blake2b(b"3067", digest_size=8).digest(), "big") / 2**64
+    split = HashSplit(method="hash", column="k", ratios={"train": fraction - 0.001, "eval": 1.001 - fraction})
+    assert assign_all(split, pa.table({"k": cells})) == [1, 1, 1]
+    by_value = ColumnSplit(method="column", column="k", values={"train": "1", "eval": "3067.0"})
+    assert assign_all(by_value, pa.table({"k": cells})) == [1, 1, 1]
+
+
+def test_a_key_of_several_columns_is_the_json_list_of_its_tokens():
+    table = pa.table({"p": ["a", "ab", "a", None], "q": ["bc", "c", None, None]})
+    texts = ['["a", "bc"]', '["ab", "c"]', '["a", null]']
+    fractions = [int.from_bytes(hashlib.blake2b(t.encode(), digest_size=8).digest(), "big") / 2**64 for t in texts]
+    assert len(set(fractions)) == 3
+    for share in (0.2, 0.4, 0.6, 0.8):
+        split = HashSplit(method="hash", column=("p", "q"), ratios={"train": share, "eval": 1 - share})
+        assert assign_all(split, table)[:3] == [int(fraction >= share) for fraction in fractions]
+
+
+def test_rows_without_any_part_of_the_key_are_spread():
+    split = HashSplit(method="hash", column=("p", "q"))
+    table = pa.table({"p": pa.nulls(300, pa.string()), "q": pa.nulls(300, pa.int64())})
+    assert 20 < sum(assign_all(split, table)) < 120
+    partly = pa.table({"p": pa.nulls(300, pa.string()), "q": [7] * 300})
+    assert len(set(assign_all(split, partly))) == 1

@@ -24,6 +24,8 @@ EXPRESSIONS = [
     "a in (1, 2, 3)",
     "a not in (0, -1.5)",
     's in ("x", "Yes ")',
+    's != "7"',
+    't in ("7.0", "x")',
     "a + b",
     "a - b",
     "a * b",
@@ -78,7 +80,7 @@ def columns():
         name: np.where(random.random(ROWS) < 0.1, np.nan, random.choice([0, 1, 2, -1.5, 0.1, 3, 80, 1e30], ROWS))
         for name in ("a", "b", "lat", "lon")
     }
-    words = np.array([None, "", "x", "Yes ", "é ß", " 12.5", "-2e3", "1e", "Grün", "y e s"], dtype=object)
+    words = np.array([None, "", "x", "Yes ", "é ß", " 12.5", "7.0", "7", "-2e3", "1e", "Grün", "y e s"], dtype=object)
     return {**{n: v.astype(np.float32) for n, v in numbers.items()}, **{n: random.choice(words, ROWS) for n in "st"}}
 
 
