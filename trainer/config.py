@@ -131,7 +131,7 @@ class Module(_Network):
     feature name to `fullpass.trainer.models.model_inputs.ModelInput`, `task` is the label's task, `classes` is the
     number of classes (1 for binary and regression, one per level of `loss: quantile`), and `options` is the mapping
     given here. It must return an uncompiled keras.Model whose inputs are the `keras_input`s and whose output is logits
-    float32 [batch, classes].
+    float32 [batch, classes]. A model that outputs probabilities is refused.
     """
 
     kind: Literal["module"]

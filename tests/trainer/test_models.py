@@ -45,9 +45,9 @@ def values(seed: int = 0) -> dict[str, np.ndarray]:
     }
 
 
-def build(config: dict | str, given=None, classes: int = 1):
+def build(config: dict | str, given=None, classes: int = 1, task: str | None = None):
     keras.utils.set_random_seed(1)
-    task = "binary" if classes == 1 else "multiclass"
+    task = task or ("binary" if classes == 1 else "multiclass")
     parsed = TypeAdapter(ModelConfig).validate_python(config)
     return build_model(given or inputs(), task=task, classes=classes, config=parsed)
 
@@ -276,6 +276,73 @@ def test_logits_of_another_shape_are_refused(module):
     module(build_model)
     with pytest.raises(UserError, match=r"logits of shape \(None, 3\).*Received: \(None, 2\)"):
         build(own(), classes=3)
+
+
+def softmax_by_hand(x):
+    e = keras.ops.exp(x - keras.ops.max(x, axis=-1, keepdims=True))
+    return e / keras.ops.sum(e, axis=-1, keepdims=True)
+
+
+class Subclassed(keras.Model):
+    def __init__(self, end, classes):
+        super().__init__()
+        self.dense, self.end = keras.layers.Dense(classes), end
+
+    def call(self, x):
+        return self.end(self.dense(x))
+
+
+PROBABILITIES = {
+    "activation": lambda n: keras.layers.Dense(n, activation="sigmoid"),
+    "softmax activation": lambda n: keras.layers.Dense(n, activation="softmax"),
+    "layer": lambda n: keras.Sequential([keras.layers.Dense(n), keras.layers.Activation("sigmoid")]),
+    "Softmax": lambda n: keras.Sequential([keras.layers.Dense(n), keras.layers.Softmax()]),
+    "operation": lambda n: lambda x: keras.ops.sigmoid(keras.layers.Dense(n)(x)),
+    "by hand": lambda n: lambda x: softmax_by_hand(keras.layers.Dense(n)(x)),
+    "subclassed": lambda n: Subclassed(keras.ops.softmax, n),
+    "then reshaped": lambda n: keras.Sequential(
+        [keras.layers.Dense(n, activation="hard_sigmoid"), keras.layers.Reshape((n,))]
+    ),
+    "zero kernel": lambda n: keras.layers.Dense(n, activation="sigmoid", kernel_initializer="zeros"),
+}
+LOGITS = {
+    "plain": lambda n: keras.layers.Dense(n),
+    "zero kernel": lambda n: keras.layers.Dense(n, kernel_initializer="zeros"),
+    "gate": lambda n: lambda x: keras.layers.Dense(n)(keras.layers.Dense(4, activation="sigmoid")(x)),
+    "relu": lambda n: keras.layers.Dense(n, activation="relu"),
+    "tanh": lambda n: keras.layers.Dense(n, activation="tanh"),
+    "batch norm": lambda n: keras.Sequential([keras.layers.Dense(n), keras.layers.BatchNormalization()]),
+}
+
+
+def built_own(module, end, task, classes):
+    def build_model(inputs, task, classes, options):
+        ids = keras.layers.Embedding(inputs["c"].size, 2)(inputs["c"].keras_input)
+        x = keras.layers.Reshape((1,))(inputs["x"].keras_input)
+        several = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(4, 2)(inputs["m"].keras_input))
+        read = {item.keras_input.name: item.keras_input for item in (inputs["x"], inputs["c"], inputs["m"])}
+        return keras.Model(read, end(classes)(keras.layers.Concatenate()([x, ids, several])))
+
+    module(build_model)
+    return build(own(), classes=classes, task=task)
+
+
+@pytest.mark.parametrize("end", PROBABILITIES)
+@pytest.mark.parametrize(("task", "classes"), [("binary", 1), ("multiclass", 3), ("multilabel", 3)])
+def test_a_model_that_outputs_probabilities_is_refused_wherever_the_sigmoid_is(module, end, task, classes):
+    with pytest.raises(UserError, match="outputs probabilities.*Remove the sigmoid or softmax"):
+        built_own(module, PROBABILITIES[end], task, classes)
+
+
+@pytest.mark.parametrize("end", LOGITS)
+@pytest.mark.parametrize(("task", "classes"), [("binary", 1), ("multiclass", 3)])
+def test_a_model_that_outputs_logits_is_accepted_and_keeps_its_weights(module, end, task, classes):
+    weights = built_own(module, LOGITS[end], task, classes).get_weights()
+    assert len(weights) and all(np.abs(w).max() <= 1.5 for w in weights)  # initial weights, not those of the trial
+
+
+def test_a_regression_may_end_with_a_sigmoid(module):
+    assert built_own(module, PROBABILITIES["activation"], "regression", 1)
 
 
 def test_inputs_of_ones_own_are_refused(module):

@@ -24,7 +24,7 @@ class SampledRows:
     Attributes:
         features: Transformed features by input name, [rows] or [rows, width]; lists of ids are padded with 0.
         labels: In the form of batches: [rows], or [rows, classes] for a multilabel task.
-        weights: float32 [rows], above 0.
+        weights: float32 [rows], above 0, with a mean of 1: the unit of weights must not change a measurement.
     """
 
     features: Mapping[str, np.ndarray]
@@ -78,4 +78,10 @@ def sample_rows(split: Split, in_model: InModel | None, rows: int) -> SampledRow
     if in_model is not None:
         columns = {raw_name(name): batch[input_name(raw_name(name))] for name in in_model.columns}
         features |= {input_name(name): value for name, value in in_model(columns).items()}
-    return SampledRows({name: value.numpy() for name, value in features.items()}, label.numpy(), weight.numpy())
+    return SampledRows(
+        {name: value.numpy() for name, value in features.items()}, label.numpy(), _of_mean_one(weight.numpy())
+    )
+
+
+def _of_mean_one(weights: np.ndarray) -> np.ndarray:
+    return (weights / weights.mean(dtype=np.float64)).astype(np.float32)

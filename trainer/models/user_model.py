@@ -3,12 +3,16 @@
 from collections.abc import Callable, Mapping
 
 import keras
+import numpy as np
 
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.label import Task
 from fullpass.preprocessing.user_modules import import_user_module
 from fullpass.trainer.config import Module
-from fullpass.trainer.models.model_inputs import ModelInput, keras_inputs
+from fullpass.trainer.models.model_inputs import ModelInput, apply_model, keras_inputs
+
+_ROWS, _LIST, _PIXEL, _FAR = 32, 4, 256, 10.0
+"""The rows of the trial, the ids of a list, the values of a pixel, and the deviation of numbers."""
 
 
 def build(inputs: Mapping[str, ModelInput], classes: int, config: Module, task: Task) -> keras.Model:
@@ -19,6 +23,13 @@ def build(inputs: Mapping[str, ModelInput], classes: int, config: Module, task: 
     """
     model = _function(config.function)(dict(inputs), task, classes, dict(config.options))
     _check(config.function, model, inputs, classes)
+    if task != "regression" and _outputs_probabilities(model, inputs):
+        raise UserError(
+            f"{config.function}: the model outputs probabilities: whatever its weights and inputs, all outputs are "
+            "from 0 to 1. It must output logits, because the loss and the export apply the sigmoid or softmax "
+            "themselves. Remove the sigmoid or softmax from the end of the model, such as `activation=` of its last "
+            "Dense layer."
+        )
     return model
 
 
@@ -36,6 +47,39 @@ def _function(path: str) -> Callable[..., keras.Model]:
     if not hasattr(module, name):
         raise UserError(f"model.function: {module_name} has no {name!r}.{did_you_mean(name, vars(module))}")
     return getattr(module, name)
+
+
+def _outputs_probabilities(model: keras.Model, inputs: Mapping[str, ModelInput]) -> bool:
+    """Returns whether all outputs are from 0 to 1 for random inputs and random weights, and are not all 0.
+
+    So a sigmoid or softmax is found wherever it is: in a layer, in a nested or subclassed model, or in an operation.
+    The weights are then restored.
+    """
+    drawn = np.random.default_rng(0)
+    weights = [variable.numpy() for variable in model.trainable_variables]
+    try:
+        for variable in model.trainable_variables:
+            variable.assign(drawn.normal(0.0, 1.0, variable.shape))
+        logits = np.asarray(apply_model(model, _random_rows(model, inputs, drawn), training=False), np.float64)
+    finally:
+        for variable, value in zip(model.trainable_variables, weights, strict=True):
+            variable.assign(value)
+    return bool(np.all((logits >= 0) & (logits <= 1)) and logits.any())
+
+
+def _random_rows(
+    model: keras.Model, inputs: Mapping[str, ModelInput], drawn: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Returns values of the inputs of a model for some rows, by name."""
+    sizes = {item.keras_input.name: item.size for item in inputs.values()}
+    rows = {}
+    for tensor in model.inputs:
+        shape = (_ROWS, *(_LIST if width is None else width for width in tensor.shape[1:]))
+        whole = keras.backend.is_int_dtype(tensor.dtype)
+        most = sizes.get(tensor.name) or _PIXEL
+        values = drawn.integers(0, most, shape) if whole else _FAR * drawn.normal(size=shape)
+        rows[tensor.name] = values.astype(tensor.dtype)
+    return rows
 
 
 def _check(path: str, model: object, inputs: Mapping[str, ModelInput], classes: int) -> None:
