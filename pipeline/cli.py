@@ -113,11 +113,15 @@ def init(
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("pipeline.yaml"),
     rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at.")] = 20_000,
+    bad_rows: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Share of rows that may be unreadable.", show_default="refuse above 0.01"),
+    ] = None,
 ) -> None:
     """Write a pipeline YAML from a sample of the data. Each line has a comment with its reason."""
     from fullpass.pipeline.authoring.init.init import init as write_pipeline
 
-    written = write_pipeline(data, output=str(output), label=label, task=task, rows=rows)
+    written = write_pipeline(data, output=str(output), label=label, task=task, rows=rows, bad_rows=bad_rows)
     for line in written.summary:
         printing.print_text(line)
 

@@ -96,9 +96,14 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
     if not sample.rows:
         findings.append(Finding(("data", "source", "path"), _why_no_row(sample)))
         return DataReport(_problems(loaded, findings), 0, sample.seen)
+    problems = in_file_order([*_problems(loaded, findings), *check_sample(loaded, sample)])
+    return DataReport(problems, sample.rows, sample.seen)
+
+
+def check_sample(loaded: Loaded, sample: Sample) -> tuple[Problem, ...]:
+    """Returns the errors and warnings of a sample that holds at least one row, in file order."""
     sampled = sampled_data(loaded, sample)
-    findings += [finding for check in CHECKS for finding in check(sampled)]
-    return DataReport(_problems(loaded, findings), sample.rows, sample.seen)
+    return _problems(loaded, [finding for check in CHECKS for finding in check(sampled)])
 
 
 def _why_no_row(sample: Sample) -> str:

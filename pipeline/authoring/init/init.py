@@ -1,6 +1,5 @@
 """`fullpass init`: writes a pipeline file from data, with a reason for every line."""
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.init.propose_crosses import Combinations, combine_columns
 from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
 from fullpass.pipeline.authoring.init.propose_sequences import propose_sequences
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
 from fullpass.pipeline.authoring.init.select_columns import Candidate, Selection, select_columns
+from fullpass.pipeline.authoring.init.write_checked import write_checked
 from fullpass.pipeline.authoring.init.yaml_text import Draft, yaml_of
-from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.authoring.loading.problems import ConfigError
+from fullpass.pipeline.authoring.loading.problems import Problem
 from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
 from fullpass.preprocessing.errors import UsageError, UserError
@@ -33,7 +31,8 @@ _BOTH_UP_TO = 200_000
 """Up to this number of rows, a network is tried beside trees, whose training time grows more slowly with the rows."""
 _OF_TREES = ("number", "written_number", "category", "boolean", "date")
 _MOST_SLICES, _SLICE_VALUES = 2, 12
-_BUDGET = 0.001
+_BUDGET, _MOST_BAD_ROWS = 0.001, 0.01
+_LIBSVM = re.compile(r"\d:[-+]?\d+(\.\d+)?([eE][-+]?\d+)?(\s+\d+:|\s*$)")
 _LONGEST_PATH = 42
 _BASELINE_AUC = 0.5
 _SURELY = {"beyond_chance": 0.95}
@@ -55,7 +54,13 @@ class WrittenFile:
 
 
 def init(
-    data: str, *, output: str, label: str | None = None, task: Task | None = None, rows: int = ROWS
+    data: str,
+    *,
+    output: str,
+    label: str | None = None,
+    task: Task | None = None,
+    rows: int = ROWS,
+    bad_rows: float | None = None,
 ) -> WrittenFile:
     """Profiles data and writes a pipeline file that passes `load` and `checks.require`.
 
@@ -68,9 +73,11 @@ def init(
         label: a column, or a condition or formula over columns; None takes the most likely label column.
         task: the task; None infers it from the label's values.
         rows: number of rows in the sample.
+        bad_rows: share of rows that may be unreadable, to be written as `data.bad_rows`; None accepts 1 %.
 
     Raises:
-        UserError: The data cannot be read or learned from, no column is clearly the label, or the file already exists.
+        UserError: The data cannot be read or learned from, too many rows are unreadable, no column is clearly the
+            label, or the file already exists.
     """
     file = Path(output)
     if file.exists():
@@ -78,6 +85,7 @@ def init(
     if not file.absolute().parent.is_dir():
         raise UsageError(f"{output}: there is no folder {file.parent}. Create it first.")
     profile = profile_source(data, file.absolute().parent, rows=rows, known=named_columns(label))
+    _refuse_bad_rows(data, profile, bad_rows)
     chosen = choose_label(profile, label, task)
     selection = select_columns(profile, chosen)
     sequences = propose_sequences(profile, selection)
@@ -85,25 +93,32 @@ def init(
     model = _model(profile, chosen, selection, sequences)
     trees = model[0].value["kind"] in ("auto", "trees")
     combined = combine_columns(profile, selection, chosen.target, taken, crosses=not trees)
-    text = yaml_of(_draft(data, file, profile, chosen, selection, sequences, combined, model))
-    _write(file, text)
-    return WrittenFile(output, text, tuple(_summary(output, profile, chosen, selection, sequences, combined)))
+    draft = _draft(data, file, profile, chosen, selection, sequences, combined, model, bad_rows)
+    draft, errors = write_checked(file, draft, profile.sample)
+    return WrittenFile(output, yaml_of(draft), tuple(_summary(output, profile, chosen, selection, draft, errors)))
 
 
-def _write(file: Path, text: str) -> None:
-    """Writes the file if it can be loaded and passes every check; otherwise writes nothing."""
-    pending = file.absolute().with_name(f".{file.name}-{os.getpid()}.yaml")
-    try:
-        pending.write_text(text, encoding="utf-8")
-        require(load(pending))
-        pending.replace(file)
-    except ConfigError as error:
-        pending.unlink()
-        found = "\n".join(f"  {p.path}: {p.message}" for p in error.problems if p.severity == "error")
-        raise UserError(f"{file}: not written, because a run would refuse it:\n{found}") from error
-    except BaseException:
-        pending.unlink(missing_ok=True)
-        raise
+def _bad_share(profile: SourceProfile) -> float:
+    return profile.sample.malformed / max(profile.sample.seen + profile.sample.malformed, 1)
+
+
+def _refuse_bad_rows(data: str, profile: SourceProfile, allowed: float | None) -> None:
+    """Raises UserError if more rows than allowed cannot be read: dropping them is the user's decision."""
+    sample, share = profile.sample, _bad_share(profile)
+    if share <= (_MOST_BAD_ROWS if allowed is None else allowed):
+        return
+    total = sample.seen + sample.malformed
+    examples = [f"  {row.file}, row {row.row}: {row.reason}: {shown(row.text, 60)}" for row in sample.bad[:3]]
+    if sample.bad and all(_LIBSVM.search(row.text) for row in sample.bad[:20]):
+        examples.append("They look like LibSVM text (number:value), which no reader reads: write it as columns.")
+    enough = min(1.0, float(np.ceil(share * 110) / 100))
+    raise UserError(
+        f"{data}: {sample.malformed:,} of {total:,} rows ({share:.1%}) cannot be read as "
+        f"{profile.found.source.format}; nothing is written. Examples:\n"
+        + "\n".join(examples)
+        + f"\nFix the file. If a run may leave such rows out, give --bad-rows {enough:g}: that writes data.bad_rows: "
+        f"{{max_fraction: {enough:g}}}."
+    )
 
 
 def _draft(
@@ -115,6 +130,7 @@ def _draft(
     sequences: Sequence[YamlLine],
     combined: Combinations,
     model: Sequence[YamlLine],
+    bad_rows: float | None,
 ) -> Draft:
     found = profile.found
     source = [YamlLine(key, value, found.why.get(key, "")) for key, value in found.settings.items()]
@@ -125,14 +141,14 @@ def _draft(
         head=_head(data, file, profile),
         source=source,
         derive=derive,
-        data=_data_lines(profile, chosen, selection),
+        data=_data_lines(profile, chosen, selection, bad_rows),
         splits=other_splits(profile),
         label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
         features=_with_unique_names(features),
         left_out=selection.left_out,
         sequences=sequences,
         crosses=combined.crosses,
-        rest=[*model, _evaluation(chosen, selection)],
+        rest=[*model, _evaluation(profile, chosen, selection)],
     )
 
 
@@ -172,17 +188,20 @@ def _slug(data: str, file: Path) -> str:
     return slug or "pipeline"
 
 
-def _data_lines(profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> list[YamlLine]:
+def _data_lines(
+    profile: SourceProfile, chosen: ChosenLabel, selection: Selection, bad_rows: float | None
+) -> list[YamlLine]:
     names = [*(c.column.name for c in selection.features), chosen.column.name, *chosen.reads]
     lines = []
     if selection.types:
         lines.append(YamlLine("types", dict(selection.types), "read only by expressions, which need the type"))
     if not profile.found.source.given_splits:
         lines.append(split_line(profile, names))
-    share = profile.sample.malformed / max(profile.sample.seen + profile.sample.malformed, 1)
+    share = _bad_share(profile)
     if share > _BUDGET / 2:
+        limit = float(np.ceil(share * 200) / 100) if bad_rows is None else bad_rows
         why = f"{share:.2%} of rows cannot be read; the run would stop at 0.10%"
-        lines.append(YamlLine("bad_rows", {"max_fraction": min(1.0, float(np.ceil(share * 200) / 100))}, why))
+        lines.append(YamlLine("bad_rows", {"max_fraction": limit}, why))
     return lines
 
 
@@ -251,21 +270,22 @@ def _model(
     return [YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")]
 
 
-def _evaluation(chosen: ChosenLabel, selection: Selection) -> YamlLine:
+def _evaluation(profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> YamlLine:
     evaluation: dict[str, Any] = {}
-    slices = _slices(selection)
+    slices = _slices(profile, selection)
     if slices:
         evaluation["slices"] = [[name] for name in slices]
     threshold, why = _push_threshold(chosen)
     return YamlLine("evaluation", {**evaluation, "thresholds": threshold}, why)
 
 
-def _slices(selection: Selection) -> list[str]:
-    """Returns the columns to slice metrics by: those with a few common values."""
+def _slices(profile: SourceProfile, selection: Selection) -> list[str]:
+    """Returns the raw columns to slice metrics by: those with a few common values."""
     found = []
     for candidate in selection.features:
         values = candidate.column.values
-        if candidate.column.kind in ("category", "boolean") and values is not None:
+        is_raw = profile.column(candidate.column.name) is not None
+        if candidate.column.kind in ("category", "boolean") and values is not None and is_raw:
             if 2 <= values.distinct <= _SLICE_VALUES and values.counts[1] >= 0.05 * values.rows:
                 found.append((values.distinct, candidate.column.name))
     return [name for _, name in sorted(found)[:_MOST_SLICES]]
@@ -294,19 +314,21 @@ def _summary(
     profile: SourceProfile,
     chosen: ChosenLabel,
     selection: Selection,
-    sequences: Sequence[YamlLine],
-    combined: Combinations,
+    draft: Draft,
+    errors: Sequence[Problem],
 ) -> list[str]:
-    features = len(selection.features) + len(combined.features)
-    counts = f"{_counted(features, 'feature')}, {_counted(len(combined.crosses), 'cross', 'crosses')}"
-    if sequences:
-        counts += f", {_counted(len(sequences), 'sequence')}"
+    counts = f"{_counted(len(draft.features), 'feature')}, {_counted(len(draft.crosses), 'cross', 'crosses')}"
+    if draft.sequences:
+        counts += f", {_counted(len(draft.sequences), 'sequence')}"
     lines = [
         f"{output}: {counts}, from {profile.sample.rows:,} rows looked at",
         f"label: {chosen.column.name} ({chosen.guess.task}; {chosen.guess.why})",
     ]
-    lines += [f"left out: {line.name} ({line.why})" for line in selection.left_out]
+    if profile.sample.malformed:
+        lines.append(f"bad rows: {_bad_share(profile):.2%} of rows cannot be read; a run sets them aside")
+    lines += [f"left out: {line.name} ({line.why})" for line in draft.left_out]
     lines += [f"check: {c.column.name}: {c.doubt}; is it known at serving time?" for c in selection.features if c.doubt]
+    lines += [f"a run would stop: {error.path}: {error.message}" for error in errors]
     return [*lines, f"Next: fullpass check {output} --data"]
 
 

@@ -112,7 +112,7 @@ def test_broken_pictures_are_found_before_a_run(tmp_path):
         draw(tmp_path / "photos" / name, 30)
     (tmp_path / "photos" / "cat" / "empty.png").write_bytes(b"")
     (tmp_path / "photos" / "cat" / "text.png").write_bytes(b"hello")
-    written(tmp_path / "photos", tmp_path)
+    written(tmp_path / "photos", tmp_path, bad_rows=0.05)
     (message,) = [message for message in problems(tmp_path) if "cannot be read" in message]
     assert "2 of 62 rows" in message
 
