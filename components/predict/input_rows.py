@@ -1,8 +1,8 @@
 """Reads the rows to predict with Ingest's readers, in batches of dense columns; bad rows keep their position."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import cast
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fullpass.components.ingest.readers.convert_rows import convert_rows
 from fullpass.components.ingest.readers.open_source import columns_of, read
-from fullpass.components.ingest.readers.reader import BadRow, Reading, bounded, numbered
+from fullpass.components.ingest.readers.reader import BadRow, Reading, bounded, check_columns, numbered
 from fullpass.components.ingest.sources.source_config import CsvSource
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.predict.input_source import InputSource
@@ -76,8 +76,9 @@ class InputRows:
         needed = {name: column for name, column in self._columns.items() if present is None or name in present}
         reading = Reading(file, needed, all_columns="to_show")
         bad: list[BadRow] = []
-        shown = pa.table({name: pa.array([], pa.string()) for name in present or ()})
+        shown = _with_unique_names(pa.table([pa.array([], pa.string())] * len(present or ()), names=present or ()))
         for rows in read(reading, self._how.source):
+            rows = replace(rows, all_columns=_with_unique_names(cast(pa.Table, rows.all_columns)))
             arrays, good = convert_rows(needed.values(), self._how.text, reading, rows)
             self._seen |= needed.keys() if present is not None else reading.seen
             shown = cast(pa.Table, rows.all_columns)
@@ -126,7 +127,7 @@ class TableRows:
     def __iter__(self) -> Iterator[InputBatch]:
         """Yields the rows."""
         for rows in bounded(numbered(self._table, 0)):
-            shown = rows.table
+            shown = _with_unique_names(rows.table)
             reading = Reading(SourceFile(self.NAME, None, 0, ""), self._needed)
             arrays, good = convert_rows(self._needed.values(), self._text, reading, rows)
             inputs = {name: _dense(arrays[name].filter(pa.array(good)), c) for name, c in self._needed.items()}
@@ -134,14 +135,22 @@ class TableRows:
 
 
 def _check_columns(path: str, present: Sequence[str], columns: Sequence[str], hint: str = "") -> None:
-    twice = [name for name, count in Counter(present).items() if count > 1]
-    if twice:
-        raise UserError(f"{path}: column {twice[0]!r} appears twice; rename one.")
+    check_columns(path, [name for name in columns if name in present], present)
     if not set(present) & set(columns):
         raise UserError(
             f"{path}: none of the columns that the model reads is in the input.{did_you_mean(columns[0], present)} "
             f"The model reads: {', '.join(columns)}. The input has: {', '.join(present)}.{hint}"
         )
+
+
+def _with_unique_names(table: pa.Table) -> pa.Table:
+    """Returns a table whose blank names are column_N, by position, and whose repeated names end in _2, _3 and so on."""
+    given, names = set(table.column_names), dict[str, None]()
+    for position, name in enumerate(table.column_names, start=1):
+        base = name if name.strip() else f"column_{position}"
+        made_up = (new for n in count(2) if (new := f"{base}_{n}") not in given)
+        names[next(new for new in chain([base], made_up) if new not in names)] = None
+    return table.rename_columns(list(names))
 
 
 def _dense(values: pa.Array, column: RawColumn) -> np.ndarray:

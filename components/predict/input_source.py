@@ -2,51 +2,29 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from fullpass.components.ingest.readers.open_source import READERS
+from fullpass.components.ingest.readers.recognize import look_at
 from fullpass.components.ingest.sources.source_config import (
-    ArrowSource,
-    AvroSource,
-    CsvSource,
+    FILE_SOURCES,
+    RECOGNIZED,
     FileSource,
     ImagesSource,
-    JsonLinesSource,
-    NumpySource,
-    OrcSource,
-    ParquetSource,
     ProtoSource,
-    TfRecordSource,
 )
 from fullpass.components.ingest.sources.source_files import SourceFile, nearby, reads_folders, resolve_path
-from fullpass.components.ingest.sources.storage import find, is_compressed, is_folder
-from fullpass.preprocessing.errors import UsageError, did_you_mean
+from fullpass.components.ingest.sources.storage import find, is_folder, suffix_of
+from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
 from fullpass.preprocessing.values.raw_text import RawText
 
-_RECOGNIZED_BY_SUFFIX = (
-    CsvSource,
-    JsonLinesSource,
-    ParquetSource,
-    ArrowSource,
-    OrcSource,
-    AvroSource,
-    TfRecordSource,
-    NumpySource,
-)
 _TAB_SUFFIXES = (".tsv", ".tab")
 _OF_TEXT = ("strip", "decimal")
 
 
-def _format(source: type[FileSource]) -> str:
-    return source.model_fields["format"].annotation.__args__[0]  # type: ignore[union-attr]
-
-
-SOURCES: Mapping[str, type[FileSource]] = {_format(kind): kind for kind in READERS if issubclass(kind, FileSource)}
-"""Format -> its source class, for the file formats."""
-_BY_SUFFIX = {suffix: _format(kind) for kind in _RECOGNIZED_BY_SUFFIX for suffix in kind.endings if suffix != ".gz"}
+_BY_SUFFIX = {suffix: name for name, kind in RECOGNIZED.items() for suffix in kind.endings if suffix != ".gz"}
 
 
 @dataclass(frozen=True)
@@ -85,13 +63,13 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
         UserError: The format is unknown, or a key or value of `read_as` is not accepted.
     """
     name = read_as.get("format") or _format_of(path, trained["format"])
-    tabs = name == "tsv" or (name == "csv" and _suffix(path) in _TAB_SUFFIXES)
+    tabs = name == "tsv" or (name == "csv" and suffix_of(path) in _TAB_SUFFIXES)
     name = "csv" if name == "tsv" else name
-    kind = SOURCES.get(name)
+    kind = FILE_SOURCES.get(name)
     if kind is None:
         raise UsageError(
-            f'{path}: predict does not support the format "{name}".{did_you_mean(name, SOURCES)} '
-            f"Accepted: {', '.join(SOURCES)}, tsv."
+            f'{path}: predict does not support the format "{name}".{did_you_mean(name, FILE_SOURCES)} '
+            f"Accepted: {', '.join(FILE_SOURCES)}, tsv."
         )
     same = name == trained["format"]
     settings = trained if same else _carried(trained, kind)
@@ -132,15 +110,19 @@ def _listed(source: FileSource) -> str:
     return ", ".join(source.endings) or "any name"
 
 
-def _suffix(path: str) -> str:
-    name = PurePath(path)
-    return PurePath(name.stem if is_compressed(path) else name).suffix.lower()
-
-
 def _format_of(path: str, trained: str) -> str:
-    of_training = SOURCES.get(trained)
-    suffix = _suffix(path)
-    if of_training is not None and (suffix in of_training.endings or suffix not in _BY_SUFFIX):
+    """Returns the format of training if the input can have it, else that of the input's content or name."""
+    of_training, suffix = FILE_SOURCES.get(trained), suffix_of(path)
+    suits = of_training is not None and (suffix in of_training.endings or suffix not in _BY_SUFFIX)
+    if suits and not (of_training and of_training.recognized):
+        return trained
+    file = next((file for file in find(resolve_path(path, Path.cwd())) if file.size), None)
+    content = look_at(file.path) if file else None
+    if content and content.other:
+        raise UserError(f"{path} is {content.other}.")
+    if content and content.format:
+        return content.format
+    if suits:
         return trained
     if suffix in _BY_SUFFIX:
         return _BY_SUFFIX[suffix]

@@ -20,10 +20,10 @@ from fullpass.components.ingest.readers.reader import (
     readable,
     select_rows,
 )
-from fullpass.components.ingest.readers.tfrecord import open_records, read_records
+from fullpass.components.ingest.readers.tfrecord import read_records
 from fullpass.components.ingest.sources.source_config import ProtoSource
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.sources.storage import open_raw
+from fullpass.components.ingest.sources.storage import open_binary, open_raw
 from fullpass.preprocessing.errors import UserError, did_you_mean
 
 _WRAPPED = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -55,7 +55,7 @@ class ProtoReader(WholeFileReader):
         others = self.columns() if reading.all_columns else ()
         paths |= {name: _path(self._descriptor, self._fields.get(name, name)) for name in others}
         new = message_factory.GetMessageClass(self._descriptor)
-        with readable(self._path), open_records(self._path) as stream:
+        with readable(self._path), open_binary(self._path) as stream:
             for batch, numbers in numbered_batches(read_records(stream), len):
                 messages, kept = self._parsed(batch, numbers, new, reading)
                 columns = [array_of([path.value(m) for m in messages]) for path in paths.values() if path]

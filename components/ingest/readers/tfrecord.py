@@ -1,11 +1,8 @@
 """Reads TFRecord files of tf.Examples or tf.SequenceExamples, whose context features and feature lists are columns."""
 
-import gzip
-import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import islice
-from typing import IO, cast
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -16,18 +13,17 @@ from fullpass.components.ingest.readers.kinds_of_lists import names_of_features,
 from fullpass.components.ingest.readers.reader import Reading, Rows, WholeFileReader, numbered_batches, readable
 from fullpass.components.ingest.sources.source_config import TfRecordSource
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.sources.storage import open_raw
+from fullpass.components.ingest.sources.storage import open_binary
 from fullpass.preprocessing.errors import UserError
-from fullpass.trainer.input.record_frames import masked_crc, read_frames
+from fullpass.trainer.input.record_frames import read_frames
 
-_GZIP = b"\x1f\x8b"
 _SEQUENCE = "##sequence"
 
 Decode = Callable[[list[bytes]], pa.RecordBatch]
 
 
 class TfRecordReader(WholeFileReader):
-    """See `Reader`. Records are numbered from 1; gzip is recognized by the file's first bytes."""
+    """See `Reader`. Records are numbered from 1."""
 
     def __init__(self, file: SourceFile, source: TfRecordSource):
         self._path = file.path
@@ -40,7 +36,7 @@ class TfRecordReader(WholeFileReader):
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         decode = _decoder(self._payload)
-        with readable(self._path), open_records(self._path) as stream:
+        with readable(self._path), open_binary(self._path) as stream:
             for batch, numbers in numbered_batches(read_records(stream), len):
                 yield self._decoded(batch, numbers, decode, reading)
 
@@ -73,11 +69,6 @@ def read_records(stream: IO[bytes]) -> Iterator[bytes]:
         yield record
 
 
-def begins_with_record(start: bytes) -> bool:
-    """Returns whether decompressed bytes begin like a TFRecord file: with a length and its checksum."""
-    return len(start) >= 12 and masked_crc(start[:8]) == struct.unpack("<I", start[8:12])[0]
-
-
 def payload_of(path: str) -> str:
     """Returns the type of the first record, as a value of `TfRecordSource.payload`.
 
@@ -88,7 +79,7 @@ def payload_of(path: str) -> str:
     """
     from tensorflow.core.example.example_pb2 import SequenceExample
 
-    with readable(path), open_records(path) as stream:
+    with readable(path), open_binary(path) as stream:
         record = next(read_records(stream), b"")
     example = SequenceExample()
     try:
@@ -104,22 +95,9 @@ def feature_names(path: str, payload: str, *, records: int) -> list[str]:
     Raises:
         UserError: The file is truncated or corrupt.
     """
-    with readable(path), open_records(path) as stream:
+    with readable(path), open_binary(path) as stream:
         messages = parse_messages(islice(read_records(stream), records), payload)
     return sorted(names_of_features(message for message in messages if message is not None))
-
-
-@contextmanager
-def open_records(path: str) -> Iterator[IO[bytes]]:
-    """Opens a TFRecord file and decompresses gzip, which is recognized by the first bytes."""
-    with open_raw(path) as raw:
-        magic = raw.read(2)
-        raw.seek(0)
-        if magic != _GZIP:
-            yield raw
-            return
-        with gzip.GzipFile(fileobj=raw) as stream:
-            yield cast(IO[bytes], stream)
 
 
 def _decoder(payload: str) -> Decode:

@@ -2,7 +2,7 @@
 
 import codecs
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, Field, Tag, model_validator
 
@@ -84,11 +84,15 @@ class FileSource(_Source, _Path):
 
     endings: ClassVar[tuple[str, ...]] = ()
     """Suffixes of the files that are searched for in a folder; empty accepts every name."""
+    magic: ClassVar[bytes] = b""
+    """First bytes of every file of the format; empty if files of the format begin differently."""
+    recognized: ClassVar[bool] = True
+    """Whether a file shows by itself, by content or name, that it has this format."""
     given_by = "path"
 
 
 class CsvSource(FileSource):
-    """Comma-separated text, or text with another separator; gz, bz2, zst and zip are recognized by file name."""
+    """Comma-separated text, or text with another separator; gz, bz2, xz, zst and zip are recognized by content."""
 
     endings = (".csv", ".tsv", ".tab", ".txt")
     described_by = ("separator", "columns", "quoting", "encoding", "decimal", "strip", "max_cell_kb")
@@ -139,6 +143,7 @@ class ParquetSource(FileSource):
     """Parquet files; null is missing, 0 is 0, False is false and "" is text. `a.b` is field b of the struct a."""
 
     endings = (".parquet", ".pq")
+    magic = b"PAR1"
 
     format: Literal["parquet"]
 
@@ -147,6 +152,7 @@ class ArrowSource(FileSource):
     """Arrow IPC files (Feather version 2) and streams."""
 
     endings = (".arrow", ".feather", ".ipc", ".arrows")
+    magic = b"ARROW1"
 
     format: Literal["arrow"]
 
@@ -155,6 +161,7 @@ class OrcSource(FileSource):
     """ORC files."""
 
     endings = (".orc",)
+    magic = b"ORC"
 
     format: Literal["orc"]
 
@@ -163,6 +170,7 @@ class AvroSource(FileSource):
     """Avro object container files."""
 
     endings = (".avro",)
+    magic = b"Obj\x01"
 
     format: Literal["avro"]
 
@@ -183,6 +191,7 @@ class ProtoSource(FileSource):
     map a. A repeated field, or a field of a repeated message, is a list. An enum is read as its name."""
 
     endings = (".tfrecord", ".tfrecords", ".gz")
+    recognized = False
     described_by = ("message", "fields")
 
     format: Literal["proto"]
@@ -199,6 +208,7 @@ class NumpySource(FileSource):
     fields of a structured array. An array with more axes is a vector column."""
 
     endings = (".npy", ".npz")
+    magic = b"\x93NUMPY"
     described_by = ("columns",)
 
     format: Literal["numpy"]
@@ -211,6 +221,7 @@ class TextSource(FileSource):
     """Plain text."""
 
     endings = (".txt", ".text", ".md")
+    recognized = False
     described_by = ("rows", "encoding")
 
     format: Literal["text"]
@@ -236,6 +247,7 @@ class ImagesSource(FileSource):
     """JPEG, PNG, GIF and BMP files: undecoded in the column image, with height, width, channels, label and file."""
 
     endings = (".csv", ".parquet", ".pq")
+    recognized = False
     described_by = ("labels", "path_column", "decode", "max_file_mb", "max_megapixels")
 
     format: Literal["images"]
@@ -347,3 +359,11 @@ Source = Annotated[
     | Annotated[TextSource, Tag("text")],
     discriminator("format"),
 ]
+
+FILE_SOURCES: Mapping[str, type[FileSource]] = {
+    tag.tag: kind for kind, tag in map(get_args, get_args(get_args(Source)[0])) if issubclass(kind, FileSource)
+}
+"""Format -> its class, for the formats of files."""
+
+RECOGNIZED = {name: kind for name, kind in FILE_SOURCES.items() if kind.recognized}
+"""Format -> its class, for the formats that a file shows by itself."""

@@ -4,14 +4,15 @@ import bz2
 import fnmatch
 import glob
 import gzip
+import lzma
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
 from time import monotonic
-from typing import IO, Any, cast
+from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -23,6 +24,22 @@ _HIDDEN = (".", "_")
 _VERSIONS = ("ETag", "etag", "generation", "LastModified", "last_modified", "mtime", "updated", "created")
 """Metadata keys of a file whose values change when the file changes; the first key that a driver returns is used."""
 _BELIEVED_SECONDS = 1.0
+_COMPRESSIONS = {
+    "gzip": re.compile(rb"\x1f\x8b\x08"),
+    "bz2": re.compile(rb"BZh[1-9]1AY&SY"),
+    "xz": re.compile(rb"\xfd7zXZ\0"),
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
+    "zip": re.compile(rb"PK(\x03\x04|\x05\x06)"),
+}
+"""Compression -> first bytes of a file."""
+_DECOMPRESS: Mapping[str, Callable[[Any], Any]] = {
+    "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
+    "bz2": bz2.BZ2File,
+    "xz": lzma.LZMAFile,
+    "zstd": lambda raw: pa.CompressedInputStream(raw, "zstd"),
+}
+_COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$", re.IGNORECASE)
+_SHARD = re.compile(r"-\d+-of-\d+$")
 _listed: dict[Any, float] = {}
 """File system of an address -> time at which its listing cache was last invalidated."""
 
@@ -57,30 +74,35 @@ def open_raw(path: str) -> IO[bytes]:
 
 @contextmanager
 def open_binary(path: str) -> Iterator[IO[bytes]]:
-    """Opens a file; decompresses gz, bz2, zst and zip archives of one file, which are recognized by file name.
+    """Opens a file; decompresses gz, bz2, xz, zst and zip archives of one file, which are recognized by first bytes.
 
     Raises:
         UserError: The zip archive does not contain exactly one file.
     """
-    suffix = PurePath(path).suffix.lower()
     with ExitStack() as stack:
         raw: Any = stack.enter_context(open_raw(path))
-        if suffix == ".gz":
-            yield stack.enter_context(cast(IO[bytes], gzip.GzipFile(fileobj=raw)))
-        elif suffix == ".bz2":
-            yield stack.enter_context(cast(IO[bytes], bz2.BZ2File(raw)))
-        elif suffix == ".zst":
-            yield stack.enter_context(pa.CompressedInputStream(raw, "zstd"))
-        elif suffix == ".zip":
+        compression = _compression(raw)
+        if compression == "zip":
             archive = stack.enter_context(zipfile.ZipFile(raw))
             yield stack.enter_context(archive.open(_sole_member(path, archive)))
         else:
-            yield raw
+            yield stack.enter_context(_DECOMPRESS[compression](raw)) if compression else raw
 
 
 def is_compressed(path: str) -> bool:
     """Returns whether `open_binary` decompresses `path`, which means that reading cannot start in the middle."""
-    return PurePath(path).suffix.lower() in (".gz", ".bz2", ".zst", ".zip")
+    with open_raw(path) as raw:
+        return _compression(raw) is not None
+
+
+def suffix_of(path: str) -> str:
+    """Returns the lower-case suffix of a name without the suffix of a compression and the number of a shard.
+
+    Example:
+        >>> suffix_of("day.CSV.gz"), suffix_of("train.tfrecord-00000-of-00010")
+        ('.csv', '.tfrecord')
+    """
+    return PurePath(_SHARD.sub("", _COMPRESSED.sub("", _SHARD.sub("", PurePath(path).name)))).suffix.lower()
 
 
 def find(pattern: str, endings: Sequence[str] = (), *, folder: str = "") -> list[Found]:
@@ -115,8 +137,17 @@ def is_folder(path: str) -> bool:
         return bool(file_system.isdir(inner))
 
 
+def _compression(raw: IO[bytes]) -> str | None:
+    """Returns the compression of a file by its first bytes, and sets the file back to its start."""
+    start = raw.read(10)
+    raw.seek(0)
+    return next((name for name, first in _COMPRESSIONS.items() if first.match(start)), None)
+
+
 def _sole_member(path: str, archive: zipfile.ZipFile) -> str:
     names = [name for name in archive.namelist() if not name.endswith("/")]
+    if "[Content_Types].xml" in names:
+        raise UserError(f"{path} is an Excel sheet. Save each sheet as CSV.")
     if len(names) != 1:
         raise UserError(f"{path}: a zip archive must hold one file. It holds {len(names)}: {names[:5]}.")
     return names[0]
@@ -146,8 +177,7 @@ def _within(folder: Path, endings: Sequence[str]) -> Iterator[str]:
 
 
 def _has_ending(name: str, endings: Sequence[str]) -> bool:
-    plain = PurePath(name).stem if is_compressed(name) else name
-    return name.lower().endswith(tuple(endings)) or plain.lower().endswith(tuple(endings))
+    return name.lower().endswith(tuple(endings)) or suffix_of(name) in endings
 
 
 def _local(path: str) -> Found:

@@ -6,16 +6,11 @@ from pathlib import PurePath
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers.bigquery import has_credentials
 from fullpass.components.ingest.readers.open_source import columns_of
+from fullpass.components.ingest.readers.recognize import contradiction
 from fullpass.components.ingest.sources.source_config import (
-    ArrowSource,
-    AvroSource,
     BigQuerySource,
     CsvSource,
     FileSource,
-    JsonLinesSource,
-    NumpySource,
-    OrcSource,
-    ParquetSource,
     Paths,
     Source,
     SqlSource,
@@ -28,17 +23,7 @@ from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.errors import UserError
 
 _PATH: Keys = ("data", "source", "path")
-_COMPRESSIONS = (".gz", ".bz2", ".zst", ".zip")
 _SEPARATORS = ("\t", ";", "|", ",")
-_ENDINGS: Mapping[str, tuple[str, ...]] = {
-    "csv": CsvSource.endings,
-    "jsonl": JsonLinesSource.endings,
-    "parquet": ParquetSource.endings,
-    "arrow": ArrowSource.endings,
-    "orc": OrcSource.endings,
-    "avro": AvroSource.endings,
-    "numpy": NumpySource.endings,
-}
 
 
 def check_source(loaded: Loaded) -> Iterator[Finding]:
@@ -168,13 +153,9 @@ def _places(keys: Keys, paths: Paths) -> Iterator[tuple[Keys, str]]:
 
 
 def _format_findings(source: Source, file: SourceFile) -> Iterator[Finding]:
-    if not isinstance(source, FileSource):
-        return
-    path = PurePath(file.path)
-    ending = (PurePath(path.stem).suffix if path.suffix in _COMPRESSIONS else path.suffix).lower()
-    other = next((name for name, endings in _ENDINGS.items() if ending in endings), None)
-    if other is not None and ending not in source.endings:
-        yield Finding(("data", "source", "format"), f"{source.format}, but {path.name} is {other} by its name.")
+    is_other = contradiction(file.path, source) if isinstance(source, FileSource) else None
+    if is_other is not None:
+        yield Finding(("data", "source", "format"), f"{source.format}, but {PurePath(file.path).name} is {is_other}.")
 
 
 def _without_place(error: UserError) -> str:

@@ -13,21 +13,11 @@ from pydantic import TypeAdapter
 
 from fullpass.components.ingest.readers.open_source import columns_of
 from fullpass.components.ingest.readers.reader import readable
-from fullpass.components.ingest.readers.tfrecord import begins_with_record, feature_names, payload_of
-from fullpass.components.ingest.sources.source_config import (
-    ArrowSource,
-    AvroSource,
-    CsvSource,
-    FileSource,
-    JsonLinesSource,
-    OrcSource,
-    ParquetSource,
-    Paths,
-    Source,
-    TfRecordSource,
-)
+from fullpass.components.ingest.readers.recognize import look_at
+from fullpass.components.ingest.readers.tfrecord import feature_names, payload_of
+from fullpass.components.ingest.sources.source_config import RECOGNIZED, Paths, Source, TfRecordSource
 from fullpass.components.ingest.sources.source_files import SourceFile, find_files, find_inputs, resolve_path
-from fullpass.components.ingest.sources.storage import find, is_address, is_compressed, matches, open_binary
+from fullpass.components.ingest.sources.storage import find, is_address, matches, open_binary, suffix_of
 from fullpass.pipeline.authoring.profile.detect_images import image_folders
 from fullpass.pipeline.authoring.profile.dialect import guess_dialect
 from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
@@ -35,29 +25,8 @@ from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
 _LOOK = 4 << 20
 _NAMES_FROM = 1000
 _LONGEST_LINE = 64 << 20
-_FORMATS: Mapping[str, type[FileSource]] = {
-    "csv": CsvSource,
-    "jsonl": JsonLinesSource,
-    "parquet": ParquetSource,
-    "arrow": ArrowSource,
-    "orc": OrcSource,
-    "avro": AvroSource,
-    "tfrecord": TfRecordSource,
-}
+_FORMATS = {name: kind for name, kind in RECOGNIZED.items() if name != "numpy"}
 _READ = "CSV, JSON lines, Parquet, Arrow, ORC, Avro and TFRecords of tf.Example"
-_MAGIC = (
-    (b"PAR1", "parquet"),
-    (b"ARROW1", "arrow"),
-    (b"Obj\x01", "avro"),
-    (b"ORC", "orc"),
-    (b"SQLite format 3", "an SQLite database"),
-    (b"\x93NUMPY", "a NumPy array"),
-    (b"\x89PNG", "an image"),
-    (b"\xff\xd8\xff", "an image"),
-    (b"%PDF", "a PDF"),
-    (b"\xd0\xcf\x11\xe0", "an Excel sheet"),
-    (b"PK\x03\x04", "an archive, or an Excel sheet"),
-)
 _SPLIT_NAMES = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("eval", "valid", "validation", "val", "dev"), "eval"),
@@ -156,7 +125,7 @@ def _images(data: str) -> Any:
     if data.startswith("package:") or is_address(data) or not Path(data).is_dir():
         return None
     tables = (file for source in _FORMATS.values() for file in find(data, source.endings))
-    return image_folders(Path(data)) if all(_ending(file.path) == ".txt" for file in tables) else None
+    return image_folders(Path(data)) if all(suffix_of(file.path) == ".txt" for file in tables) else None
 
 
 def changed(found: FoundSource, key: str, value: object, why: str) -> FoundSource:
@@ -205,21 +174,16 @@ def _first_objects(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _settings(file: SourceFile, known: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    with readable(file.path), open_binary(file.path) as stream:
-        start = stream.read(_LOOK)
-        whole = not stream.read(1)
-    binary = next((name for magic, name in _MAGIC if start.startswith(magic)), None)
-    if binary in _FORMATS:
-        return {"format": binary}, {}
-    if binary is not None:
-        raise UserError(f"{file.path} is {binary}. `init` reads {_READ}.")
-    if begins_with_record(start):
+    content = look_at(file.path, _LOOK)
+    if content.other:
+        raise UserError(f"{file.path} is {content.other}. `init` reads {_READ}.")
+    if content.format == "tfrecord":
         return _tfrecord_settings(file)
-    if start.lstrip()[:1] == b"{" and _is_json(start, whole=whole):
-        return {"format": "jsonl"}, {}
-    if start.lstrip()[:1] == b"[":
-        raise UserError(f"{file.path}: one JSON array. Write JSON lines: one object per line, without [ and ].")
-    return _csv_settings(file, start, whole=whole, known=known)
+    if content.format == "numpy":
+        raise UserError(f"{file.path} is a NumPy file. `init` reads {_READ}.")
+    if content.format:
+        return {"format": content.format}, {}
+    return _csv_settings(file, content.start, whole=content.whole, known=known)
 
 
 def _tfrecord_settings(file: SourceFile) -> tuple[dict[str, Any], dict[str, str]]:
@@ -229,14 +193,6 @@ def _tfrecord_settings(file: SourceFile) -> tuple[dict[str, Any], dict[str, str]
         {"format": "tfrecord", "payload": "sequence_example"},
         {"payload": "the first record holds feature lists: columns of lists, beside the context features"},
     )
-
-
-def _is_json(start: bytes, *, whole: bool) -> bool:
-    line = start.lstrip().split(b"\n", 1)[0]
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return not whole and b"\n" not in start
 
 
 def _csv_settings(
@@ -279,32 +235,30 @@ def _named(data: str) -> _Named:
 
 
 def _in_folder(folder: Path) -> _Named:
-    """Returns the files with the commonest ending in a folder; .txt is the last choice."""
-    found = {name: find(str(folder), source.endings) for name, source in _FORMATS.items()}
-    by_ending: dict[tuple[str, str], list[str]] = {}
-    for name, files in found.items():
-        for file in files:
-            by_ending.setdefault((name, _ending(file.path)), []).append(file.path)
+    """Returns the files with the commonest ending in a folder; an ending that no format has is the last choice."""
+    kinds = reversed(_FORMATS.items())  # a file of compressed CSV has an ending of TFRecords, too
+    files = {file.path: name for name, kind in kinds for file in find(str(folder), kind.endings)}
+    files = files or {file.path: "" for file in find(str(folder), ("",))}
+    by_ending: dict[str, list[str]] = {}
+    for path in files:
+        by_ending.setdefault(suffix_of(path), []).append(path)
     if not by_ending:
-        raise UserError(f"{folder}: no file of a known ending in this folder. `init` reads {_READ}. Name the file.")
-    name, ending = max(by_ending, key=lambda key: (key[1] != ".txt", len(by_ending[key])))
-    chosen = by_ending[name, ending]
+        raise UserError(f"{folder}: no file in this folder. `init` reads {_READ}.")
+    ending = max(by_ending, key=lambda key: (key != ".txt", len(by_ending[key])))
+    chosen = by_ending[ending]
     by_split = _by_split([path for path in chosen if not _is_submission(path)])
     if by_split:
         return _Named(by_split, why=_NAMED_SPLITS)
-    if len(chosen) == len(found[name]):
+    name = look_at(chosen[0]).format or "csv"
+    if len(chosen) == sum(named == name for named in files.values()):
         return _Named(str(folder), _FORMATS[name].endings, _counted(chosen))
     deep = "" if all(PurePath(path).parent == folder for path in chosen) else "**/"
-    return _Named(f"{glob.escape(str(folder))}/{deep}*{ending}", why=_counted(chosen))
+    more = "" if all(path.endswith(ending) for path in chosen) else "*"
+    return _Named(f"{glob.escape(str(folder))}/{deep}*{ending}{more}", why=_counted(chosen))
 
 
 def _counted(paths: Sequence[str]) -> str:
     return "1 file" if len(paths) == 1 else f"{len(paths):,} files"
-
-
-def _ending(path: str) -> str:
-    suffixes = PurePath(path).suffixes
-    return "".join(suffixes[-2:] if is_compressed(path) else suffixes[-1:])
 
 
 def _by_split(paths: Sequence[str]) -> dict[str, str | tuple[str, ...]] | None:

@@ -9,17 +9,9 @@ import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers.csv_records import one_record_per_line
-from fullpass.components.ingest.readers.open_source import parts_of, read, run_in_fork_if_native
+from fullpass.components.ingest.readers.open_source import IN_NATIVE_CODE, parts_of, read, run_in_fork_if_native
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, FilePart, Reading
-from fullpass.components.ingest.sources.source_config import (
-    ArrowSource,
-    CsvSource,
-    JsonLinesSource,
-    OrcSource,
-    ParquetSource,
-    Source,
-    TfRecordSource,
-)
+from fullpass.components.ingest.sources.source_config import CsvSource, JsonLinesSource, Source, TfRecordSource
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw
 from fullpass.components.ingest.splitting.assign_split import assign, raw_split_columns
@@ -30,7 +22,6 @@ from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_
 
 _BUDGET = {"csv": 64 << 20, "parquet": 64 << 20, "arrow": 64 << 20, "orc": 64 << 20}
 _SLOW_BUDGET = 16 << 20
-_TABLES = (ParquetSource, ArrowSource, OrcSource)
 _MOST_ROWS = 1_000_000
 _MOST_FILES = 16
 _PIECES = 16
@@ -261,7 +252,9 @@ def _read(
     passed = 0
     for part in parts:
         reading = Reading(file, {name: RawColumn(name, "string") for name in columns}, part)
-        kept = _KeptBatches(2 * budget // len(parts), -(-rows // len(parts)), subsample=isinstance(source, _TABLES))
+        kept = _KeptBatches(
+            2 * budget // len(parts), -(-rows // len(parts)), subsample=isinstance(source, IN_NATIVE_CODE)
+        )
         for batch in read(reading, source):
             kept.add(batch.table)
             if kept.is_full:
@@ -329,7 +322,7 @@ def _cut(file: SourceFile, source: Source, budget: int) -> _Cut | None:
     """Returns parts of a file that exceeds the budget; None if it does not, or if it cannot be cut."""
     if file.size <= budget:
         return None
-    if isinstance(source, _TABLES):
+    if isinstance(source, IN_NATIVE_CODE):
         parts = parts_of(file, source)
         chosen = _spread(parts, _PIECES)
         return _Cut(chosen, share=len(chosen) / len(parts))

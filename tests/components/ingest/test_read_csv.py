@@ -1,5 +1,6 @@
 import bz2
 import gzip
+import lzma
 import zipfile
 
 import pyarrow as pa
@@ -109,11 +110,13 @@ def zst(data):
     return pa.Codec("zstd").compress(data, asbytes=True)
 
 
+@pytest.mark.parametrize("name", ["data.csv.{}", "data.csv", "data.csv.gz"])
 @pytest.mark.parametrize(
-    ("ending", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress), ("zst", zst), ("zip", None)]
+    ("ending", "compress"),
+    [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress), ("zst", zst), ("zip", None), ("", bytes)],
 )
-def test_compressed(tmp_path, ending, compress):
-    path = tmp_path / f"data.csv.{ending}"
+def test_compression_is_recognized_by_content(tmp_path, ending, compress, name):
+    path = tmp_path / name.format(ending)
     if compress:
         path.write_bytes(compress(b"a\n1\n"))
     else:

@@ -1,5 +1,6 @@
 """Rows to predict are read as Ingest reads training rows."""
 
+import gzip
 import json
 
 import numpy as np
@@ -54,6 +55,33 @@ def test_blanks_in_a_header_are_no_part_of_a_name(tmp_path):
     columns = raw(fare="number", tips="number")
     assert read_file(path, csv_source(), columns)[0] == [(9.5, 2.0)]
     assert values(csv_source(), path, columns) == {"fare": [9.5], "tips": [2.0]}
+
+
+@pytest.mark.parametrize(
+    ("header", "shown"),
+    [
+        ("x,kind,,", ["x", "kind", "column_3", "column_4"]),
+        (",x,kind,column_1", ["column_1", "x", "kind", "column_1_2"]),
+        ("x,a,kind,a", ["x", "a", "kind", "a_2"]),
+        ("a,x,a,a_2,kind,", ["a", "x", "a_3", "a_2", "kind", "column_6"]),
+    ],
+)
+def test_columns_without_a_name_of_their_own_do_not_matter_as_in_training(tmp_path, header, shown):
+    cells = ",".join({"x": "1.5", "kind": "k"}.get(name, "z") for name in header.split(","))
+    path = write(tmp_path / "a.csv", f"{header}\n{cells}\n")
+    assert read_file(path, csv_source(), X_KIND)[0] == [(1.5, "k")]
+    (batch,) = batches(csv_source(), path, X_KIND)
+    assert (batch.shown.column_names, batch.inputs["x"].tolist()) == (shown, [1.5])
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.log", "a.csv", "a"])
+def test_json_lines_and_gzip_are_recognized_whatever_the_name(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b'{"x": 1.5, "kind": "k"}\n'))
+    for trained in (csv_source(), JsonLinesSource(format="jsonl", path="x")):
+        assert values(trained, path, X_KIND) == {"x": [1.5], "kind": [b"k"]}
+    path.write_bytes(gzip.compress(b"x,kind\n1.5,k\n"))
+    assert values(csv_source(), path, X_KIND) == {"x": [1.5], "kind": [b"k"]}
 
 
 def test_a_file_without_a_header_line(tmp_path):
@@ -216,7 +244,7 @@ def test_only_bad_rows(tmp_path):
     path = write(tmp_path / "a.csv", "x,kind\n1\n2\n")
     (batch,) = batches(csv_source(), path, X_KIND)
     assert batch.good.tolist() == [False, False] and batch.shown.to_pylist() == [{"x": None, "kind": None}] * 2
-    (batch,) = batches(csv_source(), write(tmp_path / "b.jsonl", "{\n[1]\n"), X_KIND)
+    (batch,) = batches(csv_source(), write(tmp_path / "b.jsonl", "{,\n[1]\n"), X_KIND)
     assert [row.reason.partition(":")[0] for row in batch.bad] == ["no JSON", "no JSON object"]
 
 

@@ -90,7 +90,9 @@ MISTAKES = {
     ),
     "a file named twice": mistake({5: "    path: [trips.csv, ./trips.csv]"}, ("data.source.path", 5, "named twice")),
     "no paths": mistake({5: "    path: []"}, ("data.source.path", 5, "Received: nothing")),
-    "another format": mistake({4: "    format: parquet"}, ("data.source.format", 4, "trips.csv is csv by its name")),
+    "another format": mistake(
+        {4: "    format: parquet"}, ("data.source.format", 4, "parquet, but trips.csv is not: it begins with")
+    ),
     "another separator": mistake(
         {5: "    path: trips.tsv"}, ("data.source", 3, "one column only", 'Add separator: "\\t"')
     ),
@@ -420,6 +422,15 @@ def test_columns_that_the_yaml_names_are_known(edited, problems_of):
     columns = "    columns: [fare, tips, company, start]"
     (problem,) = problems_of(edited({5: f"    path: trips.csv\n{columns}"}))
     assert 'Did you mean "start"?' in problem.message
+
+
+@pytest.mark.parametrize("declared", ["jsonl", "csv"])
+def test_the_format_is_that_of_the_content_not_of_the_name(edited, folder, problems_of, declared):
+    (folder / "trips.txt").write_text('{"fare": 1, "tips": 1, "company": "a", "start": "2024-01-01"}\n')
+    found = problems_of(edited({4: f"    format: {declared}", 5: "    path: trips.txt"}))
+    assert [problem.message for problem in found if problem.path == "data.source.format"] == (
+        [] if declared == "jsonl" else ["csv, but trips.txt is jsonl."]
+    )
 
 
 @pytest.mark.parametrize(

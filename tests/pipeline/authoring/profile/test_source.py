@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from fullpass.components.ingest.sources.source_files import find_inputs
 from fullpass.pipeline.authoring.profile import detect_source, sample
 from fullpass.pipeline.authoring.profile.detect_source import column_names, find_source
 from fullpass.pipeline.authoring.profile.sample import read_sample, row_keys
@@ -41,13 +42,37 @@ def test_format_by_content_where_the_name_says_nothing(tmp_path):
     pq.write_table(table, tmp_path / "p")
     pyarrow.feather.write_feather(table, tmp_path / "f")
     write(tmp_path / "j", '{"a": 1}\n{"a": 2}\n')
-    write(tmp_path / "c.gz", gzip.compress(CSV.encode()))
-    assert [source_of(tmp_path / name, tmp_path)["format"] for name in ("p", "f", "j", "c.gz")] == [
-        "parquet",
-        "arrow",
-        "jsonl",
-        "csv",
-    ]
+    for name in ("j.txt", "j.log", "j.csv", "j.gz"):
+        write(tmp_path / name, '\ufeff{"a": 1\n\n{"a": 1}\r\n{"a": 2}\r\n')
+    write(tmp_path / "z.json", gzip.compress(b'{"a": 1}\n{"a": 2}\n'))
+    for name in ("c.gz", "c", "ORC_c.csv"):
+        write(tmp_path / name, gzip.compress(CSV.encode()))
+    write(tmp_path / "ORC.csv", "ORC_count,PAR1_count,y\n1,2,3\n2,3,4\n")
+    files = sorted(path for path in tmp_path.iterdir())
+    assert {file.name: source_of(file, tmp_path)["format"] for file in files} == {
+        "p": "parquet",
+        "f": "arrow",
+        **dict.fromkeys(("j", "j.txt", "j.log", "j.csv", "j.gz", "z.json"), "jsonl"),
+        **dict.fromkeys(("c.gz", "c", "ORC_c.csv", "ORC.csv"), "csv"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "path"),
+    [
+        (("a.log", "b.log"), "d/*.log"),
+        (("a.txt", "b.txt"), "d/*.txt"),
+        (("a", "b"), "d/*"),
+        (("a.jsonl", "b.json"), "d/*.jsonl"),
+        (("a.jsonl", "b.jsonl.gz"), "d"),
+    ],
+)
+def test_a_folder_of_json_lines_under_any_name(tmp_path, names, path):
+    for name in names:
+        write(tmp_path / "d" / name, '{"a": 1}\n{"a": 2}\n')
+    found = find_source(str(tmp_path / "d"), tmp_path)
+    assert (found.settings["format"], found.settings["path"]) == ("jsonl", path)
+    assert find_inputs(found.source, lambda written: str(tmp_path / written)) == found.files
 
 
 @pytest.mark.parametrize(
@@ -59,6 +84,11 @@ def test_format_by_content_where_the_name_says_nothing(tmp_path):
         (b"SQLite format 3\0...", "an SQLite database"),
         (b"\x89PNG....", "an image"),
         (b"one\ncolumn\n", "no separator"),
+        (b'{\n "a": 1\n}\n', "one JSON object over several lines"),
+        (b"1 5:0.47 8:0.38\n2 qid:3 1:0.22 # x\n-1\n+1 7:1e-3\n", "LibSVM text"),
+        (b"% by hand\n@RELATION iris\n", "ARFF"),
+        (b"<?xml version='1.0'?><rows/>", "XML"),
+        (b"\x80\x04\x95....", "pickle"),
         (b"PAR1 cut short", "Parquet|reading stopped"),
     ],
 )
@@ -256,10 +286,14 @@ def test_tfrecords_of_examples_are_told_by_their_content(tmp_path):
     with tf.io.TFRecordWriter(str(data), options="GZIP") as writer:
         for row in rows:
             writer.write(tf.train.Example(features=tf.train.Features(feature=row)).SerializeToString())
-    data.rename(tmp_path / "records.gz")
+    (tmp_path / "d").mkdir()
+    for name in ("a.tfrecord-00000-of-00001", "b.tfrecord"):
+        (tmp_path / "d" / name).write_bytes(data.read_bytes())
+    assert source_of(tmp_path / "d", tmp_path) == {"format": "tfrecord", "path": "d"}
+    assert len(find_source(str(tmp_path / "d"), tmp_path).files) == 2
 
-    found = find_source(str(tmp_path / "records.gz"), tmp_path)
-    assert found.settings == {"format": "tfrecord", "path": "records.gz"}
+    found = find_source(str(data), tmp_path)
+    assert found.settings == {"format": "tfrecord", "path": "records"}
     assert column_names(found.files[0], found.source) == ["a", "b", "v"]
     sample = read_sample(found.files, found.source, ["a", "b", "v"], rows=None)
     assert sample.columns["a"].to_pylist() == ["7", None]

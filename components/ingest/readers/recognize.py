@@ -1,0 +1,146 @@
+"""Recognizes the format of a file by its content, whatever its name says. `check`, `predict` and `init` use it."""
+
+import codecs
+import json
+import re
+import struct
+from dataclasses import dataclass
+
+from fullpass.components.ingest.readers.reader import readable
+from fullpass.components.ingest.sources.source_config import (
+    RECOGNIZED,
+    ArrowSource,
+    CsvSource,
+    FileSource,
+    ImagesSource,
+    ProtoSource,
+    TextSource,
+    TfRecordSource,
+)
+from fullpass.components.ingest.sources.storage import open_binary, suffix_of
+from fullpass.trainer.input.record_frames import masked_crc
+
+_LOOK = 64 << 10
+_LINES = 50
+_JSON_LINES = "Write JSON lines: one object per line, without [ and ]."
+_OTHERS = (
+    (rb"SQLite format 3", "an SQLite database; read it with format: sql"),
+    (rb"\x89PNG|\xff\xd8\xff|GIF8", "an image"),
+    (rb"%PDF", "a PDF"),
+    (rb"\xd0\xcf\x11\xe0", "an Excel sheet; save it as CSV"),
+    (rb"\x89HDF\r\n", "an HDF5 file; write its tables to Parquet"),
+    (rb"\x80[\x02-\x05][\x95c(}\]]", "a Python pickle; write its table to Parquet"),
+    (rb"\$FL2|<stata_dta>|HEADER RECORD\*{7}|RDX[23]\n", "a file of SPSS, Stata, SAS or R; write its table to Parquet"),
+    (rb"(?i)\s*<(\?xml|!doctype|html)", "XML or a web page; save its table as CSV"),
+    (rb"(?i)(\s*%[^\n]*\n)*\s*@relation\s", "ARFF; save it as CSV, for example with scipy.io.arff"),
+    (rb"%%MatrixMarket", "a sparse matrix of Matrix Market; write its table to Parquet"),
+    (rb"\s*\[\s*[\[{\]]", f"one JSON array. {_JSON_LINES}"),
+    (rb"\s*\{\s*\n", f"one JSON object over several lines. {_JSON_LINES}"),
+)
+_PLAIN = re.compile(rb"[\t\n\r -~]{20}")
+"""The beginning of a text, such as a header line whose first name begins like a binary format: `ORC_count,...`."""
+_LIBSVM = re.compile(rb"[-+\d.,eE]+([ \t]+qid:\d+)?(?P<cells>([ \t]+\d+:[^\s:]+)*)[ \t]*(#.*)?")
+_LIBSVM_IS = (
+    "LibSVM text (a label, then index:value); write it to Parquet with a column per index, for example with "
+    "sklearn.datasets.load_svmlight_file"
+)
+
+
+@dataclass(frozen=True)
+class Content:
+    """The beginning of a file.
+
+    Attributes:
+        start: its first bytes, decompressed.
+        whole: whether `start` is the whole file.
+        format: its format, as a value of `data.source.format`; None for text that may be CSV, and for unknown content.
+        other: what it is, and what to do, if no source reads it; else None.
+    """
+
+    start: bytes
+    whole: bool
+    format: str | None = None
+    other: str | None = None
+
+
+def look_at(path: str, size: int = _LOOK) -> Content:
+    """Returns the beginning of a file, up to `size` bytes.
+
+    Raises:
+        UserError: The file cannot be read or decompressed, or is an archive of several files.
+    """
+    if suffix_of(path) == ".npz":
+        return Content(b"", False, "numpy")
+    with readable(path), open_binary(path) as stream:
+        start = stream.read(size)
+        whole = not stream.read(1)
+    format_ = _format(start, whole=whole)
+    return Content(start, whole, format_, None if format_ else _other(start, whole=whole))
+
+
+def contradiction(path: str, source: FileSource) -> str | None:
+    """Returns what the content of a file is, if it cannot be what the source declares; else None."""
+    if isinstance(source, TextSource | ImagesSource):
+        return None
+    content = look_at(path)
+    kind = TfRecordSource if isinstance(source, ProtoSource) else type(source)
+    if (content.format and RECOGNIZED[content.format] is kind) or not content.start.strip():
+        return None
+    if content.format or content.other:
+        return content.format or content.other
+    return None if isinstance(source, CsvSource | ArrowSource) else f"not: it begins with {content.start[:20]!r}"
+
+
+def begins_with_record(start: bytes) -> bool:
+    """Returns whether decompressed bytes begin like a TFRecord file: with a length and its checksum."""
+    return len(start) >= 12 and masked_crc(start[:8]) == struct.unpack("<I", start[8:12])[0]
+
+
+def _format(start: bytes, *, whole: bool) -> str | None:
+    for name, source in RECOGNIZED.items():
+        if source.magic and start.startswith(source.magic) and not _PLAIN.match(start):
+            return name
+    if begins_with_record(start):
+        return "tfrecord"
+    return "jsonl" if _is_json_lines(start.removeprefix(codecs.BOM_UTF8), whole=whole) else None
+
+
+def _is_json_lines(start: bytes, *, whole: bool) -> bool:
+    if start.lstrip()[:1] != b"{":
+        return False
+    lines = start.lstrip().split(b"\n", _LINES)
+    if len(lines) == 1 and not whole:
+        return True
+    return any(_is_object(line) for line in lines[:_LINES])
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _other(start: bytes, *, whole: bool) -> str | None:
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text = start[: len(start) // 2 * 2].decode("utf-16", "replace").lstrip()
+        return "JSON in UTF-16; save it as UTF-8" if text[:1] in ("{", "[") else None
+    start = start.removeprefix(codecs.BOM_UTF8)
+    if whole and start.lstrip()[:1] == b"[" and _is_array(start):
+        return f"one JSON array. {_JSON_LINES}"
+    known = next((what for pattern, what in _OTHERS if re.match(pattern, start)), None)
+    return known or (_LIBSVM_IS if _is_libsvm(start, whole=whole) else None)
+
+
+def _is_array(text: bytes) -> bool:
+    try:
+        return isinstance(json.loads(text), list)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_libsvm(start: bytes, *, whole: bool) -> bool:
+    """Returns whether all lines are a label and pairs of an index and a value, and most have pairs."""
+    lines = [line.strip() for line in start.split(b"\n")[: None if whole else -1][:_LINES]]
+    rows = [_LIBSVM.fullmatch(line) for line in lines if line and not line.startswith(b"#")]
+    return bool(rows) and all(rows) and sum(bool(row and row["cells"]) for row in rows) > len(rows) / 2
