@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from fullpass.preprocessing.secrets.secret_shapes import BLANK, SHAPES, is_secret_setting
+from fullpass.preprocessing.secrets.secret_shapes import BLANK, SETTING_IN_YAML, SHAPES, is_secret_setting
 
 _PATTERNS = tuple(dict.fromkeys(shape.pattern for shape in SHAPES))
 _USER = re.compile(r"(?<![A-Za-z0-9+.\-])(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://(?P<user>[^\s\"'<>\\/?#@:\[]+)@")
@@ -19,11 +19,6 @@ _TOKENS_AS_USERS = ("http", "https", "git+https", "git+http", "ws", "wss")
 _CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")
 _PARAMETER = re.compile(r"(?P<key>[?&](?P<name>[\w.\-]+)=)(?P<value>[A-Za-z0-9_\-/%=~]{24,})")
 _VERSIONS = ("versionid", "version", "generation", "snapshot", "etag", "revision", "ref")
-_SETTING = re.compile(
-    r"(?i)(?P<key>(?<![A-Za-z0-9])(?:\w+_)?(?:password|passwd|pass|pwd|secret|api_key|secret_key|access_key|private_key|"
-    r"token)\s*:\s*[\"']?)(?=[^\s\"',}]*[^a-z_\s\"',}])(?![\d.]+(?:[\s,}]|$))[^\s\"',{}\[\]*$<]+"
-)
-"""A setting in YAML text whose value is neither a number nor a plain word (such as the type of a feature)."""
 
 
 def redact(text: str) -> str:
@@ -50,7 +45,7 @@ def redact_yaml(text: str) -> str:
         >>> redact_yaml("label: tip  # DB_PASS: hunter2")
         'label: tip  # DB_PASS: ***'
     """
-    return _SETTING.sub(lambda found: found["key"] + BLANK, redact(text))
+    return SETTING_IN_YAML.sub(_blanked, redact(text))
 
 
 def redact_tree(value: Any) -> Any:

@@ -34,8 +34,15 @@ def secret_problems(tree: Tree, names: Sequence[str], advice: str = BY_ENVIRONME
     return [
         Problem(format_path(keys), tree.line(keys), message)
         for keys, value in _entries((), tree.data)
-        if (message := _message(keys, value, names, advice)) is not None
+        if (message := _message(keys, value, names, advice) or _message_of_names(value, advice)) is not None
     ]
+
+
+def _message_of_names(value: Any, advice: str) -> str | None:
+    """Returns a message if a key of a mapping, such as the name of a column, is a secret."""
+    shapes = map(find_shape, (key for key in value if isinstance(key, str))) if isinstance(value, Mapping) else ()
+    shape = next(filter(None, shapes), None)
+    return None if shape is None else f"a name in it holds {shape.name}. {advice}"
 
 
 def _message(keys: Keys, value: Any, names: Sequence[str], advice: str) -> str | None:

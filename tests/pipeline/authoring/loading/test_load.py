@@ -174,6 +174,9 @@ MISTAKES = {
     "credential": mistake(
         section("beam: {options: {api_key: hunter2}}"), ("beam.options.api_key", 18, "credential", "environment")
     ),
+    "credential in the name of a column": mistake(
+        section("beam: {options: {'redis://:hunter2@cache/0': 1}}"), ("beam.options", 18, "a name in it", "a login")
+    ),
     "credential under an unknown key": mistake(section("password: hunter2"), ("password", 18, "credential")),
     "login in an address": mistake(
         section("beam: {options: {flink_master: 'http://me:hunter2@host'}}"),
