@@ -96,7 +96,10 @@ class _Check:
 
     def _check_literal(self, function: Function, parameter: Parameter, argument: Node) -> None:
         if _is_literal(argument, parameter):
-            return
+            wrong = parameter.wrong(str(argument.value)) if parameter.wrong and isinstance(argument, Constant) else ""
+            if not wrong:
+                return
+            raise error_at(self.text, argument.position, f"In {function.signature}, {parameter.name} must be {wrong}.")
         wanted = f"a {parameter.type} literal"
         if parameter.bounds is not None:
             wanted = "a whole-number literal from {} to {}".format(*parameter.bounds)

@@ -4,10 +4,12 @@ The parser uses its names and argument counts, and the type check uses its types
 operations, and the manual prints it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
+
+from fullpass.preprocessing.expressions.number_text import wrong_like
 
 Type = Literal["number", "string", "boolean"]
 
@@ -20,6 +22,7 @@ class Parameter:
         also the type of the result if that is `any`.
     literal: the argument must be a literal, because it shapes the graph; the operation receives a Python value.
     bounds: for literal numbers: a whole number in this range, both ends included.
+    wrong: for literal strings: returns what is expected in place of a string, and "" for an accepted one.
     repeats: for the last parameter only; it accepts any further arguments.
     """
 
@@ -27,6 +30,7 @@ class Parameter:
     type: Type | Literal["any"]
     literal: bool = False
     bounds: tuple[int, int] | None = None
+    wrong: Callable[[str], str] | None = None
     optional: bool = False
     repeats: bool = False
 
@@ -195,10 +199,12 @@ _FUNCTIONS = (
     ),
     Function(
         "number",
-        (_TEXT,),
+        (_TEXT, Parameter("like", "string", literal=True, wrong=wrong_like, optional=True)),
         "number",
         "The text as a decimal number (1.5, -2e3), without surrounding blanks; missing if the text is not a number or "
-        "is longer than 31 characters.",
+        'is longer than 31 characters. `like` is an example of how the numbers are written: "$1,234.5", "1.234,5 €", '
+        '"12,34,567.5", "1 234,5", "1234.5%", "1234.5K" (also M, B, T), "1,234.5+", "1234.5 kg"; the signs around the '
+        "digits may be absent, and (5) is -5.",
     ),
     Function("lower", (_TEXT,), "string", "Lower case (Unicode)."),
     Function("upper", (_TEXT,), "string", "Upper case (Unicode)."),

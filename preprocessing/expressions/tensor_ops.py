@@ -31,6 +31,7 @@ import tensorflow as tf
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.expressions.expression import Expression
 from fullpass.preprocessing.expressions.functions import TABLE
+from fullpass.preprocessing.expressions.number_text import LONGEST_NUMBER, NUMBER, number_text
 from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership, Node
 from fullpass.preprocessing.token_spelling import WHOLE_NUMBER
 
@@ -38,8 +39,6 @@ EARTH_RADIUS_KM = 6371.0088
 """Mean radius. Source: Moritz, Geodetic Reference System 1980, Journal of Geodesy 74 (2000)."""
 
 _MISSING = np.float32("nan")
-_NUMBER = r"(?i)^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$"
-_LONGEST_NUMBER = 31  # tf.strings.to_number fails on longer text.
 
 
 class StringColumn(NamedTuple):
@@ -197,10 +196,15 @@ def _haversine(lat1: tf.Tensor, lon1: tf.Tensor, lat2: tf.Tensor, lon2: tf.Tenso
     return tf.where(on_earth, tf.cast(distance, tf.float32), _MISSING)
 
 
-def _read_number(text: tf.Tensor) -> tf.Tensor:
+def _read_number(text: tf.Tensor, like: str | None = None) -> tf.Tensor:
     text = tf.strings.strip(text)
-    short = tf.strings.length(text) <= _LONGEST_NUMBER
-    fits = short & tf.strings.regex_full_match(text, _NUMBER)
+    if like is not None:
+        form = number_text(like)
+        text = tf.where(tf.strings.regex_full_match(text, form.pattern), text, "")
+        for pattern, replacement in form.replacements:
+            text = tf.strings.regex_replace(text, pattern, replacement)
+    short = tf.strings.length(text) <= LONGEST_NUMBER
+    fits = short & tf.strings.regex_full_match(text, NUMBER)
     return tf.where(fits, tf.strings.to_number(tf.where(fits, text, "0"), tf.float32), _MISSING)
 
 

@@ -4,7 +4,7 @@ null is missing, zero is zero, false is false, and "" is text unless it is decla
 table of the conversion of each Arrow type.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -185,18 +185,41 @@ def _numbers(tokens: Sequence[str]) -> list[float]:
     return [number for number in map(float, kept) if np.isfinite(number)]
 
 
+def read_numbers(text: pa.Array, *, missing: Collection[str], decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:
+    """Returns the numbers that `convert` reads from text, before they are rounded to float32.
+
+    Args:
+        text: text without undecodable cells.
+        missing: texts that mean missing; a numeric text also matches the equal number.
+        decimal: decimal separator.
+
+    Returns:
+        float64 [rows], NaN where a cell is missing or bad; and bool [rows], True where it is bad.
+    """
+    text, _ = to_text(text, strip=False, missing=tuple(missing))
+    exact, unreadable = _parsed(text, decimal)
+    stored = _number(exact, tuple(missing))
+    numbers = exact.to_numpy(zero_copy_only=False).astype(np.float64)
+    return np.where(as_mask(stored.flat.is_valid()), numbers, np.nan), stored.bad | unreadable
+
+
 def _number_of_text(text: pa.Array, missing: Sequence[str], decimal: str) -> Converted:
+    exact, unreadable = _parsed(text, decimal)
+    converted = _number(exact, missing)
+    return Converted(converted.flat, ((unreadable, "not a number"), *converted.problems))
+
+
+def _parsed(text: pa.Array, decimal: str) -> tuple[pa.Array, np.ndarray]:
+    """Returns the numbers in text as float64, null where missing or unreadable, and a mask of the unreadable cells."""
     if decimal == ".":
         try:
-            return _number(text.cast(pa.float64()), missing)
+            return text.cast(pa.float64()), np.zeros(len(text), dtype=bool)
         except pa.ArrowInvalid:
             pass
     readable = pc.match_substring_regex(text, pattern=_DOT_NUMBER if decimal == "." else _COMMA_NUMBER)
     kept = pc.if_else(readable.fill_null(False), text, pa.scalar(None, pa.string()))
     kept = pc.utf8_ltrim(pc.replace_substring(kept, decimal, "."), characters="+")  # Arrow parses no leading plus.
-    converted = _number(kept.cast(pa.float64()), missing)
-    unreadable = as_mask(pc.invert(readable).fill_null(False))
-    return Converted(converted.flat, ((unreadable, "not a number"), *converted.problems))
+    return kept.cast(pa.float64()), as_mask(pc.invert(readable).fill_null(False))
 
 
 def _lists(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[str], decimal: str) -> Converted:

@@ -469,7 +469,7 @@ def test_every_operation_takes_what_the_table_says_and_gives_the_type_it_says(fu
     samples = {"number": "x", "string": "p", "boolean": "(x > 0)", "any": "x"}
 
     def sample(parameter):
-        literals = {"number": "1", "string": "'1'"}
+        literals = {"number": "1", "string": "'1234.5'"}
         return literals[parameter.type] if parameter.literal else samples[parameter.type]
 
     for count in {function.min_arguments, len(function.parameters), len(function.parameters) + 1}:

@@ -9,7 +9,7 @@ from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, listed
 from fullpass.pipeline.authoring.profile.date_formats import find_dates, moments
 from fullpass.pipeline.authoring.profile.image_cells import BROKEN
-from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens, read_numbers
+from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.preprocessing.dates.date_format import compile_format
 from fullpass.preprocessing.features.feature import (
@@ -20,7 +20,7 @@ from fullpass.preprocessing.features.feature import (
     VectorFeature,
 )
 from fullpass.preprocessing.features.ids import Identity, Vocabulary
-from fullpass.preprocessing.values.convert import Converted, convert_raw
+from fullpass.preprocessing.values.convert import Converted, convert_raw, read_numbers
 from fullpass.preprocessing.values.list_values import is_list, length_mismatch
 
 _SOME, _MOST = 0.01, 0.5
@@ -36,7 +36,8 @@ def check_numbers(sampled: SampledData) -> Iterator[Finding]:
         if raw.type != "number" or name not in sampled.values:
             continue
         cells, values = sampled.sample.seen_columns[name], sampled.values[name]
-        _, bad = read_numbers(cells, missing=sampled.source.missing_of(name), decimal=sampled.decimal)
+        _, wrong = read_numbers(cells, missing=sampled.source.missing_of(name), decimal=sampled.decimal)
+        bad = int(wrong.sum())
         if not bad:
             continue
         such_as = _such_as(values, np.isnan(values.numbers))

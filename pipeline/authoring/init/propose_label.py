@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fullpass.pipeline.authoring.init.propose_features import YamlLine
-from fullpass.pipeline.authoring.profile.column_profile import NUMBER_SIGNS, ColumnProfile
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
 from fullpass.pipeline.authoring.profile.derived_arrays import array_of, derived_column
 from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate
 from fullpass.pipeline.authoring.profile.label_candidates import LabelGuess, label_of, most_likely_label, target_of
@@ -127,13 +127,11 @@ def named_columns(label: str | None) -> frozenset[str]:
 
 
 def number_expression(column: ColumnProfile) -> str:
-    """Returns the expression that reads a number from text with signs in it, such as "$1,250"."""
-    text = quoted(column.name)
-    written = column.values.texts if column.values is not None else ()
-    for sign in NUMBER_SIGNS:
-        if any(sign in value for value in written):
-            text = f'replace({text}, "{sign}", "")'
-    return f"number({text})"
+    """Returns the expression that reads a number from text, such as "$1,250"."""
+    if column.like is None:
+        return f"number({quoted(column.name)})"
+    quote = "'" if '"' in column.like else '"'
+    return f"number({quoted(column.name)}, {quote}{column.like}{quote})"
 
 
 def quoted(name: str) -> str:

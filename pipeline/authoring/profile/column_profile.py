@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from fullpass.pipeline.authoring.profile.date_formats import Dates, find_dates
 from fullpass.pipeline.authoring.profile.detect_images import ImageShape
-from fullpass.pipeline.authoring.profile.number_profile import NumberProfile, profile_numbers
-from fullpass.pipeline.authoring.profile.value_counts import NUMBER, ValueCounts, count_values
+from fullpass.pipeline.authoring.profile.list_separator import list_separator
+from fullpass.pipeline.authoring.profile.number_profile import NumberProfile, are_values, profile_numbers
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
+from fullpass.pipeline.authoring.profile.written_numbers import WrittenNumbers, find_written
 from fullpass.preprocessing.features.feature import BooleanFeature
 from fullpass.preprocessing.values.arrow_text import as_mask, to_text
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
@@ -23,10 +25,8 @@ Kind = Literal[
 ]  # fmt: skip
 
 BOOLEAN = BooleanFeature(type="boolean")
-NUMBER_SIGNS = ("$", "€", "£", "%", ",", " ")
-"""Signs in numbers formatted for people, which are removed before a number is parsed."""
-_ID = frozenset({"id", "uuid", "guid", "key", "index", "idx", "pk", "rownum", "row", "unnamed"})
-_CODE = _ID | frozenset(
+ID_WORDS = frozenset({"id", "uuid", "guid", "key", "index", "idx", "pk", "rownum", "row", "unnamed"})
+_CODE = ID_WORDS | frozenset(
     "code zone zip zipcode postcode area tract type class category cat status state region district county location "
     "loc store shop product item sku carrier flight channel device gender sex race segment group cluster vendor rate "
     "level month mnth mth weekday wday dow day hour hr quarter qtr season grade flag".split()
@@ -40,8 +40,7 @@ _WITHOUT_BLANKS = re.compile(
 )
 """Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
 _LETTERS_PER_WORD = 2
-_SEPARATORS = ("|", ";", ",")
-_FEW_ROWS, _ROWS_FOR_LISTS = 20, 50
+_FEW_ROWS = 20
 _MOST_CODES = 0.5
 _LARGE_CODE = 1e9
 _NEARLY_ALL, _NEARLY_UNIQUE = 0.95, 0.9
@@ -60,6 +59,7 @@ class ColumnProfile:
         width: the width of a `vector`.
         image: the shape of an `image`.
         bad: share of present rows that do not fit the kind.
+        like: an example of how a `written_number` is written; None for plain numbers.
         elements: the profile of the elements of a `list`.
     """
 
@@ -73,6 +73,7 @@ class ColumnProfile:
     width: int = 0
     image: ImageShape | None = None
     bad: float = 0.0
+    like: str | None = None
     elements: "ColumnProfile | None" = None
 
 
@@ -92,6 +93,10 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
     words = {text.lower() for text in values.texts}
     if words <= {*BOOLEAN.true, *BOOLEAN.false} and words & set(BOOLEAN.true) and words & set(BOOLEAN.false):
         return ColumnProfile(name, "boolean", f"only {' and '.join(sorted(values.texts[:2]))}", values)
+    separator = list_separator(values)
+    if separator is not None:
+        why = f"several values per cell, split by {'a blank' if separator == ' ' else separator.strip()}"
+        return ColumnProfile(name, "categories", why, values, separator=separator)
     if values.number_share >= _NEARLY_ALL:
         return _of_numbers(name, values)
     return _of_text(name, values)
@@ -132,39 +137,51 @@ def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
     if numbers is None:
         raise ValueError(f"{name}: no numbers, though {values.number_share:.0%} of its values are")
     words = words_of(name)
+    whole = numbers if not bad else None  # A category with another value than numbers is one of texts.
     if any(re.fullmatch(r"0\d+", text) for text in values.texts):
         return _id_or_category(name, values, "digits with leading zeros are codes")
-    if numbers.whole and _counts_up_or_is_named_id(values, words):
-        return ColumnProfile(name, "id", "a different whole number in every row", values, numbers)
-    if bad:
-        return ColumnProfile(name, "written_number", f"{bad:.2%} of cells are no number", values, numbers, bad=bad)
+    if numbers.whole and words & ID_WORDS and hardly_repeats(values):
+        return ColumnProfile(name, "id", "a different whole number in nearly every row", values, numbers)
     repeated = values.distinct <= _MOST_CODES * values.present or values.present < _FEW_ROWS
     coded = any(numbers.high <= _LARGEST.get(word, numbers.high) for word in words & _CODE) and not words & _COUNT
     if numbers.whole and numbers.low >= 0 and repeated and (coded or numbers.low > _LARGE_CODE):
-        return ColumnProfile(name, "category", "whole numbers that are codes", values, numbers)
+        return ColumnProfile(name, "category", "whole numbers that are codes", values, whole)
+    if bad:
+        return _of_dirty_numbers(name, values, numbers, bad)
     if values.distinct == 2 and numbers.whole:
         return ColumnProfile(name, "category", "two values", values, numbers)
     return ColumnProfile(name, "number", "numbers", values, numbers)
 
 
-def _counts_up_or_is_named_id(values: ValueCounts, words: frozenset[str]) -> bool:
-    if values.present < _FEW_ROWS or values.distinct < 0.98 * values.present:
-        return False
-    numbers = values.row_numbers
-    return bool(words & _ID) or bool((np.diff(numbers[~np.isnan(numbers)]) > 0).all())
+def _of_dirty_numbers(name: str, values: ValueCounts, numbers: NumberProfile, bad: float) -> ColumnProfile:
+    """Returns the profile of numbers among which a few cells are no plain numbers."""
+    if numbers.whole and are_values(values, values.numbers, np.isnan(values.numbers)):
+        return _id_or_category(name, values, "numbers and words that are values")
+    written = find_written(values)
+    if written is not None and np.isnan(written.numbers).sum() < np.isnan(values.numbers).sum():
+        return _of_written(name, values, written)
+    why = f"{bad:.2%} of cells are no number"
+    return ColumnProfile(name, "written_number", why, values, numbers, bad=bad)
+
+
+def _of_written(name: str, values: ValueCounts, written: WrittenNumbers) -> ColumnProfile:
+    bad = values.share(np.isnan(written.numbers))
+    why = f"numbers written like {written.like}" + (f"; {bad:.2%} of cells are no number" if bad else "")
+    numbers = profile_numbers(values.per_row(written.numbers))
+    return ColumnProfile(name, "written_number", why, values, numbers, bad=bad, like=written.like)
+
+
+def hardly_repeats(values: ValueCounts) -> bool:
+    """Returns whether nearly every row has a value of its own, as an id has."""
+    return values.present >= _FEW_ROWS and values.distinct >= 0.98 * values.present
 
 
 def _of_text(name: str, values: ValueCounts) -> ColumnProfile:
-    written = _share(values, lambda text: NUMBER.fullmatch(without_signs(text)) is not None)
-    if written >= _NEARLY_ALL:
-        return ColumnProfile(name, "written_number", "numbers with signs such as $ and commas", values, bad=1 - written)
     if _share(values, lambda text: _IMAGE.search(text) is not None) >= _NEARLY_ALL:
         return ColumnProfile(name, "image_path", "paths of images", values)
-    separator = _separator(values)
-    if separator is not None:
-        return ColumnProfile(
-            name, "categories", f"several values per cell, split by {separator}", values, separator=separator
-        )
+    written = find_written(values)
+    if written is not None:
+        return _of_written(name, values, written)
     words = _mean(values, _word_count)
     repeats = values.present / values.distinct
     is_long = words >= 4 and (repeats < 3 or _mean(values, len) > 60)
@@ -183,50 +200,10 @@ def _id_or_category(name: str, values: ValueCounts, why: str) -> ColumnProfile:
     return ColumnProfile(name, "category", why, values)
 
 
-def without_signs(text: str) -> str:
-    """Returns a number without currency, percent and thousands signs.
-
-    Example:
-        >>> without_signs("$1,250.50")
-        '1250.50'
-    """
-    for sign in NUMBER_SIGNS:
-        text = text.replace(sign, "")
-    return text
-
-
-def _separator(values: ValueCounts) -> str | None:
-    """Returns the separator that splits cells into several values each, or None.
-
-    The number of values must differ between cells, and values must repeat. Neither sentences nor "city, state" qualify.
-    """
-    if values.present < _ROWS_FOR_LISTS:
-        return None
-    for separator in _SEPARATORS:
-        cells = [text.split(separator) for text in values.texts[:_LOOKED_AT]]
-        weights = values.counts[:_LOOKED_AT]
-        widths = Counter[int]()
-        for cell, weight in zip(cells, weights.tolist(), strict=True):
-            widths[len(cell)] += weight
-        common = [width for width, rows in widths.items() if rows >= 0.05 * weights.sum()]
-        if len(common) > 1 and max(common) > 1 and _repeat(cells, weights):
-            return separator
-    return None
-
-
 def _words_repeat(values: ValueCounts) -> bool:
     """Returns whether the words of texts repeat, as in titles and queries, although the texts hardly do."""
     words = Counter(word.lower() for text in values.texts[:_LOOKED_AT] for word in text.split())
     return words.total() >= _WORD_REPEATS * len(words)
-
-
-def _repeat(cells: Sequence[Sequence[str]], weights: np.ndarray) -> bool:
-    tokens = Counter[str]()
-    for cell, weight in zip(cells, weights.tolist(), strict=True):
-        for token in cell:
-            tokens[token.strip()] += weight
-    words = sum(len(token.split()) for token in tokens) / len(tokens)
-    return len(tokens) < len(cells) and tokens.total() / len(tokens) >= 5 and words <= 3
 
 
 def is_without_blanks(values: ValueCounts) -> bool:

@@ -10,14 +10,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from fullpass.pipeline.authoring.profile.value_counts import NUMBER
 from fullpass.preprocessing.expressions.expression import Expression
 from fullpass.preprocessing.expressions.functions import TABLE
+from fullpass.preprocessing.expressions.number_text import number_text, read_number
 from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership, Node
 from fullpass.preprocessing.token_spelling import as_token
 
 _EARTH_RADIUS_KM = 6371.0088
-_LONGEST_NUMBER = 31
 _SMALLEST_NORMAL = np.finfo(np.float32).tiny
 _NOTHING = np.array(None, dtype=object)
 _BLANKS = " \t\n\v\f\r"
@@ -151,9 +150,9 @@ def _haversine(lat1: np.ndarray, lon1: np.ndarray, lat2: np.ndarray, lon2: np.nd
     return np.where(on_earth, 2 * _EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.minimum(chord, 1.0))), np.nan)
 
 
-def _read_number(text: str) -> float:
+def _read_number(text: str, like: str | None = None) -> float | None:
     text = text.strip(_BLANKS)
-    return float(text) if len(text) <= _LONGEST_NUMBER and NUMBER.fullmatch(text) else np.nan
+    return read_number(text) if like is None else number_text(like).read(text)
 
 
 def _substr(text: str, start: int, length: int | None = None) -> str:

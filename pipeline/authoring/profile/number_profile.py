@@ -1,25 +1,24 @@
 """Profiles the numbers of a column: range, quantiles, skew, and values that mean "missing"."""
 
-import re
-from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from fullpass.pipeline.authoring.profile.value_counts import FLOAT32_MAX, NUMBER, ValueCounts
+from fullpass.pipeline.authoring.profile.placeholders import find_placeholders
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+from fullpass.pipeline.authoring.profile.written_numbers import find_written
 
 _QUANTILES = (0.001, 0.01, 0.25, 0.5, 0.75, 0.99, 0.999)
-_SENTINEL = re.compile(r"-9{2,}(\.0+)?")
 _WORDS = frozenset(
     "? - -- --- . .. ... na n/a n.a. #n/a #na nan null none nil nat <na> (null) \\n missing unknown undefined inf -inf "
-    "infinity tbd x * ** #value! #div/0! #ref!".split()
+    "infinity tbd * ** #value! #div/0! #ref!".split()
 ) | {"", "not available", "not applicable"}
 SURE_WORDS = frozenset({"", *"? NA N/A n/a #N/A NaN nan NULL null <NA> (null) \\N NaT".split()})
 """Words that almost always mean "missing"."""
 _MOST_OTHER_WORDS = 3
 _MOSTLY = 0.8
+_FEWEST_ROWS, _OFTEN = 20, 0.01
+_PER_WORD, _FEW_NUMBERS = 4, 31
 _FAR_OUT = 10.0
 
 
@@ -80,50 +79,44 @@ def profile_numbers(numbers: np.ndarray) -> NumberProfile | None:
     )
 
 
-def read_numbers(column: pa.Array, *, missing: Collection[str], decimal: str) -> tuple[np.ndarray, int]:
-    """Returns a text column as float64 [rows], NaN where missing or no number, and the number of non-numeric cells.
-
-    It reads like `ValueCounts.numbers`, but vectorized over many rows.
-    """
-    if missing:
-        gone = pc.is_in(column, value_set=pa.array(list(missing), pa.string()))
-        column = pc.if_else(gone, pa.scalar(None, pa.string()), column)
-    present = len(column) - column.null_count
-    if decimal != ".":
-        column = pc.if_else(pc.match_substring(column, "."), "", pc.replace_substring(column, decimal, "."))
-    fits = pc.match_substring_regex(column, f"^(?:{NUMBER.pattern})$").fill_null(False)
-    text = pc.utf8_ltrim(pc.if_else(fits, column, pa.scalar(None, pa.string())), characters="+")
-    numbers = text.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    numbers = np.where(np.abs(numbers) <= FLOAT32_MAX, numbers, np.nan)
-    return numbers, present - int((~np.isnan(numbers)).sum())
-
-
 def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
     """Returns the values of a column that mean "missing".
 
-    In a column that mostly holds numbers, these are words such as `?`, up to three other words without a digit, and
-    -99, -999 ... if all other numbers are far from it. In other columns, these are only words that are hardly ever a
-    value.
+    In a column that mostly holds numbers, these are words such as `?`, up to three other words without a digit that are
+    no values, and placeholders: numbers far from all others that occur often, and -99, -999 ... In other columns, these
+    are only words that are hardly ever a value.
 
     Example:
         of ["1", "2", "?", "-999"] with many more small numbers: ("?", "-999")
     """
-    if values.number_share < _MOSTLY:
-        return tuple(text for text in values.texts if text in SURE_WORDS)
-    words = [text for text, number in zip(values.texts, values.numbers, strict=True) if np.isnan(number)]
-    known = [text for text in words if text.lower() in _WORDS]
-    others = [text for text in words if text.lower() not in _WORDS and not any(c.isdigit() for c in text)]
-    return (*known, *(others if len(others) <= _MOST_OTHER_WORDS else ()), *_sentinels(values))
-
-
-def _sentinels(values: ValueCounts) -> tuple[str, ...]:
-    """Returns -99, -999 ... as written, if it is the smallest number and all others are far from it."""
-    found = np.array([_SENTINEL.fullmatch(text) is not None for text in values.texts], dtype=bool)
     numbers = values.numbers
-    others = numbers[~found & ~np.isnan(numbers)]
-    if not found.any() or len(others) < 2:
-        return ()
-    low, high = float(others.min()), float(others.max())
-    gap = low - numbers[found].max()
-    kept_away = gap > 0 and (low >= 0 or gap > high - low)
-    return tuple(values.examples(found, most=len(found))) if kept_away else ()
+    if values.number_share < _MOSTLY:
+        written = find_written(values, enough=_MOSTLY)
+        if written is None:
+            return tuple(text for text in values.texts if text in SURE_WORDS)
+        numbers = written.numbers
+    words = [text for text, number in zip(values.texts, numbers, strict=True) if np.isnan(number)]
+    known = [text for text in words if text.lower() in _WORDS]
+    other = np.isnan(numbers) & [t.lower() not in _WORDS and not any(c.isdigit() for c in t) for t in values.texts]
+    others = list(values.examples(other, most=len(other)))
+    if len(others) > _MOST_OTHER_WORDS or are_values(values, numbers, other):
+        others = []
+    return (*known, *others, *find_placeholders(values, numbers))
+
+
+def are_values(values: ValueCounts, numbers: np.ndarray, words: np.ndarray) -> bool:
+    """Returns whether words beside numbers are values themselves, as in 0, a, b, c or 1 ... 12, K.
+
+    They are if the numbers are few beside them, or if they are single letters that are not rare beside a few numbers.
+
+    Args:
+        values: the column.
+        numbers: float64 [values], its numbers, NaN where a value is none.
+        words: bool [values], the words.
+    """
+    count = int((~np.isnan(numbers)).sum())
+    letters = np.array([len(text) == 1 and text.isalpha() for text in values.texts], dtype=bool) & words
+    if not words.any() or values.present < _FEWEST_ROWS:
+        return False
+    often = values.counts[words].max() >= _OFTEN * values.present
+    return often and bool(count < _PER_WORD * words.sum() or (letters.any() and count <= _FEW_NUMBERS))

@@ -8,12 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fullpass.components.ingest.readers.open_source import dictionary_columns
 from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource, ParquetSource, Source
 from fullpass.components.ingest.sources.storage import is_address
-from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_column, profile_list_column, shown
+from fullpass.pipeline.authoring.profile.column_profile import (
+    ID_WORDS,
+    ColumnProfile,
+    profile_column,
+    profile_list_column,
+    shown,
+    words_of,
+)
 from fullpass.pipeline.authoring.profile.detect_images import (
     FROM_IMAGE,
     find_named,
@@ -23,18 +29,20 @@ from fullpass.pipeline.authoring.profile.detect_images import (
     shape_of_files,
 )
 from fullpass.pipeline.authoring.profile.detect_source import FoundSource, changed, column_names, find_source, path_from
-from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens, profile_numbers, read_numbers
+from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens, profile_numbers
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
+from fullpass.pipeline.authoring.profile.written_numbers import find_written
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
+from fullpass.preprocessing.values.convert import read_numbers
 
 _BAD_ENCODING = 0.001
 _LONGEST_NAME = 500
 _MOST_BAD = 0.0005
+_COUNTERS = ID_WORDS | frozenset("no nr n number line rec record".split())
 _FEWEST_OF_COUNTER, _NEARLY_ALWAYS = 50, 0.97
-_COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
+_THOUSANDS_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +87,12 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
     if not sample.rows:
         raise UserError(f"{data}: no row that can be read: only a header line, or rows with another number of cells.")
     values = {name: count_values(column) for name, column in sample.columns.items() if pa.types.is_string(column.type)}
+    values = {name: column.without(found.source.missing) for name, column in values.items()}
     found = _with_decimal(found, values)
-    decimal, missing = getattr(found.source, "decimal", "."), found.source.missing
-    declared = {n: ValueCounts(v.texts, v.counts, v.codes, decimal).without(missing) for n, v in values.items()}
-    found, known = _with_missing(found, declared)
+    decimal = getattr(found.source, "decimal", ".")
+    found, known = _with_missing(found, {n: replace(v, decimal=decimal) for n, v in values.items()})
     encoded = dictionary_columns(found.files[0], found.source)
-    columns = [_column(name, sample, known, found.source, encoded) for name in names]
+    columns = [_column(name, sample, known, found, encoded) for name in names]
     return _with_images(SourceProfile(found, sample, columns, unusable), folder)
 
 
@@ -127,16 +135,17 @@ def _undecodable(sample: Sample, source: CsvSource) -> float:
 
 
 def _column(
-    name: str, sample: Sample, known: Mapping[str, ValueCounts], source: Source, encoded: Collection[str]
+    name: str, sample: Sample, known: Mapping[str, ValueCounts], found: FoundSource, encoded: Collection[str]
 ) -> ColumnProfile:
+    source, files = found.source, len(found.files)
     if name in sample.images:
         heights, widths, channels = zip(*sample.images[name], strict=True)
         shape = shape_of(heights, widths, max(channels))
         return ColumnProfile(name, "image", shape.why, image=shape)
     if name in known:
         column = profile_column(name, known[name])
-        if column.kind in ("number", "category") and _counts_rows(column, sample, source):
-            return replace(column, kind="id", why="counts the rows of each file")
+        if column.numbers is not None and column.like is None and _counts_rows(column, sample, source, files):
+            return replace(column, kind="id", why="one more than in the row above, in nearly all rows")
         if column.kind == "number" and name in encoded:
             return replace(column, kind="category", why="stored as a dictionary of values")
         return _of_all_rows(column, sample, source) if column.kind == "number" else column
@@ -155,8 +164,12 @@ def _why_unreadable(name: str, sample: Sample) -> str:
     return f"{sample.unreadable[name]}, which no feature reads"
 
 
-def _counts_rows(column: ColumnProfile, sample: Sample, source: Source) -> bool:
-    """Returns whether the value of a column increases by one in nearly all rows seen."""
+def _counts_rows(column: ColumnProfile, sample: Sample, source: Source, files: int) -> bool:
+    """Returns whether the value of a column increases by one in nearly all rows seen, and hardly repeats.
+
+    A column named like an index may begin again in each file. Otherwise a number that begins again is an entity or a
+    day, not an id.
+    """
     if column.numbers is None or not column.numbers.whole or column.values is None:
         return False
     if column.values.distinct < _FEWEST_OF_COUNTER:
@@ -164,7 +177,9 @@ def _counts_rows(column: ColumnProfile, sample: Sample, source: Source) -> bool:
     decimal = getattr(source, "decimal", ".")
     array = sample.seen_columns[column.name]
     numbers, _ = read_numbers(array, missing=source.missing_of(column.name), decimal=decimal)
-    return bool((np.diff(numbers) == 1).mean() > _NEARLY_ALWAYS)
+    steps = np.diff(numbers[~np.isnan(numbers)])
+    most_beginnings = files - 1 if words_of(column.name) & _COUNTERS else 0
+    return bool((steps == 1).mean() > _NEARLY_ALWAYS and (steps < 0).sum() <= most_beginnings)
 
 
 def _of_all_rows(column: ColumnProfile, sample: Sample, source: Source) -> ColumnProfile:
@@ -172,7 +187,7 @@ def _of_all_rows(column: ColumnProfile, sample: Sample, source: Source) -> Colum
     decimal = getattr(source, "decimal", ".")
     array = sample.seen_columns[column.name]
     numbers, wrong = read_numbers(array, missing=source.missing_of(column.name), decimal=decimal)
-    bad = wrong / max(len(array), 1)
+    bad = wrong.sum() / max(len(array), 1)
     if bad > _MOST_BAD:
         return replace(column, kind="written_number", why=f"{bad:.2%} of cells are no number", bad=bad)
     return replace(column, numbers=profile_numbers(numbers), bad=bad)
@@ -211,34 +226,38 @@ def _with_decimal(found: FoundSource, values: Mapping[str, ValueCounts]) -> Foun
     """Returns the source with a decimal comma, if a column holds such numbers and no number has a decimal point."""
     if not isinstance(found.source, CsvSource) or found.source.separator == ",":
         return found
-    commas = [n for n, v in values.items() if _share(v, _COMMA_NUMBER) > 0.5 and _share(v, _THOUSANDS) < 0.9]
-    points = any(any("." in text for text in v.texts[:50]) for v in values.values() if v.number_share > 0.9)
-    if not commas or points:
+    written = {name: find_written(v, enough=0.8) for name, v in values.items() if v.number_share < 1}
+    commas = [name for name, numbers in written.items() if numbers is not None and numbers.decimal == ","]
+    points = (text for v in values.values() if v.number_share > 0.9 for text in v.texts if "." in text)
+    if not commas or not all(_THOUSANDS_POINTS.fullmatch(text) for text in points):
         return found
     return changed(found, "decimal", ",", f"{commas[0]} holds numbers such as {values[commas[0]].texts[0]}")
-
-
-def _share(values: ValueCounts, pattern: re.Pattern[str]) -> float:
-    fits = pc.match_substring_regex(pa.array(values.texts, pa.string()), f"^(?:{pattern.pattern})$")
-    return values.share(fits.to_numpy(zero_copy_only=False).astype(bool)) if values.distinct else 0.0
 
 
 def _with_missing(found: FoundSource, values: Mapping[str, ValueCounts]) -> tuple[FoundSource, dict[str, ValueCounts]]:
     """Returns the source with the detected missing tokens, and the columns without them.
 
-    A token that is hardly ever a value, or that is in several columns, is missing in all columns; any other token only
-    in its column.
+    A token that is hardly ever a value is missing in all columns, any other only in its column.
     """
     tokens = {name: missing_tokens(column) for name, column in values.items()}
-    counts = Counter(token for of_column in tokens.values() for token in of_column)
-    everywhere = [t for t in counts if t in SURE_WORDS or (counts[t] > 1 and not any(c.isdigit() for c in t))]
-    alone = {n: [t for t in of if t not in everywhere] for n, of in tokens.items() if set(of) - set(everywhere)}
+    everywhere = list(dict.fromkeys(t for of_column in tokens.values() for t in of_column if t in SURE_WORDS))
+    alone = {n: [t for t in of if t not in SURE_WORDS] for n, of in tokens.items() if not SURE_WORDS.issuperset(of)}
+    known = {n: v.without([*everywhere, *alone.get(n, ())]) for n, v in values.items()}
     if everywhere:
         why = ", ".join(f"{shown(t)} in {_rows_with(values, t):,} cells" for t in everywhere[:4])
         found = changed(found, "missing", [*found.source.missing, *everywhere], why)
     if alone:
-        found = changed(found, "missing_in", alone, "unlike all other values of their columns")
-    return found, {n: v.without([*everywhere, *alone.get(n, ())]) for n, v in values.items()}
+        why = "; ".join(_why_missing(n, values[n], known[n], alone[n]) for n in list(alone)[:4])
+        found = changed(found, "missing_in", alone, why)
+    return found, known
+
+
+def _why_missing(name: str, values: ValueCounts, kept: ValueCounts, tokens: Sequence[str]) -> str:
+    share = values.share(np.isin(np.array(values.texts, dtype=object), tokens))
+    such = ", ".join(shown(token) for token in tokens[:3])
+    others = kept.numbers[~np.isnan(kept.numbers)]
+    among = f"all others {others.min():.6g} to {others.max():.6g}" if len(others) else "all others are numbers"
+    return f"{name}: {such} in {share:.2%} of cells, {among}"
 
 
 def _rows_with(values: Mapping[str, ValueCounts], token: str) -> int:

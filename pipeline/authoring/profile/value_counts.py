@@ -1,6 +1,5 @@
 """Counts the distinct values of a column; all profiling uses these counts."""
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,9 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-"""The text that ingest reads as a number, with a decimal point."""
-FLOAT32_MAX = float(np.finfo(np.float32).max)
+from fullpass.preprocessing.values.convert import read_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +50,7 @@ class ValueCounts:
     @cached_property
     def numbers(self) -> np.ndarray:
         """float64 [values], the number that ingest reads from each value; NaN where it is no number."""
-        return _numbers(pa.array(self.texts, pa.string()), self.decimal)
+        return read_numbers(pa.array(self.texts, pa.string()), missing=(), decimal=self.decimal)[0]
 
     @property
     def number_share(self) -> float:
@@ -104,15 +101,3 @@ def count_values(column: pa.Array, *, decimal: str = ".") -> ValueCounts:
     new_codes = np.full(len(texts) + 1, -1, dtype=np.int32)
     new_codes[order.to_numpy()] = np.arange(len(texts), dtype=np.int32)
     return ValueCounts(tuple(texts.take(order).to_pylist()), counts[order.to_numpy()], new_codes[codes], decimal)
-
-
-def _numbers(texts: pa.StringArray, decimal: str) -> np.ndarray:
-    """Returns float64 [texts], NaN for a text that is no number or outside the range of float32."""
-    if decimal != ".":
-        written = pc.replace_substring(texts, decimal, ".")
-        texts = pc.if_else(pc.match_substring(texts, "."), "", written)
-    is_number = pc.match_substring_regex(texts, f"^({NUMBER.pattern})$")
-    kept = pc.if_else(is_number, texts, pa.scalar(None, pa.string()))
-    numbers = pc.utf8_ltrim(kept, "+").cast(pa.float64())  # Arrow reads no leading plus
-    found = numbers.to_numpy(zero_copy_only=False).astype(np.float64)
-    return np.where(np.abs(found) <= FLOAT32_MAX, found, np.nan)

@@ -102,7 +102,7 @@ def test_every_kind_of_column(tmp_path, shop):
             "unit": "hours",
         },
     }
-    assert config.data.derive == {"price_number": 'number(replace(replace(price, "$", ""), ",", ""))'}
+    assert config.data.derive == {"price_number": 'number(price, "$1,234.5")'}
     assert config.data.types == {"price": "string"}
     assert "?" in config.data.source.missing
     assert config.label.model_dump(exclude_defaults=True) == {

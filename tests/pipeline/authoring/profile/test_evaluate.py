@@ -11,7 +11,7 @@ from fullpass.preprocessing.expressions.tensor_ops import StringColumn
 from fullpass.preprocessing.expressions.tensor_ops import evaluate as evaluate_in_graph
 
 ROWS = 200
-TYPES = {"a": "number", "b": "number", "lat": "number", "lon": "number", "s": "string", "t": "string"}
+TYPES = {"a": "number", "b": "number", "lat": "number", "lon": "number", "s": "string", "t": "string", "w": "string"}
 EXPRESSIONS = [
     "a > 1 or b > 1",
     "a > 0 and b > 0",
@@ -56,6 +56,10 @@ EXPRESSIONS = [
     "missing_if(a, b > 1)",
     "missing_if(s, a < 0)",
     "number(s)",
+    'number(s, "$1,234.5")',
+    'number(w, "1.234,5 kg")',
+    'number(w, "€1 234,5K+")',
+    'number(w, "12,34,567.5")',
     'number(concat(t, ""))',
     "lower(s)",
     "upper(s)",
@@ -80,8 +84,16 @@ def columns():
         name: np.where(random.random(ROWS) < 0.1, np.nan, random.choice([0, 1, 2, -1.5, 0.1, 3, 80, 1e30], ROWS))
         for name in ("a", "b", "lat", "lon")
     }
+    written = [
+        "3,10", "1,234", "-1.234,5", "(1,23,456.5)", "€5", "\u22127", "1\u202f234", "1.2k", "3M+", "2bn", "(5)",
+        "12 kg", "1.5", "0,5", "١٢", "12\u00a0kg", "1,2,3", "-(5)", "", "1.234.567", "5-", "+1e3",
+    ]  # fmt: skip
     words = np.array([None, "", "x", "Yes ", "é ß", " 12.5", "7.0", "7", "-2e3", "1e", "Grün", "y e s"], dtype=object)
-    return {**{n: v.astype(np.float32) for n, v in numbers.items()}, **{n: random.choice(words, ROWS) for n in "st"}}
+    return {
+        **{n: v.astype(np.float32) for n, v in numbers.items()},
+        **{n: random.choice(words, ROWS) for n in "st"},
+        "w": random.choice(np.array(written, dtype=object), ROWS),
+    }
 
 
 def of_graph(text, columns):

@@ -215,6 +215,36 @@ def test_a_counter_that_starts_anew_in_each_file_is_an_id(tmp_path):
     assert (found.column("No").kind, found.column("x").kind) == ("id", "number")
 
 
+def test_only_what_hardly_repeats_is_an_id(tmp_path):
+    panel = [(store, day, day * 300 + store) for day in range(20) for store in range(1, 301)]
+    rows = "".join(f"{store},{day},{line if line != 77 else '77b'},{line * 37}\n" for store, day, line in panel)
+    found = profile_source(str(write(tmp_path / "a.csv", "store,day,order,population\n" + rows)), tmp_path, rows=6000)
+    kinds = {column.name: column.kind for column in found.columns}
+    assert kinds == {"store": "category", "day": "category", "order": "id", "population": "number"}
+
+
+def test_decimal_commas_of_single_columns_and_of_a_file(tmp_path):
+    rows = "".join(f'"{i % 90},{i % 7}",{i % 9}.5,"{i:,}"\n' for i in range(1000, 1400))
+    found = profile_source(str(write(tmp_path / "a.csv", "w,p,n\n" + rows)), tmp_path, rows=500)
+    likes = {column.name: (column.kind, column.like) for column in found.columns}
+    assert likes == {"w": ("written_number", "1234,5"), "p": ("number", None), "n": ("written_number", "1,234.5")}
+    rows = "".join(f"{i % 90},{i % 7};1.{i % 1000:03d};3,{i % 3}\n" for i in range(1000, 1400))
+    found = profile_source(str(write(tmp_path / "b.csv", "w;n;y\n" + rows)), tmp_path, rows=500)
+    assert found.found.source.decimal == ","
+    assert found.column("n").like == "1.234,5"
+    assert found.column("n").numbers.low == 1000
+
+
+def test_a_word_is_missing_only_in_its_column(tmp_path):
+    cells = [(i % 50 if i % 9 else "No", i % 9 if i % 8 else "No", "Yes" if i % 3 else "No") for i in range(900)]
+    rows = "".join(f"{a},{b},{churn}\n" for a, b, churn in cells)
+    found = profile_source(str(write(tmp_path / "a.csv", "a,b,churn\n" + rows)), tmp_path, rows=900)
+    assert found.found.settings["missing_in"] == {"a": ["No"], "b": ["No"]}
+    assert "missing" not in found.found.settings
+    assert found.found.why["missing_in"].startswith("a: No in 11.11% of cells, all others 0 to 49; b: No in")
+    assert found.column("churn").kind == "boolean"
+
+
 def test_a_large_file_with_line_breaks_in_cells_is_read_from_its_start(tmp_path, monkeypatch):
     monkeypatch.setitem(sample._BUDGET, "csv", 1 << 16)
     data = write(tmp_path / "a.csv", "n,t\n" + "".join(f'{i},"x\ny"\n' for i in range(20_000)))
