@@ -1,6 +1,7 @@
 """`fullpass init`: chooses the label: the column or condition that the user names, or the most likely column."""
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,10 +10,12 @@ import numpy as np
 from fullpass.pipeline.authoring.init.propose_features import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
 from fullpass.pipeline.authoring.profile.derived_arrays import array_of, derived_column
+from fullpass.pipeline.authoring.profile.detect_source import column_names
 from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate
 from fullpass.pipeline.authoring.profile.label_candidates import LabelGuess, label_of, most_likely_label, target_of
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import Target
+from fullpass.pipeline.authoring.profile.unlabelled_files import Unlabelled, find_unlabelled
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError, Type, check_types, parse
@@ -37,6 +40,7 @@ class ChosenLabel:
         target: its value in every row.
         derive: the derived column that computes it; None if it is a raw column.
         reads: raw columns that it is computed from, with the type that each is read as.
+        unlabelled: a file beside the data without the label; None if there is none.
     """
 
     column: ColumnProfile
@@ -44,10 +48,42 @@ class ChosenLabel:
     target: Target
     derive: YamlLine | None
     reads: Mapping[str, ColumnType]
+    unlabelled: Unlabelled | None = None
 
 
 def choose_label(profile: SourceProfile, label: str | None, task: Task | None) -> ChosenLabel:
-    """Returns the label.
+    """Returns the label, as `_choose` does, with the file beside the data that lacks it."""
+    _refuse_column_of_some_files(profile, label)
+    beside = find_unlabelled(profile.found)
+    why = ""
+    if label is None and beside is not None:
+        columns = [column for column in profile.columns if column.name in beside.lacking]
+        if len(columns) == 1:
+            label, why = columns[0].name, f"{beside.file} lacks this column; --label chooses another"
+    chosen = _choose(profile, label, task)
+    if why:
+        chosen = replace(chosen, guess=replace(chosen.guess, why=f"{chosen.guess.why}; {why}"))
+    if beside is None or not {chosen.column.name, *chosen.reads} & beside.unknown:
+        return chosen
+    return replace(chosen, unlabelled=beside)
+
+
+def _refuse_column_of_some_files(profile: SourceProfile, label: str | None) -> None:
+    """Raises UserError if the label is a column, or may be the one column, that only some of the files have."""
+    partial = {name: why for name, why in profile.unusable if why.endswith("files only")}
+    name = label if label in partial else next(iter(partial)) if label is None and len(partial) == 1 else None
+    if name is None:
+        return
+    holder = next(f.path for f in profile.found.files if f.size and name in column_names(f, profile.found.source))
+    which = f"--label {name}: it" if label else f"which column is the label? {name} may be it, but it"
+    raise UserError(
+        f"{which} {partial[name]}. If the other files are rows to predict, give those that have it, such as "
+        f"fullpass init {shlex.quote(holder)} --label {shlex.quote(name)}; else name another with --label."
+    )
+
+
+def _choose(profile: SourceProfile, label: str | None, task: Task | None) -> ChosenLabel:
+    """Returns the label by its name, its expression, or the names and positions of all columns.
 
     Args:
         profile: the data.

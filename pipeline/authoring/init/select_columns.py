@@ -91,6 +91,7 @@ def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> Selection:
         if column.name != chosen.column.name:
             _consider(column, profile, chosen, selection)
     _leave_out_predictions(selection)
+    _leave_out_unknown(chosen, selection)
     _leave_out_inputs_of_label(chosen, selection)
     _leave_out_sums(profile, chosen, selection)
     _leave_out_indicators(chosen, selection)
@@ -176,6 +177,13 @@ def _leave_out_predictions(selection: Selection) -> None:
         if words_of(candidate.column.name) & _PREDICTION:
             told = f"; {candidate.strength.shown} alone" if candidate.strength is not None else ""
             selection.leave_out(candidate, f"by its name, the prediction of another model{told}")
+
+
+def _leave_out_unknown(chosen: ChosenLabel, selection: Selection) -> None:
+    """Omits columns that, like the label, are not in the file of rows to predict."""
+    for candidate in list(selection.features) if chosen.unlabelled is not None else []:
+        if chosen.unlabelled is not None and candidate.column.name in chosen.unlabelled.unknown:
+            selection.leave_out(candidate, f"{chosen.unlabelled.file} lacks it, like the label")
 
 
 def _leave_out_indicators(chosen: ChosenLabel, selection: Selection) -> None:

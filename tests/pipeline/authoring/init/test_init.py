@@ -10,9 +10,7 @@ import pandas as pd
 import pytest
 from ruamel.yaml import YAML
 
-from fullpass.pipeline.authoring.checks import check
 from fullpass.pipeline.authoring.checks.check import require
-from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.data_check.data_check import check_data
 from fullpass.pipeline.authoring.init.init import init
 from fullpass.pipeline.authoring.loading.load import load
@@ -240,60 +238,6 @@ def test_few_different_rows_are_not_split_by_content(tmp_path):
     data = write(tmp_path / "a.csv", {"x": [0, 1] * 100, "y": ["a", "b", "b", "b"] * 50})
     init(str(data), output=str(tmp_path / "p.yaml"))
     assert load(tmp_path / "p.yaml").config.data.split.method == "random"
-
-
-@pytest.mark.parametrize(
-    ("ending", "bad", "good"),
-    [
-        ("csv", "1,started,x,x,x", "1,2,0"),
-        ("jsonl", '{"a": 1, "b": ', '{"a": 1, "b": 2, "y": 0}'),
-        ("txt", "1 1:0.5 7:0.25 9:1", "1 3:0.5 8:0.25"),
-    ],
-)
-def test_more_bad_rows_than_one_in_a_hundred_are_the_users_decision(tmp_path, ending, bad, good):
-    header = ["a,b,y"] if ending == "csv" else []
-    lines = [*header, *[bad if i % 20 == 7 else good.replace("0", str(i % 2), 1) for i in range(400)]]
-    data = tmp_path / f"f.{ending}"
-    data.write_text("\n".join(lines) + "\n")
-    label = "column_1" if ending == "txt" else "y"
-    with pytest.raises(UserError) as error:
-        init(str(data), output=str(tmp_path / "p.yaml"), label=label)
-    message = str(error.value)
-    assert "20 of 400 rows (5.0%) cannot be read" in message
-    assert f"f.{ending}, row {9 if header else 8}: " in message  # the header is row 1
-    assert bad[:12] in message
-    assert "give --bad-rows 0.06: that writes data.bad_rows: {max_fraction: 0.06}" in message
-    assert ("LibSVM" in message) == (ending == "txt")
-    assert not (tmp_path / "p.yaml").exists()
-    if ending != "txt":
-        lines[300] = lines[300].replace("2", "3")
-        data.write_text("\n".join(lines) + "\n")
-        written = init(str(data), output=str(tmp_path / "p.yaml"), label=label, bad_rows=0.06)
-        assert load(written.file).config.data.bad_rows.max_fraction == 0.06
-        assert "bad rows: 5.00% of rows cannot be read; a run sets them aside" in written.summary
-
-
-def test_slices_are_of_raw_columns(tmp_path, random):
-    columns = {"x": random.normal(size=ROWS), "group": ["group 1", *random.integers(0, 2, ROWS - 1)]}
-    columns["y"] = random.integers(0, 2, ROWS)
-    config = run(tmp_path, write(tmp_path / "a.csv", columns), label="y")
-    assert config.evaluation.slices == () and config.features
-
-
-def test_what_a_run_would_refuse_is_left_out(tmp_path, random, monkeypatch):
-    data = write(tmp_path / "a.csv", {"x": random.normal(size=ROWS), "z": ["u", "v", "w"] * 500, "y": [0, 1] * 750})
-
-    def refused(loaded):
-        if "z" in loaded.config.features:
-            yield Finding(("features", "z", "vocabulary"), "not today")
-        if loaded.config.evaluation.slices:
-            yield Finding(("evaluation", "slices", 0), "no slices")
-
-    monkeypatch.setattr(check, "CHECKS", (refused,))
-    written = init(str(data), output=str(tmp_path / "p.yaml"), label="y")
-    config = load(written.file).config
-    assert (set(config.features), config.evaluation.slices) == ({"x"}, ())
-    assert "left out: z (a run would refuse it: not today)" in written.summary
 
 
 def test_an_existing_file_is_left_alone(tmp_path, shop):

@@ -1,0 +1,128 @@
+"""What `init` refuses, repairs and asks, and the label that the rows to predict lack."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fullpass.pipeline.authoring.checks import check
+from fullpass.pipeline.authoring.checks.findings import Finding
+from fullpass.pipeline.authoring.init.init import init
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.preprocessing.errors import UserError
+
+ROWS = 1500
+
+
+def write(path, columns):
+    pd.DataFrame(columns).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(11)
+
+
+@pytest.mark.parametrize(
+    ("ending", "bad", "good"),
+    [
+        ("csv", "1,started,x,x,x", "1,2,0"),
+        ("jsonl", '{"a": 1, "b": ', '{"a": 1, "b": 2, "y": 0}'),
+        ("txt", "1 1:0.5 7:0.25 9:1", "1 3:0.5 8:0.25"),
+    ],
+)
+def test_more_bad_rows_than_one_in_a_hundred_are_the_users_decision(tmp_path, ending, bad, good):
+    header = ["a,b,y"] if ending == "csv" else []
+    lines = [*header, *[bad if i % 20 == 7 else good.replace("0", str(i % 2), 1) for i in range(400)]]
+    data = tmp_path / f"f.{ending}"
+    data.write_text("\n".join(lines) + "\n")
+    label = "column_1" if ending == "txt" else "y"
+    with pytest.raises(UserError) as error:
+        init(str(data), output=str(tmp_path / "p.yaml"), label=label)
+    message = str(error.value)
+    assert "20 of 400 rows (5.0%) cannot be read" in message
+    assert f"f.{ending}, row {9 if header else 8}: " in message  # the header is row 1
+    assert bad[:12] in message
+    assert "give --bad-rows 0.06: that writes data.bad_rows: {max_fraction: 0.06}" in message
+    assert ("LibSVM" in message) == (ending == "txt")
+    assert not (tmp_path / "p.yaml").exists()
+    if ending != "txt":
+        lines[300] = lines[300].replace("2", "3")
+        data.write_text("\n".join(lines) + "\n")
+        written = init(str(data), output=str(tmp_path / "p.yaml"), label=label, bad_rows=0.06)
+        assert load(written.file).config.data.bad_rows.max_fraction == 0.06
+        assert "bad rows: 5.00% of rows cannot be read; a run sets them aside" in written.summary
+
+
+def test_slices_are_of_raw_columns(tmp_path, random):
+    columns = {"x": random.normal(size=ROWS), "group": ["group 1", *random.integers(0, 2, ROWS - 1)]}
+    columns["y"] = random.integers(0, 2, ROWS)
+    init(str(write(tmp_path / "a.csv", columns)), output=str(tmp_path / "p.yaml"), label="y")
+    config = load(tmp_path / "p.yaml").config
+    assert config.evaluation.slices == () and config.features
+
+
+def test_what_a_run_would_refuse_is_left_out(tmp_path, random, monkeypatch):
+    data = write(tmp_path / "a.csv", {"x": random.normal(size=ROWS), "z": ["u", "v", "w"] * 500, "y": [0, 1] * 750})
+
+    def refused(loaded):
+        if "z" in loaded.config.features:
+            yield Finding(("features", "z", "vocabulary"), "not today")
+        if loaded.config.evaluation.slices:
+            yield Finding(("evaluation", "slices", 0), "no slices")
+
+    monkeypatch.setattr(check, "CHECKS", (refused,))
+    written = init(str(data), output=str(tmp_path / "p.yaml"), label="y")
+    config = load(written.file).config
+    assert (set(config.features), config.evaluation.slices) == ({"x"}, ())
+    assert "left out: z (a run would refuse it: not today)" in written.summary
+
+
+@pytest.mark.parametrize(
+    ("data", "other", "given"),
+    [
+        ("train.csv", "test.csv", "train.csv"),
+        ("titanic_train.csv", "titanic_test.csv", "."),
+        ("labeled.csv", "new.csv", "labeled.csv"),
+        ("train/part-0.csv", "test/part-0.csv", "train"),
+        ("train.jsonl", "test.jsonl", "train.jsonl"),
+    ],
+)
+def test_the_label_is_the_column_that_the_rows_to_predict_lack(tmp_path, random, data, other, given):
+    columns = {"id": range(ROWS), "survived": random.integers(0, 3, ROWS), "kind": random.integers(1, 4, ROWS)}
+    columns["fare"] = random.random(ROWS).round(3)
+    for path, names in ((data, columns), (other, [n for n in columns if n != "survived"])):
+        (tmp_path / "d" / path).parent.mkdir(parents=True, exist_ok=True)
+        table = pd.DataFrame({name: columns[name] for name in names})
+        if path.endswith("jsonl"):
+            table.to_json(tmp_path / "d" / path, orient="records", lines=True)
+        else:
+            table.to_csv(tmp_path / "d" / path, index=False)
+    summary = init(str(tmp_path / "d" / given), output=str(tmp_path / "p.yaml")).summary
+    assert load(tmp_path / "p.yaml").config.label.name == "survived"
+    assert f"{Path(other).name} lacks this column" in summary[1]
+
+
+def test_columns_that_the_rows_to_predict_lack_are_no_features(tmp_path, random):
+    """As in bike sharing: test lacks casual, registered and count, and the submission names count."""
+    casual, registered = random.poisson(20, ROWS), random.poisson(90, ROWS)
+    known = {"day": range(ROWS), "heat": random.normal(size=ROWS), "wind": random.normal(size=ROWS)}
+    known |= {"rain": random.normal(size=ROWS)}
+    write(tmp_path / "train.csv", {**known, "casual": casual, "registered": registered, "count": casual + registered})
+    write(tmp_path / "test.csv", known)
+    write(tmp_path / "sampleSubmission.csv", {"day": range(ROWS), "count": [0] * ROWS})
+    text = init(str(tmp_path / "train.csv"), output=str(tmp_path / "p.yaml")).text
+    config = load(tmp_path / "p.yaml").config
+    assert config.label.name == "count" and set(config.features) == {"heat", "wind", "rain"}
+    assert "# test.csv lacks it, like the label" in text
+
+
+def test_a_label_of_some_files_only_names_the_file(tmp_path, random):
+    (tmp_path / "d").mkdir()
+    write(tmp_path / "d" / "a.csv", {"x": random.normal(size=ROWS), "z": [1, 2] * 750, "ok": [0, 1] * 750})
+    write(tmp_path / "d" / "b.csv", {"x": random.normal(size=ROWS), "z": [1, 2] * 750})
+    for label in (None, "ok"):
+        with pytest.raises(UserError, match=r"ok.* is in 1 of 2 files only.*fullpass init .*a.csv --label ok"):
+            init(str(tmp_path / "d"), output=str(tmp_path / "p.yaml"), label=label)
