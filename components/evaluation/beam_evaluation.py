@@ -48,7 +48,9 @@ class _Accumulate(beam.DoFn):
     def process(self, file: str) -> Iterable[State]:
         state = self._accumulator.start()
         for records in record_batches(file, rows=_BATCH_ROWS):
-            state = self._accumulator.add(state, self._scorer(tf.constant(records)))
+            scored = self._scorer(tf.constant(records))
+            state = self._accumulator.add(state, scored)
+            state.sample = state.sample.with_rows(scored.row_ids, records)
             self._done += len(records)
             report(self._done, self._rows, "rows", "evaluated")
         yield state

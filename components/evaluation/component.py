@@ -50,8 +50,6 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         """See base class."""
         # These modules import Keras, which is not needed to build a pipeline.
         from fullpass.components.evaluation.beam_evaluation import Evaluate
-        from fullpass.components.evaluation.dependence_rows import dependence_of_export
-        from fullpass.components.evaluation.shown_texts import texts_of_export
 
         config = EvaluationConfig.model_validate_json(exec_properties["evaluated"])
         options = json.loads(exec_properties["options"])
@@ -65,20 +63,17 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
             artifact_utils.get_single_instance(output_dict[name]) for name in ("evaluation", "blessing")
         )
         files, rows = split_files(examples, SPLIT), rows_of(examples, SPLIT)
+        shown = None
+        if runs := input_dict.get("model_run"):
+            importance = read_json(f"{runs[0].uri}/{TRAINING_FILE}").get("importance", ())
+            shown = (PreprocessingConfig.model_validate_json(exec_properties["preprocessing"]), importance)
         with self._make_beam_pipeline() as pipeline:
             states = (
                 pipeline
                 | "Files" >> beam.Create(files)
                 | "Evaluate" >> Evaluate(accumulator, exports, options["columns"], rows)
             )
-            _ = states | "Write" >> beam.Map(_write_results, accumulator, config, evaluation.uri, exports)
-        if runs := input_dict.get("model_run"):
-            preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
-            importance = read_json(f"{runs[0].uri}/{TRAINING_FILE}").get("importance", ())
-            if dependence := dependence_of_export(exports[0], files, rows, preprocessing, importance):
-                _write(f"{evaluation.uri}/{DEPENDENCE_FILE}", dependence_to_json(dependence))
-            if texts := texts_of_export(exports[0], files, rows, preprocessing):
-                _write(f"{evaluation.uri}/{TEXTS_FILE}", texts_to_json(texts))
+            _ = states | "Write" >> beam.Map(_write_results, accumulator, config, evaluation.uri, exports, shown)
         measured = read_measured(evaluation.uri)
         blessed = is_blessed(measured, config)
         _describe(blessing, models, blessed=blessed)
@@ -87,15 +82,48 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
 
 
 def _write_results(
-    state: State, accumulator: SliceAccumulator, config: EvaluationConfig, folder: str, exports: Sequence[str]
+    state: State,
+    accumulator: SliceAccumulator,
+    config: EvaluationConfig,
+    folder: str,
+    exports: Sequence[str],
+    shown: tuple[PreprocessingConfig, Sequence[Mapping[str, Any]]] | None,
 ) -> None:
-    """Writes the files of the evaluation, as the last step on Beam; therefore no state is written to a file."""
+    """Writes the files of the evaluation, as the last step on Beam; therefore no state is written to a file.
+
+    Args:
+        state: the merged state of all rows.
+        accumulator: the accumulator of the metrics.
+        config: the section `evaluation:` of the YAML.
+        folder: folder of the evaluation artifact.
+        exports: folders of the SavedModels; the new model first.
+        shown: features and label, and the feature importances, to show the new model on a sample of the rows.
+    """
     measured = _measured(accumulator, state)
     blessed = is_blessed(list(measured.values()), config)
     write_tfma_files(folder, config, measured, blessed=blessed, newest_span=accumulator.newest, exports=exports)
     _write(f"{folder}/{FILE}", to_json(list(measured.values())))
     if curves := accumulator.curves(state):
         _write(f"{folder}/{CURVES_FILE}", curves_to_json(curves))
+    if shown is not None:
+        _write_shown(folder, exports[0], state.sample.records, *shown)
+
+
+def _write_shown(
+    folder: str,
+    export: str,
+    sampled: Sequence[bytes],
+    preprocessing: PreprocessingConfig,
+    importance: Sequence[Mapping[str, Any]],
+) -> None:
+    # These modules import Keras, which is not needed to build a pipeline.
+    from fullpass.components.evaluation.dependence_rows import dependence_of_export
+    from fullpass.components.evaluation.shown_texts import texts_of_export
+
+    if dependence := dependence_of_export(export, sampled, preprocessing, importance):
+        _write(f"{folder}/{DEPENDENCE_FILE}", dependence_to_json(dependence))
+    if texts := texts_of_export(export, sampled, preprocessing):
+        _write(f"{folder}/{TEXTS_FILE}", texts_to_json(texts))
 
 
 def _write(path: str, text: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS, quantile
 from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, SparseHistograms
+from fullpass.preprocessing.values.row_sample import mixed
 
 COARSE = 64
 """Number of adjacent score buckets that are merged to one in the histograms of groups."""
@@ -24,11 +25,7 @@ _FEWEST = 8
 
 def group_of(row_ids: np.ndarray) -> np.ndarray:
     """Returns the group of each row, int64 [rows]. Row ids are hashed first, because files and spans leave patterns."""
-    mixed = row_ids.astype(np.uint64)
-    with np.errstate(over="ignore"):
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finalizer of SplitMix64
-            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(GROUPS)).astype(np.int64)
+    return (mixed(row_ids) % np.uint64(GROUPS)).astype(np.int64)
 
 
 def standard_errors(without: np.ndarray, present: np.ndarray) -> np.ndarray:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from fullpass.components.evaluation.dependence_rows import sample_records
 from fullpass.components.evaluation.score_rows import load_export
 from fullpass.components.evaluation.texts_file import ShownText
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -17,19 +16,18 @@ _MOST, _ROWS = 8, 400
 _LONGEST = 300
 
 
-def texts_of_export(export: str, files: Sequence[str], rows: int, config: PreprocessingConfig) -> tuple[ShownText, ...]:
+def texts_of_export(export: str, sampled: Sequence[bytes], config: PreprocessingConfig) -> tuple[ShownText, ...]:
     """Returns texts with wrong predictions, the most confident first, and some texts with right predictions.
 
     Args:
         export: The folder of the SavedModel.
-        files: Raw TFRecord files.
-        rows: Approximate number of rows in the files.
+        sampled: A sample of the serialized eval rows, in random order.
         config: Features and label. Only binary and multiclass tasks have texts to show.
     """
     features = {
         name: feature.column or name for name, feature in config.features.items() if isinstance(feature, TextFeature)
     }
-    records = sample_records(files, rows)[:_ROWS] if features and config.label.task in ("binary", "multiclass") else []
+    records = list(sampled[:_ROWS]) if features and config.label.task in ("binary", "multiclass") else []
     if not records:
         return ()
     model, examples = load_export(export), tf.constant(records)

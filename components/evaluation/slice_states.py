@@ -26,6 +26,7 @@ from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, Sp
 from fullpass.components.evaluation.score_curves import Curves, curves_of
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
 from fullpass.components.evaluation.slice_rows import SliceKey, members
+from fullpass.preprocessing.values.row_sample import RowSample
 
 AREAS = {"auc": "roc", "auc_pr": "precision_recall"}
 """Metrics that need histograms -> the property of `CurveAreas` that computes them."""
@@ -46,6 +47,7 @@ class State:
         grouped: histograms per group in coarse buckets; a set is slice * GROUPS + group.
         counts: number of slices of each entry of `evaluation.slices`.
         overflowed: entries of `evaluation.slices` with more than MOST_SLICES slices.
+        sample: a sample of the rows.
     """
 
     places: dict[SliceKey, int]
@@ -55,6 +57,7 @@ class State:
     grouped: list[list[SparseHistograms]]
     counts: dict[int, int] = field(default_factory=dict)
     overflowed: set[int] = field(default_factory=set)
+    sample: RowSample = field(default_factory=RowSample)
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,7 @@ class SliceAccumulator:
         """Merges the states of disjoint parts of the rows."""
         whole = self.start()
         for state in states:
+            whole.sample = RowSample.merged([whole.sample, state.sample])
             for entry in state.overflowed:
                 _drop_entry(whole, entry)
             by_entry: dict[int, list[SliceKey]] = {}

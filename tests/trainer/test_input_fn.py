@@ -1,5 +1,6 @@
 """From TFRecord files to batches: every row once, in a reproducible order, in memory and streamed."""
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.cache.blocks import join, layout_of
 from fullpass.trainer.input.input_fn import (
-    STREAM_SHUFFLE_ROWS,
     decoder,
     list_files,
     pack_weighted,
@@ -215,13 +215,15 @@ def test_batches_of_one_size_have_one_shape_as_wide_as_the_longest_row_of_all(wa
         assert np.sum(features["note_xf"].numpy() > 0, axis=1).tolist() == lengths
 
 
-def test_a_sample_is_the_first_batch_of_a_shuffled_epoch(way):
-    for rows in (300, 5000):
-        features, label, weight = way.split.sample(rows, seed=4)
-        other, *rest = next(iter(way(batch_size=rows, shuffle=STREAM_SHUFFLE_ROWS, seed=4)))
-        assert features.keys() == other.keys() and len(weight) == min(rows, 1000)
-        for one, two in zip([*features.values(), label, weight], [*other.values(), *rest], strict=True):
-            np.testing.assert_array_equal(one, two)
+def test_a_sample_is_of_all_rows_in_memory_or_not(way):
+    split = replace(way.split, window_bytes=50 * way.split.row_bytes)  # far less than the sample
+    for rows, expected in ((300, 300), (5000, 1000)):
+        (features, label, weight), (again, *_) = (split.sample(rows, seed=4) for _ in range(2))
+        numbers = features["row_id"].numpy()
+        assert len(label) == len(weight) == len(set(numbers.tolist())) == expected
+        np.testing.assert_array_equal(again["row_id"], numbers)
+        for part in (numbers, numbers[: expected // 2]):  # the beginning of a sample is a sample
+            assert np.histogram(part, 4, (0, 1000))[0] == pytest.approx(len(part) / 4, rel=0.35)
 
 
 def test_both_ways_give_the_same_batches(in_memory, streamed):

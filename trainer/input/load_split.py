@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL
 from fullpass.trainer.input.batch_order import BatchOrder, ordered
 from fullpass.trainer.input.cache.block_cache import BlockCache, find_cache
-from fullpass.trainer.input.cache.blocks import Layout, Packed, Rows, row_count
+from fullpass.trainer.input.cache.blocks import Layout, Packed, Rows, join_and_free, row_count
 from fullpass.trainer.input.cache.row_store import RowStore
 from fullpass.trainer.input.column_files import DamagedColumns, SplitColumns, find_columns
 from fullpass.trainer.input.corrupt_records import DAMAGE_ERRORS, refuse_damage
@@ -87,20 +88,34 @@ class Split:
         return batches_of(self._windows(order), self.layout, finish, order, memory_budget=budget, tuned=tuned)
 
     def sample(self, rows: int, seed: int = 0) -> Batch:
-        """Returns the first rows of a shuffled epoch as one batch.
+        """Returns a sample of all rows as one batch, in random order.
 
-        Rows in memory are gathered without a tf.data pipeline, which takes longer to build than to run.
+        Rows in memory are gathered without a tf.data pipeline, which takes longer to build than to run. Others are read
+        once, in order, because neighbouring rows may be alike.
 
         Args:
             rows: The maximum number of rows.
             seed: The seed of the shuffle.
         """
         order = BatchOrder(batch_size=rows, shuffle=STREAM_SHUFFLE_ROWS, seed=seed)
-        if self.in_memory is None:
-            return next(iter(self.batches(order)))
         with tf.device("CPU:0"):
-            shuffled = ordered(order, int(row_count(self.in_memory)), tf.constant(order.epoch, tf.int64))
-            return to_batch(self.layout.unpack(Rows(self.in_memory).gather(shuffled[:rows])))
+            shuffled = ordered(order, self.counts.weighted_rows, tf.constant(order.epoch, tf.int64))[:rows]
+            if self.in_memory is not None:
+                return to_batch(self.layout.unpack(Rows(self.in_memory).gather(shuffled)))
+            ascending = np.argsort(shuffled.numpy())
+            found = Rows(self._gathered(shuffled.numpy()[ascending]))
+            return to_batch(self.layout.unpack(found.gather(tf.constant(np.argsort(ascending)))))
+
+    def _gathered(self, numbers: np.ndarray) -> Packed:
+        """Returns the rows of some ascending numbers, int64 [rows], of a split that is not in memory."""
+        parts, first = [], 0
+        for window in self._windows(BatchOrder(batch_size=1))(tf.constant(0, tf.int64), tf.constant(0, tf.int64)):
+            last = first + int(row_count(window))
+            here = numbers[np.searchsorted(numbers, first) : np.searchsorted(numbers, last)] - first
+            if len(here):
+                parts.append(Rows(window).gather(tf.constant(here)))
+            first = last
+        return join_and_free(parts)
 
     def _windows(self, order: BatchOrder) -> Windows:
         if self.in_memory is not None:

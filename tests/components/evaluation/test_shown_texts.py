@@ -8,7 +8,7 @@ from fullpass.components.evaluation.shown_texts import texts_of_export
 from fullpass.components.evaluation.texts_file import FILE, ShownText, read_texts, to_json
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
-from tests.components.evaluation.answering_model import Answers, example, saved, written
+from tests.components.evaluation.answering_model import Answers, example, saved
 
 pytestmark = pytest.mark.integration
 
@@ -30,13 +30,11 @@ def test_the_surest_mistakes_come_first_and_texts_are_cut(tmp_path):
         example({LABEL: [y], "p": [p], EXAMPLE_WEIGHT: [w], ROW_ID: [i], SPAN: [0]}, {"body": text})
         for i, (text, y, p, w) in enumerate(told)
     ]
-    written(rows, tmp_path / "examples", 0, files=1)
     saved(Classes("p"), tmp_path / "model", 1)
-    files = [str(path) for path in (tmp_path / "examples/Split-eval").iterdir()]
 
     def found(task="binary", **features):
         config = PreprocessingConfig.model_validate({"features": features, "label": {"name": "y", "task": task}})
-        return texts_of_export(str(tmp_path / "model/Format-Serving"), files, len(rows), config)
+        return texts_of_export(str(tmp_path / "model/Format-Serving"), rows, config)
 
     shown = found(message={"type": "text", "column": "body"}, p="number")
     assert [(one.texts["message"][:5], one.label, one.prediction, one.right) for one in shown] == [
