@@ -14,11 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 MOST_MEGAPIXELS = 64
+_MOST_MEGAPIXELS_IN_ALL = 4 * MOST_MEGAPIXELS
+"""Most pixels of all frames of a GIF: TensorFlow decodes each to a byte per pixel, before it takes the first."""
+_MOST_MEGAPIXELS_OF_SCANS = 16 * MOST_MEGAPIXELS
+"""Most pixels of all scans of a progressive JPEG; encoders write about ten scans."""
 _PNG, _GIF, _BMP, _JPEG = b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a"), b"BM", b"\xff\xd8\xff"
 _PLACE = re.compile(r"\{\{.*?\}\}")
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
 """PNG color type -> number of channels."""
 _NO_SIZE = frozenset({0x01, *range(0xD0, 0xDA)})
+_SCAN = b"\xff\xda"
+_GIF_FRAME, _GIF_EXTENSION, _GIF_END = 0x2C, 0x21, 0x3B
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
@@ -56,7 +62,52 @@ def header_problem(content: bytes) -> str | None:
         return f"an image of {width:,} x {height:,} pixels"
     if height * width > MOST_MEGAPIXELS * 10**6:
         return f"an image of {width:,} x {height:,} pixels, above {MOST_MEGAPIXELS} million"
+    return bomb_problem(content)
+
+
+def bomb_problem(content: bytes) -> str | None:
+    """Returns the reason why decoding an image takes far more memory or time than the size in its header, or None.
+
+    Raises:
+        struct.error: The header is truncated.
+        IndexError: The header is truncated.
+    """
+    if content.startswith(_GIF):
+        return _frames_problem([width * height for width, height in _gif_frames(content)])
+    if content.startswith(_JPEG):
+        scans, (height, width, _) = content.count(_SCAN), _jpeg_shape(content)
+        if scans * height * width > _MOST_MEGAPIXELS_OF_SCANS * 10**6:
+            return f"a JPEG of {scans:,} scans, in all above {_MOST_MEGAPIXELS_OF_SCANS:,} million pixels"
     return None
+
+
+def _frames_problem(pixels: list[int]) -> str | None:
+    if max(pixels, default=0) > MOST_MEGAPIXELS * 10**6:
+        return f"a GIF with a frame of {max(pixels):,} pixels, above {MOST_MEGAPIXELS} million"
+    if sum(pixels) > _MOST_MEGAPIXELS_IN_ALL * 10**6:
+        return f"a GIF of {len(pixels):,} frames, in all above {_MOST_MEGAPIXELS_IN_ALL} million pixels"
+    return None
+
+
+def _gif_frames(content: bytes) -> Iterator[tuple[int, int]]:
+    """Yields the columns and rows of each frame of a GIF, which may be larger than its screen."""
+    at = 13 + _palette_bytes(content[10])
+    while at + 10 <= len(content) and content[at] != _GIF_END:
+        if content[at] == _GIF_FRAME:
+            yield struct.unpack_from("<HH", content, at + 5)
+            at += 11 + _palette_bytes(content[at + 9])
+        elif content[at] == _GIF_EXTENSION:
+            at += 2
+        else:
+            at += 1  # decoders skip what is between blocks
+            continue
+        while at < len(content) and content[at]:
+            at += 1 + content[at]
+        at += 1
+
+
+def _palette_bytes(flags: int) -> int:
+    return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 
 def image_shape(content: bytes) -> tuple[int, int, int] | None:

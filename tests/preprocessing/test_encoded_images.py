@@ -1,10 +1,14 @@
 """Invalid images are distinguished from valid ones, each with a reason."""
 
+import struct
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from PIL import Image
 
+from fullpass.components.ingest.readers.image_files import read_image
+from fullpass.components.ingest.sources.source_config import ImagesSource
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert_raw
 from fullpass.preprocessing.values.encoded_images import image_problem, image_shape
@@ -52,6 +56,38 @@ def test_of_an_animation_the_first_picture_counts():
 )
 def test_each_broken_image_has_its_reason(content, reason):
     assert reason in image_problem(content)
+
+
+def gif(*frames, screen=(10, 10)):
+    """Returns a GIF whose frames have these sizes, each with a comment before it, and no pixels."""
+    content = b"GIF89a" + struct.pack("<HHBBB", *screen, 0x80, 0, 0) + b"\0" * 6
+    for width, height in frames:
+        content += b"\x21\xfe\x03a;,\0" + b"\x2c" + struct.pack("<HHHHB", 0, 0, width, height, 0x81) + b"\0" * 12
+        content += b"\x02\x02\x4c\x01\0"
+    return content + b"\x3b"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (gif((10, 10), (20_000, 20_000)), "a GIF with a frame of 400,000,000 pixels, above 64 million"),
+        (gif(*[(4000, 4000)] * 50), "a GIF of 50 frames, in all above 256 million"),
+        (gif((10, 10), screen=(60_000, 60_000)), "60,000 x 60,000 pixels"),
+        (encoded("JPEG").replace(b"\xff\xc0\0\x11\x08\0\x07\0\x09", b"\xff\xc0\0\x11\x08\x1f\0\x1f\0")
+         + b"\xff\xda\0\x02" * 20, "a JPEG of 21 scans"),
+    ],
+)  # fmt: skip
+def test_an_image_that_takes_far_more_than_its_header_says_is_not_decoded(content, reason, tmp_path):
+    assert reason in image_problem(content)
+    (tmp_path / "x.img").write_bytes(content)
+    with pytest.raises(ValueError, match="pixels"):
+        read_image(str(tmp_path / "x.img"), ImagesSource(format="images", path="x"), decoded=False)
+
+
+def test_usual_animations_are_no_bombs():
+    frames = [Image.fromarray(np.full((300, 400, 3), 8 * n, np.uint8)) for n in range(30)]
+    content = encode_image(np.zeros((300, 400, 3), np.uint8), "GIF", "P", save_all=True, append_images=frames)
+    assert image_problem(content) is None
 
 
 def test_a_column_of_images_has_one_bad_row_for_each_broken_one():

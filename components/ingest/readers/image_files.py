@@ -11,6 +11,7 @@ import numpy as np
 from fullpass.components.ingest.readers.extras import load_package
 from fullpass.components.ingest.sources.source_config import Decoded, ImagesSource
 from fullpass.components.ingest.sources.storage import is_address, open_raw
+from fullpass.preprocessing.values.encoded_images import bomb_problem
 
 PIXELS = "pixels"
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP")
@@ -57,7 +58,7 @@ def read_image(path: str, source: ImagesSource, *, decoded: bool) -> dict[str, A
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the limit of pixels is checked below
             with pillow().open(io.BytesIO(data), formats=_FORMATS) as image:
-                return {"image": data, **_columns(image, source, decoded=decoded)}
+                return {"image": data, **_columns(image, data, source, decoded=decoded)}
     except pillow().UnidentifiedImageError:
         raise ValueError(f"{_form_of(data)}not {', '.join(_FORMATS)}") from None
     except (OSError, ValueError):
@@ -76,10 +77,12 @@ def _content(path: str, limit_mb: int) -> bytes:
     return data
 
 
-def _columns(image: Any, source: ImagesSource, *, decoded: bool) -> dict[str, Any]:
+def _columns(image: Any, data: bytes, source: ImagesSource, *, decoded: bool) -> dict[str, Any]:
     width, height = image.size
     if width * height > source.max_megapixels * 10**6:
         raise ValueError(f"{width:,} x {height:,} pixels, above {source.max_megapixels:,} million (max_megapixels)")
+    if (problem := bomb_problem(data)) is not None:
+        raise ValueError(problem)
     channels = _CHANNELS.get(image.mode, len(image.getbands()))
     pixels = _pixels(image, source.decode if decoded else None)
     return {"height": height, "width": width, "channels": channels, **pixels}

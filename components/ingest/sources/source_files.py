@@ -3,6 +3,7 @@
 import glob
 import hashlib
 import importlib.util
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -140,9 +141,11 @@ def find_files(paths: Paths, resolve: Resolve, *, endings: Sequence[str] = ()) -
     files: dict[str, SourceFile] = {}
     for split, written in entries(paths):
         for file in _matches(written, *place_pattern(written, resolve), endings):
-            if file.path in files:
-                raise UserError(f"data.source.path: {file.path} is named twice. Every file must be read once.")
-            files[file.path] = SourceFile(file.path, split, file.size, file.version)
+            real = file.path if is_address(file.path) else os.path.realpath(file.path)
+            if real in files:
+                other = "" if files[real].path == file.path else f", also as {files[real].path}, which is the same file"
+                raise UserError(f"data.source.path: {file.path} is named twice{other}. Every file must be read once.")
+            files[real] = SourceFile(file.path, split, file.size, file.version)
     return tuple(files.values())
 
 

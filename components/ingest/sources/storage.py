@@ -5,6 +5,7 @@ import fnmatch
 import glob
 import gzip
 import lzma
+import os
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -166,7 +167,17 @@ def _find_local(folder: str, pattern: str, endings: Sequence[str]) -> list[Found
                 paths.append(match)
             elif match.endswith(tuple(endings) or ("\0",)):
                 paths += _within(Path(match), endings)
-    return [_local(path) for path in sorted(set(paths))]
+    return [_local(path) for path in _once(sorted(set(paths)))]
+
+
+def _once(paths: Sequence[str]) -> list[str]:
+    """Returns the paths without further paths of the same file through links; hard links are files of their own."""
+    of_file: dict[str, str] = {}
+    for path in paths:
+        real = os.path.realpath(path)
+        if path == real or real not in of_file:
+            of_file[real] = path
+    return sorted(of_file.values())
 
 
 def _within(folder: Path, endings: Sequence[str]) -> Iterator[str]:

@@ -168,9 +168,14 @@ def parse_pattern(written: str, folder: str, pattern: str) -> SpanPattern:
         pattern: the rest; `folder` + `pattern` is an absolute path or an address.
 
     Raises:
-        UserError: A field is unknown, fields contradict each other, or the end of a field is ambiguous.
+        UserError: A field is unknown, fields contradict each other, the end of a field is ambiguous, or there are too
+            many stars.
     """
     pattern = re.sub(r"(?<![^/])(\*\*/)+", "**/", pattern)
+    if any(len(_STARS.findall(name)) > _MOST_STARS for name in pattern.split("/")):
+        raise _wrong(written, f"has a name with more than {_MOST_STARS} stars. Merge some: `a_*` matches `a_b_c` too.")
+    if pattern.count("**/") > _MOST_STARS:
+        raise _wrong(written, f"has `**/` more than {_MOST_STARS} times. Merge some: `**/` matches any folders.")
     tokens = _tokens(written, pattern)
     fields = {token.name: token for token in tokens if isinstance(token, _Field)}
     unit = _unit(written, fields)
@@ -281,6 +286,9 @@ def _digits(written: str, field: _Field, before: _Field | str, behind: _Field | 
     return r"(?<!\d)\d+(?!\d)"
 
 
+_MOST_STARS = 3
+"""Most stars in a name with a span: the time of a match grows by the length of the name with each of them."""
+_STARS = re.compile(r"\*+")
 _GLOB_TOKEN = re.compile(r"\*\*/|\*+|\?|\[[^\]]+\]|[^*?\[]+|\[")
 
 

@@ -4,6 +4,7 @@ These are functions of files only, without TFX and without metadata. The caller 
 """
 
 import hashlib
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from fullpass.components.ingest.sources.source_files import (
     place_pattern,
     reads_folders,
 )
-from fullpass.components.ingest.sources.storage import find, is_folder, matches
+from fullpass.components.ingest.sources.storage import find, is_address, is_folder, matches
 from fullpass.components.ingest.spans.span_column import index_name, split_by_span
 from fullpass.components.ingest.spans.span_pattern import (
     FORMS,
@@ -297,9 +298,13 @@ def _common_unit(patterns: Sequence[SpanPattern]) -> Unit:
 
 
 def _files(pattern: SpanPattern, source: FileSource, resolve: Resolve) -> Iterator[tuple[int, int, SourceFile]]:
-    matched = False
+    matched, seen = False, set()
     for path in matches(pattern.glob):
         place = pattern.place(path)
+        real = place, path if is_address(path) else os.path.realpath(path)
+        if real in seen:  # another path of the same file or folder, through a link
+            continue
+        seen.add(real)
         # If the pattern matches folders, a folder is read as a whole, as without spans. An empty folder is no span yet.
         of_name = source.endings if pattern.folders or path.endswith(tuple(source.endings) or ("\0",)) else ()
         if place is not None and (find(path, of_name) or (reads_folders(source) and is_folder(path))):

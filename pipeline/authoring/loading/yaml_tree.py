@@ -4,6 +4,7 @@ The language is YAML 1.2, core schema: `no` and `2013-07-01` are text, `true` is
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,10 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path
 
 _MOST_NODES = 200_000
+_MOST_CHARACTERS = 1_000_000
+_DEEP = re.compile(r"(?:[\[{]\s*){200}")
+"""Brackets in brackets; the parser would look for the end of each of them before it gives up."""
+_TOO_DEEP = Problem("", 1, "nested too deeply, or aliases multiply too often, to be read.")
 _EXCERPT = 100
 _TAG = "tag:yaml.org,2002:"
 _BASES = {"0x": 16, "0o": 8, "0b": 2}
@@ -52,6 +57,11 @@ class Tree:
 
 def read_yaml(text: str) -> Tree:
     """Returns the tree of `text`; its `data` is None if the text is empty or not valid YAML."""
+    if len(text) > _MOST_CHARACTERS:
+        problem = f"{len(text):,} characters; at most {_MOST_CHARACTERS:,} are read. Is it a pipeline file?"
+        return Tree(None, {}, (Problem("", 1, problem),))
+    if _DEEP.search(text):
+        return Tree(None, {}, (_TOO_DEEP,))
     yaml = YAML(typ="safe", pure=True)
     yaml.version = (1, 2)
     try:
@@ -64,7 +74,7 @@ def read_yaml(text: str) -> Tree:
     except YAMLError as error:
         return Tree(None, {}, (_character_problem(error, text),))
     except RecursionError:
-        return Tree(None, {}, (Problem("", 1, "nested too deeply, or aliases multiply too often, to be read."),))
+        return Tree(None, {}, (_TOO_DEEP,))
 
 
 class _Reading:
@@ -116,9 +126,14 @@ class _Reading:
     def _mapping(self, node: MappingNode, keys: Keys) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         own: dict[str, Any] = {}
+        merges: list[int] = []
         for key, value in node.value:
             line = key.start_mark.line + 1
             if str(key.tag) == f"{_TAG}merge":
+                merges.append(line)
+                if len(merges) > 1:
+                    message = f"<< is given twice, first in line {merges[0]}. Write one: `<<: [*first, *second]`."
+                    self._problem(keys, message, line)
                 for part in self._merged(value, keys, line):
                     merged = {**part, **merged}
             elif not isinstance(key, ScalarNode):
@@ -133,9 +148,11 @@ class _Reading:
     def _merged(self, node: Node, keys: Keys, line: int) -> Iterator[dict[str, Any]]:
         for part in node.value if isinstance(node, SequenceNode) else [node]:
             if isinstance(part, MappingNode) and id(part) not in self._open:
-                known = dict(self._lines)
+                outer, self._lines = self._lines, {}
                 value = self._value(part, keys, line)
-                self._lines.update(known)
+                for place, of_part in self._lines.items():
+                    outer.setdefault(place, of_part)
+                self._lines = outer
                 yield value
             else:
                 self._problem(keys, "<< takes an alias of a mapping, such as `<<: *defaults`.", line)

@@ -69,6 +69,33 @@ def test_links_that_lead_back_are_followed_once(tree):
     assert not [path for path in found if "/up/b/up/" in path]
 
 
+@pytest.mark.parametrize("pattern", ["**/*.csv", "*/*.csv", "*/*/*.csv"])
+def test_a_file_is_read_once_whatever_links_lead_to_it(tmp_path, pattern):
+    for folder in ("a", "a/b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.csv").write_text("n\n1\n")
+    (tmp_path / "a" / "self").symlink_to(tmp_path / "a", target_is_directory=True)
+    (tmp_path / "a" / "b" / "up").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "again").symlink_to(tmp_path / "a", target_is_directory=True)
+    (tmp_path / "a" / "y.csv").symlink_to(tmp_path / "a" / "x.csv")
+    (tmp_path / "a" / "hard.csv").hardlink_to(tmp_path / "a" / "x.csv")
+    files = find_files(pattern, lambda path: resolve_path(path, tmp_path), endings=(".csv",))
+    real = [os.path.realpath(file.path) for file in files]
+    assert len(set(real)) == len(real) >= 2
+    assert pattern == "*/*/*.csv" or f"{tmp_path}/a/hard.csv" in real  # a hard link is a file of its own
+    with pytest.raises(UserError, match="a/y.csv is named twice, also as .*a/x.csv, which is the same file"):
+        find_files(["a/x.csv", "a/y.csv"], lambda path: resolve_path(path, tmp_path))
+
+
+def test_a_span_has_each_file_once(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "day-1.csv").write_text("n\n1\n")
+    (tmp_path / "b").symlink_to(tmp_path / "a", target_is_directory=True)
+    source = CsvSource(format="csv", path="*/day-{SPAN}.csv")
+    _, spans = find_spans(source, lambda path: resolve_path(path, tmp_path))
+    assert [file.path for file in spans[1].files] == [f"{tmp_path}/a/day-1.csv"]
+
+
 def test_named_parts_need_no_folder_that_can_be_listed(tree):
     os.chmod(tree / "b", 0o111)
     try:

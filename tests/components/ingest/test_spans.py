@@ -99,6 +99,11 @@ def test_the_fields_of_a_path(written, path, expected):
         ("v{VERSION}.csv", r"\{VERSION\} but no \{SPAN\}"),
         ("{span}.csv", 'Did you mean "SPAN"'),
         ("{YYYY:4}.csv", "only SPAN and VERSION take a width"),
+        ("*_*_*_*_{SPAN}.csv", "more than 3 stars"),
+        ("{SPAN}/" + "?*" * 25 + "b", "more than 3 stars"),
+        ("{SPAN}/" + "[!b]*" * 20 + ".csv", "more than 3 stars"),
+        ("{SPAN}/" + "**x" * 12, "more than 3 stars"),
+        ("{SPAN}/" + "**/a/" * 4 + "x.csv", "more than 3 times"),
     ],
 )
 def test_patterns_that_cannot_be_are_refused(written, says):
