@@ -12,9 +12,10 @@ The subpackages are the folders at the top of the repository, linked here so tha
 imported and installed.
 """
 
-# Without this, Arrow before 14.0.1 runs code that a Parquet or Arrow file names (CVE-2023-47248). Every module of the
-# project is imported as a part of this package, so no reader can be reached without it.
-import pyarrow_hotfix  # noqa: F401
+from fullpass.preprocessing.arrow_hotfix import protect_arrow
+
+# Every module of the project is imported as a part of this package, so no reader is reached without it.
+protect_arrow()
 
 TYPE_CHECKING = False  # a type checker takes it for True; `typing` is not imported for it
 if TYPE_CHECKING:

@@ -1,0 +1,44 @@
+"""Protects every reader of Arrow data: before 14.0.1, Arrow runs code that a Parquet or Arrow file names.
+
+`pyarrow_hotfix` disables the type of these files (CVE-2023-47248), and changes nothing in later versions of Arrow. It
+imports Arrow, which takes longer than many commands, so it is imported when Arrow is, by whichever module.
+"""
+
+import sys
+
+TYPE_CHECKING = False  # a type checker takes it for True; `typing` is not imported for it
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+_ARROW = "pyarrow"
+
+
+class _Finder:
+    """Finds Arrow as Python does, once, and makes its import import `pyarrow_hotfix`."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
+        """Returns the spec of Arrow whose loader also installs the hotfix; None for other modules."""
+        if name != _ARROW:
+            return None
+        from importlib.util import find_spec
+
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_protected(module: "ModuleType") -> None:
+                execute(module)
+                import pyarrow_hotfix  # noqa: F401
+
+            spec.loader.exec_module = execute_protected  # type: ignore[method-assign]
+        return spec
+
+
+def protect_arrow() -> None:
+    """Makes reading Parquet and Arrow data safe in this process, whether Arrow is imported already or later."""
+    if _ARROW in sys.modules:
+        import pyarrow_hotfix  # noqa: F401
+    else:
+        sys.meta_path.insert(0, _Finder())
