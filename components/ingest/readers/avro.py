@@ -1,6 +1,7 @@
 """Reads Avro object container files."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fullpass.components.ingest.readers.extras import load_package
@@ -20,7 +21,7 @@ from fullpass.preprocessing.values.byte_batches import object_bytes
 
 
 class AvroReader(WholeFileReader):
-    """See `Reader`. `a.b` is field b of the record a."""
+    """See `Reader`. `a.b` is field b of the record a, or the list of the fields b of the records in the array a."""
 
     def __init__(self, file: SourceFile, source: object):
         self._path = file.path
@@ -28,10 +29,13 @@ class AvroReader(WholeFileReader):
     def columns(self) -> list[str]:
         """See base class."""
         with readable(self._path), open_binary(self._path) as stream:
-            schema = _fastavro().reader(stream).writer_schema
+            reader = _fastavro().reader(stream)
+            schema = reader.writer_schema
+            with self._codec_named(reader.codec):
+                next(reader, None)  # fails without the package of the codec
         if not isinstance(schema, dict) or schema.get("type") != "record":
             raise UserError(f"{self._path}: the Avro schema must be a record, so that its fields are columns.")
-        return list(_names(schema, ""))
+        return list(dict.fromkeys(_names(schema, "", {}, frozenset())))
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
@@ -40,15 +44,42 @@ class AvroReader(WholeFileReader):
             for batch, numbers in numbered_batches(_fastavro().reader(stream), object_bytes):
                 yield rows_of(batch, numbers, reading)
 
+    @contextmanager
+    def _codec_named(self, codec: str) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            if "need to install" not in str(error):
+                raise
+            package = str(error).partition(":")[2].strip(" ()[],'")
+            raise UserError(
+                f"{self._path}: compressed with {codec}, which needs the Python package {package}. Install it here and "
+                "in the image, or write the file with the codec deflate, snappy or null."
+            ) from None
+
 
 def _fastavro() -> Any:
     return load_package("fastavro", package="fastavro", needed_by="format: avro")
 
 
-def _names(schema: dict[str, Any], prefix: str) -> Iterator[str]:
-    for field in schema["fields"]:
-        name = f"{prefix}{field['name']}"
-        yield name
-        for kind in field["type"] if isinstance(field["type"], list) else [field["type"]]:
-            if isinstance(kind, dict) and kind.get("type") == "record":
-                yield from _names(kind, f"{name}.")
+def _names(schema: Any, prefix: str, named: dict[str, Any], around: frozenset[str]) -> Iterator[str]:
+    """Yields the names of the fields of a type, also of records in unions, arrays and records.
+
+    Args:
+        schema: the type: a name, a union or a mapping.
+        prefix: the field that has the type, with a dot.
+        named: the types defined so far by their names, which later fields may refer to; this adds to it.
+        around: names of the records that the type is a part of; a record in itself has names without an end.
+    """
+    schema = named.get(schema, schema) if isinstance(schema, str) else schema
+    if isinstance(schema, list):
+        for kind in schema:
+            yield from _names(kind, prefix, named, around)
+    elif isinstance(schema, dict) and schema["type"] == "array":
+        yield from _names(schema["items"], prefix, named, around)
+    elif isinstance(schema, dict) and schema["type"] in ("record", "error") and schema["name"] not in around:
+        named[schema["name"]] = schema
+        for field in schema["fields"]:
+            name = f"{prefix}{field['name']}"
+            yield name
+            yield from _names(field["type"], f"{name}.", named, around | {schema["name"]})

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fullpass.components.ingest.readers import tables
+from fullpass.components.ingest.readers.avro import AvroReader
 from fullpass.components.ingest.readers.convert_rows import convert_rows
 from fullpass.components.ingest.readers.open_source import parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
@@ -174,6 +175,58 @@ def test_avro(tmp_path):
         (0, 0.0, Decimal("0.00"), at, [], None),
     ]
     assert numbers == [1, 2]
+
+
+def test_avro_fields_of_named_types_and_of_records_in_arrays(tmp_path):
+    address = {"type": "record", "name": "Address", "fields": [{"name": "zip", "type": ["null", "string"]}]}
+    item = {
+        "type": "record",
+        "name": "Item",
+        "fields": [{"name": "q", "type": "long"}, {"name": "to", "type": "Address"}],
+    }
+    node = {
+        "type": "record",
+        "name": "Node",
+        "fields": [{"name": "x", "type": "long"}, {"name": "next", "type": ["null", "Node"]}],
+    }
+    fields = {
+        "billing": address,
+        "shipping": ["null", "Address"],
+        "items": {"type": "array", "items": ["null", item]},
+        "more": ["null", {"type": "array", "items": "Item"}],
+        "node": node,
+    }
+    schema = {"type": "record", "name": "Root", "namespace": "a.b"}
+    schema["fields"] = [{"name": name, "type": kind} for name, kind in fields.items()]
+    z = [{"zip": "z0"}, {"zip": None}]
+    row = {"billing": z[0], "shipping": z[1], "items": [{"q": 1, "to": z[0]}, {"q": 2, "to": z[1]}], "more": None}
+    rows = [row | {"node": {"x": 1, "next": {"x": 2, "next": None}}}]
+    rows += [rows[0] | {"shipping": None, "items": [], "more": [{"q": 3, "to": z[0]}]}]
+    with (tmp_path / "x.avro").open("wb") as file:
+        fastavro.writer(file, schema, rows, codec="snappy")
+    columns = raw(**{"billing.zip": "string", "shipping.zip": "string"})
+    columns |= {
+        name: RawColumn(name, kind, many=True) for name, kind in (("items.q", "number"), ("more.to.zip", "string"))
+    }
+    names = AvroReader(SourceFile(str(tmp_path / "x.avro"), None, 0, ""), AVRO).columns()
+    assert names == [
+        *("billing", "billing.zip", "shipping", "shipping.zip", "items", "items.q", "items.to", "items.to.zip"),
+        *("more", "more.q", "more.to", "more.to.zip", "node", "node.x", "node.next"),
+    ]
+    read_rows, _, bad = read_file(tmp_path / "x.avro", AVRO, columns)
+    assert read_rows == [("z0", None, [1, 2], None), ("z0", None, None, ["z0"])] and bad == []
+
+
+@pytest.mark.parametrize("codec", ["zstandard", "lz4"])
+def test_avro_of_a_codec_without_its_package_names_the_package(tmp_path, codec):
+    with (tmp_path / "x.avro").open("wb") as file:
+        fastavro.writer(file, AVRO_SCHEMA, [])
+    data = (tmp_path / "x.avro").read_bytes()
+    name = b"avro.codec" + bytes([2 * len(codec)]) + codec.encode()
+    block = data[-16:] and b"\x02\x02\x00" + data[-16:]  # a block of one row of one byte
+    (tmp_path / "x.avro").write_bytes(data.replace(b"avro.codec\x08null", name) + block)
+    with pytest.raises(UserError, match=f"x.avro: compressed with {codec}, which needs the Python package"):
+        read_file(tmp_path / "x.avro", AVRO, ["id"])
 
 
 def test_avro_cut_short_or_something_else_is_named(tmp_path):
