@@ -326,6 +326,8 @@ def _summary(
     ]
     if profile.sample.malformed:
         lines.append(f"bad rows: {_bad_share(profile):.2%} of rows cannot be read; a run sets them aside")
+    if "missing_in" in profile.found.settings:
+        lines.append(f"missing: {profile.found.why['missing_in']}")
     lines += [f"left out: {line.name} ({line.why})" for line in draft.left_out]
     lines += [f"check: {c.column.name}: {c.doubt}; is it known at serving time?" for c in selection.features if c.doubt]
     lines += [f"a run would stop: {error.path}: {error.message}" for error in errors]

@@ -1,5 +1,6 @@
 """Profiles the numbers of a column: range, quantiles, skew, and values that mean "missing"."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,8 @@ _WORDS = frozenset(
 ) | {"", "not available", "not applicable"}
 SURE_WORDS = frozenset({"", *"? NA N/A n/a #N/A NaN nan NULL null <NA> (null) \\N NaT".split()})
 """Words that almost always mean "missing"."""
+_CODE = re.compile("[A-Z]{2}")
+_FEWEST_CODES = 3
 _MOST_OTHER_WORDS = 3
 _MOSTLY = 0.8
 _FEWEST_ROWS, _OFTEN = 20, 0.01
@@ -93,7 +96,7 @@ def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
     if values.number_share < _MOSTLY:
         written = find_written(values, enough=_MOSTLY)
         if written is None:
-            return tuple(text for text in values.texts if text in SURE_WORDS)
+            return tuple(t for t in values.texts if t in SURE_WORDS and not (t == "NA" and has_code_na(values)))
         numbers = written.numbers
     words = [text for text, number in zip(values.texts, numbers, strict=True) if np.isnan(number)]
     known = [text for text in words if text.lower() in _WORDS]
@@ -102,6 +105,12 @@ def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
     if len(others) > _MOST_OTHER_WORDS or are_values(values, numbers, other):
         others = []
     return (*known, *others, *find_placeholders(values, numbers))
+
+
+def has_code_na(values: ValueCounts) -> bool:
+    """Returns whether NA is a value among codes of two capital letters, as in AF, EU, NA, SA."""
+    others = [text for text in values.texts if text not in SURE_WORDS]
+    return "NA" in values.texts and len(others) >= _FEWEST_CODES and all(_CODE.fullmatch(text) for text in others)
 
 
 def are_values(values: ValueCounts, numbers: np.ndarray, words: np.ndarray) -> bool:

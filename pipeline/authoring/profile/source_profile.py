@@ -29,7 +29,7 @@ from fullpass.pipeline.authoring.profile.detect_images import (
     shape_of_files,
 )
 from fullpass.pipeline.authoring.profile.detect_source import FoundSource, changed, column_names, find_source, path_from
-from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens, profile_numbers
+from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, has_code_na, missing_tokens, profile_numbers
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.pipeline.authoring.profile.written_numbers import find_written
@@ -87,6 +87,7 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
     if not sample.rows:
         raise UserError(f"{data}: no row that can be read: only a header line, or rows with another number of cells.")
     values = {name: count_values(column) for name, column in sample.columns.items() if pa.types.is_string(column.type)}
+    found = _with_code_na(found, values)
     values = {name: column.without(found.source.missing) for name, column in values.items()}
     found = _with_decimal(found, values)
     decimal = getattr(found.source, "decimal", ".")
@@ -234,14 +235,25 @@ def _with_decimal(found: FoundSource, values: Mapping[str, ValueCounts]) -> Foun
     return changed(found, "decimal", ",", f"{commas[0]} holds numbers such as {values[commas[0]].texts[0]}")
 
 
+def _with_code_na(found: FoundSource, values: Mapping[str, ValueCounts]) -> FoundSource:
+    """Returns the source without the missing token NA if that is a value of a column."""
+    named = [name for name, column in values.items() if has_code_na(column)]
+    if not named or "NA" not in found.source.missing:
+        return found
+    kept = [token for token in found.source.missing if token != "NA"]
+    return changed(found, "missing", kept, f"without NA, which is a value of {named[0]}")
+
+
 def _with_missing(found: FoundSource, values: Mapping[str, ValueCounts]) -> tuple[FoundSource, dict[str, ValueCounts]]:
     """Returns the source with the detected missing tokens, and the columns without them.
 
-    A token that is hardly ever a value is missing in all columns, any other only in its column.
+    A token that is hardly ever a value, and is one in no column, is missing in all columns, any other only in its
+    column.
     """
     tokens = {name: missing_tokens(column) for name, column in values.items()}
-    everywhere = list(dict.fromkeys(t for of_column in tokens.values() for t in of_column if t in SURE_WORDS))
-    alone = {n: [t for t in of if t not in SURE_WORDS] for n, of in tokens.items() if not SURE_WORDS.issuperset(of)}
+    sure = SURE_WORDS.difference(*(set(values[name].texts).difference(of) for name, of in tokens.items()))
+    everywhere = list(dict.fromkeys(token for of in tokens.values() for token in of if token in sure))
+    alone = {name: [t for t in of if t not in sure] for name, of in tokens.items() if not sure.issuperset(of)}
     known = {n: v.without([*everywhere, *alone.get(n, ())]) for n, v in values.items()}
     if everywhere:
         why = ", ".join(f"{shown(t)} in {_rows_with(values, t):,} cells" for t in everywhere[:4])

@@ -57,7 +57,7 @@ def test_more_bad_rows_than_one_in_a_hundred_are_the_users_decision(tmp_path, en
 
 
 def test_slices_are_of_raw_columns(tmp_path, random):
-    columns = {"x": random.normal(size=ROWS), "group": ["group 1", *random.integers(0, 2, ROWS - 1)]}
+    columns = {"x": random.normal(size=ROWS), "bunch": ["bunch 1", *random.integers(0, 2, ROWS - 1)]}
     columns["y"] = random.integers(0, 2, ROWS)
     init(str(write(tmp_path / "a.csv", columns)), output=str(tmp_path / "p.yaml"), label="y")
     config = load(tmp_path / "p.yaml").config

@@ -37,6 +37,15 @@ CELLS = st.one_of(
             "$1,250",
             "a|b|c",
             "3%",
+            "3,10",
+            "3 7",
+            "1 234,5",
+            "(5)",
+            "\u22125",
+            "1.2k",
+            "12 kg",
+            "10,000+",
+            "-200",
         ]
     ),
     st.integers(-5, 10**10).map(str),
@@ -52,6 +61,13 @@ COLUMNS = st.one_of(
     st.lists(st.dates().map(str), min_size=60, max_size=60),
     st.integers(0, 59).map(lambda n: [str(i + n) for i in range(60)]),
     st.lists(st.lists(st.sampled_from("abcd"), max_size=4).map("|".join), min_size=60, max_size=60),
+    st.lists(st.integers(0, 10**7).map("{:,}".format), min_size=60, max_size=60),
+    st.lists(st.text("01379,. -+", min_size=1, max_size=6), min_size=60, max_size=60),
+    st.sampled_from(", ").flatmap(
+        lambda sign: st.lists(
+            st.lists(st.sampled_from(["3", "7", "12"]), max_size=3).map(sign.join), min_size=60, max_size=60
+        )
+    ),
 )
 LABELS = st.one_of(
     st.lists(st.sampled_from(["yes", "no"]), min_size=60, max_size=60),

@@ -245,6 +245,16 @@ def test_a_word_is_missing_only_in_its_column(tmp_path):
     assert found.column("churn").kind == "boolean"
 
 
+def test_na_is_a_value_among_codes_of_two_letters(tmp_path):
+    rows = "".join(f"{i % 7 or 'NA'},{('AF', 'EU', 'NA', 'SA', '')[i % 5]}\n" for i in range(350))
+    found = profile_source(str(write(tmp_path / "a.csv", "n,continent\n" + rows)), tmp_path, rows=350)
+    assert (found.found.source.missing_of("n"), found.column("continent").values.distinct) == (
+        ("", "N/A", "NaN", "nan", "null", "NULL", "NA"),
+        4,
+    )
+    assert found.column("n").kind == "number"
+
+
 def test_a_large_file_with_line_breaks_in_cells_is_read_from_its_start(tmp_path, monkeypatch):
     monkeypatch.setitem(sample._BUDGET, "csv", 1 << 16)
     data = write(tmp_path / "a.csv", "n,t\n" + "".join(f'{i},"x\ny"\n' for i in range(20_000)))
