@@ -3,12 +3,14 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds, SlicedBounds
 from fullpass.components.evaluation.measured_metrics import Rows, read_measured
 from fullpass.components.evaluation.metrics import METRICS
 from fullpass.components.evaluation.slice_states import MOST_SLICES
+from fullpass.trainer.insight.too_good import too_good_words
 
 _NEEDS_TWO_CLASSES = ("auc", "auc_pr")
 _TOO_MANY = f"{{}} has more than {MOST_SLICES:,} combinations of values"
@@ -100,6 +102,12 @@ class Verdict:
 def read_verdict(evaluation_uri: str, config: EvaluationConfig, *, blessed: bool) -> Verdict:
     """Returns the verdict recorded in an evaluation artifact."""
     return judge(read_measured(evaluation_uri), config, blessed=blessed)
+
+
+def with_suspicion(verdict: Verdict, record: Mapping[str, Any]) -> Verdict:
+    """Returns the verdict with a note if the model is too good; record: the content of training.json."""
+    words = too_good_words({m.metric: m.value for m in verdict.metrics}, record)
+    return replace(verdict, notes=(*verdict.notes, words)) if words else verdict
 
 
 def is_blessed(measured: Sequence[Rows], config: EvaluationConfig) -> bool:

@@ -15,7 +15,7 @@ from fullpass.components.artifact_files import read_json
 from fullpass.components.data_gate.gate_verdict import read_verdict as read_verdict_of_data
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.dependence_file import read_dependence
-from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
+from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict, with_suspicion
 from fullpass.components.evaluation.score_curves import read_curves
 from fullpass.components.evaluation.texts_file import ShownText, read_texts
 from fullpass.components.ingest.writing.manifest import QUARANTINE, read_manifest
@@ -112,7 +112,7 @@ def read_run(
     """Returns the facts about a run, read from its artifacts."""
     blessed = bool(blessing.get_int_custom_property("blessed"))
     record = read_json(f"{model_run.uri}/{TRAINING_FILE}")
-    verdict = read_verdict(evaluation.uri, config, blessed=blessed)
+    verdict = with_suspicion(read_verdict(evaluation.uri, config, blessed=blessed), record)
     return Run(
         name=name,
         verdict=verdict,

@@ -1,14 +1,15 @@
 """The summary of a run, read from its artifacts: rows, metrics against thresholds, the verdict with its reasons."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from fullpass.components.artifact_files import PAGE
+from fullpass.components.artifact_files import PAGE, read_bytes
 from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
 from fullpass.components.data_gate.gate_verdict import read_comparison
-from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
+from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict, with_suspicion
 from fullpass.components.ingest.writing.manifest import Overlap
 from fullpass.components.transform.analysis_plan import Analysis, read_analysis
 from fullpass.pipeline.config import PipelineConfig
@@ -17,6 +18,7 @@ from fullpass.pipeline.running.served_model import PushedVersion, pushed_version
 from fullpass.pipeline.running.training_summary import TrainingFacts, Trials, read_training, read_trials
 from fullpass.preprocessing import state_file
 from fullpass.preprocessing.secrets.redact import redact_tree
+from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 DATA_GATE = "DataGate"
 _READ = (Status.OK, Status.CACHED, Status.REUSED)
@@ -125,6 +127,8 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
     if evaluation and blessing:
         blessed = bool(blessing.properties.get("blessed"))
         verdict = read_verdict(evaluation.uri, config.evaluation, blessed=blessed)
+        if model_run and (record := read_bytes(f"{model_run.uri}/{TRAINING_FILE}")):
+            verdict = with_suspicion(verdict, json.loads(record))
     analysed = graph is not None and result.node("Transform").status is Status.OK
     analysis = graph.properties.get("analysis") if graph and analysed else None
     return replace(
@@ -171,6 +175,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "analysis": asdict(summary.analysis) if summary.analysis else None,
         "blessed": verdict.blessed if verdict else None,
         "reasons": list(verdict.reasons) if verdict else [],
+        "notes": list(verdict.notes) if verdict else [],
         "metrics": {m.metric: m.value for m in verdict.metrics} if verdict else {},
         "baseline": {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None} if verdict else {},
         "newest_span": {m.metric: {"value": m.value, "baseline": m.baseline} for m in verdict.newest}

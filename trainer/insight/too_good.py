@@ -1,0 +1,54 @@
+"""Says which column makes a model suspiciously good. Nothing here imports TensorFlow."""
+
+from collections.abc import Mapping
+from typing import Any
+
+TOO_GOOD = 0.999
+_ALONE = 0.99
+_OF_CLASSES = ("accuracy", "multiclass_accuracy")
+_JUDGED = ("auc", "auc_pr", *_OF_CLASSES, "explained", "r2")
+_FEWER_ERRORS = 0.1
+_SHOWN = 3
+
+
+def too_good_words(values: Mapping[str, float], record: Mapping[str, Any]) -> str:
+    """Returns a sentence that names the columns behind a metric of at least 0.999; "" without metric or evidence.
+
+    The evidence is that a feature alone predicts the label, or else that the model relies on features beyond chance.
+    An accuracy counts only if the model makes a tenth of the errors of the most frequent class.
+
+    Args:
+        values: Metric -> value on the eval split.
+        record: The content of training.json.
+
+    Example:
+        >>> alone = {"feature": "paid", "column": "paid_at", "value": 0.9998, "rows": 900}
+        >>> too_good_words({"auc": 0.9996}, {"alone": [alone]})[:78]
+        'too good: auc is 0.9996. Look at column paid_at: feature paid alone has 0.9998'
+    """
+    rows = list(record.get("classes", {}).values())
+    errors = 1 - max(rows) / sum(rows) if sum(rows) else 1.0
+    reached = [
+        name
+        for name in _JUDGED
+        if values.get(name, 0.0) >= TOO_GOOD and (name not in _OF_CLASSES or 1 - values[name] <= _FEWER_ERRORS * errors)
+    ]
+    evidence = _evidence(record)
+    if not (reached and evidence):
+        return ""
+    return (
+        f"too good: {reached[0]} is {values[reached[0]]:.4f}. Look at {evidence}. If it is made from the label, or "
+        "known only after it, take it out of the features"
+    )
+
+
+def _evidence(record: Mapping[str, Any]) -> str:
+    alone = [one for one in record.get("alone", ()) if one["value"] >= _ALONE]
+    if alone:
+        return "; ".join(
+            f"column {one['column']}: feature {one['feature']} alone has {one['value']:.4f} on {one['rows']:,} rows"
+            for one in alone[:_SHOWN]
+        )
+    certain = [one for one in record.get("importance", ()) if one["importance"] > one["reach"]][:_SHOWN]
+    listed = ", ".join(f"{one['feature']} ({one['importance']:.4f})" for one in certain)
+    return f"the features that the model relies on most, by importance: {listed}" if certain else ""
