@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fullpass.components.artifact_files import read_bytes
-from fullpass.preprocessing.json_text import to_json_text
+from fullpass.preprocessing.json_text import number_of, to_json_text
 
 FILE = "partial_dependence.json"
 
@@ -66,8 +66,10 @@ def read_dependence(folder: str) -> Dependence | None:
             kind=one["kind"],
             values=tuple(one["values"]),
             places=tuple(one["places"]),
-            scores=tuple(map(tuple, one["scores"])),
+            scores=tuple(tuple(map(number_of, series)) for series in one["scores"]),
         )
         for one in fields["columns"]
     )
-    return Dependence(fields["rows"], tuple(fields["series"]), tuple(fields["means"]), columns, fields["left_out"])
+    return Dependence(
+        fields["rows"], tuple(fields["series"]), tuple(map(number_of, fields["means"])), columns, fields["left_out"]
+    )

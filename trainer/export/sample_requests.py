@@ -5,6 +5,7 @@ Trainer reads transformed examples only. The export contains them as requests.
 """
 
 import base64
+import json
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice
@@ -15,7 +16,6 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from fullpass.preprocessing.features.raw_columns import RawColumn
-from fullpass.preprocessing.json_text import to_json_text
 from fullpass.preprocessing.values.byte_batches import gather
 from fullpass.trainer.input.record_batches import record_batches
 
@@ -65,9 +65,10 @@ def to_columns(rows: Sequence[Row], columns: Mapping[str, RawColumn]) -> dict[st
 def to_json(value: Any) -> str:
     """Returns a row or a request as one line of JSON.
 
-    Bytes that are not UTF-8 become `{"b64": ...}`, which TF Serving reads. The line breaks of Unicode are escaped.
+    Bytes that are not UTF-8 become `{"b64": ...}`, which TF Serving reads. The line breaks of Unicode are escaped. NaN
+    stays NaN, because TF Serving reads no null.
     """
-    text = to_json_text(value, ensure_ascii=False, default=lambda data: {"b64": base64.b64encode(data).decode("ascii")})
+    text = json.dumps(value, ensure_ascii=False, default=lambda data: {"b64": base64.b64encode(data).decode("ascii")})
     return text.translate(_LINE_BREAKS)
 
 
