@@ -31,7 +31,8 @@ LEFT_OUT = frozenset(
 VARIANTS = ("cpu", "gpu", "small")
 SMALL = frozenset(
     (
-        "cronsim fsspec google-crc32c jinja2 numpy psutil pyarrow pydantic pyyaml rich ruamel-yaml tfx typer "
+        "cronsim fsspec google-crc32c jinja2 numpy psutil pyarrow pyarrow-hotfix pydantic pyyaml rich "
+        "ruamel-yaml tfx typer "
         # Builds the project.
         "setuptools "
         # TFX needs these for the classes of components and artifacts.
