@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 
 import tensorflow as tf
+import tensorflow_transform as tft
 
 from fullpass.preprocessing.apply.apply_category import boolean_ids, separated_tokens
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero
 from fullpass.preprocessing.apply.vocabulary import Table, given_table, learned_table, with_domain
-from fullpass.preprocessing.features.feature import BooleanFeature
 from fullpass.preprocessing.features.ids import Vocabulary
-from fullpass.preprocessing.features.label import Label, Task
+from fullpass.preprocessing.features.label import FALSE, TRUE, Label, Task
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, LABEL_VOCABULARY
 
 Labelled = tuple[tf.Tensor | tf.SparseTensor, tf.Tensor]
@@ -37,15 +37,18 @@ def _binary(declared: Label, columns: Columns) -> Labelled:
         column = columns.token(declared.name)
         index, _ = given_table(declared.classes)(column.values)
         return tf.cast(tf.equal(index, 1), tf.float32), column.present & (index >= 0)
+    column = columns.token(declared.name)
     if declared.positive is None:
-        words = BooleanFeature(type="boolean")
-        ids = boolean_ids(columns.token(declared.name), words.true, words.false)
-        return tf.cast(tf.equal(ids, 2), tf.float32), ids > 0
-    if isinstance(declared.positive, str):
-        column = columns.token(declared.name)
-        return tf.cast(tf.equal(column.values, declared.positive), tf.float32), column.present
-    value = columns.number(declared.name)
-    return tf.cast(tf.equal(value, declared.positive), tf.float32), ~tf.math.is_nan(value)
+        ids = boolean_ids(column, TRUE, FALSE)
+        is_positive, usable = tf.equal(ids, 2), ids > 0
+    elif isinstance(declared.positive, str):
+        is_positive, usable = tf.equal(column.values, declared.positive), column.present
+    else:
+        value = columns.number(declared.name)
+        is_positive, usable = tf.equal(value, declared.positive), ~tf.math.is_nan(value)
+    # The file names the classes: two values are enough, and a third shows that there are more; see `names_of_values`.
+    tft.vocabulary(tf.boolean_mask(column.values, usable), top_k=3, vocab_filename=LABEL_VOCABULARY)
+    return tf.cast(is_positive, tf.float32), usable
 
 
 def _multiclass(declared: Label, columns: Columns) -> Labelled:

@@ -9,6 +9,7 @@ from fullpass.preprocessing.dates.date_format import PARTS
 from fullpass.preprocessing.features.base_feature import BaseFeature, WrittenDateFormat
 from fullpass.preprocessing.features.encoders import Encoder
 from fullpass.preprocessing.features.ids import Encoding, Hash, Identity, Vocabulary
+from fullpass.preprocessing.features.label import FALSE, TRUE
 from fullpass.preprocessing.features.lists import OptionalList, refuse_attention, refuse_order
 from fullpass.preprocessing.spec import Count, Flag, Name
 from fullpass.preprocessing.token_spelling import distinct_tokens
@@ -80,9 +81,9 @@ member: {type: boolean, "true": [member], "false": [guest, none]}
 """
 
     type: Literal["boolean"]
-    true: tuple[str, ...] = ("true", "t", "yes", "y", "1", "1.0")
+    true: tuple[str, ...] = TRUE
     """Texts that mean true, in upper or lower case."""
-    false: tuple[str, ...] = ("false", "f", "no", "n", "0", "0.0")
+    false: tuple[str, ...] = FALSE
     """Texts that mean false, in upper or lower case."""
 
     @model_validator(mode="after")

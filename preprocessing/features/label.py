@@ -1,13 +1,37 @@
 """The label, its task, and the weight of each example."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from fullpass.preprocessing.spec import Fraction, Name, Real, Spec
 from fullpass.preprocessing.token_spelling import as_token, distinct_tokens
 
 Task = Literal["binary", "multiclass", "multilabel", "regression"]
+
+
+TRUE: tuple[str, ...] = ("true", "t", "yes", "y", "1", "1.0")
+FALSE: tuple[str, ...] = ("false", "f", "no", "n", "0", "0.0")
+
+
+def binary_class(value: str, positive: str | float | None) -> int | None:
+    """Returns the class, 0 or 1, that a text means as a binary label without `classes`; None if it means neither.
+
+    Args:
+        value: a token.
+        positive: `Label.positive`.
+    """
+    if isinstance(positive, str):
+        return int(value == positive)
+    if positive is None:
+        word = value.strip().lower()
+        return 1 if word in TRUE else 0 if word in FALSE else None
+    try:
+        return int(np.float32(value) == np.float32(positive))
+    except ValueError:
+        return None
 
 
 class Label(Spec):
@@ -26,7 +50,8 @@ class Label(Spec):
     """Kind of label: one of two classes, one of several, any of several, or a number."""
     positive: str | Real | None = None
     """Binary: the value that counts as 1; every other present value counts as 0. Without it and `classes`: true/false,
-    yes/no and 1/0 are accepted."""
+    yes/no and 1/0 are accepted. If train has one value of each class, these two name the classes; otherwise the names
+    are `not X` and `X` with `positive: X`, else 0 and 1."""
     classes: tuple[str, ...] | None = Field(default=None, min_length=2)
     """The class names, in id order; None takes the classes of the train split, most frequent first. Binary: the value
     that counts as 0, then the value that counts as 1; any other value is no label."""
@@ -44,7 +69,8 @@ class Label(Spec):
     def class_names(self) -> tuple[str, ...] | None:
         """Names of the classes in id order; None if they are learned from the train split, empty for regression.
 
-        For a binary label these are its `classes`, else ("not X", "X") with `positive: X`, else ("0", "1").
+        For a binary label these are its `classes`, else ("not X", "X") with `positive: X`, else ("0", "1"); but see
+        `names_of_values`.
         """
         if self.task == "regression":
             return ()
@@ -54,6 +80,17 @@ class Label(Spec):
             return ("0", "1")
         positive = self.positive if isinstance(self.positive, str) else f"{self.positive:g}"
         return (f"not {positive}", positive)
+
+    def names_of_values(self, values: Sequence[str]) -> tuple[str, ...] | None:
+        """Returns the names of the classes, given the distinct tokens of the label in the train split.
+
+        A binary label without `classes` is named by its two values, the negative one first, if train has one value of
+        each class. Otherwise the names are `class_names`.
+        """
+        if self.task != "binary" or self.classes is not None or len(values) != 2:
+            return self.class_names
+        of_class = {binary_class(value, self.positive): value for value in values}
+        return (of_class[0], of_class[1]) if of_class.keys() == {0, 1} else self.class_names
 
     @field_validator("positive", "classes")
     @classmethod

@@ -289,7 +289,7 @@ def write_graph(graph: Path, task: str, config: Any, vocabularies: dict[str, Seq
 
     raw = raw_feature_spec(config, serving=False)
     graph.mkdir(parents=True)
-    (graph / "label").write_text("\n".join(CLASSES.get(task, ())))
+    (graph / "label").write_text("\n".join({"binary": ("no", "yes"), **CLASSES}.get(task, ())))
     module = tf.Module()
     module.classes = tf.saved_model.Asset(str(graph / "label"))
     module.tables = {name: _table(graph / f"vocabulary_{name}", tokens) for name, tokens in vocabularies.items()}

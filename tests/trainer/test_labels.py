@@ -34,6 +34,7 @@ def counts(class_rows, *, weightless=0, weight=None):
         (Label(name="y", task="binary"), ("0", "1")),
         (Label(name="y", task="binary", positive=">50K"), ("not >50K", ">50K")),
         (Label(name="y", task="binary", positive=2.0), ("not 2", "2")),
+        (Label(name="y", task="binary", positive="kleiner"), ("größer", "kleiner")),
         (Label(name="y", task="multiclass", classes=("b", "a")), ("b", "a")),
         (Label(name="y", task="multilabel", separator="|"), ("größer", "kleiner")),
     ],
@@ -41,6 +42,34 @@ def counts(class_rows, *, weightless=0, weight=None):
 def test_class_names(label, names):
     learned = SimpleNamespace(vocabulary_by_name=lambda name: {"label": ["größer".encode(), b"kleiner"]}[name])
     assert class_names(label, learned) == names
+
+
+@pytest.mark.parametrize(
+    ("positive", "values", "names"),
+    [
+        ("2", ["1", "2"], ("1", "2")),
+        ("2.0", ["2", "1"], ("1", "2")),
+        (2.0, ["1", "2"], ("1", "2")),
+        (0.1, ["0.1", "0.5"], ("0.5", "0.1")),
+        (None, ["Yes", "No"], ("No", "Yes")),
+        (None, ["false", "true"], ("false", "true")),
+        ("a", ["a", "b", "c"], ("not a", "a")),
+        ("a", ["a"], ("not a", "a")),
+        ("a", ["b", "c"], ("not a", "a")),
+        (None, ["yes", "Yes", "no"], ("0", "1")),
+        (None, [""], ("0", "1")),
+    ],
+)
+def test_two_values_name_the_classes_of_a_binary_label(positive, values, names):
+    learned = SimpleNamespace(vocabulary_by_name=lambda name: [value.encode() for value in values])
+    label = Label(name="y", task="binary", positive=positive, class_weights={names[0]: 2.0})
+    assert class_names(label, learned) == names
+    assert class_factors(label, names, counts([1, 1])).tolist() == [2, 1]
+
+
+def test_weights_may_use_the_names_that_need_no_data():
+    label = Label(name="y", task="binary", positive="2", class_weights={"not 2": 3.0})
+    assert class_factors(label, ("1", "2"), counts([1, 1])).tolist() == [3, 1]
 
 
 def test_balanced_weights_are_worked_out_by_hand():

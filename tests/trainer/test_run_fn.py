@@ -54,7 +54,7 @@ def test_binary_learns_the_planted_function(exported):
     assert max(truth.mean(), 1 - truth.mean()) < 0.6
     assert (predicted == truth).mean() > 0.9
     assert np.array_equal(predicted, found["scores"] > 0.5)
-    assert found["classes"].tolist() == [[b"not yes", b"yes"]] * len(truth)
+    assert found["classes"].tolist() == [[b"no", b"yes"]] * len(truth)
     np.testing.assert_allclose(found["probabilities"][:, 1], found["scores"])
     np.testing.assert_allclose(found["probabilities"].sum(axis=1), 1, atol=1e-6)
 
@@ -102,7 +102,7 @@ def test_the_export_agrees_with_the_metrics_of_training(exported, task):
         expected = -np.mean(hot * np.log(p) + (1 - hot) * np.log(1 - p))
     else:
         names = [name.decode() for name in found["classes"][0]]
-        place = [names.index({"no": "not yes"}.get(label, label)) for label in labels]
+        place = [names.index(label) for label in labels]
         expected = -np.mean(np.log(found["probabilities"][np.arange(len(labels)), place]))
     # Training measures the network before calibration; the export returns calibrated probabilities.
     before, after = (record["calibration"][when]["log_loss"] for when in ("before", "after"))
@@ -140,7 +140,7 @@ def test_training_json_says_how_it_went(exported):
     rows = exported("binary").prepared.rows
     assert record["rows"] == {"train": len(rows["train"]), "eval": len(rows["eval"])}
     positive = sum(row["likes"] == "yes" for row in rows["train"])
-    assert record["classes"] == {"not yes": len(rows["train"]) - positive, "yes": positive}
+    assert record["classes"] == {"no": len(rows["train"]) - positive, "yes": positive}
     losses = record["history"]["val_log_loss"]
     assert record["epochs"] == len(losses) <= 8
     assert record["best_epoch"] == 1 + losses.index(min(losses))
@@ -275,7 +275,7 @@ def test_a_train_split_of_fewer_rows_than_one_batch_is_one_update_an_epoch_and_s
 
 def test_one_class(changed):
     message = refused(changed(lambda row: {**row, "likes": "no"}))
-    assert message.startswith("all 200 labelled train rows are of one class, 'not yes': there is nothing to learn.")
+    assert message.startswith("all 200 labelled train rows are of one class, 'no': there is nothing to learn.")
 
 
 def test_missing_labels(changed):
@@ -321,7 +321,7 @@ def test_balanced_classes_move_a_rare_class_up(changed):
         model, record = trained(prepared, preprocessing=preprocessing, model="linear", training=training)
         means.append(mean_probability(model, prepared))
     assert means == pytest.approx([0.05, 0.5], abs=0.01)
-    assert record["class_weights"] == pytest.approx({"not yes": 200 / (2 * 190), "yes": 200 / (2 * 10)})
+    assert record["class_weights"] == pytest.approx({"no": 200 / (2 * 190), "yes": 200 / (2 * 10)})
 
 
 @pytest.mark.parametrize(("task", "weighted"), [("binary", "yes"), ("multiclass", "low")])

@@ -15,18 +15,19 @@ _LOG = logging.getLogger(__name__)
 
 
 def class_names(label: Label, tft_output: tft.TFTransformOutput) -> tuple[str, ...]:
-    """Returns the class names in id order, from `Label.class_names` or from the learned vocabulary.
+    """Returns the class names in id order, from the label or from its values in train; see `Label.names_of_values`.
 
     Raises:
         UserError: The label's classes are learned, and train has none.
     """
-    if label.class_names is not None:
-        return label.class_names
+    if label.task == "regression" or label.classes is not None:
+        return label.class_names or ()
     names = [token.decode("utf-8", "backslashreplace") for token in tft_output.vocabulary_by_name(LABEL_VOCABULARY)]
     present = tuple(name for name in names if name)
-    if not present:
+    found = label.names_of_values(present) or present
+    if not found:
         raise UserError(f"label.name: no row of train has a value in {label.name!r}.")
-    return present
+    return found
 
 
 def check_label(label: Label, names: tuple[str, ...], counts: SplitCounts) -> None:
@@ -80,13 +81,15 @@ def class_factors(label: Label, names: tuple[str, ...], counts: SplitCounts) -> 
     if label.class_weights == "balanced":
         rows = np.maximum(counts.class_rows, 1)
         return np.where(counts.class_rows > 0, counts.class_rows.sum() / (len(names) * rows), 1.0)
-    unknown = [name for name in label.class_weights if name not in names]
+    alias = dict(zip(label.class_names or (), names, strict=False))
+    given = {alias.get(name, name): weight for name, weight in label.class_weights.items()}
+    unknown = [name for name in given if name not in names]
     if unknown:
         raise UserError(
             f"label.class_weights: no class {unknown[0]!r}.{did_you_mean(unknown[0], names)} "
             f"Classes: {', '.join(names)}."
         )
-    return np.array([label.class_weights.get(name, 1.0) for name in names])
+    return np.array([given.get(name, 1.0) for name in names])
 
 
 def _hint(label: Label) -> str:

@@ -6,7 +6,7 @@ from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.derived_columns import columns_behind, derived_types, parsed
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.preprocessing.errors import did_you_mean
-from fullpass.preprocessing.features.label import Label, Task
+from fullpass.preprocessing.features.label import Label, Task, binary_class
 from fullpass.preprocessing.features.raw_columns import feature_columns
 
 _TYPES: Mapping[Task, tuple[str, ...]] = {
@@ -85,7 +85,9 @@ def check_class_weights(loaded: Loaded) -> Iterator[Finding]:
     if not isinstance(label.class_weights, Mapping) or classes is None:
         return
     for name in label.class_weights:
-        if name not in classes:
+        # The values of the data may name the classes of a binary label.
+        is_raw = label.task == "binary" and label.classes is None and label.name not in loaded.config.data.derive
+        if name not in classes and not (is_raw and binary_class(name, label.positive) is not None):
             yield Finding(
                 ("label", "class_weights", name),
                 f"no such class.{did_you_mean(name, classes)} Classes: {', '.join(classes)}.",

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fullpass.pipeline.authoring.profile.column_profile import BOOLEAN, ColumnProfile, shown, words_of
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.preprocessing.errors import UsageError
-from fullpass.preprocessing.features.label import Task
+from fullpass.preprocessing.features.label import Task, binary_class
 
 _NAMES = frozenset("label target class y outcome response".split())
 _LIKELY_WORDS = frozenset(
@@ -97,7 +97,7 @@ def target_of(column: ColumnProfile, label: LabelGuess) -> Target:
 
 
 def label_rows(
-    values: ValueCounts, task: Task, positive: object = None, classes: Sequence[str] | None = None
+    values: ValueCounts, task: Task, positive: str | float | None = None, classes: Sequence[str] | None = None
 ) -> np.ndarray:
     """Returns the label of each row, float64 [rows], as in `Target`; NaN if it is missing or cannot be read.
 
@@ -115,7 +115,9 @@ def label_rows(
     return values.per_row(np.array(numbers, dtype=np.float64))
 
 
-def binary_values(texts: Sequence[str], positive: object, classes: Sequence[str] | None = None) -> np.ndarray:
+def binary_values(
+    texts: Sequence[str], positive: str | float | None, classes: Sequence[str] | None = None
+) -> np.ndarray:
     """Returns 1, 0 or NaN (no label) for each value of a binary label, float64 [texts].
 
     Args:
@@ -125,20 +127,8 @@ def binary_values(texts: Sequence[str], positive: object, classes: Sequence[str]
     """
     if classes is not None:
         return np.array([float(classes.index(text)) if text in classes else np.nan for text in texts])
-    if positive is None:
-        return np.array(
-            [1.0 if t.lower() in BOOLEAN.true else 0.0 if t.lower() in BOOLEAN.false else np.nan for t in texts]
-        )
-    if isinstance(positive, str):
-        return np.array([float(text == positive) for text in texts])
-    return np.array([_equals(text, positive) for text in texts])
-
-
-def _equals(text: str, number: object) -> float:
-    try:
-        return float(np.float32(text) == np.float32(number))  # type: ignore[arg-type]
-    except ValueError:
-        return np.nan
+    found = [binary_class(text, positive) for text in texts]
+    return np.array([np.nan if one is None else one for one in found], dtype=np.float64)
 
 
 def _points(column: ColumnProfile, index: int, columns: Sequence[ColumnProfile]) -> int:
