@@ -119,7 +119,7 @@ def test_the_model_is_pushed_and_parity_holds(owner):
 def test_a_broken_photo_costs_its_row_only(predicted):
     *said, bad = predicted
     assert "truncated" in bad["bad_row"] and bad.get("prediction") is None
-    more_likely = ["yes" if row["probability_yes"] > 0.5 else "not yes" for row in said]
+    more_likely = ["yes" if row["probability_yes"] > 0.5 else "no" for row in said]
     assert [row["prediction"] for row in said] == more_likely and len(said) == NEW
     assert len({round(row["probability_yes"], 4) for row in said}) == NEW, "the rows are not alike"
 
