@@ -69,7 +69,7 @@ def test_csv_to_json_lines(model, rows, scores, tmp_path):
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert (done.rows, done.bad, done.absent, done.quarantine) == (25, 0, ("position",), None)
     assert [row["id"] for row in found] == [f"r{number}" for number in range(25)]
-    assert list(found[0]) == ["id", *COLUMNS, "prediction", "probability_not yes", "probability_yes", "bad_row"]
+    assert list(found[0]) == ["id", *COLUMNS, "prediction", "probability_no", "probability_yes", "bad_row"]
     assert {row["bad_row"] for row in found} == {None}
     np.testing.assert_allclose([row["probability_yes"] for row in found], scores(COLUMNS), rtol=1e-4)
     assert [row["prediction"] for row in found] == ["yes" if s > 0.5 else "not yes" for s in scores(COLUMNS)]
