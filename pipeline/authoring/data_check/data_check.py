@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fullpass.components.ingest.readers.open_source import columns_of
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.spans.spans import find_window
-from fullpass.components.ingest.splitting.assign_split import raw_split_columns
+from fullpass.components.ingest.splitting.assign_split import raw_split_columns, reads_whole_rows
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.data_check import column_findings, label_findings, row_findings
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, first_reader, sampled_data
@@ -42,6 +42,7 @@ CHECKS: tuple[Check, ...] = (
     column_findings.check_lists,
     label_findings.check_label,
     label_findings.check_classes,
+    label_findings.check_split_balance,
     label_findings.check_weight,
     label_findings.check_leaks,
 )
@@ -92,7 +93,8 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
     if not present:
         return DataReport(_problems(loaded, findings), 0, 0)
     images = [name for name, column in known_raw_columns(loaded.config).items() if column.image]
-    sample = read_sample(files, source, present, rows=rows, images=images)
+    more = _columns_of_rows(loaded, files) if reads_whole_rows(loaded.config.data.split) and not absent else []
+    sample = read_sample(files, source, list(dict.fromkeys([*present, *more])), rows=rows, images=images)
     if not sample.rows:
         findings.append(Finding(("data", "source", "path"), _why_no_row(sample)))
         return DataReport(_problems(loaded, findings), 0, sample.seen)
@@ -123,6 +125,15 @@ def _needed(loaded: Loaded) -> list[str]:
     if not loaded.config.data.source.given_splits:
         names += raw_split_columns(loaded.config.data.split)
     return list(dict.fromkeys(names))
+
+
+def _columns_of_rows(loaded: Loaded, files: Sequence[SourceFile]) -> list[str]:
+    """Returns the columns that every file has: a split by content depends on all of them, whether read or not."""
+    source = loaded.config.data.source
+    if source.given_splits or len(files) > _MOST_FILES:
+        return []
+    columns = [columns_of(file, source) or [] for file in files if file.size]
+    return [name for name in (columns[0] if columns else []) if name and all(of.count(name) == 1 for of in columns)]
 
 
 def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) -> Iterator[tuple[str, Finding]]:

@@ -1,9 +1,14 @@
 """Checks of the label's values: missing labels, single and rare classes, and leaks through a feature."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow.compute as pc
 
+from fullpass.components.ingest.config import HashSplit, StratifiedSplit
+from fullpass.components.ingest.splitting.assign_split import columns_of_split
+from fullpass.components.ingest.splitting.label_balance import uneven_means, uneven_shares
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, listed
 from fullpass.pipeline.authoring.loading.problems import Keys
@@ -11,6 +16,7 @@ from fullpass.pipeline.authoring.profile.column_profile import BOOLEAN, ColumnPr
 from fullpass.pipeline.authoring.profile.label_candidates import label_rows
 from fullpass.pipeline.authoring.profile.leaks import indicators_of_label, strongest_aspect
 from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
+from fullpass.pipeline.authoring.profile.sample import row_keys, split_indices
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.preprocessing.features.feature import DateFeature, NumberFeature
@@ -73,6 +79,55 @@ def check_classes(sampled: SampledData) -> Iterator[Finding]:
         rare = [_shown(label, values, c) for c, n in zip(classes, counts, strict=True) if n < _FEW_OF_CLASS]
         yield warning(_NAME, f"{len(rare)} classes occur in fewer than {_FEW_OF_CLASS} rows, such as {rare[0]}.")
     yield from _split_findings(sampled, label, values, y)
+
+
+def check_split_balance(sampled: SampledData) -> Iterator[Finding]:
+    """Every split has the labels of all rows, beyond chance; many equal rows, which stay together, change that."""
+    label, data = sampled.loaded.config.label, sampled.loaded.config.data
+    values = sampled.values.get(label.name)
+    if values is None or label.task == "multilabel" or sampled.sample.splits or isinstance(data.split, StratifiedSplit):
+        return
+    splits = split_indices(data, sampled.sample)
+    if splits is None:
+        return
+    y = _target(label, values)
+    of_split = {name: y[(splits == i) & ~np.isnan(y)] for i, name in enumerate(data.split_names)}
+    if label.task == "regression":
+        moments = {name: (len(of), float(of.mean()), float(of.std())) for name, of in of_split.items() if len(of)}
+        found = uneven_means(label.name, moments)
+    else:
+        found = uneven_shares(
+            {name: Counter(_class_name(label, values, number) for number in of) for name, of in of_split.items()}
+        )
+    for imbalance in found:
+        yield warning(("data", "split"), f"{imbalance.words}.{_why_uneven(sampled)}")
+
+
+def _class_name(label: Label, values: ValueCounts, number: float) -> str:
+    return values.texts[int(number)] if label.task == "multiclass" else f"{label.name} = {_value_of(label, number)}"
+
+
+def _value_of(label: Label, number: float) -> object:
+    if label.classes is not None:
+        return label.classes[int(number)]
+    return label.positive if number and label.positive is not None else f"{number:g}"
+
+
+def _why_uneven(sampled: SampledData) -> str:
+    """Returns which rows stay together in one split by hash, and a split that divides them better."""
+    data, label = sampled.loaded.config.data, sampled.loaded.config.label
+    if not isinstance(data.split, HashSplit):
+        return ""
+    by_key = columns_of_split(data.split)
+    keys = row_keys(sampled.sample, by_key or list(sampled.sample.seen_columns))
+    rows = max(pc.value_counts(keys).field("counts").to_pylist(), default=0)
+    why = f" Rows with the same {' and '.join(by_key)} stay" if by_key else " Equal rows stay"
+    why += f" in one split, and {rows:,} of {len(keys):,} rows looked at are the same."
+    if label.task == "regression":
+        return why
+    ratios = ", ".join(f"{name}: {ratio:g}" for name, ratio in data.split.ratios.items())
+    split = f"{{method: stratified, column: {label.name}, ratios: {{{ratios}}}}}"
+    return f"{why} Give each split its share of every class: {split}."
 
 
 def check_weight(sampled: SampledData) -> Iterator[Finding]:

@@ -32,7 +32,6 @@ _BOTH_UP_TO = 200_000
 _OF_TREES = ("number", "written_number", "category", "boolean", "date")
 _MOST_SLICES, _SLICE_VALUES = 2, 12
 _BUDGET, _MOST_BAD_ROWS = 0.001, 0.01
-_LIBSVM = re.compile(r"\d:[-+]?\d+(\.\d+)?([eE][-+]?\d+)?(\s+\d+:|\s*$)")
 _LONGEST_PATH = 42
 _BASELINE_AUC = 0.5
 _SURELY = {"beyond_chance": 0.95}
@@ -94,8 +93,8 @@ def init(
     trees = model[0].value["kind"] in ("auto", "trees")
     combined = combine_columns(profile, selection, chosen.target, taken, crosses=not trees)
     draft = _draft(data, file, profile, chosen, selection, sequences, combined, model, bad_rows)
-    draft, errors = write_checked(file, draft, profile.sample)
-    return WrittenFile(output, yaml_of(draft), tuple(_summary(output, profile, chosen, selection, draft, errors)))
+    draft, problems = write_checked(file, draft, profile.sample)
+    return WrittenFile(output, yaml_of(draft), tuple(_summary(output, profile, chosen, selection, draft, problems)))
 
 
 def _bad_share(profile: SourceProfile) -> float:
@@ -109,8 +108,6 @@ def _refuse_bad_rows(data: str, profile: SourceProfile, allowed: float | None) -
         return
     total = sample.seen + sample.malformed
     examples = [f"  {row.file}, row {row.row}: {row.reason}: {shown(row.text, 60)}" for row in sample.bad[:3]]
-    if sample.bad and all(_LIBSVM.search(row.text) for row in sample.bad[:20]):
-        examples.append("They look like LibSVM text (number:value), which no reader reads: write it as columns.")
     enough = min(1.0, float(np.ceil(share * 110) / 100))
     raise UserError(
         f"{data}: {sample.malformed:,} of {total:,} rows ({share:.1%}) cannot be read as "
@@ -315,7 +312,7 @@ def _summary(
     chosen: ChosenLabel,
     selection: Selection,
     draft: Draft,
-    errors: Sequence[Problem],
+    problems: Sequence[Problem],
 ) -> list[str]:
     counts = f"{_counted(len(draft.features), 'feature')}, {_counted(len(draft.crosses), 'cross', 'crosses')}"
     if draft.sequences:
@@ -330,7 +327,8 @@ def _summary(
         lines.append(f"missing: {profile.found.why['missing_in']}")
     lines += [f"left out: {line.name} ({line.why})" for line in draft.left_out]
     lines += [f"check: {c.column.name}: {c.doubt}; is it known at serving time?" for c in selection.features if c.doubt]
-    lines += [f"a run would stop: {error.path}: {error.message}" for error in errors]
+    lines += [f"a run would stop: {p.path}: {p.message}" for p in problems if p.severity == "error"]
+    lines += [f"check: {p.path}: {p.message}" for p in problems if "beyond chance" in p.message]
     return [*lines, f"Next: fullpass check {output} --data"]
 
 

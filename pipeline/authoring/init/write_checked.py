@@ -20,7 +20,7 @@ def write_checked(file: Path, draft: Draft, sample: Sample) -> tuple[Draft, tupl
     """Writes the file by the rules of `check` and `check --data`; an error in a feature, cross or slice removes it.
 
     Returns:
-        The draft as written, and the errors of the data that no removal mends.
+        The draft as written, and the warnings of the data, and its errors that no removal mends.
 
     Raises:
         UserError: A run would refuse the file for another reason; nothing is written.
@@ -33,7 +33,8 @@ def write_checked(file: Path, draft: Draft, sample: Sample) -> tuple[Draft, tupl
                 loaded = load(pending)
                 require(loaded)
                 images = isinstance(loaded.config.data.source, ImagesSource)
-                errors = [p for p in (() if images else check_sample(loaded, sample)) if p.severity == "error"]
+                problems = () if images else check_sample(loaded, sample)
+                errors = [p for p in problems if p.severity == "error"]
                 mended = next(_mended(draft, errors), None)
             except ConfigError as error:
                 errors = [p for p in error.problems if p.severity == "error"]
@@ -43,7 +44,7 @@ def write_checked(file: Path, draft: Draft, sample: Sample) -> tuple[Draft, tupl
                     raise UserError(f"{file}: not written, because a run would refuse it:\n{found}") from error
             if mended is None:
                 pending.replace(file)
-                return draft, tuple(errors)
+                return draft, problems
             draft = mended
     finally:
         pending.unlink(missing_ok=True)

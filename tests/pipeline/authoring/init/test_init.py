@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 from ruamel.yaml import YAML
 
+from fullpass.pipeline.authoring.checks import check
 from fullpass.pipeline.authoring.checks.check import require
+from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.data_check.data_check import check_data
 from fullpass.pipeline.authoring.init.init import init
 from fullpass.pipeline.authoring.loading.load import load
@@ -247,13 +249,12 @@ def test_an_existing_file_is_left_alone(tmp_path, shop):
     assert (tmp_path / "p.yaml").read_text() == "mine"
 
 
-def test_nothing_is_left_behind_where_the_file_would_not_do(tmp_path):
-    data = write(
-        tmp_path / "data.json", {"x": [i % 9 for i in range(99)], "y": ["ab"[i * 7 % 11 % 2] for i in range(99)]}
-    )
-    with pytest.raises(UserError, match="(?s)not written.*jsonl by its name"):
+def test_nothing_is_left_behind_where_the_file_would_not_do(tmp_path, monkeypatch):
+    data = write(tmp_path / "data.csv", {"x": [0, 5, 3] * 33, "y": ["ab"[i * 7 % 11 % 2] for i in range(99)]})
+    monkeypatch.setattr(check, "CHECKS", (lambda loaded: [Finding(("data", "source"), "not this one")],))
+    with pytest.raises(UserError, match="(?s)not written.*data.source: not this one"):
         init(str(data), output=str(tmp_path / "p.yaml"), label="y")
-    assert [path.name for path in tmp_path.iterdir()] == ["data.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
 
 
 @pytest.mark.parametrize(
@@ -290,15 +291,15 @@ def test_files_of_tfx(tmp_path, data, label, left_out):
     assert len(config.features) > 15
 
 
-@pytest.mark.parametrize("folder", ["csv_empty", "csv_multi_line_string"])
-def test_three_rows_are_enough_for_a_file(tmp_path, folder):
+@pytest.mark.parametrize(
+    ("folder", "errors"), [("csv_empty", []), ("csv_multi_line_string", ["no row falls into split eval."])]
+)
+def test_three_rows_are_enough_for_a_file(tmp_path, folder, errors):
     data = TFX / "components/testdata/external" / folder / "data.csv"
     init(str(data), output=str(tmp_path / "p.yaml"), label="C")
     loaded = load(tmp_path / "p.yaml")
     assert require(loaded) == ()
-    assert [problem.message for problem in check_data(loaded).problems if problem.severity == "error"] == [
-        "no row falls into split eval."
-    ]
+    assert [problem.message for problem in check_data(loaded).problems if problem.severity == "error"] == errors
 
 
 def test_what_the_label_is_made_of_counts_or_predicts_is_left_out(tmp_path, random):

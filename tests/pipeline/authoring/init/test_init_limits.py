@@ -8,6 +8,7 @@ import pytest
 
 from fullpass.pipeline.authoring.checks import check
 from fullpass.pipeline.authoring.checks.findings import Finding
+from fullpass.pipeline.authoring.data_check.data_check import check_data
 from fullpass.pipeline.authoring.init.init import init
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.preprocessing.errors import UserError
@@ -30,7 +31,6 @@ def random():
     [
         ("csv", "1,started,x,x,x", "1,2,0"),
         ("jsonl", '{"a": 1, "b": ', '{"a": 1, "b": 2, "y": 0}'),
-        ("txt", "1 1:0.5 7:0.25 9:1", "1 3:0.5 8:0.25"),
     ],
 )
 def test_more_bad_rows_than_one_in_a_hundred_are_the_users_decision(tmp_path, ending, bad, good):
@@ -38,30 +38,27 @@ def test_more_bad_rows_than_one_in_a_hundred_are_the_users_decision(tmp_path, en
     lines = [*header, *[bad if i % 20 == 7 else good.replace("0", str(i % 2), 1) for i in range(400)]]
     data = tmp_path / f"f.{ending}"
     data.write_text("\n".join(lines) + "\n")
-    label = "column_1" if ending == "txt" else "y"
     with pytest.raises(UserError) as error:
-        init(str(data), output=str(tmp_path / "p.yaml"), label=label)
+        init(str(data), output=str(tmp_path / "p.yaml"), label="y")
     message = str(error.value)
     assert "20 of 400 rows (5.0%) cannot be read" in message
     assert f"f.{ending}, row {9 if header else 8}: " in message  # the header is row 1
     assert bad[:12] in message
     assert "give --bad-rows 0.06: that writes data.bad_rows: {max_fraction: 0.06}" in message
-    assert ("LibSVM" in message) == (ending == "txt")
     assert not (tmp_path / "p.yaml").exists()
-    if ending != "txt":
-        lines[300] = lines[300].replace("2", "3")
-        data.write_text("\n".join(lines) + "\n")
-        written = init(str(data), output=str(tmp_path / "p.yaml"), label=label, bad_rows=0.06)
-        assert load(written.file).config.data.bad_rows.max_fraction == 0.06
-        assert "bad rows: 5.00% of rows cannot be read; a run sets them aside" in written.summary
+    lines[300] = lines[300].replace("2", "3")
+    data.write_text("\n".join(lines) + "\n")
+    written = init(str(data), output=str(tmp_path / "p.yaml"), label="y", bad_rows=0.06)
+    assert load(written.file).config.data.bad_rows.max_fraction == 0.06
+    assert "bad rows: 5.00% of rows cannot be read; a run sets them aside" in written.summary
 
 
 def test_slices_are_of_raw_columns(tmp_path, random):
-    columns = {"x": random.normal(size=ROWS), "bunch": ["bunch 1", *random.integers(0, 2, ROWS - 1)]}
+    columns = {"x": random.normal(size=ROWS), "fee": random.choice(["$0", "$1"], ROWS)}
     columns["y"] = random.integers(0, 2, ROWS)
     init(str(write(tmp_path / "a.csv", columns)), output=str(tmp_path / "p.yaml"), label="y")
     config = load(tmp_path / "p.yaml").config
-    assert config.evaluation.slices == () and config.features
+    assert config.evaluation.slices == () and "fee_number" in config.features
 
 
 def test_what_a_run_would_refuse_is_left_out(tmp_path, random, monkeypatch):
@@ -126,3 +123,25 @@ def test_a_label_of_some_files_only_names_the_file(tmp_path, random):
     for label in (None, "ok"):
         with pytest.raises(UserError, match=r"ok.* is in 1 of 2 files only.*fullpass init .*a.csv --label ok"):
             init(str(tmp_path / "d"), output=str(tmp_path / "p.yaml"), label=label)
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_a_row_that_repeats_thousands_of_times_makes_splits_uneven(tmp_path, random, task):
+    """Equal rows stay in one split by hash: `init` and `check --data` say so, with both shares."""
+    rows, copies = 14_000, 6_000
+    x, y = random.normal(size=rows).round(3), (random.random(rows) < 0.06).astype(int)
+    x[:copies], y[:copies] = 9.5, 0
+    if task == "regression":
+        y = np.where(np.arange(rows) < copies, 90.0, random.normal(50, 5, rows).round(2))
+    order = random.permutation(rows)
+    data = write(tmp_path / "a.csv", {"x": x[order], "unread": ["u"] * rows, "y": y[order]})
+    written = init(str(data), output=str(tmp_path / "p.yaml"), label="y", task=task)
+    told = next(line for line in written.summary if "beyond chance" in line)
+    assert "in split eval and" in told and "6,000 of 14,000 rows looked at are the same" in told
+    assert ("{method: stratified, column: y, ratios: {train: 8, eval: 2}}" in told) == (task == "binary")
+    problem = next(p for p in check_data(load(written.file)).problems if "beyond chance" in p.message)
+    assert problem.path == "data.split" and problem.message in told
+    if task == "binary":
+        file = tmp_path / "p.yaml"
+        file.write_text(file.read_text().replace("method: hash,", "method: stratified, column: y,"))
+        assert not [p for p in check_data(load(file)).problems if "beyond chance" in p.message]
