@@ -72,7 +72,7 @@ def test_csv_to_json_lines(model, rows, scores, tmp_path):
     assert list(found[0]) == ["id", *COLUMNS, "prediction", "probability_no", "probability_yes", "bad_row"]
     assert {row["bad_row"] for row in found} == {None}
     np.testing.assert_allclose([row["probability_yes"] for row in found], scores(COLUMNS), rtol=1e-4)
-    assert [row["prediction"] for row in found] == ["yes" if s > 0.5 else "not yes" for s in scores(COLUMNS)]
+    assert [row["prediction"] for row in found] == ["yes" if s > 0.5 else "no" for s in scores(COLUMNS)]
 
 
 def test_json_lines_with_vectors_to_parquet(model, rows, scores, tmp_path):
