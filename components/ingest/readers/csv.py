@@ -14,10 +14,11 @@ from fullpass.components.ingest.readers.csv_records import (
     Records,
     blocks,
     count_lines,
+    has_line,
     one_record_per_line,
     records,
 )
-from fullpass.components.ingest.readers.lines import TOO_LONG, chunks, is_utf8, line_parts
+from fullpass.components.ingest.readers.lines import TOO_LONG, chunks, is_utf8, line_parts, without_first_lines
 from fullpass.components.ingest.readers.reader import WHOLE, FilePart, Reading, Rows, check_columns, readable
 from fullpass.components.ingest.sources.source_config import CsvSource
 from fullpass.components.ingest.sources.source_files import SourceFile
@@ -33,6 +34,7 @@ class CsvReader:
         self._path = file.path
         self._size = file.size
         self._source = source
+        self._skipped = _skipped(source)
 
     def columns(self) -> list[str]:
         """See base class."""
@@ -57,16 +59,14 @@ class CsvReader:
         names = self.columns()
         check_columns(self._path, list(reading.columns), names)
         parser = _Parser(reading, self._source, names)
-        header = None if self._source.columns or reading.part.begin else self._header
+        header = 0 if self._source.columns or reading.part.begin else self._header[-1].first_line
         with readable(self._path):
             for block in self._blocks(reading.part, reading):
-                if header is not None:
-                    block, header = _after(header, block), None
-                yield from parser.parse(block)
+                yield from parser.parse(self._below(header, block))
 
     def _header_names(self) -> list[str]:
         try:
-            return _names(self._header, self._source)
+            return _joined_names([_names(row, self._source) for row in self._header])
         except pa.ArrowInvalid as error:
             raise UserError(f"{self._path}: the first line is no header line with column names: {error}.") from error
         except UnicodeDecodeError as error:
@@ -77,24 +77,49 @@ class CsvReader:
 
     def _blocks(self, part: FilePart, reading: Reading | None = None) -> Iterator[Block]:
         source = self._source
+        skip = 0 if part.begin else source.skip_rows
+        pieces = chunks(self._path, part, source.encoding, reading)
         return blocks(
-            chunks(self._path, part, source.encoding, reading),
+            without_first_lines(pieces, skip) if skip else pieces,
             source.separator,
             quoting=source.quoting,
-            first_line=part.first_row,
+            first_line=part.first_row + skip,
             max_cell=source.max_cell_kb << 10,
         )
 
+    def _records(self, block: Block) -> Records:
+        return records(block, self._source.separator, quoting=self._source.quoting, skipped=self._skipped)
+
+    def _below(self, line: int, block: Block) -> Block:
+        """Returns the part of a block below the record that starts at `line`."""
+        if block.too_long or block.first_line > line:
+            return block
+        if block.one_per_line:
+            end = 0
+            for _ in range(line - block.first_line + 1):
+                end = block.data.find(b"\n", end) + 1 or len(block.data)
+            return Block(block.data[end:], line + 1, True)
+        block_records = self._records(block)
+        lines, starts = block_records.lines, block_records.starts
+        below = int(np.searchsorted(lines, line, side="right"))
+        if below == len(lines):
+            return Block(b"", line, False)
+        return Block(block.data[starts[below] :], int(lines[below]), False)
+
     @cached_property
-    def _header(self) -> Block:
-        """Returns the header line as a separate block."""
+    def _header(self) -> list[Block]:
+        """Returns each header line as a separate block."""
+        found: list[Block] = []
         with readable(self._path):
             for block in self._blocks(WHOLE):
                 if block.too_long:
                     raise ValueError(TOO_LONG)
-                lines = records(block, self._source.separator, quoting=self._source.quoting)
-                if len(lines):
-                    return Block(block.data[lines.starts[0] : lines.ends[0]], int(lines.lines[0]), False)
+                rows = self._records(block)
+                rows = rows.take(slice(0, self._source.header_rows - len(found)))
+                for start, end, line in zip(rows.starts, rows.ends, rows.lines, strict=True):
+                    found.append(Block(block.data[start:end], int(line), False))
+                if len(found) == self._source.header_rows:
+                    return found
         raise UserError(f"{self._path}: the file is empty; a header line with the column names was expected.")
 
 
@@ -104,6 +129,7 @@ class _Parser:
     def __init__(self, reading: Reading, source: CsvSource, names: list[str]):
         self._reading = reading
         self._source = source
+        self._skipped = _skipped(source)
         self._width = len(names)
         self._names = names
         self._places = {column: str(names.index(column)) for column in reading.columns}
@@ -121,14 +147,15 @@ class _Parser:
             self._malformed(block.first_line, TOO_LONG, block.data)
         if block.too_long or not block.data:
             return
-        if block.one_per_line:
+        if block.one_per_line and not has_line(block.data, self._skipped):
             table, malformed = self._read(block.data) or _NOTHING
             lines = count_lines(block.data) + (not block.data.endswith(b"\n"))
             if table.num_rows + len(malformed) == lines:
                 numbers = np.arange(block.first_line, block.first_line + lines, dtype=np.int64)
                 yield self._rows(table, numbers, malformed)
                 return
-        block_records = records(block, self._source.separator, quoting=self._source.quoting)
+        source = self._source
+        block_records = records(block, source.separator, quoting=source.quoting, skipped=self._skipped)
         for i in np.flatnonzero(block_records.unterminated).tolist():
             self._malformed(
                 int(block_records.lines[i]),
@@ -270,10 +297,25 @@ def _names(header: Block, source: CsvSource) -> list[str]:
     return pa.csv.read_csv(pa.py_buffer(line), read_options=read, parse_options=parse).column_names
 
 
-def _after(header: Block, block: Block) -> Block:
-    """Returns a block without its header and without the blank lines before the header."""
-    end = block.data.index(header.data) + len(header.data)
-    return Block(block.data[end:], block.first_line + count_lines(block.data[:end]), block.one_per_line)
+def _joined_names(rows: list[list[str]]) -> list[str]:
+    """Returns one name per column from the cells of the header lines; see `CsvSource.header_rows`."""
+    names = rows[-1]
+    for row in reversed(rows[:-1]):
+        spanned, last = [], ""
+        for cell in row:
+            last = cell.strip() or last
+            spanned.append(last)
+        spanned += [""] * (len(names) - len(spanned))
+        below = [*names, *[""] * (len(spanned) - len(names))]
+        names = [
+            f"{name} {cell.strip()}".strip() if spanned.count(name) > 1 or not name else name
+            for name, cell in zip(spanned, below, strict=True)
+        ]
+    return names
+
+
+def _skipped(source: CsvSource) -> tuple[bytes, ...]:
+    return tuple(text.encode() for text in source.skip_lines)
 
 
 def _joined(data: bytes, block_records: Records) -> bytes:

@@ -7,7 +7,7 @@ continues with the next line.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,8 +86,13 @@ def blocks(
             rest, dropping = b"", True
 
 
-def records(block: Block, separator: str, *, quoting: bool) -> Records:
-    """Returns the records of a block."""
+def has_line(data: bytes, beginnings: Sequence[bytes]) -> bool:
+    """Returns whether a line of the data begins with one of these texts."""
+    return any(data.startswith(text) or b"\n" + text in data or b"\r" + text in data for text in beginnings)
+
+
+def records(block: Block, separator: str, *, quoting: bool, skipped: Sequence[bytes] = ()) -> Records:
+    """Returns the records of a block, without those that begin with one of the `skipped` texts."""
     array = np.frombuffer(block.data, np.uint8)
     breaks = _line_breaks(array)
     cells = _multi_line_cells(block.data, array, breaks, separator if quoting else None, max_cell=0, final=True)
@@ -99,6 +104,8 @@ def records(block: Block, separator: str, *, quoting: bool) -> Records:
     unterminated[np.searchsorted(starts, cells.unterminated, side="right") - 1] = True
     blank = ((array[starts] == _LF) | (array[starts] == _CR)) & (ends - starts <= 2)
     block_records = Records(starts, ends, block.first_line + np.searchsorted(breaks, starts), unterminated)
+    if has_line(block.data, skipped):
+        blank |= [block.data.startswith(tuple(skipped), start) for start in starts.tolist()]
     return block_records.take(~blank)
 
 

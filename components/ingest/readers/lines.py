@@ -1,7 +1,9 @@
 """Reads text files in pieces: chunks of bytes, transcoded to UTF-8, and ranges of whole lines."""
 
 import codecs
+import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from operator import itemgetter
 from typing import IO, TypeVar
 
@@ -16,6 +18,7 @@ _BOM = codecs.BOM_UTF8
 _MARK_UNDECODABLE = "fullpass-mark-undecodable"
 _MAX_LINE = 64 << 20
 _KEPT_BYTES = 4000
+_LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)
 TOO_LONG = f"a line longer than {_MAX_LINE >> 20} MB"
 _Value = TypeVar("_Value")
 
@@ -70,6 +73,23 @@ def line_parts(
                 parts.append(FilePart(begin, end, first))
                 begin, first = end, line
     return [*parts, FilePart(begin, end, first)] if end > begin else parts
+
+
+def without_first_lines(pieces: Iterator[bytes], lines: int) -> Iterator[bytes]:
+    """Returns the pieces of a file without its first lines. A line ends with a line feed, or a lone carriage return.
+
+    Raises:
+        ValueError: A skipped line is longer than 64 MB.
+    """
+    start = b""
+    for piece in pieces:
+        start += piece
+        end = next(islice(_LINE_END.finditer(start), lines - 1, None), None)
+        if end is not None:
+            return chain([start[end.end() :]], pieces)
+        if len(start) > _MAX_LINE:
+            raise ValueError(TOO_LONG)
+    return iter(())
 
 
 class _TooLong(bytes):

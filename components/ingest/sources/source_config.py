@@ -95,13 +95,33 @@ class CsvSource(FileSource):
     """Comma-separated text, or text with another separator; gz, bz2, xz, zst and zip are recognized by content."""
 
     endings = (".csv", ".tsv", ".tab", ".txt")
-    described_by = ("separator", "columns", "quoting", "encoding", "decimal", "strip", "max_cell_kb")
+    described_by = (
+        "separator",
+        "columns",
+        "header_rows",
+        "skip_rows",
+        "skip_lines",
+        "quoting",
+        "encoding",
+        "decimal",
+        "strip",
+        "max_cell_kb",
+    )
 
     format: Literal["csv"]
     separator: str = Field(default=",", min_length=1, max_length=1)
     """Character between cells, such as `;`, or `"\\t"` for a tab."""
     columns: tuple[Name, ...] | None = Field(default=None, min_length=1)
     """Column names, for files without a header line; None reads them from the first line of each file."""
+    header_rows: Annotated[Count, Field(le=9)] = 1
+    """Number of header lines. The names are those of the first one. A name that spans several columns, by repetition or
+    by blank cells after it, is followed by the names below it: `rank, ,` above `film 1, film 2` gives `rank film 1` and
+    `rank film 2`."""
+    skip_rows: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Number of lines at the beginning of each file that are skipped, such as a title above the header line."""
+    skip_lines: tuple[Name, ...] = ()
+    """Lines that begin with one of these texts are skipped, wherever they are: `"#"` for comments, `"Total,"` for a row
+    of totals."""
     quoting: Flag = True
     """Whether `"` quotes cells; a quoted cell may contain separators and line breaks."""
     encoding: Encoding = "utf-8"

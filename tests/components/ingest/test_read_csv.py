@@ -250,4 +250,55 @@ def test_what_reads_raw_text_is_said_once():
         "quoting": True,
         "columns": None,
         "max_cell_kb": 1024,
+        "header_rows": 1,
+        "skip_rows": 0,
+        "skip_lines": [],
     }
+
+
+SKIPPED = ["# a,b,c", '#"x", "y', "1,x,7", "", '# later, "', "2,y,8", "Total,15,"]
+
+
+@pytest.mark.parametrize("begin", [[], ["Report of May; by, hand", "", "(in cm)"]], ids=["", "title"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_lines_that_are_no_rows_are_skipped_and_rows_keep_their_line_numbers(tmp_path, begin, end, encoding):
+    text = end.join([*begin, *SKIPPED[:2], "a,b,c", *SKIPPED[2:], "3,z,oops,"])
+    path = write(tmp_path, text.encode(encoding))
+    options = {"skip_rows": len(begin), "skip_lines": ["#", "Total,"], "encoding": encoding}
+    rows, numbers, bad = read_file(path, source(**options), ["c", "a"])
+    assert (rows, numbers) == ([("7", "1"), ("8", "2")], [len(begin) + 4, len(begin) + 7])
+    assert [(row.row, row.reason) for row in bad] == [(len(begin) + 9, "4 cells, expected 3")]
+    named = source(columns=["a", "b", "c"], **{**options, "skip_rows": len(begin) + 3})
+    assert read_file(path, named, ["c", "a"])[:2] == (rows, numbers)
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        (
+            ["id,fan,rank,,", ",Response,Film 1,Film 2,Film 3"],
+            ["id", "fan", "rank Film 1", "rank Film 2", "rank Film 3"],
+        ),
+        (["city,weight,height", ",kg,cm"], ["city", "weight", "height"]),
+        (["size,size,age", '"mean\nvalue",sd,'], ["size mean\nvalue", "size sd", "age"]),
+        ([",2020,,2021,", "city,mean,sd,mean,sd"], ["city", "2020 mean", "2020 sd", "2021 mean", "2021 sd"]),
+        (["all,,,,", "a,,b,,", ",x,y,z,w"], ["all a", "all a x", "all b y", "all b z", "all b w"]),
+    ],
+)
+def test_several_header_lines_make_one_name_per_column(tmp_path, lines, names):
+    path = write(tmp_path, "\n".join([*lines, ",".join("12345"[: len(names)])]) + "\n")
+    options = source(header_rows=len(lines))
+    assert CsvReader(SourceFile(str(path), None, 0, ""), options).columns() == names
+    line = 1 + len(lines) + any('"' in line for line in lines)
+    assert read_file(path, options, names)[:2] == ([tuple("12345"[: len(names)])], [line])
+
+
+def test_header_lines_and_skipped_lines_of_a_file_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "PART_BYTES", 1 << 16)
+    monkeypatch.setattr(lines, "CHUNK_BYTES", 1 << 12)
+    body = "".join(f"# {i}\n{i},x\n" for i in range(20_000))
+    path = write(tmp_path, "title\nn,t\n,kg\n" + body + "Total,3\n")
+    options = source(skip_rows=1, header_rows=2, skip_lines=["#", "Total"])
+    rows, numbers, bad = read_file(path, options, ["n"])
+    assert (rows, bad) == ([(str(i),) for i in range(20_000)], []) and numbers == list(range(5, 40_005, 2))
