@@ -17,12 +17,21 @@ from fullpass.components.ingest.readers.recognize import look_at
 from fullpass.components.ingest.readers.tfrecord import feature_names, payload_of
 from fullpass.components.ingest.sources.source_config import RECOGNIZED, Paths, Source, TfRecordSource
 from fullpass.components.ingest.sources.source_files import SourceFile, find_files, find_inputs, resolve_path
-from fullpass.components.ingest.sources.storage import find, is_address, matches, open_binary, suffix_of
+from fullpass.components.ingest.sources.storage import (
+    find,
+    is_address,
+    is_compressed,
+    matches,
+    open_binary,
+    open_raw,
+    suffix_of,
+)
 from fullpass.pipeline.authoring.profile.detect_images import image_folders
 from fullpass.pipeline.authoring.profile.dialect import guess_dialect
 from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
 
 _LOOK = 4 << 20
+_TAIL = 64 << 10
 _NAMES_FROM = 1000
 _LONGEST_LINE = 64 << 20
 _FORMATS = {name: kind for name, kind in RECOGNIZED.items() if name != "numpy"}
@@ -200,7 +209,7 @@ def _csv_settings(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     if not start.strip():
         raise UserError(f"{file.path}: the file is empty.")
-    dialect = guess_dialect(start, whole=whole, known=known)
+    dialect = guess_dialect(start, whole=whole, known=known, end=b"" if whole else _end(file))
     if dialect is None:
         aligned = (
             " Columns aligned by spaces must first be separated by one separator." if b"  " in start[:10_000] else ""
@@ -214,11 +223,26 @@ def _csv_settings(
         settings["separator"] = dialect.separator
     if dialect.columns is not None:
         settings["columns"] = list(dialect.columns)
+    if dialect.header_rows > 1:
+        settings["header_rows"] = dialect.header_rows
+    if dialect.skip_rows:
+        settings["skip_rows"] = dialect.skip_rows
+    if dialect.skip_lines:
+        settings["skip_lines"] = list(dialect.skip_lines)
     if not dialect.quoting:
         settings["quoting"] = False
     if dialect.encoding != "utf-8":
         settings["encoding"] = dialect.encoding
     return settings, dialect.why
+
+
+def _end(file: SourceFile) -> bytes:
+    """Returns the last bytes of a file; none of a compressed file, whose end cannot be read alone."""
+    if is_compressed(file.path):
+        return b""
+    with open_raw(file.path) as stream:
+        stream.seek(max(file.size - _TAIL, 0) // 2 * 2)  # whole characters of UTF-16
+        return stream.read()
 
 
 def _named(data: str) -> _Named:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.csv
 
+from fullpass.pipeline.authoring.profile.other_lines import footers, header_rows, read_top
+
 SEPARATORS = (",", "\t", ";", "|", " ")
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _MASK = bytes(range(0x80)) + b"x" * 0x80
@@ -29,14 +31,18 @@ class Dialect:
     """The dialect of one CSV file.
 
     Attributes:
-        columns: generated names for a file without a header; None if the first line holds the names.
-        why: the reason for each unusual value of separator, columns, quoting and encoding.
+        columns: names for a file without a header line that fits; None if the first line holds the names.
+        header_rows, skip_rows, skip_lines: as in `CsvSource`.
+        why: the reason for each unusual value.
     """
 
     separator: str
     columns: tuple[str, ...] | None
     quoting: bool
     encoding: str
+    header_rows: int
+    skip_rows: int
+    skip_lines: tuple[str, ...]
     why: dict[str, str]
 
 
@@ -65,10 +71,13 @@ class _Trial:
 
 
 def guess_encoding(start: bytes) -> str:
-    """Returns the encoding of a text from its first bytes: by its byte order mark, else UTF-8, cp1252 or latin-1."""
+    """Returns the encoding of a text from its first bytes: by its byte order mark or NUL bytes, else UTF-8, cp1252
+    or latin-1."""
     for mark, name in _BOMS:
         if start.startswith(mark):
             return name
+    if len(start) > 3 and start[:_CLEAN_ROWS].count(0) > len(start[:_CLEAN_ROWS]) // 3:
+        return "utf-16-le" if start[1] == 0 else "utf-16-be"
     for name in ("utf-8", "cp1252"):
         try:
             codecs.getincrementaldecoder(name)().decode(start)
@@ -78,21 +87,22 @@ def guess_encoding(start: bytes) -> str:
     return "latin-1"
 
 
-def guess_dialect(start: bytes, *, whole: bool, known: Collection[str] = ()) -> Dialect | None:
+def guess_dialect(start: bytes, *, whole: bool, known: Collection[str] = (), end: bytes = b"") -> Dialect | None:
     """Returns the dialect of a CSV file, or None if no separator gives two columns or more.
 
     Args:
         start: the first bytes of the file, decompressed; a few megabytes show unbalanced quotes.
         whole: whether `start` is the whole file, so its last line is complete.
         known: known column names. The first line is a header if it holds one of them.
+        end: the last bytes of the file, if `start` is not the whole file.
     """
     encoding = guess_encoding(start)
-    text = _utf8(start, encoding)
+    top = read_top(_utf8(start, encoding), _is_value)
+    text, why = top.text, dict(top.why)
     first = _lines(text[:_FIRST_LOOK], whole=whole and len(text) <= _FIRST_LOOK)
-    best = max(_trials(first), key=lambda trial: trial.score)
+    best = max(_trials(first, top.separator), key=lambda trial: trial.score)
     if best.score == 0:
         return None
-    why = {}
     if best.separator != ",":
         why["separator"] = f"gives {best.good:,} of the first {best.good + best.bad:,} rows the same number of cells"
     if encoding != "utf-8":
@@ -100,9 +110,15 @@ def guess_dialect(start: bytes, *, whole: bool, known: Collection[str] = ()) -> 
     hidden = _lines_hidden_by_quotes(_lines(text, whole=whole), best.separator)
     if hidden:
         why["quoting"] = f"quotes are unbalanced: {hidden:,} line ends would be read as text between two quotes"
-    quoting = not hidden
-    columns = _made_up_names(_trial(first, best.separator, quoting) or best, known, why)
-    return Dialect(best.separator, columns, quoting, encoding, why)
+    trial = _trial(first, best.separator, not hidden) or best
+    columns = top.columns or _made_up_names(trial, known, why)
+    headers = 1 if columns else header_rows(list(_cells(trial.table, _HEADER_ROWS)), _is_value)
+    if headers > 1:
+        why["header_rows"] = "the lines below the first have text above numbers: units, or further names"
+    last = footers(text, text if whole else _utf8(end, encoding), best.separator, trial.table.num_columns)
+    if last:
+        why["skip_lines"] = "; ".join([*filter(None, [why.get("skip_lines")]), "the last lines are totals or notes"])
+    return Dialect(best.separator, columns, not hidden, encoding, headers, top.skip_rows, (*top.skip_lines, *last), why)
 
 
 def _utf8(start: bytes, encoding: str) -> bytes:
@@ -120,9 +136,9 @@ def _lines(text: bytes, *, whole: bool) -> bytes:
     return text[: end + 1] if end >= 0 else text + b"\n"
 
 
-def _trials(text: bytes) -> Iterator[_Trial]:
+def _trials(text: bytes, named: str | None) -> Iterator[_Trial]:
     masked = text.translate(_MASK)
-    for separator in SEPARATORS:
+    for separator in (named,) if named else SEPARATORS:
         for quoting in (True, False):
             trial = _trial(masked, separator, quoting)
             if trial is not None:

@@ -156,6 +156,62 @@ def test_sample_is_text_as_ingest_reads_it(tmp_path):
     assert row_keys(seen, ["a", "b"]).to_pylist() == ["1\x1fx", "3\x1f"]
 
 
+ROWS = [("0.5", "x", "1"), ("1.5", "y", "2"), ("2.5", "x", "3"), ("3.5", "z", "1"), ("4.5", "y", "2")]
+BODY = "".join(",".join(row) + "\n" for row in ROWS)
+ABY = ["a", "b", "y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "names"),
+    [
+        ("# made by hand\n# in cm\n\na,b,y\n" + BODY + "# end\n", {"skip_lines": ["#"]}, ABY),
+        ("% by hand\na,b,y\n" + BODY, {"skip_lines": ["%"]}, ABY),
+        ("# by hand\n# a, b, y\n" + BODY, {"skip_lines": ["#"], "columns": ABY}, ABY),
+        ("#a,b,y\n" + BODY, {}, ["#a", "b", "y"]),
+        ("Report of May 2024\nthe office, room 3\n\na,b,y\n" + BODY, {"skip_rows": 3}, ABY),
+        ("# by hand\nReport\na,b,y\n" + BODY, {"skip_rows": 2, "skip_lines": ["#"]}, ABY),
+        ("sep=,\r\na,b,y\r\n" + BODY, {"skip_lines": ["sep="]}, ABY),
+        ("a,b,y\n(kg),,(cm)\n" + BODY, {"header_rows": 2}, ABY),
+        ("a,b,y\nkg,,cm\nmean,,sum\n" + BODY, {"header_rows": 3}, ABY),
+        ("a,film,\n,one,two\n" + BODY, {"header_rows": 2}, ["a", "film one", "film two"]),
+        ("a,y\n" + BODY, {"skip_rows": 1, "columns": ["column_1", "a", "y"]}, ["column_1", "a", "y"]),
+        ("a,b,y,\n" + BODY, {"skip_rows": 1, "columns": ABY}, ABY),
+        ("a,b,y\n" + BODY + "Total,,9\n", {"skip_lines": ["Total,"]}, ABY),
+        ("a,b,y\n" + BODY + '\n,"Grand total:",9\n(5 rows)\n', {"skip_lines": [',"Grand total:",', "(5 rows)"]}, ABY),
+        ("a,b,y\n" + BODY + "Source: ministry\n", {"skip_lines": ["Source: ministry"]}, ABY),
+        ("a,b,y\n" + BODY, {}, ABY),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le"])
+def test_lines_that_are_no_rows_are_found_and_skipped(tmp_path, text, settings, names, encoding):
+    data = write(tmp_path / "a.csv", text.encode(encoding))
+    found = source_of(data, tmp_path)
+    assert {key: found[key] for key in found if key not in ("format", "path", "encoding")} == settings
+    seen = sample_of(data, tmp_path)
+    assert list(seen.columns) == names and seen.malformed == 0
+    assert list(zip(*(array.to_pylist() for array in seen.columns.values()), strict=True)) == ROWS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name,a,y\nBob,unknown,3\nAnn,1.5,4\nEve,2.5,5\n",
+        "region,n\nTotal,1\na,2\nTotal,3\nb,4\nTotal,5\n",
+        "a,b,y\n1,x,1\n2,y,2\n3,x,1\nJohn\n",
+        "code,b,y\nA1,x,1\nB2,y,2\nC3,x,1\n",
+    ],
+    ids=["unknown_first", "subtotals", "cut_short", "codes"],
+)
+def test_rows_that_look_like_other_lines_stay_rows(tmp_path, text):
+    assert set(source_of(write(tmp_path / "a.csv", text), tmp_path)) == {"format", "path"}
+
+
+def test_totals_at_the_end_of_a_large_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(detect_source, "_LOOK", 10_000)
+    data = write(tmp_path / "a.csv", "n,m\n" + "".join(f"{i},x\n" for i in range(9000)) + "Total,\n")
+    assert source_of(data, tmp_path)["skip_lines"] == ["Total,"]
+
+
 def test_types_of_parquet_become_text_lists_stay(tmp_path):
     table = pa.table(
         {
