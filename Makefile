@@ -48,7 +48,7 @@ coverage: env  ## reports the lines that the tests execute, by file; ARGS as abo
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover
 
-fuzz: env  ## reads damaged files of every format and accounts for every row; ARGS="--minutes 10 --only image_rows"
+fuzz: env  ## reads damaged files of every format, and numbers in every spelling; ARGS="--minutes 10 --only image_rows"
 	$(PYTHON) -m tests.fuzz $(ARGS)
 
 lint: env  ## checks rules and formatting with ruff
