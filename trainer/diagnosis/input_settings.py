@@ -143,8 +143,7 @@ def read_once(profiled: ProfiledTraining, setting: InputSettings, seconds: float
 def readings_before(profiled: ProfiledTraining, setting: InputSettings) -> float:
     """Returns the number of readings before the first epoch: one, which counts the rows.
 
-    If rows are not kept, all rows are read again for the moments of pixels, and the first rows again for the knots of
-    numbers.
+    If rows are not kept, all rows are read again for the moments of pixels, and again for the knots of numbers.
     """
     if setting.kept != "files":
         return 1.0
@@ -152,7 +151,7 @@ def readings_before(profiled: ProfiledTraining, setting: InputSettings) -> float
     features = transformed_outputs(spec.preprocessing, spec.tft_output)
     for_moments = any(output.image is not None and output.image.normalize == "train" for output in features)
     for_knots = any(output.kind == "dense" for output in features)
-    return 1.0 + for_moments + for_knots * min(1.0, STREAM_SHUFFLE_ROWS / profiled.training.rows)
+    return 1.0 + for_moments + for_knots
 
 
 def run_epochs(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Rate:
