@@ -9,7 +9,7 @@ from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.list_tensors import present_elements
 from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero, stateless_chain
 from fullpass.preprocessing.apply.vocabulary import Table, count_table, encode, hash_ids, make_table, with_domain
-from fullpass.preprocessing.apply.vocabulary_file import read_category_file
+from fullpass.preprocessing.apply.vocabulary_file import category_tokens, read_vocabulary_file
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, as_tokens
@@ -103,7 +103,8 @@ def _with_tokens(vocabulary: Vocabulary) -> Vocabulary:
     """Returns a vocabulary with the tokens of its file, if it has one."""
     if vocabulary.file is None:
         return vocabulary
-    return vocabulary.model_copy(update={"tokens": read_category_file(vocabulary.file), "file": None})
+    tokens = category_tokens(vocabulary.file, read_vocabulary_file(vocabulary.file))
+    return vocabulary.model_copy(update={"tokens": tokens, "file": None})
 
 
 def _present_tokens(name: str, columns: Columns) -> tf.Tensor:

@@ -43,14 +43,14 @@ def vocabulary_tokens(path: str, content: bytes) -> tuple[str, ...]:
     return tuple(seen)
 
 
-def read_category_file(path: str) -> tuple[str, ...]:
-    """Returns the tokens of the vocabulary file of a category, in its order; see `token_spelling`.
+def category_tokens(path: str, lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the tokens of the lines of a category's vocabulary file; see `token_spelling`.
 
     Raises:
-        UserError: As for `read_vocabulary_file`, or two lines are the same token.
+        UserError: Two lines are the same token.
     """
     try:
-        return distinct_tokens(read_vocabulary_file(path))
+        return distinct_tokens(lines)
     except ValueError as error:
         raise UserError(f"vocabulary file {path!r}: {error}. Keep one line.") from None
 

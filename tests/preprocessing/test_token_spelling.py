@@ -3,7 +3,9 @@
 import pyarrow as pa
 import pytest
 
+from fullpass.preprocessing.apply.vocabulary_file import category_tokens
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn, raw_columns
 from fullpass.preprocessing.token_spelling import as_token, distinct_tokens
 from fullpass.preprocessing.values.arrow_text import as_tokens
@@ -125,12 +127,7 @@ def test_the_yaml_may_use_either_spelling():
             of(**wrong)
 
 
-def test_a_vocabulary_file_may_use_either_spelling(tmp_path):
-    from fullpass.preprocessing.apply.vocabulary_file import read_category_file
-    from fullpass.preprocessing.errors import UserError
-
-    (tmp_path / "v.txt").write_text("1.0\n2\n")
-    assert read_category_file(str(tmp_path / "v.txt")) == ("1", "2")
-    (tmp_path / "v.txt").write_text("1.0\n1\n")
+def test_a_vocabulary_file_may_use_either_spelling():
+    assert category_tokens("v.txt", ("1.0", "2")) == ("1", "2")
     with pytest.raises(UserError, match="v.txt': '1.0' and '1' are one token"):
-        read_category_file(str(tmp_path / "v.txt"))
+        category_tokens("v.txt", ("1.0", "1"))

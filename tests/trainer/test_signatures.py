@@ -199,7 +199,7 @@ def test_labels_alone_are_those_of_transform_features(exported, task):
 def test_the_description_says_how_to_call_the_model(exported):
     description = json.loads((exported("binary").directory / "assets.extra" / "fullpass.json").read_text())
     assert (description["name"], description["task"], description["label"]) == ("test", "binary", "likes")
-    assert description["classes"] == ["not yes", "yes"]
+    assert description["classes"] == ["no", "yes"]
     assert description["source"] == {"format": "csv", "missing": ["", "NA"], "strip": True}
     assert [(c["name"], c["key"], c["type"]) for c in description["columns"]] == [
         ("city", "city", "string"),

@@ -7,7 +7,7 @@ from fullpass.components.ingest.sources.storage import open_raw
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
-from fullpass.preprocessing.apply.vocabulary_file import vocabulary_tokens
+from fullpass.preprocessing.apply.vocabulary_file import category_tokens, vocabulary_tokens
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.cross import Cross
@@ -65,7 +65,7 @@ def check_vocabulary_files(loaded: Loaded) -> Iterator[Finding]:
     for keys, item in _features_and_crosses(loaded):
         vocabulary = getattr(item, "vocabulary", None)
         if isinstance(vocabulary, Vocabulary) and vocabulary.file is not None:
-            problem = _vocabulary_problem(loaded.resolve(vocabulary.file))
+            problem = _vocabulary_problem(loaded.resolve(vocabulary.file), item)
             if problem is not None:
                 yield Finding((*keys, "vocabulary", "file"), problem)
 
@@ -206,10 +206,12 @@ def _not_one_id(name: str, feature: Feature) -> str | None:
     return f"{name} is a {feature.type}. Accepted: category, boolean, bucketized number, part of a date."
 
 
-def _vocabulary_problem(path: str) -> str | None:
+def _vocabulary_problem(path: str, item: Feature | Cross) -> str | None:
     try:
         with open_raw(path) as file:
-            vocabulary_tokens(path, file.read())
+            lines = vocabulary_tokens(path, file.read())
+        if isinstance(item, CategoryFeature):
+            category_tokens(path, lines)
     except FileNotFoundError:
         return f"no such file: {path}."
     except (OSError, UserError) as error:
