@@ -10,11 +10,13 @@ from fullpass.components.artifact_files import PAGE, read_bytes
 from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
 from fullpass.components.data_gate.gate_verdict import read_comparison
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict, with_suspicion
+from fullpass.components.ingest.splitting.label_balance import Imbalance
 from fullpass.components.ingest.writing.manifest import Overlap
 from fullpass.components.transform.analysis_plan import Analysis, read_analysis
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.running.execution.events import Artifact, RunResult, Status
 from fullpass.pipeline.running.served_model import PushedVersion, pushed_version
+from fullpass.pipeline.running.split_labels import uneven_labels
 from fullpass.pipeline.running.training_summary import TrainingFacts, Trials, read_training, read_trials
 from fullpass.preprocessing import state_file
 from fullpass.preprocessing.secrets.redact import redact_tree
@@ -33,6 +35,7 @@ class Summary:
     Attributes:
         rows: number of rows per split.
         overlaps: for each pair of splits, the rows that are in both.
+        uneven: splits whose labels are distributed otherwise than in all rows.
         pushed: the version that the model was pushed as.
         newly_pushed: False if this model was pushed before.
         model_run: the folder of the Trainer's training records.
@@ -46,6 +49,7 @@ class Summary:
     rows_quarantined: int = 0
     quarantine: tuple[str, ...] = ()
     overlaps: tuple[Overlap, ...] = ()
+    uneven: tuple[Imbalance, ...] = ()
     analysis: Analysis | None = None
     schema_differences: int = 0
     verdict: Verdict | None = None
@@ -118,6 +122,7 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
     graph = artifact("Transform", "transform_graph")
     evaluation, blessing = artifact("Evaluator", "evaluation"), artifact("Evaluator", "blessing")
     parity, serving = artifact("Parity", "report"), artifact("ServingCheck", "report")
+    statistics = artifact("StatisticsGen", "statistics")
     report, spans = artifact("Report", "report"), artifact("SpanComparison", "comparison")
     pages = [f"{report.uri}/{PAGE}"] if report else []
     pages += [f"{spans.uri}/{PAGE}"] if spans and stopped_by_gate(result) else []
@@ -139,6 +144,7 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
         rows_quarantined=_total(examples, "rows_quarantined"),
         quarantine=tuple(f"{e.uri}/quarantine.parquet" for e in examples if e.properties.get("rows_quarantined")),
         overlaps=_overlaps(examples, config.data.split_names),
+        uneven=uneven_labels(statistics.uri, config.label.name, config.data.split_names) if statistics else (),
         analysis=read_analysis(str(analysis)) if analysis else None,
         schema_differences=int(comparison.properties.get("differences", 0)) if comparison else 0,
         verdict=verdict,
@@ -172,6 +178,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "rows_per_second": summary.rows_per_second,
         "rows_quarantined": summary.rows_quarantined,
         "rows_in_two_splits": {f"{o.second} in {o.first}": o.rows for o in summary.overlaps},
+        "uneven_labels": [imbalance.words for imbalance in summary.uneven],
         "analysis": asdict(summary.analysis) if summary.analysis else None,
         "blessed": verdict.blessed if verdict else None,
         "reasons": list(verdict.reasons) if verdict else [],

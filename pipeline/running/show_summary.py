@@ -46,6 +46,8 @@ def _facts(summary: Summary) -> RenderableType:
     for overlap in summary.overlaps:
         if overlap.rows:
             table.add_row("overlap", overlap.words)
+    for imbalance in summary.uneven:
+        table.add_row("labels", Text(imbalance.words))
     for line in _gate(summary.data) if summary.data else ():
         table.add_row("data gate", Text(line))
     for line in _analysis(summary.analysis) if summary.analysis else ():
