@@ -15,20 +15,23 @@ _ARROW = "pyarrow"
 
 
 class _Finder:
-    """Finds Arrow as Python does, once, and makes its import import `pyarrow_hotfix`."""
+    """Finds Arrow as Python does, and makes its import import `pyarrow_hotfix`.
+
+    It stays until Arrow is imported: libraries also look for Arrow without importing it.
+    """
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
         """Returns the spec of Arrow whose loader also installs the hotfix; None for other modules."""
         if name != _ARROW:
             return None
-        from importlib.util import find_spec
-
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
+        found = (finder.find_spec(name, None, None) for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, found), None)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def execute_protected(module: "ModuleType") -> None:
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
                 execute(module)
                 import pyarrow_hotfix  # noqa: F401
 

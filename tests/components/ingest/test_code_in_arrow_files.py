@@ -82,7 +82,16 @@ def test_no_command_runs_code_of_a_file(folder):
     assert len(lines) == 8 and all(line.endswith(" safe") for line in lines), done.stdout
 
 
-@pytest.mark.parametrize("order", ["import fullpass, pyarrow.parquet", "import pyarrow.parquet, fullpass"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        "import fullpass, pyarrow.parquet",
+        "import pyarrow.parquet, fullpass",
+        # As libraries do that ask whether Arrow is installed.
+        "import fullpass, importlib.util\nimportlib.util.find_spec('pyarrow')\nimport pyarrow.parquet",
+    ],
+    ids=["before", "after", "looked up"],
+)
 def test_every_reader_in_a_process_that_imports_fullpass_is_protected(folder, order):
     """Each module of the project is imported as a part of `fullpass`, so no module reads without the protection."""
     code = (
