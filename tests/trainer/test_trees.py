@@ -37,7 +37,7 @@ from fullpass.trainer.trees.forest import forest_of
 from fullpass.trainer.trees.forest_layer import ForestLayer
 from fullpass.trainer.trees.rounds import Rounds
 from tests import REPOSITORY, warm_process
-from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples, write_records
+from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples
 
 CODE, FEW = 2, 3
 """Column numbers of the ids: one with 300 ids, and one with 4."""
@@ -382,14 +382,12 @@ def test_what_moves_a_prediction_of_trees_adds_up_to_it(planted, export, tmp_pat
 
 
 @pytest.mark.integration
-def test_partial_dependence_of_trees_is_the_mean_of_their_answers(planted, export, tmp_path):
+def test_partial_dependence_of_trees_is_the_mean_of_their_answers(planted, export):
     prepared = planted("binary")
     rows = prepared.rows["eval"][:100]
-    write_records(tmp_path / "eval", to_examples(rows), 1)
     config = PreprocessingConfig.model_validate(prepared.preprocessing)
     importance = json.loads((export.parent / "model_run" / "training.json").read_text())["importance"]
-    files = sorted(map(str, (tmp_path / "eval").iterdir()))
-    found = dependence_of_export(str(export), files, len(rows), config, importance)
+    found = dependence_of_export(str(export), to_examples(rows), config, importance)
     serve = tf.saved_model.load(str(export)).signatures["serving_default"]
 
     def mean(**replaced) -> float:
