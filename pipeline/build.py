@@ -23,6 +23,7 @@ from fullpass.components.evaluation.component import Evaluator
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request
 from fullpass.components.ingest.spans.spans import Window, find_window
+from fullpass.components.library_versions import COMPUTING, version
 from fullpass.components.parity.component import Parity
 from fullpass.components.push.component import Pusher
 from fullpass.components.push.last_blessed import LastBlessedModel
@@ -33,6 +34,7 @@ from fullpass.components.transform.component import Transform
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import (
     code_digest,
+    declared_code_files,
     model_functions,
     transform_functions,
     vocabulary_files,
@@ -82,6 +84,7 @@ class RunPaths:
         span_statistics: The folder of the data gate's statistics per span.
         compress: Whether records are gzipped if the YAML sets `auto`.
         push_to: The folder of pushed models.
+        libraries: The versions of the libraries that compute; empty on a cluster, where the image determines them.
         cache_dir: The folder of the input cache, if the YAML names none.
         work: The folder of checkpoints and other unfinished work for retries; None keeps none.
     """
@@ -93,6 +96,7 @@ class RunPaths:
     span_statistics: str
     compress: bool
     push_to: str
+    libraries: str = ""
     cache_dir: str | None = None
     work: str | None = None
 
@@ -141,6 +145,7 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True, window: Window | No
         span_statistics=str(layout.span_statistics),
         compress="://" in str(root),
         push_to=str(loaded.resolve(config.push.to)),
+        libraries=" ".join(f"{package}={version(package)}" for package in COMPUTING),
         cache_dir=str(layout.input_cache),
         work=str(layout.work),
     )
@@ -175,7 +180,13 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
     spans = _window_node(ingest, request) if request.spanned else None
     examples = (spans or ingest).outputs["examples"]
 
-    statistics = StatisticsGen(preprocessing, examples=examples, unit=paths.window.unit, folder=paths.span_statistics)
+    statistics = StatisticsGen(
+        preprocessing,
+        examples=examples,
+        unit=paths.window.unit,
+        folder=paths.span_statistics,
+        libraries=paths.libraries,
+    )
     schema = DeclaredSchema(preprocessing=preprocessing.model_dump_json()).with_id("Schema")
     comparison = SchemaComparison(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
     validator = ExampleValidator(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
@@ -192,15 +203,19 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
     gate = DataGate(comparison=span_comparison.outputs["comparison"], serving=paths.push_to)
 
     # Digests are computed from the files of this machine; `preprocessing` holds the paths of the nodes' machine.
-    code = code_digest(transform_functions(config), [loaded.resolve(file) for file in vocabulary_files(declared)])
+    read_by_code = declared_code_files(loaded)
+    vocabularies = [loaded.resolve(file) for file in vocabulary_files(declared)]
+    code = f"{code_digest(transform_functions(config), [*vocabularies, *read_by_code])} {paths.libraries}".strip()
     weights = [loaded.resolve(file) for file in weight_files(declared)]
     training: dict[str, Any] = {
         "name": config.name,
         "preprocessing": preprocessing.model_dump(mode="json"),
         "trainer": trainer_config(config, paths).model_dump(mode="json"),
         "source": config.data.source.description(),
-        "code": code_digest(model_functions(config) + transform_functions(config), weights),
+        "code": code_digest(model_functions(config) + transform_functions(config), [*weights, *read_by_code]),
     }
+    if paths.libraries:
+        training["libraries"] = paths.libraries
     if config.tuning is not None:
         # As text, since TFX sorts the keys of mappings and the order of the search matters.
         training["tuning"] = config.tuning.model_dump_json()

@@ -29,6 +29,7 @@ def main() -> None:
     from fullpass.pipeline.authoring.checks.check import require
     from fullpass.pipeline.authoring.loading.load import load
     from fullpass.pipeline.build import build
+    from fullpass.pipeline.root_check import claim_root
     from fullpass.pipeline.root_layout import RootLayout, pipeline_root
     from fullpass.pipeline.running.execution.events import new_run_id
     from fullpass.pipeline.running.execution.locks import run_lock
@@ -46,6 +47,7 @@ def main() -> None:
     use_modules_of(loaded.folder)
     root = pipeline_root(loaded)
     layout = RootLayout(root)
+    claim_root(root)
     with run_lock(root, what="tfx run"):
         close_abandoned(layout.metadata, str(root), loaded.config.name)
         # TFX chooses its run id later.

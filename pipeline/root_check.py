@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from fullpass.pipeline.root_layout import RootLayout, lock_of
+from fullpass.pipeline.root_layout import HISTORY, METADATA, RootLayout, lock_of
 from fullpass.pipeline.running.execution.locks import exclusive
-from fullpass.pipeline.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, opened, seal, verify
+from fullpass.pipeline.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, is_database, opened, seal, verify
 from fullpass.preprocessing.errors import UserError
 
 _OLD_TYPES = "components.artifacts."
+_SHOWN = 6
 _PATTERN_SIGNS = "*?[\\"
 
 
@@ -37,6 +38,48 @@ def check_root(root: Path, *, reuses: bool = False) -> None:
             f"{layout.metadata}: an earlier release of Fullpass wrote it, with other names of artifact types "
             f"({old[0]}), so no artifact can be reused. Run once without --from, or give the run a new root (--root)."
         )
+
+
+def check_own_root(root: Path) -> None:
+    """Checks that Fullpass made a root, because it removes old files there.
+
+    A root has a mark. One that an earlier release made has none: it is known by its records or by the folders of its
+    nodes, and by holding nothing that Fullpass does not write.
+
+    Raises:
+        UserError: The folder holds something else.
+    """
+    layout = RootLayout(root)
+    if layout.mark.is_file() or not root.is_dir():
+        return
+    present = sorted(path for path in root.iterdir() if path.name[0] != "." and path.name != "lost+found")
+    present = [path for path in present if not path.is_symlink()]  # links are never followed
+    of_nodes = [path for path in present if (path / ".system").is_dir()]
+    records = [path for path in (layout.metadata, layout.history) if is_database(path)]
+    own = {*of_nodes, *layout.paths(), *(p for p in present if p.name.startswith((METADATA, HISTORY)))}
+    foreign = [path.name for path in present if path not in own]
+    if not foreign and not (of_nodes or records):
+        foreign = [path.name for path in present]
+    if foreign:
+        names = ", ".join(foreign[:_SHOWN]) + (f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else "")
+        raise UserError(
+            f"{root}: is no root of Fullpass's own, for it holds {names}. Old files in a root are removed, so a root "
+            "holds nothing else. Name a new or empty folder (root:, --root), or move these files elsewhere."
+        )
+
+
+def claim_root(root: Path) -> None:
+    """Makes a folder a root, and marks it.
+
+    Raises:
+        UserError: The path is a file, or the folder holds something else.
+    """
+    check_own_root(root)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UserError(f"{root}: the root must be a folder: {error.strerror}.") from error
+    RootLayout(root).mark.write_text("Fullpass made this folder, and removes old files in it (fullpass gc).\n")
 
 
 def check_model_folder(folder: Path, what: str) -> None:

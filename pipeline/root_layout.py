@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 METADATA = "metadata.sqlite"
 HISTORY = "history.sqlite"
+MARK = ".fullpass-root"
 RUN_LOCK = ".run.lock"
 LOGS = "logs"
 SUMMARY = "summary.json"
@@ -38,6 +39,11 @@ class RootLayout:
     """
 
     root: Path
+
+    @property
+    def mark(self) -> Path:
+        """The file that tells that Fullpass made the root, so that it may remove files there."""
+        return self.root / MARK
 
     @property
     def metadata(self) -> Path:
@@ -115,6 +121,7 @@ class RootLayout:
     def paths(self) -> tuple[Path, ...]:
         """Returns every file and folder of the root that does not belong to a node."""
         return (
+            self.mark,
             self.metadata,
             self.metadata_lock,
             seal_of(self.metadata),

@@ -37,6 +37,14 @@ class _Seal:
     crc32c: int
 
 
+def is_database(file: Path) -> bool:
+    """Returns whether a file exists and begins like a SQLite file."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return stream.read(len(_MAGIC)) == _MAGIC
+
+
 @contextmanager
 def opened(file: Path, what_to_do: str, mode: Literal["rwc", "rw"] = "rw") -> Iterator[sqlite3.Connection]:
     """Opens a SQLite file.

@@ -175,7 +175,13 @@ class StatisticsGen(base_beam_component.BaseBeamComponent):
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(StatisticsExecutor)
 
     def __init__(
-        self, preprocessing: PreprocessingConfig, *, examples: types.BaseChannel, unit: str | None, folder: str
+        self,
+        preprocessing: PreprocessingConfig,
+        *,
+        examples: types.BaseChannel,
+        unit: str | None,
+        folder: str,
+        libraries: str = "",
     ):
         """Constructs the component.
 
@@ -184,11 +190,13 @@ class StatisticsGen(base_beam_component.BaseBeamComponent):
             examples: raw examples of every span.
             unit: length of a span; None for a source without spans.
             folder: path of the data gate's span summaries, which persist between runs.
+            libraries: versions of the libraries that compute, which change TFX's cache key.
         """
+        versions = {"libraries": libraries} if libraries else {}
         super().__init__(
             StatisticsGenSpec(
                 preprocessing=preprocessing.model_dump_json(),
-                options=json.dumps({"unit": unit, "folder": folder}),
+                options=json.dumps({"unit": unit, "folder": folder, **versions}),
                 examples=examples,
                 statistics=types.Channel(type=standard_artifacts.ExampleStatistics),
             )

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import tensorflow_transform as tft
 
+from fullpass.components.library_versions import version
 from fullpass.components.shared_folder import Folder
 from fullpass.components.transform.accumulator_file import DamagedEntries, pack, unpack
 from fullpass.preprocessing import state_file
@@ -25,14 +26,15 @@ from fullpass.preprocessing.errors import UserError
 _ENDING, _TOKENS = ".accumulators", ".tokens"
 _USES = "uses.json"
 _ENCODINGS = 3
+_LIBRARIES = ("tensorflow", "tensorflow-transform", "tfx-bsl", "numpy", "pyarrow")
 
 
 @dataclass(frozen=True)
 class AnalyzerCache:
     """The cached states of a pipeline's spans.
 
-    folder: a path or an address. Each version of TF Transform and of the encodings has its own subfolder, because one
-    version may be unable to read the states of another.
+    folder: a path or an address. Each version of the encodings and of the libraries that compute states has its own
+    subfolder, because one version may be unable to read the states of another, or computes others.
     """
 
     folder: str
@@ -117,7 +119,8 @@ class AnalyzerCache:
 
     @property
     def _folder(self) -> Folder:
-        return Folder(f"{self.folder}/tft-{quote(tft.__version__)}-{_ENCODINGS}")
+        libraries = hashlib.sha256(" ".join(map(version, _LIBRARIES)).encode()).hexdigest()[:8]
+        return Folder(f"{self.folder}/tft-{quote(tft.__version__)}-{_ENCODINGS}-{libraries}")
 
 
 def _files_of(states: Mapping[bytes, Sequence[bytes]]) -> list[tuple[bytes, str]]:

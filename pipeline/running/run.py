@@ -16,11 +16,12 @@ from fullpass.pipeline import printing
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import report_errors
-from fullpass.pipeline.root_check import check_model_folder, check_root, seal_metadata
+from fullpass.pipeline.root_check import check_model_folder, check_root, claim_root, seal_metadata
 from fullpass.pipeline.root_layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.execution import locks
 from fullpass.pipeline.running.execution.events import new_run_id
 from fullpass.pipeline.running.execution.quiet_imports import noise_to
+from fullpass.pipeline.running.node_names import check_known, node_names
 from fullpass.pipeline.running.notify.send import notify
 from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
 from fullpass.pipeline.scheduling.stop_signals import stop_signals
@@ -80,6 +81,10 @@ def run(
     root = pipeline_root(loaded, root)
     check_model_folder(root, "the root (root:, --root)")
     check_model_folder(Path(loaded.resolve(loaded.config.push.to)), "the folder of pushed models (push.to)")
+    nodes = node_names(loaded.config)
+    check_known("from", from_node, nodes)
+    check_known("to", to_node, nodes)
+    claim_root(root)
     use_modules_of(loaded.folder)
 
     say = partial(_say, console)

@@ -10,6 +10,7 @@ from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import WITH_VERDICT, ExitCode
 from fullpass.pipeline.printing import print_text
+from fullpass.pipeline.root_check import claim_root
 from fullpass.pipeline.root_layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
 from fullpass.pipeline.scheduling import run_process
@@ -62,6 +63,7 @@ def backfill(
     if ":" not in spans:
         raise UsageError(f"{spans}: a backfill takes the first and the last span, such as 2013-01-01:2013-02-28.")
     layout = RootLayout(pipeline_root(loaded, root))
+    claim_root(layout.root)
     window = find_window(loaded.config.data, loaded.resolve, spans, index=layout.span_index)
     steps = _steps(loaded, window, layout, last_only=last_only)
     open_ones = [step for step in steps if step.done is None]

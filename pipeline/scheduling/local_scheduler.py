@@ -10,6 +10,7 @@ from fullpass.components.ingest.spans.span_pattern import label_of
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import OUTCOME_CODES, ExitCode
 from fullpass.pipeline.printing import print_text
+from fullpass.pipeline.root_check import claim_root
 from fullpass.pipeline.root_layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.execution.locks import run_lock
 from fullpass.pipeline.running.history import History
@@ -35,6 +36,7 @@ def run(loaded: Loaded, *, root: Path | None = None) -> None:
     """
     config = schedule_of(loaded)
     folder = RootLayout(pipeline_root(loaded, root)).schedule
+    claim_root(folder.parent)
     with run_lock(folder, what="a scheduler"), stop_signals() as stop:
         scheduler = Scheduler(config, History(folder.parent), _deps(loaded, root, folder, stop))
         _say(f"scheduler of {loaded.config.name} started{_next(config)}")
@@ -56,6 +58,7 @@ def run_once(loaded: Loaded, *, root: Path | None = None, poll: float = _TICK_SE
     """
     config = schedule_of(loaded).model_copy(update={"cron": None, "new_span": False, "drift": False})
     folder = RootLayout(pipeline_root(loaded, root)).schedule
+    claim_root(folder.parent)
     with run_lock(folder, what="a scheduler"), stop_signals() as stop:
         now = datetime.now(UTC)
         occasion = Occasion(f"once {now.isoformat(timespec='seconds')}", "cron", now)

@@ -1,6 +1,5 @@
 """The facts about its run that the Trainer receives in a container, outside the fields of the backend's cache key."""
 
-import hashlib
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +10,7 @@ from fullpass.kubeflow.compile.packed import unpack
 from fullpass.kubeflow.runtime import pod_provenance
 from fullpass.kubeflow.runtime.executor_input import ArtifactCopy, ExecutorInput, run_id
 from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.authoring.user_code import code_digest
 from fullpass.pipeline.running.record_provenance import config_hash
 from fullpass.trainer.export.run_provenance import RUN_FACTS_VARIABLE, read_run_facts
 
@@ -55,8 +55,9 @@ def test_a_node_is_told_its_run_and_the_code_that_is_in_its_image(loaded, tmp_pa
     facts = read_run_facts()
     assert facts["run"] == "run-7" and facts["config"]["yaml"] == YAML
     assert facts["code"]["commit"] == "4f2a" and facts["code"]["fullpass"] == version("fullpass")
-    source = b"my_told_functions" + (tmp_path / "image" / "my_told_functions.py").read_bytes()
-    assert facts["code"]["user"] == hashlib.sha256(source).hexdigest()[:16]
+    assert facts["code"]["user"] == code_digest(["my_told_functions:scaled"])
+    (tmp_path / "image" / "my_told_functions.py").write_text("def scaled(inputs): return inputs\n")
+    assert facts["code"]["user"] != code_digest(["my_told_functions:scaled"])
 
 
 def test_a_node_that_is_told_nothing_stays_as_it_is(tmp_path, monkeypatch):

@@ -4,8 +4,11 @@ import sys
 
 import pytest
 
+from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.find_function import function_problem
-from fullpass.pipeline.authoring.user_code import code_digest
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.authoring.module_files import find_code
+from fullpass.pipeline.authoring.user_code import code_digest, declared_code_files
 from fullpass.preprocessing.user_modules import import_function, source_of, use_modules_of
 from tests import REPOSITORY
 from tests.e2e.conftest import run_command
@@ -132,3 +135,82 @@ def test_the_digest_follows_the_content_of_vocabulary_files(tmp_path):
     before = code_digest([], [str(file)])
     file.write_text("b\na\n")
     assert code_digest([], [str(file)]) != before
+
+
+def test_the_digest_is_that_of_every_file_that_the_code_is_known_to_use(tmp_path, clean_imports, monkeypatch):
+    """Each file alone changes the digest, however it is imported or read; a file that is not named does not."""
+    files = {
+        "mine.py": "import helper\nfrom pack.deep import more\n\ndef f(columns):\n    import lazy\n",
+        "helper.py": (
+            "import importlib\nnamed = importlib.import_module('by_name')\n"
+            "table = json.load(open(Path(__file__).parent / 'tables' / 'zones.json'))\n"
+        ),
+        "by_name.py": "from importlib import import_module\nimport_module(name='in_' + 'parts') if 0 else None\n",
+        "tables/zones.json": "{}",
+        "lazy.py": "for file in Path('rules').glob('*.txt'): ...\n",
+        "rules/a.txt": "a",
+        "pack/__init__.py": "F = 1\n",
+        "pack/deep.py": "from . import beside\nfrom .sub import *\n",
+        "pack/beside.py": "G = 1\n",
+        "pack/sub/__init__.py": "__all__ = ['starred']\n",
+        "pack/sub/starred.py": "H = 1\n",
+        "in_parts.py": "L = 1\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "notes.md").write_text("unrelated")
+    use_modules_of(tmp_path)
+
+    def digest() -> str:
+        return code_digest(["mine:f"])
+
+    before = digest()
+    unseen = []
+    for name, text in files.items():
+        (tmp_path / name).write_text(text + " ")
+        unseen += [name] if digest() == before else []
+        (tmp_path / name).write_text(text)
+    (tmp_path / "notes.md").write_text("something else")
+    assert not unseen and digest() == before
+    (tmp_path / "rules" / "b.txt").write_text("new")
+    assert digest() != before, "a new file of a folder that is listed"
+
+
+def test_the_digest_follows_the_libraries_that_the_code_imports(tmp_path, clean_imports, monkeypatch):
+    (tmp_path / "mine.py").write_text("def f(columns):\n    import shapely.geometry, json\n")
+    use_modules_of(tmp_path)
+    seen = []
+    for installed in ("1.0", "2.0"):
+        monkeypatch.setattr("fullpass.pipeline.authoring.user_code.version", lambda name, v=installed: v)
+        seen.append(code_digest(["mine:f"]))
+    assert seen[0] != seen[1]
+    assert find_code(["mine"], tmp_path).libraries == ("shapely",)
+
+
+def test_a_file_that_is_read_by_a_computed_name_is_told_until_it_is_declared(tmp_path):
+    folder = tmp_path / "computed"
+    folder.mkdir()
+    (folder / "rates.csv").write_text("1\n")
+    (folder / "d.csv").write_text("a,y\n1,0\n2,1\n")
+    (folder / "mine.py").write_text("import os\n\ndef transform(columns):\n    open(os.environ['RATES'])\n")
+    text = (
+        "name: u\ndata: {source: {format: csv, path: d.csv}}\nlabel: {name: y, task: binary}\nfeatures: {a: number}\n"
+    )
+    file = folder / "p.yaml"
+
+    def found(more: str) -> list[tuple[str, str]]:
+        file.write_text(text + "preprocessing: 'mine:transform'\n" + more)
+        return [(problem.path, problem.message) for problem in check(load(file)) if "code_files" in str(problem)]
+
+    [(path, message)] = found("")
+    assert path == "code_files" and "mine.py:4" in message
+    assert not found("code_files: [rates.csv]\n") and not found("code_files: ['*.csv']\n")
+    [(path, message)] = found("code_files: [rates.cvs]\n")
+    assert path == "code_files[0]" and "'rates.cvs'" in message and "rates.csv" in message
+    digests = []
+    for content in ("1\n", "2\n"):
+        (folder / "rates.csv").write_text(content)
+        file.write_text(text + "code_files: ['*.csv']\n")
+        digests.append(code_digest([], declared_code_files(load(file))))
+    assert digests[0] != digests[1]

@@ -40,7 +40,7 @@ class AvroReader(WholeFileReader):
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         check_columns(self._path, list(reading.columns), self.columns())
-        with readable(self._path), open_binary(self._path) as stream:
+        with readable(self._path, reading), open_binary(self._path) as stream:
             for batch, numbers in numbered_batches(_fastavro().reader(stream), object_bytes):
                 yield rows_of(batch, numbers, reading)
 

@@ -19,9 +19,18 @@ from fullpass.components.ingest.readers.csv_records import (
     records,
 )
 from fullpass.components.ingest.readers.lines import TOO_LONG, chunks, is_utf8, line_parts, without_first_lines
-from fullpass.components.ingest.readers.reader import WHOLE, FilePart, Reading, Rows, check_columns, readable
+from fullpass.components.ingest.readers.reader import (
+    WHOLE,
+    FilePart,
+    Reading,
+    Rows,
+    check_columns,
+    planned,
+    readable,
+)
 from fullpass.components.ingest.sources.source_config import CsvSource
 from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.storage import state_of
 from fullpass.preprocessing.errors import UserError
 
 _KEPT_BYTES = 4000
@@ -44,7 +53,7 @@ class CsvReader:
     def parts(self) -> list[FilePart]:
         """See base class. A file is cut only if every opening quote is closed in its line."""
         if not is_utf8(self._source.encoding):
-            return [WHOLE]
+            return planned([WHOLE], state_of(self._path))
 
         def splittable(data: bytes) -> bool:
             if not self._source.quoting:
@@ -60,7 +69,7 @@ class CsvReader:
         check_columns(self._path, list(reading.columns), names)
         parser = _Parser(reading, self._source, names)
         header = 0 if self._source.columns or reading.part.begin else self._header[-1].first_line
-        with readable(self._path):
+        with readable(self._path, reading):
             for block in self._blocks(reading.part, reading):
                 yield from parser.parse(self._below(header, block))
 

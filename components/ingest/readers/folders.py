@@ -10,7 +10,7 @@ import numpy as np
 
 from fullpass.components.ingest.readers.objects import rows_of
 from fullpass.components.ingest.readers.reader import PART_BYTES, FilePart, Reading, Rows
-from fullpass.components.ingest.sources.storage import Found, find
+from fullpass.components.ingest.sources.storage import Found, digest_of, find
 
 _BATCH_BYTES = 16 << 20
 _BATCH_FILES = 256
@@ -21,10 +21,11 @@ def folder_parts(folder: str, endings: Sequence[str]) -> list[FilePart]:
     parts: list[FilePart] = []
     begin, size = 0, 0
     files = find(folder, endings)
+    state = digest_of(files)
     for i, file in enumerate(files):
         size += file.size
         if size >= PART_BYTES or i == len(files) - 1:
-            parts.append(FilePart(begin, i + 1, begin + 1))
+            parts.append(FilePart(begin, i + 1, begin + 1, state))
             begin, size = i + 1, 0
     return parts
 

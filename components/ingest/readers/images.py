@@ -1,6 +1,8 @@
 """Reads undecoded images with their height, width and channels, from one folder per class or from a manifest."""
 
+import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from os.path import exists, normpath
 from pathlib import PurePath
 from typing import Any
@@ -9,11 +11,11 @@ from urllib.parse import unquote
 from fullpass.components.ingest.readers.csv import CsvReader
 from fullpass.components.ingest.readers.folders import file_rows, folder_parts, folder_rows
 from fullpass.components.ingest.readers.image_files import PIXELS, pillow, read_image
-from fullpass.components.ingest.readers.reader import FilePart, Reader, Reading, Rows, check_columns, readable
+from fullpass.components.ingest.readers.reader import FilePart, Reader, Reading, Rows, check_columns, planned, readable
 from fullpass.components.ingest.readers.tables import ParquetReader
 from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource, ParquetSource
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.sources.storage import Found, is_address
+from fullpass.components.ingest.sources.storage import Found, is_address, state_of
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
@@ -39,14 +41,31 @@ class ImagesReader:
         """See base class."""
         if self._source.labels == "folders":
             return folder_parts(self._path, IMAGE_ENDINGS)
-        return self._manifest.parts()
+        state = self.state()
+        return planned(self._manifest.parts(), state)
+
+    def state(self, _: str = "") -> str:
+        """Returns text that changes when one of the images or the manifest changes."""
+        if self._source.labels == "folders":
+            return state_of(self._path, IMAGE_ENDINGS)
+        states = hashlib.sha256(state_of(self._path).encode())
+        listed = SourceFile(self._path, None, 0, "")
+        for part in self._manifest.parts():
+            name = self._source.path_column
+            for rows in self._manifest.rows(Reading(listed, {name: RawColumn(name, "string")}, part)):
+                for text in rows.table.column(name).to_pylist():
+                    try:
+                        states.update(state_of(self._place_of(text or "")).encode())
+                    except (ValueError, OSError):
+                        states.update(b"unreadable")
+        return states.hexdigest()
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         columns = self.columns()
         check_columns(self._path, list(reading.columns), columns)
         pillow()
-        with readable(self._path):
+        with readable(self._path, reading, self.state):
             if self._source.labels == "folders":
                 yield from folder_rows(self._path, IMAGE_ENDINGS, reading, self._read(reading))
             else:
@@ -57,7 +76,9 @@ class ImagesReader:
         listed = [*reading.columns, *((self._manifest.columns() or ()) if reading.all_columns else ())]
         paths = self._source.path_column
         needed = dict.fromkeys([paths, *(name for name in listed if name not in self._from_image)])
-        lines = Reading(reading.file, {name: RawColumn(name, "string") for name in needed}, reading.part)
+        # The manifest is checked together with its images, after both are read.
+        file, part = replace(reading.file, state=""), replace(reading.part, state="")
+        lines = Reading(file, {name: RawColumn(name, "string") for name in needed}, part)
         for rows in self._manifest.rows(lines):
             files = []
             for number, row in zip(rows.numbers.tolist(), rows.table.to_pylist(), strict=True):

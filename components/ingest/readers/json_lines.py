@@ -29,7 +29,7 @@ class JsonLinesReader:
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
-        with readable(self._file.path):
+        with readable(self._file.path, reading):
             for objects, numbers in parsed_lines(self._file.path, reading, "utf-8", partial(_object, reading)):
                 yield rows_of(objects, numbers, reading)
 

@@ -9,8 +9,8 @@ from typing import IO, TypeVar
 
 import numpy as np
 
-from fullpass.components.ingest.readers.reader import BATCH_ROWS, PART_BYTES, WHOLE, FilePart, Reading
-from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw
+from fullpass.components.ingest.readers.reader import BATCH_ROWS, PART_BYTES, WHOLE, FilePart, Reading, planned
+from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw, state_of
 from fullpass.preprocessing.values.byte_batches import gather
 
 CHUNK_BYTES = 4 << 20
@@ -60,19 +60,20 @@ def line_parts(
         count: returns the number of lines in a chunk of whole lines.
         splittable: returns whether a chunk of whole lines can be cut after any line. One False keeps the file whole.
     """
+    state = state_of(path)
     if is_compressed(path) or size < 2 * PART_BYTES:
-        return [WHOLE]
+        return planned([WHOLE], state)
     parts: list[FilePart] = []
     begin, end, first, line = 0, 0, 1, 1
     with open_raw(path) as stream:
         for data in _line_chunks(_range(stream, 0, None, PART_BYTES // 16)):
             if isinstance(data, _TooLong) or not splittable(data):
-                return [WHOLE]
+                return planned([WHOLE], state)
             end, line = end + len(data), line + count(data)
             if end - begin >= PART_BYTES:
                 parts.append(FilePart(begin, end, first))
                 begin, first = end, line
-    return [*parts, FilePart(begin, end, first)] if end > begin else parts
+    return planned([*parts, FilePart(begin, end, first)] if end > begin else parts, state)
 
 
 def without_first_lines(pieces: Iterator[bytes], lines: int) -> Iterator[bytes]:

@@ -63,7 +63,7 @@ class NumpyReader(WholeFileReader):
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         check_columns(self._path, list(reading.columns), self.columns())
-        with readable(self._path), self._open() as arrays:
+        with readable(self._path, reading), self._open() as arrays:
             total = next(iter(arrays.values())).rows
             row_bytes = sum(array.row_bytes for array in arrays.values())
             step = max(1, min(BATCH_ROWS, _BATCH_BYTES // max(row_bytes, 1)))

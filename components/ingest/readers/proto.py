@@ -55,7 +55,7 @@ class ProtoReader(WholeFileReader):
         others = self.columns() if reading.all_columns else ()
         paths |= {name: _path(self._descriptor, self._fields.get(name, name)) for name in others}
         new = message_factory.GetMessageClass(self._descriptor)
-        with readable(self._path), open_binary(self._path) as stream:
+        with readable(self._path, reading), open_binary(self._path) as stream:
             for batch, numbers in numbered_batches(read_records(stream), len):
                 messages, kept = self._parsed(batch, numbers, new, reading)
                 columns = [array_of([path.value(m) for m in messages]) for path in paths.values() if path]

@@ -2,9 +2,9 @@
 
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from fullpass.components.ingest.readers.crashes import noted
 from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.storage import state_of
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import gather, row_ranges
@@ -34,11 +35,13 @@ class FilePart:
     Attributes:
         begin, end: range in the reader's unit (bytes, row groups, rows, keys); None is from the start, or to the end.
         first_row: number of its first row.
+        state: state of the file when the part was planned; empty if unknown.
     """
 
     begin: Any = None
     end: Any = None
     first_row: int = 1
+    state: str = field(default="", compare=False)
 
 
 WHOLE = FilePart()
@@ -150,9 +153,11 @@ class Reader(Protocol):
 class WholeFileReader:
     """Base class of the readers that read a whole file as one part."""
 
+    _path = ""
+
     def parts(self) -> list[FilePart]:
         """See `Reader`."""
-        return [WHOLE]
+        return planned([WHOLE], state_of(self._path) if self._path else "")
 
 
 def numbered_batches(items: Iterable[_Item], size: Callable[[_Item], int]) -> Iterator[tuple[list[_Item], np.ndarray]]:
@@ -190,15 +195,31 @@ def check_columns(path: str, needed: Sequence[str], present: Sequence[str]) -> N
             raise UserError(f"{path}: column {column!r} appears twice; rename one.")
 
 
+def planned(parts: Sequence[FilePart], state: str) -> list[FilePart]:
+    """Returns parts with the state that their file had before they were planned."""
+    return [replace(part, state=state) for part in parts]
+
+
 @contextmanager
-def readable(path: str) -> Iterator[None]:
+def readable(path: str, reading: "Reading | None" = None, state: Callable[[str], str] = state_of) -> Iterator[None]:
     """Turns a failure to read or decompress into an error that names the file. Keeps a note of the file for crashes.
 
     Decoders raise many types of errors for a damaged file, such as KeyError; for these, the message contains the type.
+
+    Args:
+        path: the file or folder.
+        reading: the part that is read; afterwards the file must be as it was when it was found and its parts planned.
+        state: returns the present state of `path`.
+
+    Raises:
+        UserError: The file cannot be read, or has changed.
     """
+    before = {reading.file.state, reading.part.state} - {""} if reading is not None else set()
     try:
         with noted(path):
             yield
+        if before:
+            _check_unchanged(path, before, state)
     except UserError:
         raise
     except Exception as error:
@@ -208,10 +229,25 @@ def readable(path: str) -> Iterator[None]:
                 "arrow.py_extension_type, CVE-2023-47248). Write the file again with the plain type of the column: its "
                 "`storage` in pyarrow."
             ) from None
+        if before:
+            _check_unchanged(path, before, state)
         message = f"{error}" if isinstance(error, _SELF_EXPLANATORY_ERRORS) else f"{type(error).__name__}: {error}"
         raise UserError(
             f"{path}: reading stopped: {message}. Is the file cut short, or in another format than its name suggests?"
         ) from error
+
+
+def _check_unchanged(path: str, before: Set[str], state: Callable[[str], str]) -> None:
+    now = state(path)
+    if before == {now}:
+        return
+    was, size = min(before).partition(" ")[0], now.partition(" ")[0]
+    changed = f"{was} bytes before, {size} now" if was.isdigit() and was != size else "its time is another"
+    raise UserError(
+        f"{path}: changed while it was read ({changed if now else 'it is gone'}). Some of its rows would be missing or "
+        "from two versions. Run again when it is complete. Write new data under another name, and rename it when it is "
+        "whole."
+    )
 
 
 def numbered(table: pa.Table, first_row: int, all_columns: pa.Table | None = None) -> Rows:

@@ -23,10 +23,11 @@ from fullpass.components.ingest.readers.reader import (
     Rows,
     check_columns,
     numbered,
+    planned,
     readable,
 )
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.sources.storage import is_address, open_raw
+from fullpass.components.ingest.sources.storage import is_address, open_raw, state_of
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
 
@@ -48,8 +49,9 @@ class TableReader(ABC):
 
     def parts(self) -> list[FilePart]:
         """See `Reader`."""
+        state = state_of(self._path)
         with readable(self._path), _open(self._path) as stream:
-            return _runs(self._sizes(self._file(stream)))
+            return planned(_runs(self._sizes(self._file(stream))), state)
 
     def dictionary_columns(self) -> frozenset[str]:
         """Returns the columns that are stored as codes into a dictionary of values, such as pandas categoricals.
@@ -65,7 +67,7 @@ class TableReader(ABC):
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See `Reader`."""
-        with readable(self._path), _open(self._path) as stream:
+        with readable(self._path, reading), _open(self._path) as stream:
             file = self._file(stream)
             schema = self._schema(file)
             check_columns(self._path, list(reading.columns), names_of(schema))
@@ -143,9 +145,11 @@ class ArrowReader(TableReader):
 
     def parts(self) -> list[FilePart]:
         """See base class."""
+        state = state_of(self._path)
         with readable(self._path), _open(self._path) as stream:
             file = self._file(stream)
-            return [FilePart()] if isinstance(file, pa.RecordBatchStreamReader) else _runs(self._sizes(file))
+            one = isinstance(file, pa.RecordBatchStreamReader)
+            return planned([FilePart()] if one else _runs(self._sizes(file)), state)
 
     def _file(self, stream: Any) -> Any:
         magic = stream.read(6)

@@ -1,6 +1,7 @@
 """Reads plain text: a row per line, or a row per file with its folder as label."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 
@@ -12,12 +13,13 @@ from fullpass.components.ingest.readers.reader import (
     Reading,
     Rows,
     check_columns,
+    planned,
     readable,
     select_rows,
 )
 from fullpass.components.ingest.sources.source_config import TextSource
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.sources.storage import Found, open_binary
+from fullpass.components.ingest.sources.storage import Found, open_binary, state_of
 
 _LARGEST_FILE = 64 << 20
 
@@ -38,13 +40,14 @@ class TextReader:
         if self._source.rows == "files":
             return folder_parts(self._file.path, self._source.endings)
         if not is_utf8(self._source.encoding):
-            return [WHOLE]
+            return planned([WHOLE], state_of(self._file.path))
         return line_parts(self._file.path, self._file.size)
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         check_columns(self._file.path, list(reading.columns), self.columns())
-        with readable(self._file.path):
+        endings = self._source.endings if self._source.rows == "files" else ()
+        with readable(self._file.path, reading, partial(state_of, endings=endings)):
             if self._source.rows == "files":
                 yield from folder_rows(self._file.path, self._source.endings, reading, self._read_file)
             else:

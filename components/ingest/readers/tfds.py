@@ -1,5 +1,6 @@
 """Reads datasets of TensorFlow Datasets (TFDS) that are prepared on disk. Nothing is downloaded."""
 
+import glob
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from fullpass.components.ingest.readers.reader import (
 )
 from fullpass.components.ingest.sources.source_config import TfdsSource
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.sources.storage import find, open_raw
+from fullpass.components.ingest.sources.storage import digest_of, find, open_raw
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.values.byte_batches import object_bytes
 
@@ -45,7 +46,7 @@ class TfdsReader(WholeFileReader):
         check_columns(self._folder, list(reading.columns), self.columns())
         needed = dict.fromkeys([*reading.columns, *(self._leaves if reading.all_columns else ())])
         labels = {name: self._label_names(name) for name in needed}
-        with readable(self._folder):
+        with readable(self._folder, reading, lambda folder: digest_of(find(f"{glob.escape(folder)}/*"))):
             for batch, numbers in numbered_batches(self._examples(), object_bytes):
                 arrays = [array_of([_value(e, name, names) for e in batch]) for name, names in labels.items()]
                 yield select_rows(pa.table(arrays, names=list(needed)), numbers, reading)

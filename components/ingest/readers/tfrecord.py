@@ -36,7 +36,7 @@ class TfRecordReader(WholeFileReader):
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         decode = _decoder(self._payload)
-        with readable(self._path), open_binary(self._path) as stream:
+        with readable(self._path, reading), open_binary(self._path) as stream:
             for batch, numbers in numbered_batches(read_records(stream), len):
                 yield self._decoded(batch, numbers, decode, reading)
 

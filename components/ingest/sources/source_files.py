@@ -3,6 +3,7 @@
 import glob
 import hashlib
 import importlib.util
+import json
 import os
 import re
 import time
@@ -22,12 +23,26 @@ from fullpass.components.ingest.sources.source_config import (
     TextSource,
     TfdsSource,
 )
-from fullpass.components.ingest.sources.storage import Found, find, is_address, is_folder, local_path
+from fullpass.components.ingest.sources.storage import (
+    Found,
+    digest_of,
+    find,
+    is_address,
+    is_folder,
+    local_path,
+    version_of,
+)
 from fullpass.preprocessing.errors import UserError, did_you_mean
 
 _PACKAGE = "package:"
 _RELATIVE_DATABASE = re.compile(r"((?:sqlite|duckdb)(?:\+\w+)?:///)((?![/:]).+)")
 _DATABASE_FILE = re.compile(r"(?:sqlite|duckdb)(?:\+\w+)?:///(/[^?]+)")
+_VARYING = re.compile(
+    r"\b(now|today|random|rand|uuid|gen_random_uuid|current_\w+|localtime\w*|getenv)\b", re.IGNORECASE
+)
+"""Functions whose results change though the database does not."""
+_OWN_TABLE = re.compile(r"^\s*(SEQ_SCAN|TABLE_SCAN|INDEX_SCAN|DUMMY_SCAN|EMPTY_RESULT|CTE_SCAN|DELIM_SCAN)\s*$")
+"""Operators of DuckDB's plans that read nothing outside the database."""
 _DATASET_INFO = "dataset_info.json"
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 
@@ -46,6 +61,8 @@ class SourceFile:
         address: location, if it is not `path`: the URL of a database or the folder of a dataset. Or another input of
             the reader: the path of the message descriptors, or the folders that a manifest may use, one per line.
         rest: whether rows without a span belong to the current span.
+        state: size and version of the file, or of all files of the folder, as `storage.state_of` returns them; it is
+            compared after reading. Empty if unknown.
     """
 
     path: str
@@ -54,6 +71,7 @@ class SourceFile:
     version: str
     address: str = ""
     rest: bool = False
+    state: str = ""
 
 
 def resolve_path(path: str, directory: Path) -> str:
@@ -116,7 +134,8 @@ def find_inputs(source: Source, resolve: Resolve) -> tuple[SourceFile, ...]:
         return tuple(_folders(source.path, resolve, _IMAGES if isinstance(source, ImagesSource) else source.endings))
     files = find_files(source.path, resolve, endings=source.endings)
     if isinstance(source, ImagesSource):
-        return tuple(replace(file, address="\n".join(map(resolve, source.folders))) for file in files)
+        # The state of a manifest contains that of its images, which only its reader knows.
+        return tuple(replace(file, address="\n".join(map(resolve, source.folders)), state="") for file in files)
     return _described(files, source, resolve) if isinstance(source, ProtoSource) else files
 
 
@@ -145,7 +164,7 @@ def find_files(paths: Paths, resolve: Resolve, *, endings: Sequence[str] = ()) -
             if real in files:
                 other = "" if files[real].path == file.path else f", also as {files[real].path}, which is the same file"
                 raise UserError(f"data.source.path: {file.path} is named twice{other}. Every file must be read once.")
-            files[real] = SourceFile(file.path, split, file.size, file.version)
+            files[real] = SourceFile(file.path, split, file.size, file.version, state=file.state)
     return tuple(files.values())
 
 
@@ -197,8 +216,8 @@ def _folders(paths: Paths, resolve: Resolve, endings: Sequence[str]) -> Iterator
                 f"class. Looked for: {folder}."
             )
         files = _matches(written, "", folder, endings)
-        digest = hashlib.sha256(repr(files).encode()).hexdigest()
-        yield SourceFile(folder, split, sum(file.size for file in files), digest)
+        digest = digest_of(files)
+        yield SourceFile(folder, split, sum(file.size for file in files), digest, state=digest)
 
 
 def _described(files: Sequence[SourceFile], source: ProtoSource, resolve: Resolve) -> tuple[SourceFile, ...]:
@@ -218,10 +237,35 @@ def _queries(source: SqlSource, resolve: Resolve) -> Iterator[SourceFile]:
     local = _DATABASE_FILE.match(url)
     if local and not Path(local[1]).is_file():
         raise UserError(f"data.source.url: no file {local[1]}.{nearby(local[1])} The database file must already exist.")
-    version = _file_version(Path(local[1])) if local else _unknown_version()
     size = Path(local[1]).stat().st_size if local else 0
     for split, query in entries(source.query):
+        known = local and not _VARYING.search(query) and not (url.startswith("duckdb") and reads_files(local[1], query))
+        version = _file_version(Path(local[1])) if known and local else _unknown_version()
         yield SourceFile(query, split, size, version, url)
+
+
+def reads_files(database: str, query: str) -> bool:
+    """Returns whether a query of a DuckDB database may read more than the tables in it, such as files through a view.
+
+    DuckDB plans the query. The answer is True, too, if it cannot, because another process writes to the database.
+    """
+    from_ = f"({query.strip().rstrip(';')}) AS source_rows" if re.search(r"\s", query.strip()) else query
+    try:
+        import duckdb
+
+        with duckdb.connect(database, read_only=True) as connection:
+            [(_, plan)] = connection.execute(f"EXPLAIN (FORMAT json) SELECT * FROM {from_}").fetchall()
+    except Exception:  # errors of any kind are reported when the rows are read
+        return True
+    return any(not _OWN_TABLE.search(name) for name in _leaves(json.loads(plan)))
+
+
+def _leaves(nodes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for node in nodes:
+        if node["children"]:
+            yield from _leaves(node["children"])
+        else:
+            yield node["name"]
 
 
 def _prepared(source: TfdsSource, resolve: Resolve) -> Iterator[SourceFile]:
@@ -239,9 +283,9 @@ def _prepared(source: TfdsSource, resolve: Resolve) -> Iterator[SourceFile]:
     version = source.version or max(versions, key=_version_order)
     folder = versions[version].path.removesuffix(f"/{_DATASET_INFO}")
     files = find(f"{glob.escape(folder)}/*")
-    digest = hashlib.sha256(repr(files).encode()).hexdigest()
+    digest = digest_of(files)
     for split, words in entries(source.splits):
-        yield SourceFile(words, split, sum(file.size for file in files), digest, folder)
+        yield SourceFile(words, split, sum(file.size for file in files), digest, folder, state=digest)
 
 
 def _version_order(version: str) -> list[int]:
@@ -254,9 +298,11 @@ def _functions(source: ModuleSource) -> Iterator[SourceFile]:
 
 
 def _file_version(path: Path) -> str:
-    """Returns the modification times of a database and of its write-ahead log (SQLite and DuckDB)."""
+    """Returns the versions of a database and of its write-ahead log (SQLite and DuckDB), which is beside the file that
+    a link leads to."""
+    path = path.resolve()
     logs = [path.with_name(path.name + ending) for ending in ("-wal", ".wal")]
-    return " ".join(str(p.stat().st_mtime_ns) for p in (path, *logs) if p.exists())
+    return " ".join(f"{p.stat().st_size} {version_of(p, p.stat())}" for p in (path, *logs) if p.exists())
 
 
 def _unknown_version() -> str:

@@ -4,9 +4,11 @@ import bz2
 import fnmatch
 import glob
 import gzip
+import hashlib
 import lzma
 import os
 import re
+import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -45,6 +47,11 @@ _listed: dict[Any, float] = {}
 """File system of an address -> time at which its listing cache was last invalidated."""
 
 
+_UNSURE = "ukey "
+"""Begins the version of a remote file whose driver returns no metadata that changes with the file."""
+_IN_POD = "KUBERNETES_SERVICE_HOST"
+
+
 @dataclass(frozen=True)
 class Found:
     """A file. version: text that changes when the file changes."""
@@ -52,6 +59,11 @@ class Found:
     path: str
     size: int
     version: str
+
+    @property
+    def state(self) -> str:
+        """Size and version, as `state_of` returns them."""
+        return f"{self.size}" if self.version.startswith(_UNSURE) else f"{self.size} {self.version}"
 
 
 def is_address(path: str) -> bool:
@@ -145,6 +157,28 @@ def _compression(raw: IO[bytes]) -> str | None:
     return next((name for name, first in _COMPRESSIONS.items() if first.match(start)), None)
 
 
+def state_of(path: str, endings: Sequence[str] = ()) -> str:
+    """Returns text that changes when a file or one of the files in a folder changes; "" if there is none.
+
+    Args:
+        path: the file or folder, whose name is no pattern.
+        endings: suffixes of the files in a folder.
+    """
+    if is_address(path):
+        _listed.pop(_file_system(path)[0], None)  # the listing of a moment ago may be outdated
+    if endings:
+        return digest_of(find(path, endings))
+    try:
+        return (_remote(*_as_it_is_now(path)) if is_address(path) else _local(path)).state
+    except FileNotFoundError:
+        return ""
+
+
+def digest_of(found: Sequence[Found]) -> str:
+    """Returns a digest of files that changes when one is added, removed or changed; "" without files."""
+    return hashlib.sha256(repr([(file.path, file.state) for file in found]).encode()).hexdigest() if found else ""
+
+
 def _sole_member(path: str, archive: zipfile.ZipFile) -> str:
     names = [name for name in archive.namelist() if not name.endswith("/")]
     if "[Content_Types].xml" in names:
@@ -192,8 +226,19 @@ def _has_ending(name: str, endings: Sequence[str]) -> bool:
 
 
 def _local(path: str) -> Found:
-    status = Path(path).stat()
-    return Found(path, status.st_size, str(status.st_mtime_ns))
+    status = os.stat(path)
+    return Found(path, status.st_size, version_of(path, status))
+
+
+def version_of(path: str | Path, status: os.stat_result) -> str:
+    """Returns the time of the last change of a local file's content, and that of its content or name or owner.
+
+    The second time also differs if another file with the same size and time replaces the file. It does not count where
+    it says nothing about the file: for installed packages, and in pods, where mounting a volume may set it.
+    """
+    if _IN_POD in os.environ or str(path).startswith(sys.prefix):
+        return str(status.st_mtime_ns)
+    return f"{status.st_mtime_ns} {status.st_ctime_ns}"
 
 
 def _find_remote(pattern: str, endings: Sequence[str]) -> list[Found]:
@@ -257,7 +302,8 @@ def _remote(file_system: Any, path: str) -> Found:
     """Returns a remote file. A driver's `ukey` is the last resort: it depends on whether the file was listed before."""
     info = file_system.info(path)
     version = next((str(info[key]).strip('"') for key in _VERSIONS if info.get(key)), None)
-    return Found(file_system.unstrip_protocol(path), int(info["size"] or 0), version or file_system.ukey(path))
+    version = version or f"{_UNSURE}{file_system.ukey(path)}"
+    return Found(file_system.unstrip_protocol(path), int(info["size"] or 0), version)
 
 
 def _as_it_is_now(address: str) -> tuple[Any, str]:

@@ -14,6 +14,7 @@ import fullpass
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.spans.spans import Window, span_fingerprint
+from fullpass.components.library_versions import READING, version
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 _PACKAGE = Path(fullpass.__file__).parent
@@ -95,9 +96,11 @@ def _next_version(number: int, fingerprint: str, known: Collection[KnownSpan]) -
 
 @cache
 def code_digest() -> str:
-    """Returns a digest of the code that converts rows to records."""
+    """Returns a digest of the code that converts rows to records, and of the libraries that it uses."""
     paths = [_PACKAGE / part for part in _CODE]
-    return digest_of_code(file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path]))
+    files = (file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path]))
+    libraries = " ".join(f"{package}={version(package)}" for package in READING)
+    return f"{digest_of_code(files)} {libraries}"
 
 
 def digest_of_code(files: Iterable[Path]) -> str:

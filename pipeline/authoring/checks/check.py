@@ -68,6 +68,7 @@ CHECKS: tuple[Check, ...] = (
     tuning_rules.check_tuning_objective,
     tuning_rules.check_tuning_workers,
     run_rules.check_functions,
+    run_rules.check_code_files,
     run_rules.check_training,
     tree_rules.check_trees,
     run_rules.check_folders,

@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fullpass.components.ingest.sources.source_config import ModuleSource
+from fullpass.components.ingest.sources.source_files import nearby
 from fullpass.components.ingest.sources.storage import is_address
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.find_function import function_problem
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.pipeline.authoring.module_files import find_code
+from fullpass.pipeline.authoring.user_code import matching_files, model_functions, transform_functions
 from fullpass.pipeline.running.tracking.needs import missing_for_mlflow
 from fullpass.preprocessing.errors import did_you_mean
 from fullpass.preprocessing.features.feature import CustomFeature, ImageFeature
@@ -27,6 +30,22 @@ def check_functions(loaded: Loaded) -> Iterator[Finding]:
         message = function_problem(path, arguments, folder=loaded.folder)
         if message is not None:
             yield Finding(keys, message)
+
+
+def check_code_files(loaded: Loaded) -> Iterator[Finding]:
+    """Declared files exist, and files that the user's code reads under names that are not in it are declared."""
+    for place, entry in enumerate(loaded.config.code_files):
+        path = loaded.resolve(entry)
+        if not matching_files(path):
+            yield Finding(("code_files", place), f"{entry!r} is no file.{nearby(path)} Looked for: {path}.")
+    functions = transform_functions(loaded.config) + model_functions(loaded.config)
+    unknown = find_code({path.partition(":")[0] for path in functions}, loaded.folder).unknown
+    if unknown and not loaded.config.code_files:
+        yield warning(
+            ("code_files",),
+            f"{', '.join(unknown)}: reads a file whose name is not in the code, so a run does not notice when the file "
+            "changes. Name it here: code_files: [FILE].",
+        )
 
 
 def check_training(loaded: Loaded) -> Iterator[Finding]:

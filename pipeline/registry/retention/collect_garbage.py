@@ -22,7 +22,7 @@ from fullpass.pipeline.registry.retention.retention_graph import (
     removal_of,
 )
 from fullpass.pipeline.registry.retention.unused_files import Needed, NextRun, Unneeded, find_unneeded, place
-from fullpass.pipeline.root_check import check_root, seal_metadata
+from fullpass.pipeline.root_check import check_own_root, check_root, seal_metadata
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.execution.locks import run_lock
 from fullpass.pipeline.running.history import History
@@ -98,6 +98,7 @@ def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_
     Raises:
         UserError: A run holds the root, or the metadata has another schema version.
     """
+    check_own_root(root)
     if dry_run:
         check_root(root)
         return plan(root, target, policy, next_run).freed()

@@ -28,12 +28,14 @@ def gc(
     from fullpass.pipeline.registry.retention.collect_garbage import collect
     from fullpass.pipeline.registry.retention.retention_graph import Policy
     from fullpass.pipeline.registry.retention.show_freed import table
+    from fullpass.pipeline.root_check import check_own_root
     from fullpass.pipeline.root_layout import RootLayout, pipeline_root
     from fullpass.preprocessing.errors import UserError
 
     loaded = load(file)
     folder = pipeline_root(loaded, root)
     layout = RootLayout(folder)
+    check_own_root(folder)
     if not layout.metadata.is_file() and layout.logs.is_dir():
         raise UserError(
             f"{layout.metadata}: missing, though {folder} holds runs. It lists the files that they need, so nothing is "

@@ -1,6 +1,5 @@
 """Selects the nodes that a run starts, and those whose earlier outputs it reuses."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,8 @@ from tfx.proto.orchestration import pipeline_pb2
 from fullpass.pipeline.running.execution import metadata_store
 from fullpass.pipeline.running.execution.launch import IMPORTER_TYPE
 from fullpass.pipeline.running.execution.mlmd_records import RESOLVER_TYPE
-from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
+from fullpass.pipeline.running.node_names import check_known
+from fullpass.preprocessing.errors import UsageError, UserError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,8 @@ def select(
     order = tuple(node.pipeline_node.node_info.id for node in pipeline.nodes)
     if from_node is None and to_node is None:
         return Selection(start=order)
-    _check_known("from", from_node, order)
-    _check_known("to", to_node, order)
+    check_known("from", from_node, order)
+    check_known("to", to_node, order)
     start_at = _start_nodes(pipeline, from_node=from_node, to_node=to_node)
     settings = pipeline_pb2.SnapshotSettings()
     settings.latest_pipeline_run_strategy.SetInParent()
@@ -62,14 +62,6 @@ def select(
         snapshot_settings=settings,
     )
     return _reuse_outputs(pipeline, order, metadata_path, begins_later=from_node is not None)
-
-
-def _check_known(option: str, node_id: str | None, known: Collection[str]) -> None:
-    if node_id is not None and node_id not in known:
-        raise UsageError(
-            f'--{option}: there is no node "{node_id}".{did_you_mean(node_id, known)}\n'
-            f"The nodes are: {', '.join(known)}."
-        )
 
 
 def _start_nodes(pipeline: pipeline_pb2.Pipeline, *, from_node: str | None, to_node: str | None) -> list[str] | None:

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,16 @@ from ml_metadata import proto
 from tfx.dsl.compiler import constants
 
 from fullpass.components.ingest.spans.spans import Window
+from fullpass.components.library_versions import COMPUTING, version
 from fullpass.components.push.push import rolled_back_origins
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.authoring.user_code import code_digest, vocabulary_files, weight_files
+from fullpass.pipeline.authoring.user_code import (
+    beside_code,
+    code_digest,
+    declared_code_files,
+    vocabulary_files,
+    weight_files,
+)
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.execution.artifact_checksums import damaged_artifacts
 from fullpass.pipeline.running.execution.events import (
@@ -38,7 +44,6 @@ from fullpass.pipeline.running.record_provenance import source_digest, user_func
 from fullpass.pipeline.sqlite_files import state_of
 from fullpass.preprocessing import state_file
 
-_PACKAGES = ("tfx", "tensorflow", "tensorflow-transform", "ml-metadata")
 _WHOLE = frozenset({Status.OK, Status.CACHED})
 
 
@@ -62,19 +67,21 @@ class LastFullRun:
 def inputs_of(loaded: Loaded, root: Path, window: Window) -> str:
     """Returns a digest of all inputs of a run's pipeline and its resolvers, except the metadata.
 
-    These are the config, the data, the user's code, the files of vocabularies and weights, Fullpass's own code, the
-    versions of the packages that run the nodes, and the models that a rollback has put aside.
+    These are the config, the data, the user's code, the files beside it, those of vocabularies and weights, Fullpass's
+    own code, the versions of the libraries that compute, and the models that a rollback has put aside.
     """
     preprocessing = loaded.config.preprocessing_config
     files = [loaded.resolve(file) for file in (*vocabulary_files(preprocessing), *weight_files(preprocessing))]
+    functions = user_functions(loaded.config)
     target = Path(loaded.resolve(loaded.config.push.to))
     decide = [
         loaded.config.model_dump(mode="json"),
         [str(loaded.folder), str(root), str(target)],
         repr(window),
-        code_digest(user_functions(loaded.config), files),
+        code_digest(functions, [*files, *declared_code_files(loaded)]),
+        beside_code(functions),
         source_digest(),
-        [version(package) for package in _PACKAGES],
+        [version(package) for package in COMPUTING],
         sorted(rolled_back_origins(target)),
     ]
     return hashlib.sha256(json.dumps(decide).encode()).hexdigest()

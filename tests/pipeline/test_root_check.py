@@ -1,0 +1,91 @@
+"""Roots are marked; a folder with other files is no root, and an unknown node is refused before anything is written."""
+
+import sqlite3
+
+import pytest
+
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.root_check import check_own_root, claim_root
+from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.running.node_names import node_names
+from fullpass.pipeline.running.run import run
+from fullpass.preprocessing.errors import UserError
+
+YAML = """\
+name: small
+data: {source: {format: csv, path: d.csv}}
+label: {name: y, task: binary}
+features: {a: number}
+"""
+
+
+def test_a_root_is_marked_and_another_folder_is_refused(tmp_path):
+    """Names of our folders with the user's files in them, a file, files beside them: nothing is written there."""
+    new = tmp_path / "runs" / "taxi"
+    claim_root(new)
+    claim_root(new)
+    assert [path.name for path in new.iterdir()] == [".fullpass-root"]
+    (new / "notes.txt").write_text("put there later")
+    check_own_root(new)
+    for name, made in (
+        ("user", ["logs/app/server.log"]),
+        ("project", ["p.yaml", "work/x"]),
+        ("one", ["metadata.sqlite"]),
+    ):
+        for file in made:
+            (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / file).write_text("precious")
+        before = sorted((tmp_path / name).rglob("*"))
+        for claims in (claim_root, check_own_root):
+            with pytest.raises(UserError, match=made[0].partition("/")[0]):
+                claims(tmp_path / name)
+        assert sorted((tmp_path / name).rglob("*")) == before
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="must be a folder"):
+        claim_root(tmp_path / "file")
+
+
+def test_the_root_of_an_earlier_release_is_known_by_its_records_and_nodes(tmp_path):
+    old = tmp_path / "old"
+    for folder in ("Trainer/.system", "Trainer/model/7", "logs/20260101-000000-000000", "work/Trainer"):
+        (old / folder).mkdir(parents=True)
+    check_own_root(old)
+    (old / "Trainer/.system").rmdir()
+    with pytest.raises(UserError, match="Trainer"):
+        check_own_root(old)
+    with sqlite3.connect(old / "metadata.sqlite") as database:
+        database.execute("create table t(a)")
+    with pytest.raises(UserError, match="it holds Trainer"):
+        check_own_root(old)
+    (old / "Trainer/.system").mkdir()
+    (old / "thesis.tex").write_text("")
+    with pytest.raises(UserError, match="it holds thesis.tex"):
+        claim_root(old)
+    (old / "thesis.tex").unlink()
+    claim_root(old)
+    assert RootLayout(old).mark.is_file()
+
+
+@pytest.mark.parametrize("options", [{"to_node": "Nosuch"}, {"from_node": "Nosuch"}])
+def test_an_unknown_node_is_refused_before_anything_is_written(tmp_path, options):
+    (tmp_path / "d.csv").write_text("a,y\n1,0\n2,1\n")
+    (tmp_path / "p.yaml").write_text(YAML)
+    with pytest.raises(UserError, match='there is no node "Nosuch"'):
+        run(load(tmp_path / "p.yaml"), **options)
+    with pytest.raises(UserError, match="it holds d.csv, p.yaml"):
+        run(load(tmp_path / "p.yaml"), root=tmp_path, to_node="Ingest")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.csv", "p.yaml"]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("path", ["d-{SPAN}.csv", "d-1.csv"])
+@pytest.mark.parametrize("more", ["", "tuning: {search: {training.learning_rate: {min: 0.1, max: 0.2}}}\n"])
+def test_the_names_of_nodes_are_those_that_are_built(tmp_path, path, more):
+    from fullpass.pipeline.build import build
+
+    (tmp_path / "d-1.csv").write_text("a,y\n1,0\n2,1\n")
+    (tmp_path / "p.yaml").write_text(YAML.replace("d.csv", f"'{path}'") + more)
+    loaded = load(tmp_path / "p.yaml")
+    assert sorted(node_names(loaded.config)) == sorted(
+        node.id for node in build(loaded, root=tmp_path / "r").components
+    )
