@@ -79,7 +79,7 @@ class PipelineConfig(Spec):
     """`package.module:function` that replaces the generated transforms of all features."""
     code_files: tuple[Name, ...] = ()
     """Files that your functions read, as paths, patterns or folders: when one changes, Transform and Trainer run again
-    (docs/features.md). Relative to the YAML's folder."""
+    (docs/running.md). Relative to the YAML's folder."""
     model: ModelConfig = WideDeep(kind="wide_deep")
     """The architecture; a bare kind such as `linear` is short for its defaults."""
     training: TrainingConfig = TrainingConfig()
