@@ -6,10 +6,8 @@ date column contributes positions in the periods that a span covers completely: 
 day of the week and the day of the month if a span is a month.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal
 
 import numpy as np
@@ -18,9 +16,9 @@ import pyarrow.compute as pc
 
 from fullpass.components.data_gate.column_sketches import NumberSketch, TokenSketch
 from fullpass.components.data_gate.distribution import Distribution, Kind
-from fullpass.components.ingest.splitting.assign_split import instant
 from fullpass.components.ingest.splitting.derived_batches import derived_column
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
 from fullpass.preprocessing.features.raw_columns import (
     RawColumn,
@@ -41,7 +39,6 @@ _PARTS: Mapping[str | None, tuple[DatePart, ...]] = {
     "number": ("day_of_week", "hour"),
     None: ("day_of_week", "hour"),
 }
-_ISO_HOUR = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d))?")
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -260,31 +257,15 @@ def _text(values: pa.Array) -> pa.Array:
 
 
 def _date_parts(texts: pa.Array, series: Series) -> pa.Array:
-    """Returns a part of each date as text; null if the text is no date. Each distinct hour or text is parsed once."""
-    iso = series.format == "iso"
-    keys = pc.utf8_slice_codeunits(texts, 0, 13) if iso else texts
-    distinct = keys.dictionary_encode()
-    parts = [_part(_moment(text, str(series.format)), series.part) for text in distinct.dictionary.to_pylist()]
-    return pa.array(parts, pa.string()).take(distinct.indices)
-
-
-def _moment(text: str, format: str) -> datetime | None:
-    if format == "iso":
-        match = _ISO_HOUR.match(text)
-        try:
-            return datetime(*(int(field or 0) for field in match.groups())) if match else None  # type: ignore[arg-type]
-        except ValueError:
-            return None
-    seconds = instant(text, format)
-    try:
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def _part(moment: datetime | None, part: DatePart | None) -> str | None:
-    if moment is None:
-        return None
-    if part == "day_of_week":
-        return _WEEKDAYS[moment.weekday()]
-    return str(getattr(moment, str(part)))
+    """Returns a part of each date as text, in the local time of the text; null if the text is no date."""
+    read = read_dates(texts, str(series.format))
+    moments = read.local.astype("datetime64[us]")
+    days, months = moments.astype("datetime64[D]"), moments.astype("datetime64[M]")
+    numbers = {
+        "month": lambda: months.astype(np.int64) % 12 + 1,
+        "day": lambda: (days - months.astype("datetime64[D]")).astype(np.int64) + 1,
+        "day_of_week": lambda: (days.astype(np.int64) + 3) % 7,
+        "hour": lambda: moments.astype("datetime64[h]").astype(np.int64) % 24,
+    }[str(series.part)]()
+    names = pa.array(_WEEKDAYS if series.part == "day_of_week" else map(str, range(32)), pa.string())
+    return names.take(pa.array(numbers, mask=~read.valid))

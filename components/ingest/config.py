@@ -7,6 +7,7 @@ from pydantic import Field, Tag, model_validator
 from fullpass.components.ingest.sources.source_config import Source
 from fullpass.components.ingest.writing.shards import Layout
 from fullpass.preprocessing.config import ColumnType
+from fullpass.preprocessing.features.base_feature import WrittenDateFormat
 from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec, discriminator
 
 Ratios = dict[Name, Annotated[float, Field(strict=True, gt=0)]]
@@ -58,7 +59,7 @@ class TimeSplit(Spec):
     method: Literal["time"]
     column: Name | Annotated[tuple[Name, ...], Field(min_length=1)]
     """Raw column with the date; or several columns, joined by `-`: [year, month, day] with format: "%Y-%m-%d"."""
-    format: Name = "iso"
+    format: WrittenDateFormat = "iso"
     """Format of the dates, as in a date feature."""
     until: dict[Name, Name] = Field(min_length=1)
     """Split -> first instant that no longer belongs to it, written in `format`; in chronological order."""
@@ -134,8 +135,8 @@ class SpanColumn(Spec):
     """Raw column with a date, or with the number of the span."""
     unit: Literal["number", "year", "month", "day", "hour"] = "day"
     """Length of a span; number uses the column's whole numbers unchanged."""
-    format: Name = "iso"
-    """Format of the dates, as in a date feature. An iso date is used as it is written; its offset is ignored."""
+    format: WrittenDateFormat = "iso"
+    """Format of the dates, as in a date feature. A date is used as it is written; its offset is ignored."""
 
 
 class WindowConfig(Spec):

@@ -1,12 +1,15 @@
-"""Date formats and the parts of a date, as data. `date_ops.py` implements them in the graph.
+"""Date formats and the parts of a date, as data: the only specification of the spellings of a date.
 
-A format has the syntax of Python's `strptime`, or is one of four words:
+`date_ops.py` reads it in the graph, and `read_dates.py` everywhere else. A format has the syntax of Python's
+`strptime`, or is one of four words:
 
-* `iso`: `2024-02-29`, or with a time after a `T` or a blank: `2024-02-29 13:05`, `2024-02-29T13:05:59.25Z`.
+* `iso`: `2024-02-29`, `20240229` or the day of a week, `2024-W09-4`; or with a time after a `T` or a blank:
+  `2024-02-29 13`, `2024-02-29T13:05`, `20240229T130559`, `2024-02-29T13:05:59.25Z`, `2024-02-29 13:05:59 UTC`.
 * `epoch_seconds`, `epoch_millis`, `epoch_days`: a decimal number counted from 1970-01-01T00:00:00Z.
 
 Blanks around a date are ignored, a run of blanks in a format matches any run of blanks, and letters match
-case-insensitively. Years run from 1 to 9999, in the proleptic Gregorian calendar, as in Python.
+case-insensitively. Years run from 1 to 9999, in the proleptic Gregorian calendar, as in Python. Digits of a fraction
+beyond the microsecond are dropped, as in Python; a number since 1970 is rounded. Digits alone may end with `.0`.
 """
 
 import re
@@ -17,6 +20,10 @@ from types import MappingProxyType
 from fullpass.preprocessing.errors import UserError, did_you_mean
 
 MICROSECONDS_PER_DAY = 86_400_000_000
+FIRST_DAY = -719_162
+"""0001-01-01 in days since 1970-01-01."""
+LAST_DAY = 2_932_896
+"""9999-12-31 in days since 1970-01-01."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,8 @@ class Directive:
 
 _LONG_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 _LONG_WEEKDAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
-_OFFSET = r"z|utc|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?"
+_60 = r"[0-5]\d"
+_OFFSET = rf"z|utc|gmt|[+-](?:[01]\d|2[0-3])(?::{_60}(?::{_60})?|{_60}(?:{_60})?)?"
 
 DIRECTIVES: Mapping[str, Directive] = MappingProxyType(
     {
@@ -95,11 +103,39 @@ DIRECTIVES: Mapping[str, Directive] = MappingProxyType(
         "%M": Directive("minute", r"[0-5]\d|\d", "minute", "Minute, 0 or 00 to 59."),
         "%S": Directive("second", r"[0-5]\d|\d", "second", "Second, 0 or 00 to 59."),
         "%f": Directive("fraction", r"\d{1,9}", "fraction", "Fraction of a second, 1 to 9 digits."),
-        "%z": Directive("offset", _OFFSET, "offset", "Offset from UTC: +HHMM, +HH:MM, +HH or Z."),
+        "%z": Directive("offset", _OFFSET, "offset", "Offset from UTC: +HHMM, +HH:MM, +HH, Z, UTC or GMT."),
         "%a": Directive(None, "mon|tue|wed|thu|fri|sat|sun", "weekday", "Weekday, English; ignored."),
         "%A": Directive(None, _LONG_WEEKDAYS, "weekday", "Weekday, English, in full; ignored."),
     }
 )
+DEFAULTS: Mapping[str, int | str] = MappingProxyType(
+    {
+        "year": 1900,
+        "year_of_century": 0,
+        "month": 1,
+        "month_name": "jan",
+        "day": 1,
+        "day_of_year": 1,
+        "day_of_iso": "0101",
+        "hour": 0,
+        "hour_of_half": 0,
+        "half": "",
+        "minute": 0,
+        "second": 0,
+        "clock": "",
+        "short_clock": "",
+        "fraction": "",
+        "offset": "",
+        "sign": "",
+        "epoch": 0,
+        "only_fraction": "",
+        "exponent": "0",
+    }
+)
+"""Value of a field that the text omits; its type determines how the field is parsed."""
+
+_DIGITS = {"%Y", "%y", "%m", "%d", "%j", "%H", "%M", "%S"}
+_POINT = r"(?:\.0+)?"  # Tools write 20240630 as 20240630.0 in a column with gaps.
 _SHORTHANDS = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S"}
 _ACCEPTED = (*DIRECTIVES, *_SHORTHANDS, "%%")
 
@@ -109,7 +145,7 @@ class DateFormat:
     """A compiled format.
 
     text: the format as written by the user.
-    pattern: RE2 expression of the whole text; group i + 1 is the text of fields[i], empty if absent.
+    pattern: RE2 expression of the whole text; group i + 1 has the name fields[i], and is empty if absent.
     fields: at most nine, because an RE2 rewrite can refer to nine groups.
     unit: microseconds per unit of an epoch format, else None.
     """
@@ -139,7 +175,8 @@ def compile_format(text: str) -> DateFormat:
     used = [token for token in tokens if token in DIRECTIVES]
     _check(used, text)
     fields = tuple(field for field in (DIRECTIVES[token].field for token in used) if field is not None)
-    return DateFormat(text, _whole("".join(map(_pattern, tokens))), fields)
+    pattern = "".join(map(_pattern, tokens))
+    return DateFormat(text, _whole(pattern if set(tokens) - _DIGITS else f"{pattern}{_POINT}"), fields)
 
 
 def _tokens(part: str, text: str) -> Iterator[str]:
@@ -163,7 +200,7 @@ def _pattern(token: str) -> str:
     if token not in DIRECTIVES:
         return re.escape(token.removeprefix("%") or token)
     directive = DIRECTIVES[token]
-    return f"(?:{directive.pattern})" if directive.field is None else f"({directive.pattern})"
+    return f"(?:{directive.pattern})" if directive.field is None else f"(?P<{directive.field}>{directive.pattern})"
 
 
 def _whole(pattern: str) -> str:
@@ -193,21 +230,26 @@ def _check(used: list[str], text: str) -> None:
 
 
 def _epoch(text: str, unit: int) -> DateFormat:
-    number = r"(?:\+|(-))?(\d{1,18})(?:\.(\d{1,15})?\d*)?"
-    return DateFormat(text, _whole(number), ("sign", "epoch", "fraction"), unit)
+    number = (
+        r"(?:\+|(?P<sign>-))?(?:(?P<epoch>\d{1,18})(?:\.(?P<fraction>\d{1,15})?\d*)?|\.(?P<only_fraction>\d{1,15})\d*)"
+        r"(?:e(?P<exponent>[+-]?\d{1,2}))?"
+    )
+    return DateFormat(text, _whole(number), ("sign", "epoch", "fraction", "only_fraction", "exponent"), unit)
 
 
+_MONTH, _DAY = "(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12]\d|3[01])"
+_WEEK = r"W(?:0[1-9]|[1-4]\d|5[0-3])"
 _ISO = (
-    r"(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
-    r"(?:[t ]([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,9})\d*)?)?"
-    rf"\s?({_OFFSET})?)?"
+    rf"(?P<year>\d{{4}})(?P<day_of_iso>-{_MONTH}-{_DAY}|{_MONTH}{_DAY}{_POINT}|-{_WEEK}(?:-[1-7])?|{_WEEK}[1-7]?)"
+    rf"(?:[t ](?P<hour>[01]\d|2[0-3])"
+    rf"(?:(?P<clock>:{_60}:{_60}|{_60}{_60})[.,](?P<fraction>\d+)|(?P<short_clock>(?::{_60}){{1,2}}|(?:{_60}){{1,2}}))?"
+    rf"\s?(?P<offset>{_OFFSET})?)?"
 )
+_ISO_FIELDS = ("year", "day_of_iso", "hour", "clock", "fraction", "short_clock", "offset")
 
 SPECIAL_FORMATS: Mapping[str, DateFormat] = MappingProxyType(
     {
-        "iso": DateFormat(
-            "iso", _whole(_ISO), ("year", "month", "day", "hour", "minute", "second", "fraction", "offset")
-        ),
+        "iso": DateFormat("iso", _whole(_ISO), _ISO_FIELDS),
         "epoch_seconds": _epoch("epoch_seconds", 1_000_000),
         "epoch_millis": _epoch("epoch_millis", 1_000),
         "epoch_days": _epoch("epoch_days", MICROSECONDS_PER_DAY),

@@ -11,32 +11,17 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY, MONTHS, PARTS, UNITS, DateFormat
-from fullpass.preprocessing.errors import UserError, did_you_mean
-
-_FIRST_DAY = -719_162  # 0001-01-01
-_LAST_DAY = 2_932_896  # 9999-12-31
-
-_DEFAULTS: Mapping[str, int | str] = MappingProxyType(
-    {
-        "year": 1900,
-        "year_of_century": 0,
-        "month": 1,
-        "month_name": "",
-        "day": 1,
-        "day_of_year": 1,
-        "hour": 0,
-        "hour_of_half": 0,
-        "half": "",
-        "minute": 0,
-        "second": 0,
-        "fraction": "",
-        "offset": "",
-        "sign": "",
-        "epoch": 0,
-    }
+from fullpass.preprocessing.dates.date_format import (
+    DEFAULTS,
+    FIRST_DAY,
+    LAST_DAY,
+    MICROSECONDS_PER_DAY,
+    MONTHS,
+    PARTS,
+    UNITS,
+    DateFormat,
 )
-"""Value of a field that the text omits; its type determines how the field is parsed."""
+from fullpass.preprocessing.errors import UserError, did_you_mean
 
 
 class DateColumn(NamedTuple):
@@ -63,8 +48,7 @@ class _Civil(NamedTuple):
 def parse(values: tf.Tensor, format: DateFormat) -> DateColumn:
     """Parses dates.
 
-    Fractions are rounded to the microsecond. Fields that the format lacks have the defaults of Python's `strptime`:
-    year 1900, January, the 1st, midnight.
+    Fields that the format lacks have the defaults of Python's `strptime`: year 1900, January, the 1st, midnight.
 
     Args:
         values: string [batch]; an empty string is missing.
@@ -78,10 +62,10 @@ def parse(values: tf.Tensor, format: DateFormat) -> DateColumn:
     else:
         days, microseconds = _since_epoch(fields, format.unit)
         exists = fits
-    # A fraction may round up to the next day, and a negative fraction reaches back into the previous day.
+    # The fraction of a number since 1970 may round up to the next day.
     days += microseconds // MICROSECONDS_PER_DAY
     microseconds %= MICROSECONDS_PER_DAY
-    valid = fits & exists & (days >= _FIRST_DAY) & (days <= _LAST_DAY)
+    valid = fits & exists & (days >= FIRST_DAY) & (days <= LAST_DAY)
     return DateColumn(
         days=_or_zero(valid, days),
         microseconds=_or_zero(valid, microseconds),
@@ -163,7 +147,7 @@ def _read_fields(values: tf.Tensor, fits: tf.Tensor, format: DateFormat) -> dict
 
 
 def _default(field: str) -> tf.Tensor:
-    value = _DEFAULTS[field]
+    value = DEFAULTS[field]
     return tf.constant(value) if isinstance(value, str) else _int64(value)
 
 
@@ -174,6 +158,8 @@ def _get(fields: Mapping[str, tf.Tensor], field: str) -> tf.Tensor:
 
 def _calendar_days(fields: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns days since 1970-01-01, and whether the day exists in the calendar."""
+    if "day_of_iso" in fields:
+        return _days_of_iso(fields["year"], fields["day_of_iso"])
     civil = _Civil(_year(fields), _month(fields), _get(fields, "day"))
     first = _days_from_civil(civil)
     days = first + _get(fields, "day_of_year") - 1
@@ -182,12 +168,34 @@ def _calendar_days(fields: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tenso
     return days, in_month & tf.equal(_civil_from_days(days).year, civil.year)
 
 
+def _days_of_iso(year: tf.Tensor, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the days of `-MM-DD`, `MMDD`, `-Www-D`, `WwwD` or a week alone, and whether they exist."""
+    digits = _digits(tf.strings.join([text, "11"]), 4)  # A week alone means its Monday.
+    first, day = digits // 100, digits % 100
+    is_week = tf.strings.regex_full_match(text, "-?[Ww].*")
+    month = tf.where(is_week, _int64(1), first)
+    civil = _Civil(year, month, tf.where(is_week, _int64(4), day))  # January 4th is in the first week.
+    days = _days_from_civil(civil)
+    monday = days - _day_of_week(days) + 7 * (first - 1)
+    read_back = _civil_from_days(tf.where(is_week, monday + 3, days))
+    exists = tf.equal(read_back.year, year) & (is_week | tf.equal(read_back.month, month))
+    return tf.where(is_week, monday + day // 10 - 1, days), exists
+
+
 def _since_epoch(fields: Mapping[str, tf.Tensor], unit: int) -> tuple[tf.Tensor, tf.Tensor]:
+    digits = tf.strings.join([fields["fraction"], fields["only_fraction"], "0"])
+    written = tf.strings.join([tf.strings.as_string(fields["epoch"]), ".", digits, "e", fields["exponent"]])
+    number = tf.minimum(tf.strings.to_number(written, tf.float64), 1e18)
+    # float64 is sufficient for a number with an exponent; the digits of any other number count exactly.
+    plain = tf.equal(fields["exponent"], "0")
+    whole = tf.where(plain, fields["epoch"], tf.cast(number, tf.int64))
+    fraction = tf.strings.to_number(tf.strings.join(["0.", digits]), tf.float64)
+    fraction = tf.where(plain, fraction, number - tf.floor(number))
     sign = tf.where(tf.equal(fields["sign"], "-"), _int64(-1), _int64(1))
-    whole = sign * fields["epoch"]
+    whole *= sign
     units_per_day = MICROSECONDS_PER_DAY // unit
     days = whole // units_per_day
-    return days, (whole - days * units_per_day) * unit + sign * _fraction(fields, unit)
+    return days, (whole - days * units_per_day) * unit + sign * tf.cast(tf.round(fraction * unit), tf.int64)
 
 
 def _year(fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -206,29 +214,32 @@ def _month(fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
 
 
 def _time_of_day(fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    fraction = _digits(_get(fields, "fraction"), 6)
+    if "clock" in fields:
+        clock = _digits(tf.strings.join([fields["clock"], fields["short_clock"]]), 4)
+        return ((fields["hour"] * 60 + clock // 100) * 60 + clock % 100) * UNITS["seconds"] + fraction
     if "hour_of_half" in fields:
         afternoon = tf.equal(tf.strings.lower(fields["half"]), "pm")
         hour = fields["hour_of_half"] % 12 + tf.where(afternoon, _int64(12), _int64(0))
     else:
         hour = _get(fields, "hour")
     seconds = (hour * 60 + _get(fields, "minute")) * 60 + _get(fields, "second")
-    return seconds * UNITS["seconds"] + _fraction(fields, UNITS["seconds"])
+    return seconds * UNITS["seconds"] + fraction
 
 
-def _fraction(fields: Mapping[str, tf.Tensor], unit: int) -> tf.Tensor:
-    """Returns the fraction of a unit of `unit` microseconds, in whole microseconds."""
-    number = tf.strings.join(["0.", _get(fields, "fraction"), "0"])
-    return tf.cast(tf.round(tf.strings.to_number(number, tf.float64) * unit), tf.int64)
+def _digits(text: tf.Tensor, count: int) -> tf.Tensor:
+    """Returns the first `count` digits in a text as a number, int64, with zeros for those that it lacks."""
+    padded = tf.strings.join([tf.strings.regex_replace(text, "[^0-9]", ""), "0" * count])
+    return tf.strings.to_number(tf.strings.substr(padded, 0, count), tf.int64)
 
 
 def _offset(fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Parses `+HH:MM`, `+HHMM`, `+HH`, `Z` or an empty text to microseconds ahead of UTC."""
+    """Parses `+HH:MM:SS`, `+HHMM`, `+HH`, `Z` or an empty text to microseconds ahead of UTC."""
     text = _get(fields, "offset")
-    digits = tf.strings.join([tf.strings.regex_replace(text, "[^0-9]", ""), "0000"])
-    number = tf.strings.to_number(tf.strings.substr(digits, 0, 4), tf.int64)
-    minutes = number // 100 * 60 + number % 100
+    number = _digits(text, 6)
+    seconds = (number // 10_000 * 60 + number // 100 % 100) * 60 + number % 100
     behind = tf.strings.regex_full_match(text, "-.*")
-    return tf.where(behind, -minutes, minutes) * UNITS["minutes"]
+    return tf.where(behind, -seconds, seconds) * UNITS["seconds"]
 
 
 def _days_from_civil(civil: _Civil) -> tf.Tensor:

@@ -4,6 +4,7 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from fullpass.preprocessing.dates import date_ops
 from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY, PARTS, UNITS, compile_format
+from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.errors import UserError
 
 pytestmark = pytest.mark.integration
@@ -37,8 +39,13 @@ def parse(texts, format_text="iso"):
 
 
 def read(texts, format_text="iso"):
-    """Returns the dates as Python datetimes; None is missing."""
-    days, microseconds, _, valid = (x.numpy() for x in parse(texts, format_text))
+    """Returns the dates as Python datetimes; None is missing. The graph and `read_dates` read the same."""
+    days, microseconds, offset, valid = (x.numpy() for x in parse(texts, format_text))
+    if all(isinstance(text, str) for text in texts):
+        elsewhere = read_dates(pa.array(texts, pa.string()), format_text)
+        assert elsewhere.valid.tolist() == valid.tolist(), texts
+        assert elsewhere.local.tolist() == (days * MICROSECONDS_PER_DAY + microseconds).tolist(), texts
+        assert elsewhere.offset.tolist() == offset.tolist(), texts
     return [
         EPOCH + timedelta(days=int(d), microseconds=int(m)) if v else None
         for d, m, v in zip(days, microseconds, valid, strict=True)
@@ -99,7 +106,7 @@ def test_a_date_exists_exactly_where_the_calendar_has_it():
 
 def test_the_first_and_last_day_of_the_calendar():
     assert read(["0001-01-01", "9999-12-31 23:59:59.999999"]) == [datetime.min, datetime.max]
-    assert read(["0000-12-31", "9999-12-31 23:59:59.9999999"]) == [None, None]
+    assert read(["0000-12-31", "9999-12-31 23:59:59.9999999"]) == [None, datetime.max]
     assert read(["-62135596800", "253402300799"], "epoch_seconds") == [
         datetime.min,
         datetime.max.replace(microsecond=0),
@@ -215,8 +222,59 @@ def test_an_epoch_written_by_a_float_is_the_whole_hour_meant():
     ]
 
 
-def test_a_fraction_that_rounds_up_carries_into_the_next_day():
-    assert read(["2023-12-31 23:59:59.9999996"]) == [datetime(2024, 1, 1)]
+def test_digits_beyond_the_microsecond_are_dropped_and_a_number_is_rounded():
+    assert read(["2023-12-31 23:59:59.9999996"]) == [datetime(2023, 12, 31, 23, 59, 59, 999_999)]
+    assert read(["1.9999996"], "epoch_seconds") == [datetime(1970, 1, 1, 0, 0, 2)]
+
+
+@given(st.decimals(-(10**11), 10**11, places=4), st.sampled_from(["{:e}", "{:E}", "{:+.5e}", " {:.3e} "]))
+def test_numbers_with_an_exponent(number, spelling):
+    text = spelling.format(number)
+    try:
+        expected = EPOCH + timedelta(microseconds=round(float(text) * 1e6))
+    except OverflowError:
+        expected = None
+    (ours,) = read([text], "epoch_seconds")
+    assert (ours is None) == (expected is None)
+    assert ours is None or abs(ours - expected) <= 16 * MICROSECOND  # a step of float64 near the year 5000
+    assert read([".5", "-.5", "1e9", ".", "e5", "1e", "1e999"], "epoch_seconds") == [
+        datetime(1970, 1, 1, 0, 0, 0, 500_000),
+        datetime(1969, 12, 31, 23, 59, 59, 500_000),
+        datetime(2001, 9, 9, 1, 46, 40),
+        *[None] * 4,
+    ]
+
+
+def joined(*parts):
+    return st.tuples(*(st.sampled_from(part) for part in parts)).map("".join)
+
+
+ISO_DAYS = joined(["2024", "2020", "2023", "0001", "9999"], ["-02-29", "0229", "-W53-7", "W01", "-W05", "-1-1", "-366"])
+# Python reads the fraction of an hour or a minute as one of a second; Fullpass reads none.
+ISO_CLOCKS = st.sampled_from(["", "05", "05:06", "0506", "5:06", "24:00", "05:0607"]) | joined(
+    ["05:06:07", "050607", "23:59:59", "05:06:60"], ["", ".5", ",25", ".1234567891"]
+)
+ISO_ZONES = st.sampled_from(["", "Z", "+01", "-0130", "+05:30", "-00:30:15", "+24:00", "-03:3", " +01:00"])
+
+
+@given(st.lists(st.tuples(ISO_DAYS, st.sampled_from("T "), ISO_CLOCKS, ISO_ZONES), min_size=1, max_size=20))
+@settings(max_examples=300)
+def test_iso_text_is_what_python_reads(parts):
+    """Python takes no blank before an offset."""
+    texts = [day + (separator + clock + zone if clock else "") for day, separator, clock, zone in parts]
+    for text, ours in zip(texts, read(texts), strict=True):
+        try:
+            theirs = datetime.fromisoformat(text.replace(" +", "+")).replace(tzinfo=None)
+        except ValueError:
+            theirs = None
+        assert ours == theirs, text
+
+
+def test_spellings_that_python_does_not_read():
+    moment = datetime(2024, 6, 30, 13, 5, 59)
+    texts = ["2024-06-30t13:05:59z", "2024-06-30 13:05:59 UTC", " 2024-06-30 13:05:59 gmt\n", "20240630T130559Z"]
+    assert read(texts) == [moment] * 4
+    assert read(["2024-06-30 13:05:59 UTC", "2024-06-30 13:05:59  z "], "%F %T %z") == [moment] * 2
 
 
 def test_parts_are_of_the_wall_clock_and_epoch_is_of_utc():

@@ -18,7 +18,7 @@ from fullpass.components.library_versions import READING, version
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 _PACKAGE = Path(fullpass.__file__).parent
-_CODE = ("components/ingest", "preprocessing/dates/date_format.py", "preprocessing/values")
+_CODE = ("components/ingest", "preprocessing/dates", "preprocessing/values")
 
 
 @dataclass(frozen=True)

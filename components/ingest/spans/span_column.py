@@ -10,14 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from fullpass.components.ingest.config import SpanColumn
@@ -25,19 +23,17 @@ from fullpass.components.ingest.readers.open_source import parts_of, read, run_i
 from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
 from fullpass.components.ingest.sources.source_config import Source
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.spans.span_pattern import number_of
-from fullpass.components.ingest.splitting.assign_split import cell_tokens, instant
+from fullpass.components.ingest.spans.span_pattern import number_of, spans_of
+from fullpass.components.ingest.splitting.assign_split import cell_tokens
 from fullpass.components.ingest.splitting.row_hash import contents, hashes
 from fullpass.preprocessing import state_file
+from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 NO_SPAN = np.iinfo(np.int64).min
 """Span number of a row whose cell contains no span."""
-_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d))?")
 _WHOLE = re.compile(r"-?\d+")
-_ISO_WIDTH = {"year": 10, "month": 10, "day": 10, "hour": 13}
-_PARTS = {"year": 1, "month": 2, "day": 3, "hour": 4}
 
 
 @dataclass(frozen=True)
@@ -52,16 +48,12 @@ class PartOfFile:
 def span_numbers(table: pa.Table, span: SpanColumn) -> np.ndarray:
     """Returns the number of each row's span, int64 [rows]; NO_SPAN if the cell is missing or cannot be read."""
     texts = cell_tokens(table.column(span.column))
-    iso = span.unit != "number" and span.format == "iso"
-    # Times to the second are mostly distinct; their first characters are mostly equal.
-    keys = pc.utf8_slice_codeunits(texts, 0, _ISO_WIDTH[span.unit]) if iso else texts
-    distinct = keys.dictionary_encode()
-    numbers = np.array([*(_number(text, span) for text in distinct.dictionary.to_pylist()), NO_SPAN], dtype=np.int64)
-    span_of_row = numbers[distinct.indices.fill_null(len(numbers) - 1).to_numpy(zero_copy_only=False)]
-    if iso:
-        for row in np.flatnonzero(span_of_row == NO_SPAN).tolist():
-            span_of_row[row] = _by_instant(texts[row].as_py(), span)
-    return span_of_row
+    if span.unit == "number":
+        distinct = texts.dictionary_encode()
+        numbers = np.array([*map(_whole_number, distinct.dictionary.to_pylist()), NO_SPAN], dtype=np.int64)
+        return numbers[distinct.indices.fill_null(len(numbers) - 1).to_numpy(zero_copy_only=False)]
+    read = read_dates(texts, span.format)
+    return np.where(read.valid, spans_of(span.unit, read.local), NO_SPAN)
 
 
 def rows_of_span(rows: Rows, span: SpanColumn, number: int) -> Rows:
@@ -171,37 +163,11 @@ def _rows(file: SourceFile, source: Source, span: SpanColumn) -> Iterator[tuple[
             yield np.full(len(bad), NO_SPAN), hashes(pa.array(bad, pa.binary()))
 
 
-def _number(text: str, span: SpanColumn) -> int:
-    if span.unit == "number":
-        return _number_or_none(span, text)
-    if span.format != "iso":
-        return _by_instant(text, span)
-    match = _ISO.fullmatch(text)
-    parts = [int(part) for part in match.groups() if part is not None] if match else []
+def _whole_number(text: str) -> int:
     try:
-        return number_of(span.unit, parts[: _PARTS[span.unit]]) if len(parts) >= _PARTS[span.unit] else NO_SPAN
+        return number_of("number", [int(text)]) if _WHOLE.fullmatch(text) else NO_SPAN
     except ValueError:
         return NO_SPAN
-
-
-def _number_or_none(span: SpanColumn, text: str) -> int:
-    try:
-        return number_of(span.unit, [int(text)]) if _WHOLE.fullmatch(text) else NO_SPAN
-    except ValueError:
-        return NO_SPAN
-
-
-def _by_instant(text: str | None, span: SpanColumn) -> int:
-    """Returns the span of a date in any format that date features support; in UTC if the date has an offset."""
-    seconds = None if text is None else instant(text, span.format)
-    if seconds is None:
-        return NO_SPAN
-    try:
-        moment = datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):  # before the year 1, or after 9999
-        return NO_SPAN
-    parts = [moment.year, moment.month, moment.day, moment.hour]
-    return NO_SPAN if span.unit == "number" else number_of(span.unit, parts[: _PARTS[span.unit]])
 
 
 def _kind(span: SpanColumn) -> str:

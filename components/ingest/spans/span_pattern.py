@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal
 
+import numpy as np
+
 from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
 
 Unit = Literal["number", "year", "month", "day", "hour"]
@@ -39,6 +41,7 @@ _ENDS: Mapping[Unit, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "hour": ((1, 1, 1, 0), (9999, 12, 31, 23)),
 }
 """The first and the last span that can be written as a date."""
+_NUMPY_UNITS: Mapping[str, Literal["Y", "M", "D", "h"]] = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
 _DATES = ("YYYY", "MM", "DD", "HH")
 _UNITS: Mapping[int, Unit] = {1: "year", 2: "month", 3: "day", 4: "hour"}
 _FIELDS = ("SPAN", "VERSION", *_DATES)
@@ -61,6 +64,12 @@ def number_of(unit: Unit, parts: Sequence[int]) -> int:
     if hour > 23:
         raise ValueError(f"hour must be in 0..23, not {hour}")
     return {"month": (year - 1970) * 12 + month - 1, "day": days, "hour": days * 24 + hour}[unit]
+
+
+def spans_of(unit: Unit, moments: np.ndarray) -> np.ndarray:
+    """Returns the number of the span of each moment, int64; moments are in microseconds since 1970-01-01, int64."""
+    numbers = moments.astype("datetime64[us]").astype(f"datetime64[{_NUMPY_UNITS[unit]}]").astype(np.int64)
+    return numbers + 1970 if unit == "year" else numbers
 
 
 def _checked(unit: Unit, number: int) -> int:

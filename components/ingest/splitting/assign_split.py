@@ -1,9 +1,7 @@
 """Assigns each row to a split."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +9,7 @@ import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import ColumnSplit, HashSplit, RandomSplit, Split, StratifiedSplit, TimeSplit
 from fullpass.components.ingest.splitting.row_hash import contents, hashes
+from fullpass.preprocessing.dates.read_dates import instant, read_dates
 from fullpass.preprocessing.token_spelling import as_token
 from fullpass.preprocessing.values.arrow_text import plain, to_text
 from fullpass.preprocessing.values.list_values import is_list, lengths_of, sole_values
@@ -89,31 +88,9 @@ def _mix(state: np.ndarray) -> np.ndarray:
 
 
 def _by_time(split: TimeSplit, texts: pa.Array) -> np.ndarray:
-    limits = np.array([instant(limit, split.format) for limit in split.until.values()], dtype=np.float64)
-    distinct = texts.dictionary_encode()
-    moments = [None if text is None else instant(text, split.format) for text in distinct.dictionary.to_pylist()]
-    when = np.array([*moments, None], dtype=np.float64)  # None becomes NaN
-    when = when[distinct.indices.fill_null(len(moments)).to_numpy(zero_copy_only=False)]
-    return np.where(np.isnan(when), NO_SPLIT, np.searchsorted(limits, when, side="right"))
-
-
-def instant(text: str, date_format: str) -> float | None:
-    """Returns a date in a format of date features as finite seconds since 1970-01-01 UTC, or None if it does not parse.
-
-    Text without an offset counts as UTC.
-    """
-    scale = {"epoch_seconds": 1.0, "epoch_millis": 1e-3, "epoch_days": 86_400.0}.get(date_format)
-    try:
-        if scale is not None:
-            seconds = float(text) * scale
-            return seconds if math.isfinite(seconds) else None
-        if date_format == "iso":
-            moment = datetime.fromisoformat(text)
-        else:
-            moment = datetime.strptime(text, date_format)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    limits = [instant(limit, split.format) for limit in split.until.values()]
+    read = read_dates(texts, split.format)
+    return np.where(read.valid, np.searchsorted(np.array(limits, np.int64), read.utc, side="right"), NO_SPLIT)
 
 
 def joined_texts(table: pa.Table, split: Split) -> pa.Array:

@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterator
 
 from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
-from fullpass.components.ingest.splitting.assign_split import columns_of_split, instant, raw_split_columns
+from fullpass.components.ingest.splitting.assign_split import columns_of_split, raw_split_columns
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.checks.source_rules import columns_present
 from fullpass.pipeline.authoring.derived_columns import columns_behind, derived_types, known_raw_columns, parsed
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.preprocessing.dates.read_dates import instant
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError
 from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn, feature_columns, raw_columns
@@ -42,7 +43,7 @@ def check_split_by_time(loaded: Loaded) -> Iterator[Finding]:
     split = loaded.config.data.split
     if not isinstance(split, TimeSplit):
         return
-    earlier: float | None = None
+    earlier: int | None = None
     for name, text in split.until.items():
         keys: Keys = ("data", "split", "until", name)
         moment = instant(text, split.format)

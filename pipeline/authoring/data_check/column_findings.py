@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, listed
-from fullpass.pipeline.authoring.profile.date_formats import find_dates, moments
+from fullpass.pipeline.authoring.profile.date_formats import find_dates
 from fullpass.pipeline.authoring.profile.image_cells import BROKEN
 from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
-from fullpass.preprocessing.dates.date_format import compile_format
+from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.features.feature import (
     BooleanFeature,
     CategoryFeature,
@@ -134,13 +134,12 @@ def check_dates(sampled: SampledData) -> Iterator[Finding]:
     for keys, feature, column, values in sampled.features():
         if not isinstance(feature, DateFeature | DurationFeature):
             continue
-        format = compile_format(feature.format)
         found = find_dates(values, column)
         fix = f"They fit {found.format}." if found is not None and found.format != feature.format else ""
         yield from _unfit(
             keys,
             values,
-            np.isnan(moments(values.texts, format)),
+            ~read_dates(pa.array(values.texts, pa.string()), feature.format).valid,
             f"column {column}: {{share}} of values do not fit the format {feature.format}{{examples}}; they count as "
             "missing.",
             fix or "Give the format they are written in.",

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from fullpass.components.ingest.splitting.assign_split import instant
 from fullpass.pipeline.authoring.init.propose_features import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, words_of
 from fullpass.pipeline.authoring.profile.sample import row_keys
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
+from fullpass.preprocessing.dates.read_dates import read_dates
 
 _ENTITY = frozenset("user customer client patient account member household driver device session person".split())
 _FEW_DIFFERENT = 50
@@ -73,9 +74,10 @@ def _split_by_parts(profile: SourceProfile) -> dict[str, Any] | None:
         texts.append(np.array([*column.values.texts, ""], dtype=object)[column.values.codes])
     rows = ["-".join(parts) for parts in zip(*texts, strict=True) if all(parts)]
     form = "-".join(directives)
-    moments = {text: instant(text, form) for text in set(rows)}
-    ordered = sorted((moment, text) for text, moment in moments.items() if moment is not None)
-    if not ordered or ordered[-1][0] - ordered[0][0] < _WEEKS or len(ordered) < len(moments):
+    distinct = sorted(set(rows))
+    moments = read_dates(pa.array(distinct, pa.string()), form).seconds
+    ordered = sorted((m, text) for m, text in zip(moments.tolist(), distinct, strict=True) if not np.isnan(m))
+    if not ordered or ordered[-1][0] - ordered[0][0] < _WEEKS or len(ordered) < len(distinct):
         return None
     counts = Counter(rows)
     share = np.cumsum([counts[text] for _, text in ordered]) / len(rows)

@@ -2,15 +2,17 @@
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
 
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
-from fullpass.preprocessing.dates.date_format import MONTHS, DateFormat, compile_format
+from fullpass.preprocessing.dates.date_format import compile_format
+from fullpass.preprocessing.dates.read_dates import read_dates
+from fullpass.preprocessing.token_spelling import as_token
 
 _DAYS = (
     "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y.%m.%d", "%Y-%m-%d",
@@ -66,19 +68,14 @@ def find_dates(values: ValueCounts, name: str) -> Dates | None:
         return epoch
     formats = _fitting(values)
     if "iso" in formats:
-        formats = ["iso"]  # formats with directives also fit these dates
+        # Formats with directives also fit these dates; but digits alone are dates only in the usual years.
+        formats = ["%Y%m%d"] if "%Y%m%d" in formats else ["iso"]
     fitting = [dates for dates in (_dates(values, text) for text in formats) if dates.share >= _ENOUGH]
     if not fitting:
         return None
     best = max(fitting, key=lambda dates: dates.share)
     other = next((d.format for d in fitting if d.share == best.share and _swapped(d.format, best.format)), None)
     return Dates(best.format, best.share, best.moments, other)
-
-
-def moments(texts: Sequence[str], format: DateFormat) -> np.ndarray:
-    """Returns the timestamps that a date feature reads, float64 [texts], seconds since 1970-01-01 UTC; NaN if none."""
-    pattern = _pattern(format.text)
-    return np.array([_moment(text, format, pattern) for text in texts], dtype=np.float64)
 
 
 @cache
@@ -101,9 +98,9 @@ def _fitting(values: ValueCounts) -> list[str]:
 
 
 def _dates(values: ValueCounts, text: str) -> Dates:
-    when = moments(values.texts, compile_format(text))
+    when = read_dates(pa.array(values.texts, pa.string()), text).seconds
     if text in ("%Y%m%d", "%Y%m%d%H%M%S"):
-        digits = np.array([len(value) in (8, 14) for value in values.texts])
+        digits = np.array([len(as_token(value)) in (8, 14) for value in values.texts])
         usual = digits & (when >= _YEAR_1900) & (when < _YEAR_2100)
         when = when if usual.all() and values.distinct > 1 else np.full(len(when), np.nan)
     return Dates(text, values.share(~np.isnan(when)), when)
@@ -123,51 +120,6 @@ def _epoch(values: ValueCounts, name: str) -> Dates | None:
 def _swapped(one: str, other: str) -> bool:
     """Returns whether two formats differ only in the order of day and month."""
     return one != other and one.replace("%d", "%m").replace("%B", "%b") == other.replace("%d", "%m").replace("%B", "%b")
-
-
-def _moment(text: str, format: DateFormat, pattern: re.Pattern[str]) -> float:
-    match = pattern.match(text)
-    if match is None:
-        return np.nan
-    fields = dict(zip(format.fields, match.groups(default=""), strict=True))
-    if format.unit is not None:
-        sign = -1 if fields["sign"] else 1
-        return sign * float(f"{fields['epoch']}.{fields['fraction'] or 0}") * format.unit / 1e6
-    try:
-        day = date(_year(fields), _month(fields), int(fields.get("day") or 1)).toordinal()
-    except ValueError:
-        return np.nan
-    day += int(fields.get("day_of_year") or 1) - 1
-    return (day - date(1970, 1, 1).toordinal()) * _DAY + _time_of_day(fields) - _offset(fields.get("offset", ""))
-
-
-def _year(fields: Mapping[str, str]) -> int:
-    if "year_of_century" not in fields:
-        return int(fields.get("year") or 1900)
-    year = int(fields["year_of_century"])
-    return year + (1900 if year >= 69 else 2000)
-
-
-def _month(fields: Mapping[str, str]) -> int:
-    if "month_name" in fields:
-        return MONTHS.index(fields["month_name"][:3].lower()) + 1
-    return int(fields.get("month") or 1)
-
-
-def _time_of_day(fields: Mapping[str, str]) -> float:
-    hour = int(fields.get("hour") or 0)
-    if "hour_of_half" in fields:
-        hour = int(fields["hour_of_half"]) % 12 + 12 * (fields["half"].lower() == "pm")
-    seconds = hour * 3600 + int(fields.get("minute") or 0) * 60 + int(fields.get("second") or 0)
-    return seconds + float(f"0.{fields.get('fraction') or 0}")
-
-
-def _offset(text: str) -> float:
-    """Returns an offset from UTC in seconds: "+0130" is 5400."""
-    if not text or text.lower() in ("z", "utc"):
-        return 0.0
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    return (-1 if text[0] == "-" else 1) * (int(digits[:2]) * 3600 + int(digits[2:]) * 60)
 
 
 def parts_of(dates: Dates) -> tuple[str, ...]:

@@ -1,14 +1,10 @@
 from datetime import UTC, datetime
 
-import numpy as np
 import pyarrow as pa
 import pytest
-import tensorflow as tf
 
-from fullpass.pipeline.authoring.profile.date_formats import find_dates, moments, parts_of
+from fullpass.pipeline.authoring.profile.date_formats import find_dates, parts_of
 from fullpass.pipeline.authoring.profile.value_counts import count_values
-from fullpass.preprocessing.dates.date_format import compile_format
-from fullpass.preprocessing.dates.date_ops import parse
 
 
 def find(texts, name="when"):
@@ -27,6 +23,9 @@ def find(texts, name="when"):
         (["12/31/13 11:59 PM", "1/2/13 1:05 AM"], "%m/%d/%y %I:%M %p"),
         (["Jan 5, 2013", "Dec 31, 2014"], "%b %d, %Y"),
         (["20130131", "20141201"], "%Y%m%d"),
+        (["20130131.0", "20141201.0"], "%Y%m%d"),
+        (["2013-01-31T05", "2013-W05-1"], "iso"),
+        (["2013-01-31 05:00:00.25 UTC", "2014-02-01t17:30:59z"], "iso"),
         (["10/Oct/2000:13:55:36 -0700"], "%d/%b/%Y:%H:%M:%S %z"),
         (["05:07:09", "23:59:59"], "%H:%M:%S"),
     ],
@@ -40,6 +39,11 @@ def test_format(texts, format):
 @pytest.mark.parametrize("texts", [["abc"], ["12", "13"], ["1.5"], ["20131399", "20130101"], ["20130101"], []])
 def test_no_dates(texts):
     assert find(texts) is None
+
+
+def test_moments_are_seconds_of_utc():
+    expected = datetime(2024, 2, 29, 5, 7, 9, tzinfo=UTC).timestamp()
+    assert find(["2024-02-29T05:07:09Z", "2024-02-29T06:37:09+01:30"]).moments.tolist() == [expected] * 2
 
 
 def test_numbers_are_seconds_only_where_the_name_speaks_of_time():
@@ -58,34 +62,6 @@ def test_some_that_do_not_fit():
     found = find(["2013-01-01"] * 97 + ["soon"] * 3)
     assert (found.format, found.share) == ("iso", 0.97)
     assert find(["2013-01-01"] * 90 + ["soon"] * 10) is None
-
-
-FORMATS = {
-    "iso": ["2024-02-29", "2023-02-29", "1969-12-31 23:59:59.5", "2024-01-01T00:00:00+01:30", "nonsense", ""],
-    "%d.%m.%y %H:%M": ["29.02.24 05:07", "1.1.69 0:00", "31.04.20 10:00", "31.12.68 23:59"],
-    "%b %d, %Y %I:%M:%S %p": ["Jan 5, 2013 12:00:01 AM", "dec 31, 1999 12:59:59 pm", "Foo 1, 2000 1:00:00 AM"],
-    "%Y %j": ["2024 366", "2023 365", "2023 001"],
-    "%H:%M": ["05:07", "24:00", "23:59"],
-    "epoch_seconds": ["0", "-1.5", "1400269500", "x"],
-    "epoch_days": ["1", "-0.5"],
-}
-
-
-@pytest.mark.parametrize("text", FORMATS)
-def test_moments_are_those_of_the_graph(text):
-    """The graph's own parser is the independent reader."""
-    texts = FORMATS[text]
-    column = parse(tf.constant(texts), compile_format(text))
-    seconds = column.days.numpy() * 86_400.0 + (column.microseconds.numpy() - column.offset.numpy()) / 1e6
-    received = moments(texts, compile_format(text))
-    np.testing.assert_array_equal(~np.isnan(received), column.valid.numpy())
-    np.testing.assert_allclose(received[column.valid], seconds[column.valid])
-
-
-def test_moments_to_the_second():
-    expected = datetime(2024, 2, 29, 5, 7, 9, tzinfo=UTC).timestamp()
-    assert moments(["2024-02-29T05:07:09Z"], compile_format("iso"))[0] == expected
-    assert moments(["2024-02-29T06:37:09+01:30"], compile_format("iso"))[0] == expected
 
 
 @pytest.mark.parametrize(
