@@ -72,6 +72,8 @@ def _split_by_parts(profile: SourceProfile) -> dict[str, Any] | None:
         columns.append(column.name)
         directives.append(directive)
         texts.append(np.array([*column.values.texts, ""], dtype=object)[column.values.codes])
+    if not columns:
+        return None
     rows = ["-".join(parts) for parts in zip(*texts, strict=True) if all(parts)]
     form = "-".join(directives)
     distinct = sorted(set(rows))
