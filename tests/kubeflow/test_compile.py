@@ -297,7 +297,7 @@ def test_what_needs_no_tensorflow_has_the_small_image(compile_taxi):
     }  # fmt: skip
     assert images["exec-pusher"] == "pusher:1" and images["exec-trainer"] == "registry.example/taxi:1.4.2"
     direct = f"{given}artifacts: direct\npipeline_root: gs://bucket/root\n"
-    column = f"{FILES}\n  span: {{column: trip_start_timestamp, unit: year, format: unix}}"
+    column = f"{FILES}\n  span: {{column: trip_start_timestamp, unit: year, format: epoch_seconds}}"
     executors = compile_taxi(direct, edit={FILES: column}).package.executors
     for name, why in (("report", "TFX opens gs:// by TensorFlow"), ("find-ingest-inputs", "it reads rows")):
         assert executors[f"exec-{name}"]["container"]["image"] == "registry.example/taxi:1.4.2", why
