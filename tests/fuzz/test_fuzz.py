@@ -7,6 +7,9 @@ from tests.fuzz.targets import csv_rows
 
 pytestmark = pytest.mark.integration
 
+_OUTCOMES = {"token_spellings": {"read"}, "weights": {"read"}}
+"""Targets that damage nothing -> an outcome that some of their attempts have."""
+
 
 def test_the_second_reading_counts_the_rows_of_the_sample(tmp_path):
     trips = csv_rows.sample()
@@ -19,7 +22,7 @@ def test_the_second_reading_counts_the_rows_of_the_sample(tmp_path):
 @pytest.mark.parametrize("target", target_names())
 def test_damaged_files_of_fixed_seeds(target):
     kinds = [try_seed(target, seed) for seed in range(25)]
-    assert "rows quarantined" in kinds or "refused" in kinds, kinds
+    assert _OUTCOMES.get(target, {"rows quarantined", "refused"}) & set(kinds), kinds
 
 
 @pytest.mark.long
