@@ -90,6 +90,29 @@ def test_column_values():
     assert assign_all(split, pa.table({"part": ["b", "c", "a", "d", None]})) == [0, 1, 0, NO_SPLIT, NO_SPLIT]
 
 
+@pytest.mark.parametrize(
+    ("format", "before", "after", "until"),
+    [
+        ("iso", "2024-06-07 23:59:59.25 UTC", "2024-06-08 00:00:00 UTC", "2024-06-08"),
+        ("iso", "2024-06-07T23:59:59,999999999z", "2024-06-08t00", "20240608"),
+        ("iso", "20240607.0", "20240608", "2024-W23-6"),
+        ("iso", "2024-06-07T23:00:00-0030", "2024-06-07T23:30:00-0030", "2024-06-08"),
+        ("%Y-%m-%d %H:%M:%S.%f", "2024-06-07 23:59:59.123456789", "2024-06-08 0:00:00.0", "2024-06-08 00:00:00.0"),
+        ("%F %T %z", " 2024-06-07 23:59:59 UTC", "2024-06-08 00:00:00 Z", "2024-06-08 00:00:00 +00:00"),
+        ("epoch_seconds", "1.5e9", "1500000000.5", "1500000000.25"),
+    ],
+)
+def test_time_splits_read_the_dates_of_features(format, before, after, until):
+    """The dates are read by a date feature too: `test_date_ops` compares its reader with that of splits."""
+    split = TimeSplit(method="time", column="at", format=format, until={"train": until})
+    assert assign(split, pa.table({"at": [before, after, "soon", None]}), np.arange(4), file_index=0).tolist() == [
+        0,
+        1,
+        NO_SPLIT,
+        NO_SPLIT,
+    ]
+
+
 def test_time_splits_by_several_columns_joined():
     split = TimeSplit(method="time", column=("year", "month"), format="%Y-%m", until={"train": "2021-10"})
     years = [2021, 2021, 2021, 2022, None]
