@@ -19,6 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.components.ingest.writing.encode import encode, records
+from fullpass.components.transform.own_outputs import check_ids, id_sizes
 from fullpass.components.transform.read_records import ExampleParser
 from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer, load_part
@@ -81,9 +82,11 @@ class ApplyGraph(beam.DoFn):
     def process(self, raw_examples: list[bytes], graph: str) -> Iterator[TransformedRows]:
         """See base class."""
         if self._transformer is None:
+            self._sizes = id_sizes(self._config, graph)
             self._transformer = self._start(tft.TFTransformOutput(graph))
         raw = self._parse(raw_examples)
         transformed = self._transformer.transform(raw)
+        check_ids(transformed, self._sizes)
         written = _with_columns(transformed, {name: raw[name] for name in self._raw})
         before, self._pending = self._pending, self._encoding.submit(self._encode, transformed, written)
         if before is not None:

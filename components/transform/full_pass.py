@@ -7,6 +7,7 @@ separate, so each can be optimized independently.
 import glob
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -23,6 +24,7 @@ from fullpass.components.transform.analyze_spans import TrainSpan, analyze
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
 from fullpass.components.transform.apply_graph import ApplyGraph, TransformedRows
 from fullpass.components.transform.column_writer import ColumnWriter
+from fullpass.components.transform.own_outputs import id_sizes
 from fullpass.components.transform.read_records import ReadExamples
 from fullpass.preprocessing.analysis.traced_preprocessing import Function
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
@@ -84,6 +86,8 @@ def run(full_pass: FullPass, pipeline: beam.Pipeline) -> Analysis | None:
     graph, analysis = analyze(pipeline, function, spans, cache, full_pass.graph, full_pass.rows[ANALYZED_SPLIT])
     if full_pass.transformed is not None:
         _transform(full_pass, pipeline, graph)
+    elif full_pass.preprocessing.function is not None:
+        _ = graph | "CheckIds" >> beam.Map(partial(id_sizes, full_pass.preprocessing))
     return analysis if cache else None
 
 

@@ -231,7 +231,16 @@ def _derive(name: str, feature: Any, tft_output: tft.TFTransformOutput) -> Outpu
     multi = not isinstance(feature, tf.io.FixedLenFeature)
     if feature.dtype == tf.float32 and not multi:
         return Output(name, name, "dense")
-    if feature.dtype == tf.int64 and isinstance(tft_output.transformed_domains().get(name), schema_pb2.IntDomain):
+    domain = tft_output.transformed_domains().get(name)
+    if feature.dtype == tf.int64 and isinstance(domain, schema_pb2.IntDomain):
+        if domain.min != 0:
+            raise UserError(
+                f"transformed feature {name!r}, computed by `preprocessing`, has ids from {domain.min:,} to "
+                f"{domain.max:,} by the transform graph; models accept 0 to size - 1. tft.compute_and_apply_vocabulary "
+                "and tft.apply_vocabulary give their `default_value`, -1 if it is not set, to missing and unknown "
+                "tokens; one unknown token at serving is enough. Pass num_oov_buckets=1, or a default_value of at "
+                "least 0, such as the size of the vocabulary, for an id of its own."
+            )
         return Output(name, name, "ids", multi=multi or bool(feature.shape))
     raise UserError(
         f"transformed feature {name!r}, computed by `preprocessing`, is {feature.dtype.name} "

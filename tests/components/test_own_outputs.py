@@ -1,0 +1,125 @@
+"""Ids that a function in place of all transforms returns: Transform refuses those that no model can look up."""
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from fullpass.components.ingest.config import RecordsConfig
+from fullpass.components.ingest.writing.encode import encode
+from fullpass.components.transform.full_pass import FullPass, finish, run
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
+from fullpass.preprocessing.features.raw_schema import raw_schema
+
+pytestmark = pytest.mark.integration
+
+SPLITS = {"train": ["a", "b", "b", "c"], "eval": ["a", "new", "b", "new"]}
+
+
+def unknown_is_minus_one(columns):
+    return {"word": tft.compute_and_apply_vocabulary(columns["s"])}
+
+
+def unknown_is_minus_one_in_lists(columns):
+    return {"words": tft.compute_and_apply_vocabulary(tf.strings.split(columns["s"], "-").to_sparse())}
+
+
+def unknown_is_minus_two(columns):
+    path = tft.vocabulary(columns["s"])
+    return {"word": tft.apply_vocabulary(columns["s"], path, default_value=-2)}
+
+
+def unbounded(columns):
+    return {"word": tf.cast(tf.strings.length(columns["s"]), tf.int64)}
+
+
+def oov_bucket(columns):
+    return {"word": tft.compute_and_apply_vocabulary(columns["s"], num_oov_buckets=1)}
+
+
+def own_default(columns):
+    return {"word": tft.compute_and_apply_vocabulary(columns["s"], default_value=3)}
+
+
+def keyed_buckets(columns):
+    """Returns -1 for keys that the train split lacks, while TF Transform declares 0 to 1."""
+    number = tf.cast(tf.strings.length(columns["s"]), tf.float32)
+    return {"bucket": tft.bucketize_per_key(number, columns["s"], num_buckets=2)}
+
+
+def beyond_the_table(columns):
+    """Returns 3 and more for two rows of eval: a range of 0 to 2 is declared."""
+    lengths = tf.cast(tf.strings.length(columns["s"]), tf.int64)
+    ids = tft.apply_buckets(lengths, [[1, 2]])
+    schema = tft.schema_inference
+    shifted = ids + tf.cast(lengths > 1, tf.int64)
+    schema.set_tensor_schema_override(shifted, tf.constant(0, tf.int64), tf.constant(2, tf.int64))
+    return {"bucket": shifted}
+
+
+@pytest.fixture
+def transform(tmp_path):
+    """Returns `transform(function, materialize)`, which runs a full pass over `SPLITS`: the rows of each split."""
+
+    def work(function, materialize=True):
+        config = PreprocessingConfig.model_validate(
+            {
+                "features": {"s": "category"},
+                "label": {"name": "y", "task": "regression"},
+                "function": f"{__name__}:{function.__name__}",
+            }
+        )
+        files = {}
+        for split, words in SPLITS.items():
+            files[split] = [str(tmp_path / f"{split}.tfrecord")]
+            columns = {
+                "s": pa.array([word.encode() for word in words], pa.binary()),
+                "y": pa.array([1.0] * len(words), pa.float32()),
+                RAW_ROW_ID: pa.array(range(len(words)), pa.int64()),
+            }
+            with tf.io.TFRecordWriter(files[split][0]) as writer:
+                for record in encode(columns).to_pylist():
+                    writer.write(record)
+        full_pass = FullPass(
+            preprocessing=config,
+            schema=raw_schema(config),
+            examples=files,
+            rows={split: len(words) for split, words in SPLITS.items()},
+            graph=str(tmp_path / "graph"),
+            transformed=str(tmp_path / "transformed") if materialize else None,
+            layout=RecordsConfig().layout(gzip=False),
+            temporary=str(tmp_path / "temporary"),
+        )
+        with beam.Pipeline() as pipeline:
+            run(full_pass, pipeline)
+        return finish(full_pass)
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (unknown_is_minus_one, r"'word'.* ids from -1 to 2.*0 to size - 1.*num_oov_buckets=1.*default_value"),
+        (unknown_is_minus_one_in_lists, r"'words'.* ids from -1 to 2.*num_oov_buckets=1"),
+        (unknown_is_minus_two, r"'word'.* ids from -2 to 2.*num_oov_buckets=1"),
+        (unbounded, r"'word'.*int64 ids with a range that the graph contains"),
+        (keyed_buckets, r"'bucket'.* id -1 .*2 of 4 rows .*0 to 1"),
+        (beyond_the_table, r"'bucket'.* id 3 .*2 of 4 rows .*0 to 2"),
+    ],
+)
+def test_ids_that_no_model_can_look_up(transform, function, message):
+    with pytest.raises(Exception, match=message):
+        transform(function)
+
+
+def test_the_range_is_checked_even_if_no_rows_are_written(transform):
+    with pytest.raises(Exception, match=r"'word'.* ids from -1 to 2"):
+        transform(unknown_is_minus_one, materialize=False)
+
+
+@pytest.mark.parametrize("function", [oov_bucket, own_default])
+def test_unknown_tokens_with_an_id_of_their_own(transform, function):
+    assert transform(function) == {"train": 4, "eval": 4}
