@@ -96,11 +96,11 @@ def convert(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[
         return _lists(column, raw, strip=strip, missing=missing, decimal=decimal)
     if is_list(column.type):
         return _sole_values(column, raw, strip=strip, missing=missing, decimal=decimal)
-    _check_type(column.type, raw)
+    column = as_declared(column, raw)
     if raw.type == "string":
         return _string(column, strip=strip, missing=missing, tokens=raw.token)
     if not _is_text(column.type):
-        return _number(_as_numbers(column), missing)
+        return _number(column, missing)
     text, undecodable = to_text(column, strip=strip, missing=missing)
     converted = _number_of_text(text, missing, decimal)
     return Converted(converted.flat, ((undecodable, "not UTF-8"), *converted.problems))
@@ -121,6 +121,17 @@ def _kind(raw: RawColumn) -> pa.DataType:
 
 def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or is_binary(kind)
+
+
+def as_declared(column: pa.Array, raw: RawColumn) -> pa.Array:
+    """Returns single values as text or numbers: what a declared number is read from, and other columns unchanged.
+
+    Raises:
+        UserError: No value of the column's type can have the declared type.
+    """
+    column = plain(column)
+    _check_type(column.type, raw)
+    return _as_numbers(column) if raw.type == "number" else column
 
 
 def _check_type(kind: pa.DataType, raw: RawColumn) -> None:

@@ -29,13 +29,19 @@ _BEYOND_TOP_K = 0.1
 _OFTEN_A_WORD = 0.001
 
 
+def check_types(sampled: SampledData) -> Iterator[Finding]:
+    """The run reads columns of such a type."""
+    for name, why in sampled.sample.refused.items():
+        yield Finding(sampled.reader(name), why)
+
+
 def check_numbers(sampled: SampledData) -> Iterator[Finding]:
     """Columns read as numbers hold numbers, or fewer other cells than would stop the run."""
     budget = sampled.loaded.config.data.bad_rows
     for name, raw in sampled.raw.items():
-        if raw.type != "number" or name not in sampled.values:
+        if raw.type != "number" or name not in sampled.values or name in sampled.sample.refused:
             continue
-        cells, values = sampled.sample.seen_columns[name], sampled.values[name]
+        cells, values = sampled.sample.seen_numbers.get(name, sampled.sample.seen_columns[name]), sampled.values[name]
         _, wrong = read_numbers(cells, missing=sampled.source.missing_of(name), decimal=sampled.decimal)
         bad = int(wrong.sum())
         if not bad:
@@ -171,8 +177,13 @@ def check_lists(sampled: SampledData) -> Iterator[Finding]:
     text = sampled.source.raw_text
     converted: dict[str, Converted] = {}
     for name, raw in sampled.raw.items():
-        array = sampled.sample.columns.get(name)
-        if array is None or raw.type == "vector" or not (raw.many or is_list(array.type)):
+        array = sampled.sample.numbers.get(name, sampled.sample.columns.get(name))
+        if (
+            array is None
+            or name in sampled.sample.refused
+            or raw.type == "vector"
+            or not (raw.many or is_list(array.type))
+        ):
             continue
         found = converted[name] = convert_raw(array, raw, text)
         for wrong, reason in found.problems:

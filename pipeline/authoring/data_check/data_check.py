@@ -31,6 +31,7 @@ CHECKS: tuple[Check, ...] = (
     row_findings.check_splits,
     row_findings.check_duplicates,
     row_findings.check_split_leakage,
+    column_findings.check_types,
     column_findings.check_numbers,
     column_findings.check_missing_words,
     column_findings.check_constants,
@@ -92,9 +93,11 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
     findings = [finding for _, finding in absent]
     if not present:
         return DataReport(_problems(loaded, findings), 0, 0)
-    images = [name for name, column in known_raw_columns(loaded.config).items() if column.image]
+    declared = known_raw_columns(loaded.config)
+    images = [name for name, column in declared.items() if column.image]
     more = _columns_of_rows(loaded, files) if reads_whole_rows(loaded.config.data.split) and not absent else []
-    sample = read_sample(files, source, list(dict.fromkeys([*present, *more])), rows=rows, images=images)
+    names = list(dict.fromkeys([*present, *more]))
+    sample = read_sample(files, source, names, rows=rows, images=images, declared=declared)
     if not sample.rows:
         findings.append(Finding(("data", "source", "path"), _why_no_row(sample)))
         return DataReport(_problems(loaded, findings), 0, sample.seen)

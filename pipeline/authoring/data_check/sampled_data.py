@@ -83,6 +83,7 @@ def sampled_data(loaded: Loaded, sample: Sample) -> SampledData:
     values = {}
     for name, array in sample.columns.items():
         if pa.types.is_string(array.type):
+            array = sample.numbers.get(name, array)
             missing: Sequence[str] = source.missing_of(name)
             if name in raw and raw[name].token:
                 array, missing = as_tokens(array), [as_token(text) for text in missing]

@@ -16,8 +16,9 @@ from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw
 from fullpass.components.ingest.splitting.assign_split import assign, raw_split_columns
 from fullpass.pipeline.authoring.profile.image_cells import image_shapes, image_texts
+from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
-from fullpass.preprocessing.values.convert import to_text
+from fullpass.preprocessing.values.convert import as_declared, to_text
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, without_inner_lists
 
 _BUDGET = {"csv": 64 << 20, "parquet": 64 << 20, "arrow": 64 << 20, "orc": 64 << 20}
@@ -37,6 +38,9 @@ class Sample:
     Attributes:
         columns: name -> text, or lists as read, of the sampled rows.
         seen_columns: name -> text, or lists as read, of all rows seen.
+        numbers: name -> text of the numbers that the run reads in the sampled rows, for declared numbers.
+        seen_numbers: the same, of all rows seen.
+        refused: name -> why the run refuses the type of a declared column.
         unreadable: name -> Arrow type of columns that are neither text nor lists.
         images: name -> height, width and channels of some images, for columns that hold encoded images.
         splits: split -> bool [rows], for sources with data per split.
@@ -51,6 +55,9 @@ class Sample:
 
     columns: Mapping[str, pa.Array]
     seen_columns: Mapping[str, pa.Array]
+    numbers: Mapping[str, pa.Array]
+    seen_numbers: Mapping[str, pa.Array]
+    refused: Mapping[str, str]
     unreadable: Mapping[str, str]
     images: Mapping[str, Sequence[tuple[int, int, int]]]
     splits: Mapping[str, np.ndarray]
@@ -74,12 +81,16 @@ class _Piece:
 
     Attributes:
         chunks: name -> one array per batch.
+        numbers: the same, for declared numbers, as text of the numbers that the run reads.
+        refused: name -> why the run refuses the type of a declared column.
         images: name -> shapes of some images.
         total: number of rows of the file; None if unknown.
     """
 
     file: SourceFile
     chunks: Mapping[str, list[pa.Array]]
+    numbers: Mapping[str, list[pa.Array]]
+    refused: Mapping[str, str]
     images: Mapping[str, list[tuple[int, int, int]]]
     rows: int
     malformed: int
@@ -96,13 +107,15 @@ def read_sample(
     *,
     rows: int | None,
     images: Collection[str] | None = None,
+    declared: Mapping[str, RawColumn] | None = None,
 ) -> Sample:
     """Returns up to `rows` rows (None for all that the budget allows), drawn uniformly from the rows that are read.
 
     A source within the budget (64 MB; 16 MB for formats that are slow to read) is read completely. From a larger one,
     up to 16 files are read. A large file that can be cut is read in pieces from all its parts. A part of a Parquet,
     Arrow or ORC file with too many rows is read completely, and only some of its batches are kept. Columns of encoded
-    `images` become the texts of `image_texts`; None detects these columns by their content.
+    `images` become the texts of `image_texts`; None detects these columns by their content. Types of
+    `declared` columns are judged, and their numbers read, as the run does.
 
     Raises:
         UserError: A file is empty, lacks a column, or does not have its declared format.
@@ -111,7 +124,9 @@ def read_sample(
     within = sum(file.size for file in files) <= budget
     chosen = list(files) if within else _spread([file for file in files if file.size], _MOST_FILES)
     limits = budget // len(chosen), _MOST_ROWS // len(chosen)
-    pieces = run_in_fork_if_native(source, lambda: [_read(file, source, columns, images, *limits) for file in chosen])
+    pieces = run_in_fork_if_native(
+        source, lambda: [_read(f, source, columns, images, declared or {}, *limits) for f in chosen]
+    )
     total = sum(piece.rows for piece in pieces)
     picked = _picked(total, rows)
     owner = np.repeat(np.arange(len(pieces)), [piece.rows for piece in pieces])
@@ -123,9 +138,17 @@ def read_sample(
     usable = {
         name: array for name, array in arrays.items() if pa.types.is_string(array.type) or pa.types.is_list(array.type)
     }
+    numbers = {
+        name: _concat([chunk for piece in pieces for chunk in piece.numbers[name]])
+        for name in pieces[0].numbers
+        if name in usable and pa.types.is_string(usable[name].type) and not in_lists
+    }
     return Sample(
         columns={name: array.take(pa.array(picked)) for name, array in usable.items()},
         seen_columns=usable,
+        numbers={name: array.take(pa.array(picked)) for name, array in numbers.items()},
+        seen_numbers=numbers,
+        refused={name: why for piece in reversed(pieces) for name, why in piece.refused.items()},
         unreadable={name: str(array.type) for name, array in arrays.items() if name not in usable},
         images={name: shapes for piece in reversed(pieces) for name, shapes in piece.images.items()},
         splits=_splits(files_read, owner[picked]),
@@ -238,13 +261,33 @@ def _as_text(array: pa.Array, source: Source) -> pa.Array:
     return array if undecodable.sum() > len(text) - text.null_count else text
 
 
+def _as_numbers(cells: pa.Array, text: pa.Array, raw: RawColumn, source: Source) -> pa.Array:
+    """Returns the numbers that the run reads from a batch as text; `text` is the batch as text.
+
+    Raises:
+        UserError: The run refuses the type.
+    """
+    if is_list(cells.type) or pa.types.is_null(cells.type):
+        return text
+    numbers = as_declared(cells, raw)
+    return text if numbers.type == cells.type else _as_text(numbers, source)
+
+
 def _read(
-    file: SourceFile, source: Source, columns: Sequence[str], images: Collection[str] | None, budget: int, rows: int
+    file: SourceFile,
+    source: Source,
+    columns: Sequence[str],
+    images: Collection[str] | None,
+    declared: Mapping[str, RawColumn],
+    budget: int,
+    rows: int,
 ) -> _Piece:
     """Reads a file, or parts of it, until its bytes in memory or its rows exceed the budget."""
     cut = _cut(file, source, budget)
     parts = cut.parts if cut else [WHOLE]
     chunks: dict[str, list[pa.Array]] = {name: [] for name in columns}
+    numbers = {name: list[pa.Array]() for name in columns if name in declared and declared[name].type == "number"}
+    refused: dict[str, str] = {}
     found: dict[str, list[tuple[int, int, int]]] = {}
     malformed = total = 0
     bad: list[BadRow] = []
@@ -266,12 +309,24 @@ def _read(
                     found.setdefault(name, shapes)
                 is_image = name in (found if images is None else images)
                 chunks[name].append(image_texts(cells) if is_image else _as_text(cells, source))
+                raw = declared.get(name)
+                if raw is None or raw.type == "vector" or is_image:
+                    continue
+                try:
+                    read_as = _as_numbers(cells, chunks[name][-1], raw, source)
+                except UserError as error:
+                    refused.setdefault(name, str(error))
+                    read_as = chunks[name][-1]
+                if name in numbers:
+                    numbers[name].append(read_as)
         whole = whole and not kept.is_full
         passed, total = passed + kept.passed, total + kept.rows
         malformed, bad = malformed + reading.malformed, bad + reading.bad
     in_file = cut.rows or (round(passed / cut.share) if whole else None) if cut else passed if whole else None
     is_all = whole and not cut and total == passed
-    return _Piece(file, chunks, found, total, malformed, tuple(bad), is_all, whole or bool(cut), in_file)
+    return _Piece(
+        file, chunks, numbers, refused, found, total, malformed, tuple(bad), is_all, whole or bool(cut), in_file
+    )
 
 
 class _KeptBatches:

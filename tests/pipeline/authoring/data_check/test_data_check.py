@@ -1,6 +1,8 @@
 """`check --data`: one bad thing at a time, in data that is fine otherwise."""
 
 import csv
+import datetime
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +13,9 @@ from typer.testing import CliRunner
 from fullpass.pipeline.authoring.data_check.data_check import check_data, table
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.cli import app
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.convert import convert
 
 ROWS = 1000
 FEATURES = "{age: number, city: category, member: boolean, joined: date}"
@@ -318,3 +323,57 @@ def test_table_and_exit_code(tmp_path):
     assert all(len(line) <= 120 for line in lines)
     write(tmp_path / "data.csv", columns())
     assert CliRunner().invoke(app, ["check", str(tmp_path / "p.yaml"), "--data"]).exit_code == 0
+
+
+KINDS = {
+    "bool": pa.array([True, False] * 20),
+    "int8": pa.array([1, 2] * 20, pa.int8()),
+    "uint64": pa.array([1, 2] * 20, pa.uint64()),
+    "double": pa.array([1.5, 2.5] * 20),
+    "decimal": pa.array([Decimal("1.50"), Decimal("2.25")] * 20),
+    "time32": pa.array([datetime.time(1), datetime.time(2)] * 20, pa.time32("s")),
+    "time64": pa.array([datetime.time(1), datetime.time(2, 3, 4, 5)] * 20, pa.time64("us")),
+    "duration": pa.array([1, 2] * 20, pa.duration("ms")),
+    "timestamp": pa.array([1, 2] * 20, pa.timestamp("us")),
+    "no timestamp": pa.nulls(40, pa.timestamp("us")),
+    "timestamp with a zone": pa.array([1, 2] * 20, pa.timestamp("us", "UTC")),
+    "date32": pa.array([1, 2] * 20, pa.date32()),
+    "numeric text": pa.array(["1", "2.5"] * 20),
+    "text": pa.array(["a", "b"] * 20),
+    "bytes": pa.array([b"1", b"2"] * 20),
+    "dictionary": pa.array(["1", "2"] * 20).dictionary_encode(),
+    "null": pa.nulls(40),
+    "struct": pa.array([{"a": 1}, {"a": 2}] * 20),
+    "list of numbers": pa.array([[1.0], [2.0]] * 20),
+    "list of bools": pa.array([[True], [False]] * 20),
+}
+READ_AS = {
+    "number": "number",
+    "category": "category",
+    "numbers": "{type: number, list: true}",
+    "tokens": "{type: category, list: true}",
+    "weight": None,
+}
+
+
+@pytest.mark.parametrize("read_as", READ_AS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_verdict_on_a_type_is_that_of_the_run(tmp_path, kind, read_as):
+    """The run's conversion refuses the type or every row, or accepts all rows; the check says the same."""
+    pq.write_table(pa.table({"a": KINDS[kind], "z": list(range(40)), "y": [0, 1] * 20}), tmp_path / "a.parquet")
+    weighs = read_as == "weight"
+    label = f"{{name: y, task: binary{', weight: a' if weighs else ''}}}"
+    features = "{z: number}" if weighs else f"{{z: number, a: {READ_AS[read_as]}}}"
+    name = "number" if read_as in ("number", "numbers", "weight") else "string"
+    raw = RawColumn("a", name, many=read_as in ("numbers", "tokens"))
+    stored = pq.read_table(tmp_path / "a.parquet").column("a").combine_chunks()
+    try:
+        runs = not convert(stored, raw, strip=False, missing=()).bad.any()
+    except UserError:
+        runs = False
+    try:
+        found = of(tmp_path, "  source: {format: parquet, path: a.parquet}\n", features, label)
+        refused = [m for severity, _, m in found if severity == "error" and m.startswith(("column a", "column 'a'"))]
+    except UserError as error:
+        refused = [str(error)]
+    assert (not refused) == runs, refused
