@@ -86,7 +86,7 @@ def run(full_pass: FullPass, pipeline: beam.Pipeline) -> Analysis | None:
     graph, analysis = analyze(pipeline, function, spans, cache, full_pass.graph, full_pass.rows[ANALYZED_SPLIT])
     if full_pass.transformed is not None:
         _transform(full_pass, pipeline, graph)
-    elif full_pass.preprocessing.function is not None:
+    else:
         _ = graph | "CheckIds" >> beam.Map(partial(id_sizes, full_pass.preprocessing))
     return analysis if cache else None
 

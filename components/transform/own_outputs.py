@@ -1,4 +1,4 @@
-"""Checks the ids that a user-defined function in place of all transforms returns; built-in ids are right as built."""
+"""Checks the ids that functions of the user's own return; the ids of other features are right as built."""
 
 from collections.abc import Mapping
 
@@ -9,26 +9,43 @@ import tensorflow_transform as tft
 
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.feature import CustomFeature, transformed_name
+from fullpass.preprocessing.features.outputs import UNKNOWN_TOKENS
 
 
 def id_sizes(config: PreprocessingConfig, graph: str) -> dict[str, int]:
-    """Returns the number of ids of each output that holds ids; an empty dict without a function of the user's.
+    """Returns the number of ids of each output of the function in place of all transforms; empty without a function.
 
     Args:
         config: features and label.
         graph: folder of the transform graph.
 
     Raises:
-        UserError: Models do not support an output, or its range in the graph has ids below 0.
+        UserError: Models do not support an output, or its range in the graph has ids below 0; or the range of a
+            custom feature's ids is wider than its `ids`.
     """
+    output = tft.TFTransformOutput(graph)
     if config.function is None:
+        _check_custom(config, output)
         return {}
     # The module imports Keras, which built-in features do not need here.
     from fullpass.trainer.models.model_inputs import transformed_outputs
 
-    output = tft.TFTransformOutput(graph)
     ids = [found.name for found in transformed_outputs(config, output) if found.kind == "ids"]
     return {name: output.num_buckets_for_transformed_feature(name) for name in ids}
+
+
+def _check_custom(config: PreprocessingConfig, output: tft.TFTransformOutput) -> None:
+    for name, feature in config.features.items():
+        if not isinstance(feature, CustomFeature) or feature.ids is None:
+            continue
+        domain = output.transformed_domains()[transformed_name(name)]
+        if domain.min < 0 or domain.max >= feature.ids:
+            fix = UNKNOWN_TOKENS if domain.min < 0 else "Set `ids` to their number, or limit a vocabulary by top_k."
+            raise UserError(
+                f"features.{name}: {feature.function} returns ids from {domain.min:,} to {domain.max:,} by the "
+                f"transform graph; `ids: {feature.ids}` accepts 0 to {feature.ids - 1:,}. {fix}"
+            )
 
 
 def check_ids(batch: pa.RecordBatch, sizes: Mapping[str, int]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from fullpass.preprocessing.apply.column_tensors import Columns
-from fullpass.preprocessing.apply.vocabulary import with_domain
+from fullpass.preprocessing.apply.vocabulary import declared_range, with_domain
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn
 from fullpass.preprocessing.features.feature import CustomFeature, transformed_name
@@ -39,7 +39,13 @@ def _checked_ids(result: tf.Tensor, feature: CustomFeature) -> tf.Tensor:
     if result.dtype != tf.int64 or result.shape.rank != 1:
         raise UserError(f"{feature.function} must return int64 [batch]. Received: {_described(result)}.")
     inside = (result >= 0) & (result < feature.ids)
-    return with_domain(tf.where(inside, result, 0), feature.ids)
+    ids = tf.where(inside, result, 0)
+    declared = declared_range(result)
+    if declared is None:
+        return with_domain(ids, feature.ids)
+    # A wider range, such as that of a vocabulary with -1 for unknown tokens, stays in the schema: Transform refuses it.
+    low, high = declared
+    return with_domain(ids, tf.maximum(high + 1, feature.ids), tf.minimum(low, 0))
 
 
 def apply_function(function: str, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:

@@ -137,13 +137,21 @@ def _as_word(tokens: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(tf.strings.regex_replace(tokens, " ", "\x1f"), "[\r\n]", "\x1e")
 
 
-def with_domain(ids: tf.Tensor, size: tf.Tensor | int) -> tf.Tensor:
-    """Returns int64 ids with the domain 0 .. size - 1 in the transformed schema.
+def with_domain(ids: tf.Tensor, size: tf.Tensor | int, low: tf.Tensor | int = 0) -> tf.Tensor:
+    """Returns int64 ids with the domain low .. size - 1 in the transformed schema.
 
     The result itself must be an output of `preprocessing_fn` or the values of one.
     """
     marked = tf.identity(ids)
-    schema_inference.set_tensor_schema_override(
-        marked, tf.constant(0, tf.int64), tf.cast(tf.convert_to_tensor(size), tf.int64) - 1
-    )
+    low, size = (tf.cast(tf.convert_to_tensor(value), tf.int64) for value in (low, size))
+    schema_inference.set_tensor_schema_override(marked, low, size - 1)
     return marked
+
+
+def declared_range(ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor] | None:
+    """Returns the least and the greatest id that the graph declares for a tensor, int64 []; None if it has none."""
+    keys = ("tft_schema_override_tensor", "tft_schema_override_min", "tft_schema_override_max")
+    for tensor, low, high in zip(*map(tf.compat.v1.get_collection, keys), strict=True):
+        if tensor is ids:
+            return tf.cast(low, tf.int64), tf.cast(high, tf.int64)
+    return None

@@ -44,6 +44,12 @@ SPAN = "span"
 """int64 [batch]: the span of the row, modulo 4,096; an output of `transform_features` only, for model metrics."""
 ROW_ID = "row_id"
 """int64 [batch]: the row number from ingest, -1 if the example did not come from ingest."""
+UNKNOWN_TOKENS = (
+    "tft.compute_and_apply_vocabulary and tft.apply_vocabulary give their `default_value`, -1 if it is not set, to "
+    "missing and unknown tokens; one unknown token at serving is enough. Pass num_oov_buckets=1, or a default_value of "
+    "at least 0, such as the size of the vocabulary, for an id of its own."
+)
+"""The cause of ids below 0 that a function of the user's returns, and the fix; for error messages."""
 
 
 @dataclass(frozen=True)

@@ -59,18 +59,30 @@ def beyond_the_table(columns):
     return {"bucket": shifted}
 
 
+def custom_minus_one(columns):
+    return unknown_is_minus_one(columns)["word"]
+
+
+def custom_oov_bucket(columns):
+    return oov_bucket(columns)["word"]
+
+
+def custom_buckets(columns):
+    return tft.apply_buckets(tf.strings.length(columns["s"]), [[1, 2, 3]])
+
+
 @pytest.fixture
 def transform(tmp_path):
-    """Returns `transform(function, materialize)`, which runs a full pass over `SPLITS`: the rows of each split."""
+    """Returns `transform(function, materialize, ids)`, which runs a full pass over `SPLITS`: the rows of each split.
 
-    def work(function, materialize=True):
-        config = PreprocessingConfig.model_validate(
-            {
-                "features": {"s": "category"},
-                "label": {"name": "y", "task": "regression"},
-                "function": f"{__name__}:{function.__name__}",
-            }
-        )
+    With `ids`, the function computes a custom feature; otherwise it takes the place of all transforms.
+    """
+
+    def work(function, materialize=True, ids=None):
+        path = f"{__name__}:{function.__name__}"
+        own = {"type": "custom", "function": path, "columns": {"s": "string"}, "ids": ids}
+        sections = {"features": {"own": own}} if ids else {"features": {"s": "category"}, "function": path}
+        config = PreprocessingConfig.model_validate({"label": {"name": "y", "task": "regression"}, **sections})
         files = {}
         for split, words in SPLITS.items():
             files[split] = [str(tmp_path / f"{split}.tfrecord")]
@@ -123,3 +135,21 @@ def test_the_range_is_checked_even_if_no_rows_are_written(transform):
 @pytest.mark.parametrize("function", [oov_bucket, own_default])
 def test_unknown_tokens_with_an_id_of_their_own(transform, function):
     assert transform(function) == {"train": 4, "eval": 4}
+
+
+@pytest.mark.parametrize("materialize", [True, False])
+@pytest.mark.parametrize(
+    ("function", "ids", "message"),
+    [
+        (custom_minus_one, 3, r"features.own: .*:custom_minus_one .* ids from -1 to 2.*`ids: 3`.*num_oov_buckets=1"),
+        (custom_oov_bucket, 3, r"features.own: .*:custom_oov_bucket .* ids from 0 to 3.*`ids: 3`"),
+    ],
+)
+def test_a_custom_feature_whose_unknown_tokens_would_become_id_0(transform, function, ids, message, materialize):
+    with pytest.raises(Exception, match=message):
+        transform(function, materialize, ids)
+
+
+@pytest.mark.parametrize(("function", "ids"), [(custom_oov_bucket, 4), (custom_oov_bucket, 9), (custom_buckets, 4)])
+def test_a_custom_feature_with_enough_ids(transform, function, ids):
+    assert transform(function, ids=ids) == {"train": 4, "eval": 4}

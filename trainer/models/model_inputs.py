@@ -16,7 +16,7 @@ from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.ids import Embedding
 from fullpass.preprocessing.features.image_feature import ImageFeature
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, Output, outputs
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, UNKNOWN_TOKENS, Output, outputs
 from fullpass.trainer.models import image_encoders
 from fullpass.trainer.models.layers import (
     AttentionPool,
@@ -236,10 +236,7 @@ def _derive(name: str, feature: Any, tft_output: tft.TFTransformOutput) -> Outpu
         if domain.min != 0:
             raise UserError(
                 f"transformed feature {name!r}, computed by `preprocessing`, has ids from {domain.min:,} to "
-                f"{domain.max:,} by the transform graph; models accept 0 to size - 1. tft.compute_and_apply_vocabulary "
-                "and tft.apply_vocabulary give their `default_value`, -1 if it is not set, to missing and unknown "
-                "tokens; one unknown token at serving is enough. Pass num_oov_buckets=1, or a default_value of at "
-                "least 0, such as the size of the vocabulary, for an id of its own."
+                f"{domain.max:,} by the transform graph; models accept 0 to size - 1. {UNKNOWN_TOKENS}"
             )
         return Output(name, name, "ids", multi=multi or bool(feature.shape))
     raise UserError(
