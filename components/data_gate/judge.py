@@ -41,6 +41,7 @@ def judge(
         unit: length of a span. It determines the season: days differ within a week, and hours within a day.
         anomalies: descriptions of TFDV's anomalies.
     """
+    window, earlier = ([s for s in spans if s.rows] for spans in (window, earlier))  # a span without rows is a gap
     before = sorted({s.number: s for s in (*earlier, *window)}.values(), key=lambda s: s.number)
     previous = before[-1] if before else None
     rest = merge_spans(window) if len(window) > 1 else None

@@ -13,6 +13,7 @@ from fullpass.components.ingest.ingest import finish, ingest_of, run
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
 from fullpass.components.ingest.splitting.stratified_pass import with_cuts
 from fullpass.components.ingest.writing.manifest import Manifest
+from fullpass.preprocessing.errors import UserError
 
 FINGERPRINT = "fingerprint"
 LABEL = "label"
@@ -132,6 +133,7 @@ class SpansOfWindow(resolver.ResolverStrategy):
 
         Raises:
             RuntimeError: A span of the window is not among the artifacts.
+            UserError: No span of the window has a row.
         """
         newest: dict[int, types.Artifact] = {}
         for artifact in sorted(input_dict["examples"], key=lambda artifact: artifact.id):
@@ -141,4 +143,11 @@ class SpansOfWindow(resolver.ResolverStrategy):
         absent = self._fingerprints.keys() - newest.keys()
         if absent:
             raise RuntimeError(f"no examples of the spans {sorted(absent)}, though Ingest ended well")
-        return {"examples": [newest[span] for span in sorted(newest)]}
+        examples = [newest[span] for span in sorted(newest)]
+        if not any(artifact.get_int_custom_property("rows_read") for artifact in examples):
+            labels = ", ".join(artifact.get_string_custom_property(LABEL) for artifact in examples)
+            raise UserError(
+                f"data.source.path: no rows in {labels}; only header lines, or nothing. Wait for the files of a span "
+                "with rows, request one by --span, or widen data.window."
+            )
+        return {"examples": examples}

@@ -25,7 +25,7 @@ from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.readers.open_source import columns_of
 from fullpass.components.ingest.readers.prepare_rows import convert_columns, place_rows, read_rows, reading_of
 from fullpass.components.ingest.readers.read_tasks import ReadTask, spread
-from fullpass.components.ingest.readers.reader import WHOLE, BadRow, Reading, Rows, text_at
+from fullpass.components.ingest.readers.reader import WHOLE, BadRow, EmptyFileError, Reading, Rows, text_at
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, columns_of_split
@@ -123,7 +123,8 @@ def finish(ingest: Ingest) -> Manifest:
     manifest = _sum(ingest, results)
     bad = [BadRow(**row) for result in results for row in result["bad"]]
     _check_counts(manifest)
-    _check_lists(ingest, {name for result in results for name in result["seen"]})
+    if manifest.read:
+        _check_lists(ingest, {name for result in results for name in result["seen"]})
     _check_budget(ingest, manifest, bad)
     if ingest.span is None:
         # A single span may have no row for a split. A window must have one; Transform checks this.
@@ -290,7 +291,10 @@ def _check_counts(manifest: Manifest) -> None:
 def _check_lists(ingest: Ingest, seen: set[str]) -> None:
     """Checks that each column of lists occurs in a row, if the source has no other way to detect a misspelled name."""
     lists = [column.name for column in ingest.columns if column.many]
-    if not lists or columns_of(ingest.files[0], ingest.config.source) is not None:
+    try:
+        if not lists or columns_of(ingest.files[0], ingest.config.source) is not None:
+            return
+    except EmptyFileError:  # a format with columns
         return
     for name in lists:
         if name not in seen:
@@ -313,6 +317,8 @@ def _check_budget(ingest: Ingest, manifest: Manifest, bad: Sequence[BadRow]) -> 
     budget = ingest.config.bad_rows
     count, total = manifest.rows_quarantined, manifest.read
     if total == 0:
+        if ingest.span is not None:  # a gap; the window must have rows, and SpansOfWindow checks this
+            return
         raise UserError(f"data.source.path: no rows in {', '.join(manifest.files)}; only a header line, or nothing.")
     over = count > budget.max_fraction * total or (budget.max_rows is not None and count > budget.max_rows)
     if not over:

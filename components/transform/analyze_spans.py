@@ -152,16 +152,18 @@ def _analysis(plans: Sequence[_Plan], keys: Sequence[frozenset[bytes]]) -> Analy
     whys = {
         first.spans[n].label: _why(len(first.known[n]), len(keys[0]), damaged=n in first.damaged) for n in first.missed
     }
-    for span in first.spans if later else ():
+    with_rows = [span for span, keys in zip(first.spans, first.known, strict=True) if span.files or keys]
+    for span in with_rows if later else ():
         whys.setdefault(span.label, f"{later} of {later + len(keys[0])} analyzers depend on the statistics of others")
-    hit = tuple(span.label for span in first.spans if span.label not in whys) if keys[0] else ()
+    hit = tuple(span.label for span in with_rows if span.label not in whys) if keys[0] else ()
     return Analysis(hit, whys)
 
 
 def _plan(spans: Sequence[TrainSpan], cache: AnalyzerCache | None, wanted: frozenset[bytes]) -> _Plan:
     cached = [cache.read_with_status(span.fingerprint) if cache else ({}, True) for span in spans]
     known = tuple(wanted & states.keys() for states, _ in cached)
-    missed = tuple(n for n, keys in enumerate(known) if keys < wanted)
+    # A span without train rows has no states, and needs no analysis.
+    missed = tuple(n for n, keys in enumerate(known) if keys < wanted and spans[n].files)
     absent = frozenset(key for n in missed for key in wanted - known[n])
     damaged = frozenset(n for n, (_, whole) in enumerate(cached) if not whole)
     return _Plan(tuple(spans), cache, known, missed, absent, damaged)

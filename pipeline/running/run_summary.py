@@ -34,6 +34,7 @@ class Summary:
 
     Attributes:
         rows: number of rows per split.
+        spans_without_rows: labels of the spans of the window whose files hold no row; `(the newest)` marks the newest.
         overlaps: for each pair of splits, the rows that are in both.
         uneven: splits whose labels are distributed otherwise than in all rows.
         pushed: the version that the model was pushed as.
@@ -47,6 +48,7 @@ class Summary:
     rows_read: int = 0
     rows_per_second: int = 0
     rows_quarantined: int = 0
+    spans_without_rows: tuple[str, ...] = ()
     quarantine: tuple[str, ...] = ()
     overlaps: tuple[Overlap, ...] = ()
     uneven: tuple[Imbalance, ...] = ()
@@ -142,6 +144,7 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
         rows_read=_total(examples, "rows_read"),
         rows_per_second=int(examples[0].properties.get("rows_per_second", 0)) if len(examples) == 1 else 0,
         rows_quarantined=_total(examples, "rows_quarantined"),
+        spans_without_rows=_without_rows(examples),
         quarantine=tuple(f"{e.uri}/quarantine.parquet" for e in examples if e.properties.get("rows_quarantined")),
         overlaps=_overlaps(examples, config.data.split_names),
         uneven=uneven_labels(statistics.uri, config.label.name, config.data.split_names) if statistics else (),
@@ -155,6 +158,15 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
         training=read_training(model_run.uri) if model_run else None,
         trials=read_trials(tuner.uri, config) if tuner else None,
         data=read_comparison(spans.uri) if spans else None,
+    )
+
+
+def _without_rows(examples: Sequence[Artifact]) -> tuple[str, ...]:
+    newest = max((int(e.properties.get("span", 0)) for e in examples), default=0)
+    return tuple(
+        f"{e.properties.get('label')}{' (the newest)' if e.properties.get('span', 0) == newest else ''}"
+        for e in examples
+        if e.properties.get("rows_read") == 0
     )
 
 
@@ -177,6 +189,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "rows_read": summary.rows_read,
         "rows_per_second": summary.rows_per_second,
         "rows_quarantined": summary.rows_quarantined,
+        "spans_without_rows": list(summary.spans_without_rows),
         "rows_in_two_splits": {f"{o.second} in {o.first}": o.rows for o in summary.overlaps},
         "uneven_labels": [imbalance.words for imbalance in summary.uneven],
         "analysis": asdict(summary.analysis) if summary.analysis else None,

@@ -14,6 +14,7 @@ from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.pipeline.running.execution.events import RunResult
 from fullpass.pipeline.running.run_summary import Summary, stopped_by_gate
 from fullpass.pipeline.running.training_summary import trials_table
+from fullpass.preprocessing.errors import listed
 
 _SHOWN = 6
 
@@ -41,6 +42,8 @@ def _facts(summary: Summary) -> RenderableType:
         speed = f" ({summary.rows_per_second:,}/s)" if summary.rows_per_second else ""
         quarantined = f"quarantined {summary.rows_quarantined:,}"
         table.add_row("rows", f"{summary.rows_read:,} read{speed}: {splits}, {quarantined}")
+    if summary.spans_without_rows:
+        table.add_row("gap", f"no rows in {listed(summary.spans_without_rows)}: only header lines, or nothing")
     for path in summary.quarantine:
         table.add_row("quarantine", path)
     for overlap in summary.overlaps:

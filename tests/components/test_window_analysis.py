@@ -35,6 +35,7 @@ FEATURES = {
 }
 CONFIG = {"features": FEATURES, "label": {"name": "tip", "task": "regression"}}
 ROWS = 200
+NEW = "not analysed before"
 
 
 def rows(span: int) -> dict[str, list]:
@@ -157,6 +158,15 @@ def test_stable_ids_follow_a_model_while_counts_of_known_spans_come_from_the_cac
     for output, _ in made:
         assert [token.decode() for token in output.vocabulary_by_name("vocabulary_zone")] == [*known, *new]
         assert output.num_buckets_for_transformed_feature("zone_xf") == 2 + len(known) + 1
+
+
+def test_a_span_without_train_rows_needs_no_analysis(records, analyse, tmp_path):
+    cache, empty = str(tmp_path / "cache"), TrainSpan("day 2", "fingerprint2", ())
+    expected, _ = analyse([records(1), records(3)])
+    for origin in (Analysis((), {"day 1": NEW, "day 3": NEW}), Analysis(("day 1", "day 3"), {})):
+        output, analysis = analyse([records(1), empty, records(3)], cache)
+        assert analysis == origin
+        np.testing.assert_equal(transformed(output, 1), transformed(expected, 1))
 
 
 def test_a_changed_feature_is_analysed_anew_and_the_others_are_not(records, analyse, tmp_path):

@@ -21,6 +21,7 @@ from fullpass.components.ingest.readers.csv_records import (
 from fullpass.components.ingest.readers.lines import TOO_LONG, chunks, is_utf8, line_parts, without_first_lines
 from fullpass.components.ingest.readers.reader import (
     WHOLE,
+    EmptyFileError,
     FilePart,
     Reading,
     Rows,
@@ -129,7 +130,7 @@ class CsvReader:
                     found.append(Block(block.data[start:end], int(line), False))
                 if len(found) == self._source.header_rows:
                     return found
-        raise UserError(f"{self._path}: the file is empty; a header line with the column names was expected.")
+        raise EmptyFileError(f"{self._path}: the file is empty; a header line with the column names was expected.")
 
 
 class _Parser:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from fullpass.components.ingest.config import IngestConfig, StratifiedSplit
 from fullpass.components.ingest.readers.convert_rows import convert_rows
 from fullpass.components.ingest.readers.open_source import read
-from fullpass.components.ingest.readers.reader import FilePart, Reading, Rows
+from fullpass.components.ingest.readers.reader import EmptyFileError, FilePart, Reading, Rows
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.spans.span_column import rows_of_span, rows_without_span
 from fullpass.components.ingest.splitting.assign_split import assign, raw_split_columns, reads_whole_rows
@@ -50,8 +50,13 @@ def read_rows(plan: Plan, reading: Reading) -> Iterator[tuple[int, Rows]]:
     """
     span = plan.config.span
     if span is None or plan.span is None:
-        for rows in read(reading, plan.config.source):
-            yield len(rows.numbers), rows
+        try:
+            for rows in read(reading, plan.config.source):
+                yield len(rows.numbers), rows
+        except EmptyFileError:
+            if plan.span is None:
+                raise
+            # An empty file of a span is a day without rows, as a file with a header line only is.
         return
     batches = read(reading, plan.config.source)
     while True:

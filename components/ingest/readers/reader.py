@@ -28,6 +28,10 @@ AllColumns = Literal["to_hash", "to_show"]
 """Form of rows with every column of the source: bytes for `row_hash.contents`, or values."""
 
 
+class EmptyFileError(UserError):
+    """A file has not even the header line that its format begins with."""
+
+
 @dataclass(frozen=True)
 class FilePart:
     """A part of a source file that one worker reads.

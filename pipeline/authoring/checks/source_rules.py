@@ -6,6 +6,7 @@ from pathlib import PurePath
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers.bigquery import has_credentials
 from fullpass.components.ingest.readers.open_source import columns_of
+from fullpass.components.ingest.readers.reader import EmptyFileError
 from fullpass.components.ingest.readers.recognize import contradiction
 from fullpass.components.ingest.sources.source_config import (
     BigQuerySource,
@@ -65,6 +66,10 @@ def check_first_file(loaded: Loaded) -> Iterator[Finding]:
         return
     try:
         columns = columns_of(file, source)
+    except EmptyFileError as error:
+        if not has_spans(loaded.config.data):  # a span may have no rows
+            yield Finding(_PATH, str(error))
+        return
     except UserError as error:
         yield Finding(_PATH if isinstance(source, FileSource) else _PATH[:-1], str(error))
         return

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fullpass.components.ingest.readers.open_source import columns_of
+from fullpass.components.ingest.readers.reader import EmptyFileError
+from fullpass.components.ingest.sources.source_config import CsvSource, Source
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.ingest.splitting.assign_split import raw_split_columns, reads_whole_rows
@@ -86,7 +88,11 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
     """
     use_modules_of(loaded.folder)
     source = loaded.config.data.source
-    files = find_window(loaded.config.data, loaded.resolve).files
+    window = find_window(loaded.config.data, loaded.resolve)
+    files = tuple(file for file in window.files if window.unit is None or not _is_empty(file, source))
+    if not files:
+        nothing = Finding(("data", "source", "path"), "no row in any span of the window; the files are empty.")
+        return DataReport(_problems(loaded, [nothing]), 0, 0)
     needed = _needed(loaded)
     absent = list(_absent(loaded, files, needed))
     present = [name for name in needed if name not in {name for name, _ in absent}]
@@ -109,6 +115,16 @@ def check_sample(loaded: Loaded, sample: Sample) -> tuple[Problem, ...]:
     """Returns the errors and warnings of a sample that holds at least one row, in file order."""
     sampled = sampled_data(loaded, sample)
     return _problems(loaded, [finding for check in CHECKS for finding in check(sampled)])
+
+
+def _is_empty(file: SourceFile, source: Source) -> bool:
+    if not isinstance(source, CsvSource):
+        return False
+    try:
+        columns_of(file, source)
+    except EmptyFileError:
+        return True
+    return False
 
 
 def _why_no_row(sample: Sample) -> str:

@@ -234,8 +234,19 @@ def test_without_spans_the_data_of_the_run_before():
     assert "fare: drifted from the data of the previous run" in verdict.findings[0].text
 
 
+def without_rows(month):
+    nothing = summary(month, {name: values[:0] for name, values in rows_of_month(month).items()})
+    return Summary(month, f"2020-{month:02d}", f"f{month}", 0, nothing.distributions)
+
+
+def test_spans_without_rows_are_a_gap():
+    verdict = found(summary(5, rows_of_month(5)), [*months(1, 2), without_rows(3), without_rows(4)])
+    assert "2 spans before 2020-05 missing; compared with 2020-02 instead." in verdict.notes
+    assert verdict.previous == "2020-02" and verdict.window == "the window (2020-01 to 2020-02)"
+
+
 def test_a_span_without_rows():
-    empty = Summary(3, "2020-03", "f3", 0, summary(3, {n: v[:0] for n, v in rows_of_month(3).items()}).distributions)
+    empty = without_rows(3)
     verdict = found(empty, months(1, 2))
     assert subjects(verdict) == {("rows", "2020-03")} and "2020-03 has no rows" in verdict.notes[-1]
 

@@ -8,12 +8,23 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
+from tfx.types import standard_artifacts
 
-from fullpass.components.ingest.config import BadRows, HashSplit, IngestConfig, RandomSplit, RecordsConfig, SplitLeakage
+from fullpass.components.ingest.component import SpansOfWindow
+from fullpass.components.ingest.config import (
+    BadRows,
+    HashSplit,
+    IngestConfig,
+    RandomSplit,
+    RecordsConfig,
+    SplitLeakage,
+    StratifiedSplit,
+)
 from fullpass.components.ingest.ingest import Ingest, finish, run
 from fullpass.components.ingest.readers import lines
 from fullpass.components.ingest.sources.source_config import CsvSource, JsonLinesSource
 from fullpass.components.ingest.sources.source_files import find_files, resolve_path
+from fullpass.components.ingest.splitting.stratified_pass import with_cuts
 from fullpass.components.ingest.writing import record_writer, shards
 from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, read_manifest
 from fullpass.preprocessing.errors import UserError
@@ -25,7 +36,9 @@ NO_BAD_ROWS = BadRows(max_fraction=0.0)
 ANY_BAD_ROWS = BadRows(max_fraction=1.0)
 
 
-def ingest(tmp_path, path, *, split=None, bad_rows=NO_BAD_ROWS, gzip=False, columns=COLUMNS, overlap=None, **records):
+def ingest(
+    tmp_path, path, *, split=None, bad_rows=NO_BAD_ROWS, gzip=False, columns=COLUMNS, overlap=None, span=None, **records
+):
     source = CsvSource(format="csv", path=path)
     split = split or RandomSplit(method="random", ratios={"train": 1, "eval": 1})
     config = IngestConfig(
@@ -37,7 +50,8 @@ def ingest(tmp_path, path, *, split=None, bad_rows=NO_BAD_ROWS, gzip=False, colu
     )
     files = find_files(source.path, lambda p: resolve_path(p, tmp_path))
     splits = source.given_splits or tuple(split.ratios)
-    ingestion = Ingest(config, files, splits, columns, str(tmp_path / "examples"), gzip)
+    ingestion = Ingest(config, files, splits, columns, str(tmp_path / "examples"), gzip, span=span)
+    ingestion = with_cuts(ingestion, beam.Pipeline)
     with beam.Pipeline() as pipeline:
         run([ingestion], pipeline)
     return finish(ingestion)
@@ -285,3 +299,35 @@ def test_no_match_says_what_was_looked_for(tmp_path):
         find_files(".", lambda p: resolve_path(p, tmp_path))
     with pytest.raises(UserError, match="package 'no_such_package' is not installed"):
         resolve_path("package:no_such_package/a.csv", tmp_path)
+
+
+@pytest.mark.parametrize("split", ["hash", "stratified"])
+@pytest.mark.parametrize("text", ["fare,zone\n", "", "\n\n", "fare,zone"])
+def test_a_span_without_rows_is_published_empty(tmp_path, text, split):
+    (tmp_path / "a.csv").write_text(text)
+    ratios = {"train": 1, "eval": 1}
+    how = (
+        HashSplit(method="hash", ratios=ratios)
+        if split == "hash"
+        else StratifiedSplit(method="stratified", column="zone", ratios=ratios)
+    )
+    columns = (COLUMNS[0], RawColumn("zone", "string", many=True, separator="|"))
+    manifest = ingest(tmp_path, "a.csv", split=how, span=3, columns=COLUMNS if split == "stratified" else columns)
+    assert (manifest.read, manifest.written) == (0, {"train": 0, "eval": 0})
+    assert examples(tmp_path, "train") == examples(tmp_path, "eval") == []
+
+
+def test_a_window_without_any_row_is_refused():
+    def span(number, rows):
+        artifact = standard_artifacts.Examples()
+        artifact.id = artifact.span = number
+        artifact.set_string_custom_property("label", f"day {number}")
+        artifact.set_string_custom_property("fingerprint", str(number))
+        artifact.set_int_custom_property("rows_read", rows)
+        return artifact
+
+    window = SpansOfWindow({"1": "1", "2": "2"})
+    kept = window.resolve_artifacts(None, {"examples": [span(1, 5), span(2, 0)]})["examples"]
+    assert [one.span for one in kept] == [1, 2]
+    with pytest.raises(UserError, match="no rows in day 1, day 2; only header lines, or nothing"):
+        window.resolve_artifacts(None, {"examples": [span(1, 0), span(2, 0)]})

@@ -325,6 +325,17 @@ def test_table_and_exit_code(tmp_path):
     assert CliRunner().invoke(app, ["check", str(tmp_path / "p.yaml"), "--data"]).exit_code == 0
 
 
+@pytest.mark.parametrize("nothing", ["", "\n\n", "age,city,member,joined,y\n"])
+def test_a_day_without_rows_is_no_problem_of_the_window(tmp_path, nothing):
+    write(tmp_path / "2024-01-02.csv", columns())
+    for day in ("01", "03"):
+        (tmp_path / f"2024-01-{day}.csv").write_text(nothing)
+    data = '  source: {format: csv, path: "{YYYY}-{MM}-{DD}.csv"}\n  window: {spans: %d}\n'
+    assert of(tmp_path, data % 3) == []
+    ((severity, path, message),) = of(tmp_path, data % 1)
+    assert (severity, path) == ("error", "data.source.path") and message.startswith("no row ")
+
+
 KINDS = {
     "bool": pa.array([True, False] * 20),
     "int8": pa.array([1, 2] * 20, pa.int8()),
