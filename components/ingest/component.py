@@ -17,6 +17,7 @@ from fullpass.preprocessing.errors import UserError
 
 FINGERPRINT = "fingerprint"
 LABEL = "label"
+_READ = "rows_read"
 
 
 class IngestExecutor(base_beam_executor.BaseBeamExecutor):
@@ -61,7 +62,7 @@ def describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) ->
     examples.set_string_custom_property(LABEL, span.label)
     examples.set_string_custom_property("payload_format", "FORMAT_TF_EXAMPLE")
     examples.set_string_custom_property("file_format", "tfrecords_gzip")  # readers use the file name's suffix
-    examples.set_int_custom_property("rows_read", manifest.read)
+    examples.set_int_custom_property(_READ, manifest.read)
     examples.set_int_custom_property("rows_quarantined", manifest.rows_quarantined)
     examples.set_int_custom_property("rows_per_second", round(manifest.rows_per_second))
     for split, rows in manifest.written.items():
@@ -144,7 +145,9 @@ class SpansOfWindow(resolver.ResolverStrategy):
         if absent:
             raise RuntimeError(f"no examples of the spans {sorted(absent)}, though Ingest ended well")
         examples = [newest[span] for span in sorted(newest)]
-        if not any(artifact.get_int_custom_property("rows_read") for artifact in examples):
+        if all(
+            artifact.has_custom_property(_READ) and not artifact.get_int_custom_property(_READ) for artifact in examples
+        ):
             labels = ", ".join(artifact.get_string_custom_property(LABEL) for artifact in examples)
             raise UserError(
                 f"data.source.path: no rows in {labels}; only header lines, or nothing. Wait for the files of a span "
