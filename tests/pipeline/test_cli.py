@@ -13,6 +13,7 @@ import typer
 from fullpass.pipeline import cli
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.process_environment import set_environment
+from fullpass.pipeline.root_layout import RootLayout
 from tests import REPOSITORY, warm_process
 
 
@@ -202,6 +203,7 @@ def test_gc_where_nothing_was_run_is_refused(fullpass, pushed):
 def test_gc_without_the_metadata_of_its_runs_names_them_and_removes_nothing(fullpass, pushed):
     logs = pushed.parent / "runs" / "taxi" / "logs"
     logs.mkdir(parents=True)
+    RootLayout(logs.parent).mark.touch()  # a root that a run has made, whose metadata are lost
     code, _, err = fullpass("gc", pushed)
     assert code == 1 and f"{logs.with_name('metadata.sqlite')}: missing" in "".join(err.splitlines()) and logs.is_dir()
 

@@ -9,6 +9,7 @@ def label(declared, values, weight=None, **types):
     """Returns label and weight of examples, without analysis."""
     import tensorflow as tf
     from tensorflow_transform import annotators
+    from tensorflow_transform.graph_context import TFGraphContext
 
     from fullpass.preprocessing.apply.apply_label import label as apply_label
     from fullpass.preprocessing.apply.column_tensors import Columns
@@ -17,7 +18,8 @@ def label(declared, values, weight=None, **types):
     config = PreprocessingConfig.model_validate({**NUMBERS, "label": {"name": "y", **declared}, "types": types})
     inputs = {"y": sparse(tf, values)} | ({} if weight is None else {"w": sparse(tf, weight)})
     traced = tf.function(lambda inputs: apply_label(config.label, Columns(inputs, config)))
-    with annotators.object_tracker_scope(annotators.ObjectTracker()):
+    # An analyzer is traced in a context of TF Transform, as in a run.
+    with TFGraphContext(tf.Module()), annotators.object_tracker_scope(annotators.ObjectTracker()):
         result = traced(inputs)
     assert result["example_weight"].dtype == tf.float32
     assert result["label"].dtype == (tf.int64 if declared["task"] == "multiclass" else tf.float32)
