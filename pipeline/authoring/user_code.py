@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fullpass.components.library_versions import version
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.authoring.module_files import find_code
+from fullpass.pipeline.authoring.module_files import UserCode, find_code
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import CustomFeature, ImageFeature
@@ -69,8 +69,7 @@ def code_digest(functions: list[str], files: Iterable[str] = ()) -> str:
     for file in files:
         digest.update(_content(Path(file)))
     folder = os.environ.get(FOLDER_VARIABLE)
-    modules = sorted({function.partition(":")[0] for function in functions})
-    code = find_code(modules, Path(folder) if folder is not None else None)
+    code, modules = _code_of(functions), _modules_of(functions)
     digest.update(repr((modules, [(library, version(library)) for library in code.libraries])).encode())
     for path in code.files:
         digest.update(os.path.relpath(path, folder or path.anchor).encode() + b"\0" + _content(path))
@@ -79,11 +78,18 @@ def code_digest(functions: list[str], files: Iterable[str] = ()) -> str:
 
 def beside_code(functions: list[str]) -> list[tuple[str, int, int]]:
     """Returns name, size and time of each file in the folders of the user's modules: the modules may read them."""
-    folder = os.environ.get(FOLDER_VARIABLE)
-    code = find_code({function.partition(":")[0] for function in functions}, Path(folder) if folder else None)
-    places = {path.parent for path in code.files if path.suffix == ".py"}
+    places = {path.parent for path in _code_of(functions).files if path.suffix == ".py"}
     found = (file for place in places for file in os.scandir(place) if file.is_file() and file.name[0] != ".")
     return sorted((file.path, file.stat().st_size, file.stat().st_mtime_ns) for file in found)
+
+
+def _modules_of(functions: Iterable[str]) -> list[str]:
+    return sorted({function.partition(":")[0] for function in functions})
+
+
+def _code_of(functions: Iterable[str]) -> UserCode:
+    folder = os.environ.get(FOLDER_VARIABLE)
+    return find_code(_modules_of(functions), Path(folder) if folder is not None else None)
 
 
 def _content(path: Path) -> bytes:
