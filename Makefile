@@ -16,7 +16,7 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport PYTHONDONTWRITEBYTECODE UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-airflow check-mlflow check-report pictures lock lock-checks clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz sizes lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-airflow check-mlflow check-report pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -47,6 +47,9 @@ coverage: env  ## reports the lines that the tests execute, by file; ARGS as abo
 	$(BIN)/coverage run -m pytest $(SPREAD) $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover
+
+sizes: env  ## prints the lines of each package, of the tests and of the docs, and the folders that import each other
+	@$(PYTHON) -m tests.source_tree
 
 fuzz: env  ## reads damaged files of every format, and numbers in every spelling; ARGS="--minutes 10 --only image_rows"
 	$(PYTHON) -m tests.fuzz $(ARGS)
@@ -195,7 +198,7 @@ env: $(PROJECT)  ## installs the packages pinned in requirements.txt into .venv 
 $(PROJECT): $(PACKAGES) pyproject.toml
 	@rm -f $@
 	$(UV) pip install --quiet --python $(PYTHON) --no-deps --no-build-isolation --editable .
-	@$(PYTHON) -m compileall -q fullpass/__init__.py preprocessing trainer components pipeline kubeflow
+	@$(PYTHON) -m compileall -q fullpass/__init__.py fullpass/base preprocessing trainer components pipeline kubeflow
 	@touch $@
 
 # An environment with a stamp is updated; any other is rebuilt.

@@ -20,11 +20,11 @@ from pathlib import Path
 import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
 
+from fullpass.base.user_modules import use_modules_of
 from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.diagnose.diagnose_input import diagnose
 from fullpass.pipeline.diagnose.diagnosis_report import to_json
 from fullpass.pipeline.diagnose.training_artifacts import TRAIN, newest_training
-from fullpass.preprocessing.user_modules import use_modules_of
 from fullpass.trainer.diagnosis.profiled_training import Training
 from fullpass.trainer.fit.strategy import choose_strategy
 from fullpass.trainer.fit.worker_channel import Workers

@@ -2,8 +2,7 @@
 
 from tfx.types import artifact
 
-from fullpass.components.artifact_files import PAGE
-from fullpass.components.data_gate.config import COMPARISON_FILE
+from fullpass.components.artifact_files import COMPARISON_FILE, PAGE
 
 
 class SchemaComparison(artifact.Artifact):

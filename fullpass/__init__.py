@@ -12,13 +12,14 @@ The subpackages are the folders at the top of the repository, linked here so tha
 imported and installed.
 """
 
-from fullpass.preprocessing.arrow_hotfix import protect_arrow
+from fullpass.base.arrow_hotfix import protect_arrow
 
 # Every module of the project is imported as a part of this package, so no reader is reached without it.
 protect_arrow()
 
 TYPE_CHECKING = False  # a type checker takes it for True; `typing` is not imported for it
 if TYPE_CHECKING:
+    from fullpass.base.errors import UserError
     from fullpass.components.predict.predict import Exported
     from fullpass.pipeline.api import (
         Outcome,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     )
     from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
     from fullpass.pipeline.registry.list_versions import Version
-    from fullpass.preprocessing.errors import UserError
 
 __all__ = [
     "ConfigError",
@@ -67,7 +67,7 @@ _MODULES = dict.fromkeys(__all__, _API) | {
     "ConfigError": "fullpass.pipeline.authoring.loading.problems",
     "Exported": "fullpass.components.predict.predict",
     "Problem": "fullpass.pipeline.authoring.loading.problems",
-    "UserError": "fullpass.preprocessing.errors",
+    "UserError": "fullpass.base.errors",
     "Version": "fullpass.pipeline.registry.list_versions",
 }
 

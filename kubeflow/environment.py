@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from fullpass.components.ingest.sources.storage import is_address
+from fullpass.base.errors import did_you_mean
+from fullpass.base.files import is_address
 from fullpass.kubeflow.config import EXAMPLES, NAMES, EnvironmentConfig
 from fullpass.pipeline.authoring.loading.load import FileForm, load_as
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree
-from fullpass.preprocessing.errors import did_you_mean
 
 ENVIRONMENT = FileForm(
     model=EnvironmentConfig,

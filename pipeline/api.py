@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from fullpass.base import state_file
+from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.load_checked import load_checked
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
@@ -24,8 +26,6 @@ from fullpass.pipeline.process_environment import set_environment
 from fullpass.pipeline.registry.list_versions import Version, read_versions
 from fullpass.pipeline.registry.pushed_folder import pushed_to
 from fullpass.pipeline.root_layout import SUMMARY, RootLayout, pipeline_root
-from fullpass.preprocessing import state_file
-from fullpass.preprocessing.errors import UserError
 
 if TYPE_CHECKING:
     from fullpass.components.predict.predict import Exported
@@ -418,7 +418,7 @@ def _read(pipeline: PipelineFile) -> Loaded:
 
 
 def _prepare(loaded: Loaded) -> None:
-    from fullpass.preprocessing.user_modules import use_modules_of
+    from fullpass.base.user_modules import use_modules_of
 
     set_environment()
     use_modules_of(loaded.folder)

@@ -1,7 +1,7 @@
 """Converts `beam:` of the YAML to Beam's command line arguments."""
 
+from fullpass.base.processes import usable_cores
 from fullpass.pipeline.config import BeamConfig
-from fullpass.preprocessing.cores import usable_cores
 
 _RUNNERS = {
     "direct": "DirectRunner",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 import typer.core
 
+from fullpass.base.processes import flush_streams
 from fullpass.pipeline import input_service_command, printing
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.explain_error import exit_code, explained
@@ -19,7 +20,6 @@ from fullpass.pipeline.registry.lineage_command import lineage
 from fullpass.pipeline.registry.models_command import models
 from fullpass.pipeline.registry.retention.gc_command import gc
 from fullpass.pipeline.scheduling import schedule_command
-from fullpass.preprocessing.forks import flush_streams
 
 if TYPE_CHECKING:
     from fullpass.pipeline.authoring.loading.load import Loaded
@@ -346,8 +346,8 @@ def predict(
     read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
     # TensorFlow imports Keras, which takes a third of the time until the first prediction. An export runs without it.
     sys.modules["keras"] = None  # type: ignore[assignment]
+    from fullpass.base.large_imports import large_imports
     from fullpass.pipeline.api import open_model
-    from fullpass.preprocessing.large_imports import large_imports
 
     with large_imports():
         exported = open_model(model)

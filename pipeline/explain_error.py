@@ -5,8 +5,8 @@ import os
 import pwd
 import sqlite3
 
+from fullpass.base.errors import UsageError, UserError
 from fullpass.pipeline.exit_codes import ExitCode
-from fullpass.preprocessing.errors import UsageError, UserError
 
 _REFUSED = {
     errno.EACCES: "permission denied to {user}",

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.printing import print_text
-from fullpass.preprocessing.errors import UserError
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -25,6 +25,8 @@ def main() -> None:
     from fullpass.pipeline.process_environment import set_environment
 
     set_environment()
+    from fullpass.base.errors import UserError
+    from fullpass.base.user_modules import use_modules_of
     from fullpass.components.ingest.spans.spans import find_window
     from fullpass.pipeline.authoring.checks.check import require
     from fullpass.pipeline.authoring.loading.load import load
@@ -36,8 +38,6 @@ def main() -> None:
     from fullpass.pipeline.running.execution.metadata_store import close_abandoned
     from fullpass.pipeline.running.execution.redacted_dag_runner import RedactedDagRunner
     from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
-    from fullpass.preprocessing.errors import UserError
-    from fullpass.preprocessing.user_modules import use_modules_of
 
     file = os.environ.get(CONFIG_VARIABLE)
     if not file:

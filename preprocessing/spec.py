@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from fullpass.preprocessing.attribute_docs import attribute_docs
+from fullpass.base.attribute_docs import attribute_docs
 
 # YAML has its own types: "3" is not 3 and `yes` is not 1, so numbers are not converted.
 Real = Annotated[float, Strict(), Field(allow_inf_nan=False)]

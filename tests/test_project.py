@@ -1,13 +1,10 @@
-"""Tests of the project as a whole: its lock files, its layers, its light imports, its version."""
+"""Tests of the project as a whole: its lock files, its light imports, its version."""
 
-import ast
 import importlib.metadata
 import re
 import subprocess
 import sys
 import tomllib
-from collections import Counter
-from collections.abc import Container
 from pathlib import Path
 
 import pytest
@@ -16,20 +13,15 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tests import REPOSITORY
+from tests.source_tree import LAYERS, module_name, source_files
 
-LAYERS = ("preprocessing", "trainer", "components", "pipeline", "kubeflow")
 HEAVY = ("tensorflow", "tensorflow_transform", "tfx", "apache_beam", "keras", "kfp")
 # The modules that `check`, `init` and editors import; they must load fast.
 LIGHT_FILES = ("__init__.py", "api.py", "config.py", "checks.py", "cli.py", "spec.py", "feature.py", "transforms.py")
-SHARED_NAMES = ("__init__.py", "config.py", "component.py")
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
 LOCK = (REPOSITORY / "requirements.txt").read_text(encoding="utf-8")
 LOCKS = ("requirements.txt", "kubeflow/requirements-gpu.txt", "tests/live/airflow.txt", "tests/live/mlflow.txt")
-
-
-def source_files(package: str) -> list[Path]:
-    return sorted((REPOSITORY / package).rglob("*.py"))
 
 
 def locked_lines(lock: str = LOCK) -> list[str]:
@@ -47,21 +39,6 @@ def direct_requirements() -> list[Requirement]:
     project = PROJECT["project"]
     extras = [item for extra in project["optional-dependencies"].values() for item in extra]
     return [Requirement(r) for r in [*PROJECT["build-system"]["requires"], *project["dependencies"], *extras]]
-
-
-def imported_packages(source: str, package: tuple[str, ...]) -> set[str]:
-    """Returns the names that `source`, a module of `package`, imports: layers of fullpass, and top-level packages."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
-        paths: list[list[str]] = []
-        if isinstance(node, ast.Import):
-            paths = [alias.name.split(".") for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            parents = package[: len(package) - node.level + 1] if node.level else ()
-            base = [*parents, *(node.module.split(".") if node.module else [])]
-            paths = [[*base, alias.name] for alias in node.names]
-        found.update(path[1] if path[0] == "fullpass" and len(path) > 1 else path[0] for path in paths)
-    return found
 
 
 def run_python(code: str, *, cwd: Path) -> str:
@@ -98,69 +75,9 @@ def test_every_direct_dependency_is_pinned_in_its_declared_range(requirement):
     assert version in requirement.specifier
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("import os.path\ndef f():\n    from fullpass.trainer.config import Training", {"os", "trainer"}),
-        ("import fullpass.pipeline.config", {"pipeline"}),
-        ("from fullpass import kubeflow", {"kubeflow"}),
-        ("from . import schema\nfrom .schema import build", {"components"}),
-        ("from ...pipeline import config", {"pipeline"}),
-        ("from ... import kubeflow", {"kubeflow"}),
-    ],
-)
-def test_imports_are_found_wherever_they_stand(source, expected):
-    assert imported_packages(source, ("fullpass", "components", "ingest")) == expected
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_imports_point_one_way(layer):
-    above = set(LAYERS[LAYERS.index(layer) + 1 :]) | {"tests", "benchmarks", "examples"}
-    breaches = []
-    for path in source_files(layer):
-        relative = path.relative_to(REPOSITORY)
-        wrong = above & imported_packages(path.read_text(encoding="utf-8"), ("fullpass", *relative.parent.parts))
-        breaches += [f"{relative} imports {name}" for name in sorted(wrong)]
-    assert breaches == []
-
-
-def test_no_two_source_files_have_one_name():
-    names = [path.name for layer in LAYERS for path in source_files(layer) if path.name not in SHARED_NAMES]
-    assert sorted(name for name, count in Counter(names).items() if count > 1) == []
-
-
-def test_no_files_import_each_other_in_a_circle():
-    graph = {module_name(path): path for layer in LAYERS for path in source_files(layer)}
-    imports = {name: imported_modules(path, graph) for name, path in graph.items()}
-    # A file that imports none of the remaining files is in no cycle. The files left at the end are in a cycle or lead
-    # to one.
-    while free := [name for name, found in imports.items() if not found & imports.keys()]:
-        for name in free:
-            del imports[name]
-    assert imports == {}
-
-
-def module_name(path: Path) -> str:
-    parts = path.relative_to(REPOSITORY).with_suffix("").parts
-    return ".".join(["fullpass", *parts]).removesuffix(".__init__")
-
-
-def imported_modules(path: Path, known: Container[str]) -> set[str]:
-    """Returns the known modules that a file imports, including imports inside functions."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            own = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= own if all(name in known for name in own) else {node.module, *own}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return {name for name in found if name in known} - {module_name(path)}
-
-
 def test_config_modules_do_not_load_tensorflow_tfx_or_beam(tmp_path):
     paths = [path for layer in LAYERS for path in source_files(layer) if path.name in LIGHT_FILES]
-    names = [".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__") for path in paths]
-    modules = ["fullpass", *(f"fullpass.{name}" for name in names)]
+    modules = ["fullpass", *(f"fullpass.{module_name(path)}" for path in paths)]
     assert "fullpass.preprocessing" in modules
     code = (
         "import importlib, sys\n"
@@ -175,15 +92,15 @@ def test_config_modules_do_not_load_tensorflow_tfx_or_beam(tmp_path):
 
 def test_one_name_is_installed_and_it_is_ours_from_any_directory(tmp_path):
     assert set(importlib.metadata.packages_distributions()["fullpass"]) == {"fullpass"}
-    for layer in LAYERS:
+    for layer, folder in LAYERS.items():
         (tmp_path / layer).mkdir()
         (tmp_path / layer / "__init__.py").write_text("raise ImportError('a folder of the user')\n")
         origin = run_python(f"import fullpass.{layer} as layer; print(layer.__file__)", cwd=tmp_path)
-        assert Path(origin).resolve() == REPOSITORY / layer / "__init__.py"
+        assert Path(origin).resolve() == folder / "__init__.py"
 
 
 def test_the_checkout_adds_no_other_name_to_the_import_path(tmp_path):
-    code = f"import importlib.util; print([n for n in {LAYERS!r} if importlib.util.find_spec(n)])"
+    code = f"import importlib.util; print([n for n in {list(LAYERS)!r} if importlib.util.find_spec(n)])"
     assert run_python(code, cwd=tmp_path) == "[]"
 
 

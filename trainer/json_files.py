@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from fullpass.preprocessing.json_text import to_json_text
+from fullpass.base.json_text import to_json_text
 
 
 def write_json(path: str, record: Mapping[str, Any]) -> None:

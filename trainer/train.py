@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.cores import usable_cores
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
+from fullpass.base.processes import usable_cores
 from fullpass.trainer.config import InputConfig, Trees, TreesOrNetwork, WideDeep
 from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report

@@ -12,6 +12,7 @@ from tfx.dsl.components.base import base_beam_component, base_beam_executor, exe
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 
+from fullpass.base.json_text import to_json_text
 from fullpass.components.artifacts import SpanComparison as SpanComparisonArtifact
 from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.data_gate.gate_verdict import Verdict
@@ -23,7 +24,6 @@ from fullpass.components.data_gate.write_summary import Part, SpanName, WriteSum
 from fullpass.components.ingest.component import by_span
 from fullpass.components.report.gate_page import render_gate
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.json_text import to_json_text
 
 _ANOMALIES = "SchemaDiff.pb"
 

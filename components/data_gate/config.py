@@ -7,9 +7,6 @@ from pydantic import Field, model_validator
 
 from fullpass.preprocessing.spec import Count, Fraction, Name, Spec
 
-COMPARISON_FILE = "comparison.json"
-"""Name of the file in a SpanComparison artifact that holds the verdict as JSON."""
-
 Policy = Literal["ignore", "warn", "stop", "retrain"]
 Divergence = Annotated[float, Field(strict=True, gt=0, le=1)]
 

@@ -7,9 +7,9 @@ published. This node reads a small file, and imports neither Beam nor TensorFlow
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 
+from fullpass.base.errors import UserError
 from fullpass.components.artifacts import DataVerdict, SpanComparison
 from fullpass.components.data_gate.gate_verdict import Verdict, read_comparison
-from fullpass.preprocessing.errors import UserError
 
 
 @component

@@ -3,8 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fullpass.components.artifact_files import read_json
-from fullpass.components.data_gate.config import COMPARISON_FILE, Policy
+from fullpass.base.files import read_json
+from fullpass.components.artifact_files import COMPARISON_FILE
+from fullpass.components.data_gate.config import Policy
 from fullpass.components.data_gate.divergence import Divergence
 
 _WORST = 3

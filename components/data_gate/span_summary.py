@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fullpass.base.json_text import to_json_text
+from fullpass.base.shared_folder import Folder
 from fullpass.components.data_gate.distribution import Distribution, merge
 from fullpass.components.data_gate.series import Series
 from fullpass.components.data_gate.summary_entries import Entry, entries
-from fullpass.components.shared_folder import Folder
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.json_text import to_json_text
 
 _VERSION = 1
 _VERSIONS = 4

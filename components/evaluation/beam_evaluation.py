@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import apache_beam as beam
 import tensorflow as tf
 
+from fullpass.base.progress import report
 from fullpass.components.evaluation.score_rows import Scorer
 from fullpass.components.evaluation.slice_states import SliceAccumulator, State
-from fullpass.preprocessing.progress import report
 from fullpass.trainer.input.record_batches import record_batches
 
 _BATCH_ROWS = 8192

@@ -16,7 +16,7 @@ from tfx.dsl.components.base import base_beam_component, base_beam_executor, exe
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 
-from fullpass.components.artifact_files import read_json
+from fullpass.base.files import read_json
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.dependence_file import FILE as DEPENDENCE_FILE
 from fullpass.components.evaluation.dependence_file import to_json as dependence_to_json

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fullpass.components.artifact_files import read_bytes
-from fullpass.preprocessing.json_text import number_of, to_json_text
+from fullpass.base.files import read_bytes
+from fullpass.base.json_text import number_of, to_json_text
 
 FILE = "partial_dependence.json"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fullpass.components.artifact_files import read_bytes
+from fullpass.base.files import read_bytes
+from fullpass.base.json_text import number_of, to_json_text
 from fullpass.preprocessing.features.outputs import SPAN
-from fullpass.preprocessing.json_text import number_of, to_json_text
 
 FILE = "measured.json"
 BASELINE = "baseline"

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from fullpass.components.artifact_files import read_bytes
+from fullpass.base.files import read_bytes
+from fullpass.base.json_text import number_of, to_json_text
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.sampling_error import COARSE, standard_errors, sums_without_each
 from fullpass.components.evaluation.score_buckets import BUCKETS, EDGES, SparseHistograms
-from fullpass.preprocessing.json_text import number_of, to_json_text
 
 FILE = "curves.json"
 _GRID = np.linspace(0.0, 1.0, 101)

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from fullpass.components.artifact_files import read_bytes
-from fullpass.preprocessing.json_text import to_json_text
+from fullpass.base.files import read_bytes
+from fullpass.base.json_text import to_json_text
 
 FILE = "shown_texts.json"
 

@@ -9,11 +9,11 @@ from tfx.dsl.components.base import base_beam_component, base_beam_executor, exe
 from tfx.dsl.components.common import resolver
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.ingest import finish, ingest_of, run
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
 from fullpass.components.ingest.splitting.stratified_pass import with_cuts
 from fullpass.components.ingest.writing.manifest import Manifest
-from fullpass.preprocessing.errors import UserError
 
 FINGERPRINT = "fingerprint"
 LABEL = "label"

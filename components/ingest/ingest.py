@@ -19,7 +19,10 @@ import pyarrow.parquet as pq
 from absl import logging
 from tfx.dsl.io import fileio
 
-from fullpass.components.artifact_files import read_json
+from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.files import read_json
+from fullpass.base.json_text import to_json_text
+from fullpass.base.redact import redact, redact_tree
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.readers.open_source import columns_of
@@ -37,10 +40,7 @@ from fullpass.components.ingest.writing.encode import entries, examples, records
 from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, FileCount, Manifest
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
 from fullpass.components.ingest.writing.shards import Chunk, Layout
-from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, ROW_BITS, SPAN_FILE_BITS, RawColumn, span_in_row_ids
-from fullpass.preprocessing.json_text import to_json_text
-from fullpass.preprocessing.secrets.redact import redact, redact_tree
 
 _QUARANTINE_SCHEMA = pa.schema(
     {"file": pa.string(), "row": pa.int64(), "column": pa.string(), "reason": pa.string(), "text": pa.string()}

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.json_text import to_json_text
+from fullpass.base.errors import UserError
+from fullpass.base.json_text import to_json_text
 
 SHOWN_MISMATCHES = 3
 DEFAULT_RTOL = 1e-5

@@ -11,6 +11,8 @@ import tensorflow_transform as tft
 from tfx import types
 from tfx.utils import path_utils
 
+from fullpass.base.errors import UserError
+from fullpass.base.progress import report as progress
 from fullpass.components.ingest.component import by_span, rows_of
 from fullpass.components.ingest.writing.manifest import Manifest, read_manifest
 from fullpass.components.parity.compare import Compared, Comparison, Tolerance, compare
@@ -25,10 +27,8 @@ from fullpass.components.parity.stream_rows import (
 )
 from fullpass.components.transform.component import split_files
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.outputs import LABEL, ROW_ID, SPAN
 from fullpass.preprocessing.features.raw_columns import serving_columns
-from fullpass.preprocessing.progress import report as progress
 from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
 from fullpass.trainer.export.signature_names import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
 from fullpass.trainer.input.cache.blocks import Block

@@ -7,10 +7,10 @@ from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
 
+from fullpass.base.progress import report as progress
 from fullpass.components.artifacts import ParityReport
 from fullpass.components.parity.compare import Tolerance, check, report_json
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.progress import report as progress
 
 
 @component

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.components.ingest.readers.recognize import look_at
 from fullpass.components.ingest.sources.source_config import (
     FILE_SOURCES,
@@ -17,7 +18,6 @@ from fullpass.components.ingest.sources.source_config import (
 )
 from fullpass.components.ingest.sources.source_files import SourceFile, nearby, reads_folders, resolve_path
 from fullpass.components.ingest.sources.storage import find, is_folder, suffix_of
-from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
 from fullpass.preprocessing.values.raw_text import RawText
 
 _TAB_SUFFIXES = (".tsv", ".tab")

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
+from fullpass.base import state_file
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.reader import BadRow
 from fullpass.components.predict.explain import explain
 from fullpass.components.predict.input_rows import InputBatch, InputRows, TableRows
 from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.components.predict.write_tables import format_to_write, to_json, write_tables
-from fullpass.preprocessing import state_file
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.trainer.export.export_files import DESCRIPTION, verify_export

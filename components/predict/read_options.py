@@ -6,7 +6,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from fullpass.preprocessing.errors import UsageError
+from fullpass.base.errors import UsageError
 
 
 def read_as_of(

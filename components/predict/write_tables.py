@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet
 
-from fullpass.preprocessing.errors import UsageError, UserError
-from fullpass.preprocessing.json_text import to_json_text
+from fullpass.base.errors import UsageError, UserError
+from fullpass.base.json_text import to_json_text
 
 FORMATS = {
     ".csv": "csv",

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from fullpass.components.artifact_files import read_bytes
+from fullpass.base import state_file
+from fullpass.base.files import read_bytes
 from fullpass.components.push.push import DESCRIPTION
-from fullpass.preprocessing import state_file
 
 _DAMAGED = "Put it back from a copy, or remove it; then no run continues from this model."
 SERVING = "Format-Serving"

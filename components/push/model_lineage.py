@@ -13,14 +13,14 @@ from typing import Any
 
 from ml_metadata import proto
 
-from fullpass.components.artifact_files import names_under, read_bytes
-from fullpass.components.data_gate.config import COMPARISON_FILE
+from fullpass.base.files import names_under, read_bytes
+from fullpass.base.redact import redact_tree
+from fullpass.components.artifact_files import COMPARISON_FILE
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
 from fullpass.components.mlmd_values import ADDRESS, properties_of
 from fullpass.components.push.model_facts import export_description
 from fullpass.components.push.push import LINEAGE
-from fullpass.preprocessing.secrets.redact import redact_tree
 
 EVALUATOR = "Evaluator"
 GATES = {"comparison": "DataGate", "parity": "Parity", "serving": "ServingCheck"}

@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fullpass.components import link_safe_files
-from fullpass.preprocessing import state_file
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.secrets.redact import redact_tree
+from fullpass.base import link_safe_files, state_file
+from fullpass.base.errors import UserError
+from fullpass.base.redact import redact_tree
 from fullpass.trainer.export import export_files
 
 _ROLLED_BACK = "rolled_back-"

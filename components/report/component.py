@@ -5,8 +5,8 @@ from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
 
+from fullpass.base.files import read_json
 from fullpass.components import artifacts
-from fullpass.components.artifact_files import read_json
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
 from fullpass.components.report.pages import render_page

@@ -11,7 +11,7 @@ from tfx import types
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 
-from fullpass.components.artifact_files import read_json
+from fullpass.base.files import read_json
 from fullpass.components.data_gate.gate_verdict import read_verdict as read_verdict_of_data
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.dependence_file import read_dependence

@@ -14,9 +14,9 @@ from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
 from tfx.utils import io_utils, path_utils
 
+from fullpass.base.errors import UserError
+from fullpass.base.json_text import to_json_text
 from fullpass.components.artifacts import ServingReport
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.json_text import to_json_text
 
 _PROBE = Path(__file__).with_name("probe.py")
 _TIMEOUT_SECONDS = 600

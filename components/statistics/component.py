@@ -18,6 +18,7 @@ from tfx.dsl.components.base import base_beam_component, base_beam_executor, exe
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 
+from fullpass.base.progress import report
 from fullpass.components.data_gate.series import Series, Sketches, series_of
 from fullpass.components.data_gate.span_summary import SummaryStore
 from fullpass.components.data_gate.write_summary import WriteSummary, missing_summaries, span_name
@@ -29,7 +30,6 @@ from fullpass.components.transform.component import split_files
 from fullpass.components.transform.read_records import prefetch
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_columns import raw_columns
-from fullpass.preprocessing.progress import report
 
 _SKETCHES = "sketches"
 _CODER = FastPrimitivesCoder()

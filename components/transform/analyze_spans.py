@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from fullpass.base.errors import UserError
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
 from fullpass.components.transform.read_records import (
@@ -26,7 +27,6 @@ from fullpass.components.transform.read_records import (
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
 from fullpass.preprocessing.analysis.analyze import BatchAccumulator, analyze_on_beam, merge_states, write_graph
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
-from fullpass.preprocessing.errors import UserError
 
 _Part = tuple[int, EncodedStates]
 """Index of a file or a span, and its encoded accumulator states."""

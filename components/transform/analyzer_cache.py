@@ -14,14 +14,14 @@ from urllib.parse import quote
 
 import tensorflow_transform as tft
 
+from fullpass.base import state_file
+from fullpass.base.errors import UserError
+from fullpass.base.shared_folder import Folder
 from fullpass.components.library_versions import version
-from fullpass.components.shared_folder import Folder
 from fullpass.components.transform.accumulator_file import DamagedEntries, pack, unpack
-from fullpass.preprocessing import state_file
 from fullpass.preprocessing.analysis.accumulators import EncodedStates
 from fullpass.preprocessing.analysis.token_counts import encode_file_reference, file_reference
 from fullpass.preprocessing.analysis.token_files import TokenFile, open_file
-from fullpass.preprocessing.errors import UserError
 
 _ENDING, _TOKENS = ".accumulators", ".tokens"
 _USES = "uses.json"

@@ -12,11 +12,11 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 from tfx.utils import io_utils, path_utils
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.component import FINGERPRINT, LABEL, by_span, rows_of
 from fullpass.components.ingest.config import RecordsConfig
 from fullpass.preprocessing.apply.stable_ids import FOLDER, BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.export.export_files import verify_export
 
 ANALYSIS = "analysis"

@@ -16,7 +16,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 from tfx.dsl.io import fileio
 
-from fullpass.components.artifact_files import read_json
+from fullpass.base.files import read_json
+from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
 from fullpass.components.ingest.writing.shards import Chunk, Layout
 from fullpass.components.transform.analysis_plan import Analysis
@@ -29,7 +30,6 @@ from fullpass.components.transform.read_records import ReadExamples
 from fullpass.preprocessing.analysis.traced_preprocessing import Function
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.json_text import to_json_text
 from fullpass.trainer.export.sample_requests import write_samples
 from fullpass.trainer.input.cache import blocks
 from fullpass.trainer.input.column_files import ColumnFile, publish_columns

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tensorflow_transform as tft
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.feature import CustomFeature, transformed_name
 from fullpass.preprocessing.features.outputs import UNKNOWN_TOKENS
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-from fullpass.preprocessing.progress import report
+from fullpass.base.progress import report
 from fullpass.trainer.input.record_batches import record_batches
 
 _Item = TypeVar("_Item")

@@ -14,6 +14,8 @@ from typing import Any
 from tfx.dsl.components.base import base_node
 from tfx.orchestration.pipeline import Pipeline
 
+from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.spans.span_pattern import Unit
 from fullpass.components.ingest.spans.spans import Window, span_unit
 from fullpass.kubeflow.airflow.config import EXAMPLES, NAMES, AirflowConfig, TaskConfig
@@ -24,8 +26,6 @@ from fullpass.pipeline.build import RunPaths, build_nodes
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.scheduling.config import ScheduleConfig
 from fullpass.pipeline.scheduling.duration import length
-from fullpass.preprocessing.errors import UserError, did_you_mean
-from fullpass.preprocessing.user_modules import use_modules_of
 
 _FORMATS: dict[Unit, tuple[str, str]] = {
     "year": ("years", "YYYY"),

@@ -11,6 +11,8 @@ from tfx.dsl.components.common.resolver import RESOLVER_CONFIG, Resolver
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts
 
+from fullpass.base.errors import UserError
+from fullpass.base.user_modules import use_modules_of
 from fullpass.components.artifacts import Report
 from fullpass.components.data_gate.component import SpanComparison
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
@@ -41,8 +43,6 @@ from fullpass.kubeflow.runtime.executor_imports import IN_SMALL_IMAGE
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Problem
 from fullpass.pipeline.build import build_nodes
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.user_modules import use_modules_of
 
 SCHEMA_VERSION = "2.1.0"
 WORKER_LAUNCHER = ("python", "-P", "-m", "fullpass.kubeflow.deploy.worker_launcher")

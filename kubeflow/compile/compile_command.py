@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fullpass.base.files import write_atomically
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.load_checked import load_checked
 from fullpass.pipeline.printing import print_text
-from fullpass.preprocessing.atomic_files import write_atomically
 
 if TYPE_CHECKING:
     from fullpass.kubeflow.compile.compile import Compiled

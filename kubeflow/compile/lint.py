@@ -8,12 +8,12 @@ the defect and the fix.
 import re
 from collections.abc import Callable, Iterator
 
+from fullpass.base.errors import UserError
 from fullpass.kubeflow.compile import argument_sizes
 from fullpass.kubeflow.compile.lookup_tasks import SCHEDULE_TIME_PLACEHOLDER
 from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.config import RESTRICTED_SINCE, SCHEDULE_TIME_SINCE, is_before
-from fullpass.preprocessing.errors import UserError
 
 Rule = Callable[[Package, str], Iterator[str]]
 

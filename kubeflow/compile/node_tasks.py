@@ -8,10 +8,10 @@ from tfx.dsl.component.experimental import executor_specs
 from tfx.dsl.components.base import base_component, base_driver, base_node, executor_spec
 from tfx.types.channel import OutputChannel
 
+from fullpass.base.errors import UserError
 from fullpass.kubeflow.compile.parts import Json, Output, Task, task_name
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.pipeline.config import BeamConfig
-from fullpass.preprocessing.errors import UserError
 
 ENTRYPOINT = ("python", "-P", "-m", "fullpass.kubeflow.runtime.entrypoint")
 _TYPE_NAMES = {str: "str", int: "int", float: "float", bool: "bool"}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import yaml
 
+from fullpass.base.errors import UserError
+from fullpass.base.files import write_atomically
 from fullpass.kubeflow.compile.parts import Json
-from fullpass.preprocessing.atomic_files import write_atomically
-from fullpass.preprocessing.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from fullpass.components.ingest.sources.storage import is_address
+from fullpass.base.errors import UserError
+from fullpass.base.files import is_address
 from fullpass.components.ingest.spans.spans import Window, span_unit
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.build import RunPaths
 from fullpass.pipeline.root_layout import ANALYZER_CACHE, SPAN_STATISTICS, WORK
-from fullpass.preprocessing.errors import UserError
 
 
 def cluster_paths(loaded: Loaded, environment: EnvironmentConfig) -> RunPaths:

@@ -9,7 +9,7 @@ import json
 import zlib
 from typing import Any
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 
 MOST_CHARACTERS = 1_000
 """Longer texts are packed. Shorter texts stay parameters, which Kubeflow's page of a run shows."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from fullpass.base.redact import redact_setting, redact_tree, redact_yaml
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.preprocessing.secrets.redact import redact_setting, redact_tree, redact_yaml
 
 
 def redacted_pipeline(loaded: Loaded) -> tuple[Loaded, list[str]]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 
 LOGIN = (
     "Give a token (FULLPASS_KUBEFLOW_TOKEN, or FULLPASS_KUBEFLOW_TOKEN_FILE for a mounted one) or the cookie of a "

@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from fullpass.base.errors import UserError
 from fullpass.kubeflow.deploy.api_errors import explain_errors
-from fullpass.preprocessing.errors import UserError
 
 if TYPE_CHECKING:
     from kfp_server_api import ApiClient

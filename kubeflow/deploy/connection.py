@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 
 if TYPE_CHECKING:
     from kfp_server_api import ApiClient

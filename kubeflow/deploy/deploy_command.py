@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fullpass.base.errors import UsageError, UserError
 from fullpass.kubeflow.compile.compile_command import compile_, compile_quietly
 from fullpass.kubeflow.deploy.connection import HOST, Connection, connected
 from fullpass.pipeline.authoring.loading.load_checked import load_checked
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.scheduling.cron import six_fields
-from fullpass.preprocessing.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from fullpass.kubeflow.compile.compile import Compiled

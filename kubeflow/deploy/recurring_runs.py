@@ -16,10 +16,10 @@ as text (apiserver/template/v2_template.go, ScheduledWorkflow; github.com/kubefl
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fullpass.base.errors import UserError
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.deploy.api_requests import Cluster, Version, version_name
 from fullpass.kubeflow.deploy.submit import Settings
-from fullpass.preprocessing.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from fullpass.base.errors import UsageError, UserError, did_you_mean
+from fullpass.base.secret_formats import find_shape
 from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.deploy.api_errors import Unreachable
 from fullpass.kubeflow.deploy.api_requests import Cluster, Version
-from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
-from fullpass.preprocessing.secrets.secret_shapes import find_shape
 
 Say = Callable[[str], None]
 

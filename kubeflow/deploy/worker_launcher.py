@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fullpass.base.errors import UserError
+from fullpass.base.files import write_atomically
+from fullpass.base.redact import redact_streams
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.compile.worker_jobs import manifests
 from fullpass.kubeflow.config import NodeConfig
 from fullpass.kubeflow.runtime import pod_outcomes, pod_provenance, termination
 from fullpass.kubeflow.runtime.executor_input import add_arguments, from_arguments
 from fullpass.kubeflow.runtime.worker_entrypoint import output_address
-from fullpass.preprocessing.atomic_files import write_atomically
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.secrets.redact import redact_streams
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fullpass.components.ingest.sources.storage import is_address
+from fullpass.base.errors import UserError
+from fullpass.base.files import is_address
+from fullpass.base.redact import redact_streams
+from fullpass.base.user_modules import use_modules_of
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.executor_imports import libraries_for
@@ -27,9 +30,6 @@ from fullpass.kubeflow.runtime.executor_input import (
     write_output,
 )
 from fullpass.pipeline.process_environment import set_environment
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.secrets.redact import redact_streams
-from fullpass.preprocessing.user_modules import use_modules_of
 
 _CASTS = {"str": str, "int": int, "float": float, "bool": bool}
 

@@ -6,8 +6,8 @@ TFX itself works without TensorFlow and Beam if they are not installed.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fullpass.base.errors import UserError
 from fullpass.components.framework_imports import blocked_imports, import_frameworks
-from fullpass.preprocessing.errors import UserError
 
 WITHOUT_TENSORFLOW = frozenset(
     {

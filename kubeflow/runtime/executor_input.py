@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fullpass.base.errors import UserError
+from fullpass.base.files import write_atomically
+from fullpass.base.redact import redact_tree
 from fullpass.kubeflow.compile.packed import unpack
 from fullpass.kubeflow.compile.parts import Json
-from fullpass.preprocessing.atomic_files import write_atomically
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.secrets.redact import redact_tree
 
 ABSENT = "FULLPASS_ABSENT"
 """File that marks the folder of an absent artifact; the backend has no empty inputs."""

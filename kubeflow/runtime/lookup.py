@@ -15,9 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fullpass.base.errors import UserError
+from fullpass.base.files import is_address
+from fullpass.base.redact import redact_streams
 from fullpass.components.ingest.config import DataConfig, WindowConfig
 from fullpass.components.ingest.sources.source_files import find_inputs, resolve_path
-from fullpass.components.ingest.sources.storage import is_address
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
 from fullpass.components.ingest.spans.span_pattern import label_of
 from fullpass.components.ingest.spans.spans import LATEST, Span, Window, find_window, span_unit
@@ -55,8 +57,6 @@ from fullpass.kubeflow.runtime.volume_access import check_writable
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.scheduling.config import ScheduleConfig
 from fullpass.pipeline.scheduling.due import expected_span
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.secrets.redact import redact_streams
 
 
 def main() -> None:

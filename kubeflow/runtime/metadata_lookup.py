@@ -16,9 +16,9 @@ from google.protobuf import json_format
 from ml_metadata import errors, proto
 from ml_metadata.metadata_store import metadata_store
 
+from fullpass.base.errors import UserError
 from fullpass.components.mlmd_values import properties_of
 from fullpass.kubeflow.runtime.registry_store import Blessed
-from fullpass.preprocessing.errors import UserError
 
 HOST, PORT = "METADATA_GRPC_SERVICE_HOST", "METADATA_GRPC_SERVICE_PORT"
 """Environment variables of every container that Kubeflow starts."""

@@ -5,6 +5,8 @@ import logging
 import os
 from pathlib import Path
 
+from fullpass.base.errors import UserError
+from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import read_verdict
 from fullpass.kubeflow.runtime.executor_input import ExecutorInput, Outputs
@@ -13,8 +15,6 @@ from fullpass.pipeline.exit_codes import OUTCOME_CODES
 from fullpass.pipeline.running.notify.config import Hook
 from fullpass.pipeline.running.notify.payload import Payload, event_text
 from fullpass.pipeline.running.notify.send import notify
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.json_text import to_json_text
 
 SENT = "sent"
 PAYLOAD_FILE = "payload.json"

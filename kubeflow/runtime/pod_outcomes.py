@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fullpass.base.errors import UserError
+from fullpass.base.shared_folder import Folder
 from fullpass.components.ingest.spans.spans import SpanNotFoundError
-from fullpass.components.shared_folder import Folder
 from fullpass.kubeflow.runtime.executor_input import run_id
 from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.notify.config import Event
-from fullpass.preprocessing.errors import UserError
 
 VARIABLE = "FULLPASS_OUTCOMES"
 """Environment variable of a container: folder of the records of all runs, REGISTRY/PIPELINE/outcomes."""

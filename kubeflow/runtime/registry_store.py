@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from fullpass.base.errors import UserError
+from fullpass.base.shared_folder import Folder
 from fullpass.components.ingest.spans.ingest_request import KnownSpan
-from fullpass.components.shared_folder import Folder
-from fullpass.preprocessing.errors import UserError
 
 Entry = TypeVar("Entry")
 

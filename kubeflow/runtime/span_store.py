@@ -17,12 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fullpass.components.ingest.sources.storage import is_address
+from fullpass.base.errors import UserError, prefix_errors
+from fullpass.base.files import is_address
+from fullpass.base.shared_folder import Folder
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
-from fullpass.components.shared_folder import Folder
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.runtime.executor_input import ArtifactCopy
-from fullpass.preprocessing.errors import UserError, prefix_errors
 
 WINDOW_FILE = "window.json"
 """File of the artifact that represents the examples of a window: its entries, the oldest span first."""

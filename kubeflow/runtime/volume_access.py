@@ -4,8 +4,8 @@ import os
 import stat
 from pathlib import Path
 
-from fullpass.components.ingest.sources.storage import is_address
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
+from fullpass.base.files import is_address
 
 
 def check_writable(folder: str) -> None:

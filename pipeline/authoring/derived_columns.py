@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError, Type, check_types, parse
 from fullpass.preprocessing.features.raw_columns import RawColumn, raw_columns
 

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from fullpass.preprocessing.errors import did_you_mean
-from fullpass.preprocessing.user_modules import find_source
+from fullpass.base.errors import did_you_mean
+from fullpass.base.user_modules import find_source
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 

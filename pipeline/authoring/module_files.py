@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from fullpass.preprocessing.user_modules import source_of
+from fullpass.base.user_modules import source_of
 
 _SUFFIXES = (".py", *importlib.machinery.EXTENSION_SUFFIXES)
 _INSTALLED = ("site-packages", "dist-packages", f"python{sys.version_info.major}.{sys.version_info.minor}")

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from fullpass.base.errors import listed
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.preprocessing.errors import listed
 from fullpass.preprocessing.features.raw_columns import raw_columns, serving_columns
 
 

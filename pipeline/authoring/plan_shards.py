@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.ingest.splitting.assign_split import raw_split_columns
 from fullpass.components.ingest.writing.shards import FILES_PER_READER, FRAME_BYTES, LEAST_BYTES, Layout, shard_count
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample, split_indices
 from fullpass.pipeline.authoring.profile.sampled_records import to_records
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import raw_columns
 
 ROWS = 50_000

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from fullpass.base.user_modules import FOLDER_VARIABLE
 from fullpass.components.library_versions import version
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.module_files import UserCode, find_code
@@ -12,7 +13,6 @@ from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import CustomFeature, ImageFeature
 from fullpass.preprocessing.features.image_feature import Pretrained, UserEncoder
-from fullpass.preprocessing.user_modules import FOLDER_VARIABLE
 from fullpass.trainer.config import Module
 
 _HASHED_BYTES = 64 << 20

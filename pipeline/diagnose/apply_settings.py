@@ -14,8 +14,8 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.preprocessing.errors import UserError
 
 
 def apply(file: Path, changes: Mapping[str, Any]) -> str:

@@ -14,6 +14,8 @@ import apache_beam as beam
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from fullpass.base.errors import UserError
+from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.transform.full_pass import FullPass, finish, run, transform
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -22,11 +24,9 @@ from fullpass.pipeline.authoring.profile.sampled_records import to_records
 from fullpass.pipeline.build import with_absolute_files
 from fullpass.pipeline.diagnose.placement_advice import MIXTURE, Comparison, Measurements, compare
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.compute_at import COMPUTE_AT_ORDER, compute_at_by_feature, materializes
 from fullpass.preprocessing.features.raw_columns import raw_columns
 from fullpass.preprocessing.features.raw_schema import raw_schema
-from fullpass.preprocessing.user_modules import use_modules_of
 from fullpass.trainer.diagnosis.input_settings import input_settings
 from fullpass.trainer.diagnosis.placements import PlacementTrial, WriteCost, measure_in_turn
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Training, all_at

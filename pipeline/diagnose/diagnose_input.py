@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fullpass.base.user_modules import use_modules_of
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.root_layout import pipeline_root
 from fullpass.pipeline.running.execution.quiet_imports import noise_to
-from fullpass.preprocessing.user_modules import use_modules_of
 
 PAGE = "diagnose.html"
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fullpass.preprocessing.atomic_files import write_atomically
-from fullpass.preprocessing.json_text import to_json_text
+from fullpass.base.files import write_atomically
+from fullpass.base.json_text import to_json_text
 from fullpass.trainer.diagnosis.candidates import BATCH_SIZE
 from fullpass.trainer.diagnosis.diagnosis import Diagnosis
 from fullpass.trainer.diagnosis.stages import (

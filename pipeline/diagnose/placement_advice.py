@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
+from fullpass.base.json_text import to_json_text
+from fullpass.base.processes import usable_cores
 from fullpass.pipeline.diagnose.diagnosis_report import aligned
-from fullpass.preprocessing.cores import usable_cores
-from fullpass.preprocessing.json_text import to_json_text
 from fullpass.trainer.diagnosis.placements import LATENCY_BATCH, PlacementCost
 
 MIXTURE = "as written"

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import tensorflow_transform as tft
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.build import with_absolute_files
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.execution.events import Artifact
 from fullpass.pipeline.running.execution.metadata_store import newest_run_with
 from fullpass.pipeline.running.execution.run_outputs import outputs_in
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.compute_at import materializes
 from fullpass.trainer.diagnosis.profiled_training import Records, Training
 from fullpass.trainer.input.input_fn import list_files

@@ -11,13 +11,13 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
+from fullpass.base.files import write_atomically
 from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS
 from fullpass.pipeline.authoring.json_schema import Schema, json_schema
 from fullpass.pipeline.authoring.loading.accepted_values import TAGS, describe, resolve
 from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.reference import reference_text
-from fullpass.preprocessing.atomic_files import write_atomically
 from fullpass.preprocessing.dates.date_format import DIRECTIVES, PARTS, SPECIAL_FORMATS
 from fullpass.preprocessing.expressions.expression import function_table
 from fullpass.preprocessing.features.feature import FEATURE_TYPES

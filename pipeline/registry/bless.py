@@ -20,6 +20,8 @@ from tfx.orchestration.portable.mlmd import context_lib, execution_lib
 from tfx.types import standard_artifacts
 from tfx.utils import path_utils
 
+from fullpass.base.errors import UserError
+from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.evaluation_verdict import read_verdict
 from fullpass.components.mlmd_values import properties_of
 from fullpass.components.push.component import push_model
@@ -28,8 +30,6 @@ from fullpass.pipeline.root_check import check_root, seal_metadata
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.execution.locks import run_lock
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.json_text import to_json_text
 
 BLESS = "Bless"
 _PUSHER = "Pusher"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fullpass.preprocessing.json_text import to_json_text
+from fullpass.base.json_text import to_json_text
 
 
 def lineage(
@@ -24,10 +24,10 @@ def lineage(
     as_yaml: Annotated[bool, typer.Option("--yaml", help="Print the YAML of the training run, unchanged.")] = False,
 ) -> None:
     """Show the lineage of a model: spans, configuration, code, transform graph, metrics, gates, blessing."""
+    from fullpass.base.errors import UserError
     from fullpass.pipeline.printing import console, print_data
     from fullpass.pipeline.registry.locate_model import read_lineage
     from fullpass.pipeline.registry.show_lineage import tree
-    from fullpass.preprocessing.errors import UserError
 
     record = read_lineage(model, file)
     if as_yaml:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fullpass.base.errors import UserError
 from fullpass.components.push.push import DESCRIPTION, LINEAGE, description, folder_of, recorded_origin, served_version
 from fullpass.pipeline.registry.pushed_folder import pushed_to
 from fullpass.pipeline.root_layout import metadata_above
 from fullpass.pipeline.running.execution.quiet_imports import noise_to
-from fullpass.preprocessing.errors import UserError
 
 LATEST = "latest"
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from fullpass.base.json_text import to_json_text
 from fullpass.pipeline.registry.pushed_folder import pushed_to
-from fullpass.preprocessing.json_text import to_json_text
 
 
 def models(

@@ -12,12 +12,12 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from fullpass.base.redact import redact
 from fullpass.components.ingest.sources.source_files import fingerprint
 from fullpass.components.ingest.spans.spans import Window
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.sqlite_files import HISTORY_DAMAGED, opened, seal
-from fullpass.preprocessing.secrets.redact import redact
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS run (

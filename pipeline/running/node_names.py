@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
+from fullpass.base.errors import UsageError, did_you_mean
 from fullpass.components.ingest.spans.spans import has_spans
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.preprocessing.errors import UsageError, did_you_mean
 
 
 def node_names(config: PipelineConfig) -> tuple[str, ...]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import fullpass
+from fullpass.base.json_text import to_json_text
+from fullpass.base.processes import run_bounded
+from fullpass.base.redact import redact_yaml
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import code_digest, model_functions, transform_functions
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.preprocessing.bounded_command import run_bounded
-from fullpass.preprocessing.json_text import to_json_text
-from fullpass.preprocessing.secrets.redact import redact_yaml
 from fullpass.trainer.export.run_provenance import RUN_FACTS_VARIABLE
 
 RUN_FACTS_FILE = "run.json"

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from fullpass.base.large_imports import large_imports
+from fullpass.base.user_modules import use_modules_of
 from fullpass.components.framework_imports import import_for_nodes, import_frameworks
 from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline import printing
@@ -25,8 +27,6 @@ from fullpass.pipeline.running.node_names import check_known, node_names
 from fullpass.pipeline.running.notify.send import notify
 from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
 from fullpass.pipeline.scheduling.stop_signals import stop_signals
-from fullpass.preprocessing.large_imports import large_imports
-from fullpass.preprocessing.user_modules import use_modules_of
 
 if TYPE_CHECKING:
     from rich.console import Console

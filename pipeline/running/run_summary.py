@@ -6,7 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from fullpass.components.artifact_files import PAGE, read_bytes
+from fullpass.base import state_file
+from fullpass.base.files import read_bytes
+from fullpass.base.redact import redact_tree
+from fullpass.components.artifact_files import PAGE
 from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
 from fullpass.components.data_gate.gate_verdict import read_comparison
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict, with_suspicion
@@ -18,8 +21,6 @@ from fullpass.pipeline.running.execution.events import Artifact, RunResult, Stat
 from fullpass.pipeline.running.served_model import PushedVersion, pushed_version
 from fullpass.pipeline.running.split_labels import uneven_labels
 from fullpass.pipeline.running.training_summary import TrainingFacts, Trials, read_training, read_trials
-from fullpass.preprocessing import state_file
-from fullpass.preprocessing.secrets.redact import redact_tree
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 DATA_GATE = "DataGate"
@@ -179,7 +180,7 @@ def _overlaps(examples: Sequence[Artifact], splits: Sequence[str]) -> tuple[Over
 
 
 def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
-    """Writes the summary for other programs as a state file (preprocessing/state_file.py), atomically."""
+    """Writes the summary for other programs as a state file (fullpass/base/state_file.py), atomically."""
     verdict = summary.verdict
     facts = {
         "run_id": result.run_id,

@@ -8,13 +8,13 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fullpass.base.errors import listed
 from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.pipeline.running.execution.events import RunResult
 from fullpass.pipeline.running.run_summary import Summary, stopped_by_gate
 from fullpass.pipeline.running.training_summary import trials_table
-from fullpass.preprocessing.errors import listed
 
 _SHOWN = 6
 

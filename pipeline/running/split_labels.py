@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from fullpass.components.artifact_files import read_bytes
+from fullpass.base.files import read_bytes
 from fullpass.components.ingest.splitting.label_balance import Imbalance, uneven_means, uneven_shares
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from fullpass.base.errors import UsageError, UserError
 from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import WITH_VERDICT, ExitCode
@@ -15,7 +16,6 @@ from fullpass.pipeline.root_layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
 from fullpass.pipeline.scheduling import run_process
 from fullpass.pipeline.scheduling.stop_signals import stop_signals
-from fullpass.preprocessing.errors import UsageError, UserError
 
 _LOOK_SECONDS = 0.2
 _STOPPING_SECONDS = 60.0

@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fullpass.base.errors import UserError
+from fullpass.base.json_text import to_json_text
+from fullpass.base.processes import run_bounded
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.root_layout import RootLayout, pipeline_root
-from fullpass.preprocessing.bounded_command import run_bounded
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import raw_columns
-from fullpass.preprocessing.json_text import to_json_text
 
 if TYPE_CHECKING:
     from fullpass.components.data_gate.gate_verdict import Verdict
@@ -102,8 +102,8 @@ def _gzip(loaded: Loaded, root: Path) -> bool:
 
 def main() -> None:
     """Prints the verdict for `drift_in_a_process`."""
+    from fullpass.base.user_modules import use_modules_of
     from fullpass.pipeline.process_environment import set_environment
-    from fullpass.preprocessing.user_modules import use_modules_of
 
     set_environment()
     told = json.loads(sys.argv[1])

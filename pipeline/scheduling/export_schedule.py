@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 import yaml
 
+from fullpass.base.errors import UserError
+from fullpass.base.files import write_atomically
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.plain_text import plain
 from fullpass.pipeline.scheduling.config import ScheduleConfig
 from fullpass.pipeline.scheduling.cron import Cron
 from fullpass.pipeline.scheduling.local_scheduler import schedule_of
-from fullpass.preprocessing.atomic_files import write_atomically
-from fullpass.preprocessing.errors import UserError
 
 Form = Literal["cron", "systemd", "kubernetes"]
 _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.spans.span_pattern import label_of
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import OUTCOME_CODES, ExitCode
@@ -22,7 +23,6 @@ from fullpass.pipeline.scheduling.due import Ended, Occasion, Start, State
 from fullpass.pipeline.scheduling.scheduler import Scheduler, SchedulerDeps, next_times
 from fullpass.pipeline.scheduling.source_state import Source, SourceReaderWithTimeout, span_unit
 from fullpass.pipeline.scheduling.stop_signals import stop_signals
-from fullpass.preprocessing.errors import UserError
 
 ONCE = "once"
 _TICK_SECONDS = 1.0

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.sources.source_config import FileSource
 from fullpass.components.ingest.sources.source_files import entries, fingerprint, place_pattern
 from fullpass.components.ingest.sources.storage import matches
@@ -24,7 +25,6 @@ from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.history import History, data_digest
 from fullpass.pipeline.scheduling.drift import drift_in_a_process
 from fullpass.pipeline.scheduling.due import SourceState, SpanDrift
-from fullpass.preprocessing.errors import UserError
 
 LOOK_SECONDS = 60.0
 """Seconds that the scheduler waits for the state of a source."""

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+from fullpass.base.errors import UsageError
 from fullpass.components.ingest.spans.span_pattern import parse_span
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.root_layout import RUN_LOCK, RootLayout, pipeline_root
 from fullpass.pipeline.running.history import History
 from fullpass.pipeline.scheduling.local_scheduler import schedule_of
 from fullpass.pipeline.scheduling.source_state import span_unit
-from fullpass.preprocessing.errors import UsageError
 
 
 def ask(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> str:

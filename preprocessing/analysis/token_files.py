@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 
 BUCKETS = 1024
 TOKENS = pa.schema({"token": pa.large_binary(), "count": pa.int64()})

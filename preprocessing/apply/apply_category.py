@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from fullpass.base.errors import UserError, did_you_mean
 from fullpass.preprocessing.apply.apply_lists import elements_of
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.list_tensors import present_elements
@@ -11,7 +12,6 @@ from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero,
 from fullpass.preprocessing.apply.vocabulary import Table, count_table, encode, hash_ids, make_table, with_domain
 from fullpass.preprocessing.apply.vocabulary_file import category_tokens, read_vocabulary_file
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, as_tokens
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import (

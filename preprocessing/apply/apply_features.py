@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
+from fullpass.base.errors import prefix_errors
 from fullpass.preprocessing.apply.apply_category import boolean, category, count, cross
 from fullpass.preprocessing.apply.apply_custom import apply_function, custom
 from fullpass.preprocessing.apply.apply_date import date, elapsed
@@ -15,7 +16,6 @@ from fullpass.preprocessing.apply.apply_vector import vector
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.number_chains import Quantity, apply_quantities
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import prefix_errors
 from fullpass.preprocessing.features.feature import (
     BooleanFeature,
     CategoryFeature,

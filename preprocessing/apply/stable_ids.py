@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.ids import StableIds
 
 FOLDER = "stable_ids"

@@ -1,6 +1,6 @@
 """Reads a vocabulary file that the configuration names."""
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.token_spelling import distinct_tokens
 
 _ACCEPTED = "Accepted: one token per line, in UTF-8."

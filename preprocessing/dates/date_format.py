@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.base.errors import UserError, did_you_mean
 
 MICROSECONDS_PER_DAY = 86_400_000_000
 FIRST_DAY = -719_162

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from fullpass.base.errors import UserError, did_you_mean
 from fullpass.preprocessing.dates.date_format import (
     DEFAULTS,
     FIRST_DAY,
@@ -21,7 +22,6 @@ from fullpass.preprocessing.dates.date_format import (
     UNITS,
     DateFormat,
 )
-from fullpass.preprocessing.errors import UserError, did_you_mean
 
 
 class DateColumn(NamedTuple):

@@ -14,7 +14,7 @@ the graph and documents the rules for missing values.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fullpass.preprocessing.errors import did_you_mean, listed
+from fullpass.base.errors import did_you_mean, listed
 from fullpass.preprocessing.expressions.functions import TABLE, Function, Parameter, Type, function_table
 from fullpass.preprocessing.expressions.parser import parse
 from fullpass.preprocessing.expressions.syntax_tree import (

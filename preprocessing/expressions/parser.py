@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
-from fullpass.preprocessing.errors import did_you_mean
+from fullpass.base.errors import did_you_mean
 from fullpass.preprocessing.expressions.functions import FUNCTIONS
 from fullpass.preprocessing.expressions.syntax_tree import (
     MAX_DEPTH,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 
 MAX_LENGTH = 10_000
 """Largest number of characters in an expression."""

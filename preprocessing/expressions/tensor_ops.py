@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.expressions.expression import Expression
 from fullpass.preprocessing.expressions.functions import TABLE
 from fullpass.preprocessing.expressions.number_text import LONGEST_NUMBER, NUMBER, number_text

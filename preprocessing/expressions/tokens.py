@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 
-from fullpass.preprocessing.errors import did_you_mean
+from fullpass.base.errors import did_you_mean
 from fullpass.preprocessing.expressions.syntax_tree import MAX_DEPTH, ExpressionError, error_at, too_deep
 
 _KEYWORDS = ("and", "or", "not", "in", "true", "false")

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.expressions.expression import parse
 from fullpass.preprocessing.features.feature import (
     CustomFeature,

@@ -16,14 +16,14 @@ import tensorflow_transform as tft
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform.tf_metadata import schema_utils
 
+from fullpass.base import state_file
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.writing.shards import Layout as Shards
 from fullpass.components.transform import column_writer
 from fullpass.components.transform.apply_graph import examples_of
 from fullpass.components.transform.column_writer import ColumnWriter
 from fullpass.components.transform.full_pass import FullPass, finish, run
-from fullpass.preprocessing import state_file
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_schema import raw_schema
 from fullpass.trainer.input.cache.blocks import Column, Layout
 from fullpass.trainer.input.column_files import as_columns, find_columns, layout_of_schema, publish_columns

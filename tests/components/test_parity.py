@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from fullpass.base.errors import UserError
 from fullpass.components.parity.compare import Comparison, Tolerance, VarianceAccumulator, check, compare
 from fullpass.components.parity.stream_rows import TrainedRows, in_order_of, record_batches, rows_of_batch
-from fullpass.preprocessing.errors import UserError
 
 ROWS = ["a.csv, row 2", "a.csv, row 3", "b.csv, row 2"]
 

@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from fullpass.base import state_file
+from fullpass.base.errors import UserError
+from fullpass.base.state_file import DamagedState
 from fullpass.components.push.push import (
     CURRENT,
     DESCRIPTION,
@@ -22,9 +25,6 @@ from fullpass.components.push.push import (
     versions,
 )
 from fullpass.pipeline.registry.list_versions import read_versions
-from fullpass.preprocessing import state_file
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.state_file import DamagedState
 from fullpass.trainer.export.export_files import FILES, listed_files
 from tests import REPOSITORY
 

@@ -6,8 +6,8 @@ import sqlite3
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.scheduling.drift import drift_in_a_process
-from fullpass.preprocessing.errors import UserError
 
 pytestmark = pytest.mark.e2e
 

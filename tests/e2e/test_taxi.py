@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tfx.types import standard_artifacts
 
+from fullpass.base.errors import UserError
 from fullpass.components.artifacts import ParityReport
 from fullpass.components.parity.component import Parity
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.preprocessing.errors import UserError
 
 pytestmark = pytest.mark.e2e
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import BadRows, HashSplit, IngestConfig, RandomSplit, RecordsConfig
 from fullpass.components.ingest.ingest import Ingest, ingest_task
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.readers.open_source import parts_of
 from fullpass.components.ingest.readers.read_tasks import ReadTask
 from fullpass.components.ingest.sources.source_files import find_inputs
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 

@@ -9,6 +9,7 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
+from fullpass.base.errors import UserError
 from fullpass.kubeflow.compile.argument_sizes import LIMIT, sizes
 from fullpass.kubeflow.compile.package import from_yaml, to_yaml
 from fullpass.kubeflow.compile.packed import unpack
@@ -17,7 +18,6 @@ from fullpass.kubeflow.config import RELEASES
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
-from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY, constants
 
 pytestmark = pytest.mark.integration

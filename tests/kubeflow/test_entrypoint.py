@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.entrypoint import run_node
 from fullpass.kubeflow.runtime.executor_input import ABSENT, name_values, parse, write_output
-from fullpass.preprocessing.errors import UserError
 
 pytestmark = pytest.mark.integration
 
@@ -155,7 +155,7 @@ def ends(code: str, log: Path, *, stop: bool = False) -> subprocess.CompletedPro
     program = (
         "import atexit, os, sys, time\n"
         "from fullpass.kubeflow.runtime.termination import run_to_end\n"
-        "from fullpass.preprocessing.errors import UserError\n"
+        "from fullpass.base.errors import UserError\n"
         f"def work():\n{textwrap.indent(textwrap.dedent(code), '    ')}\n"
         "run_to_end('Toy', work)\n"
     )

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 import pytest
 from packaging.utils import canonicalize_name
 
+from fullpass.base.errors import UserError
 from fullpass.kubeflow.image_requirements import variant_entries
 from fullpass.kubeflow.runtime.executor_imports import IN_SMALL_IMAGE, WITHOUT_TENSORFLOW, libraries_for
-from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.test_image import LOCK, PROJECT, names
 
 pytestmark = pytest.mark.integration

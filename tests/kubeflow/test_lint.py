@@ -2,9 +2,9 @@
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.kubeflow.compile.lint import check_package, lint
 from fullpass.kubeflow.compile.package import Package
-from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.conftest import toy, toy_package
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, read_request
 from fullpass.components.push.push import push, rollback
@@ -21,7 +22,6 @@ from fullpass.kubeflow.runtime.lookup import (
 )
 from fullpass.kubeflow.runtime.registry_store import FolderRegistry
 from fullpass.kubeflow.runtime.span_store import SpanStore, StoredSpan
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from tests.kubeflow.backend.metadata import DAG
 from tests.kubeflow.backend.run import Backend

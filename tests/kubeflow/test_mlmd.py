@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.push.push import push, rollback, rolled_back
 from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.environment import load_environment
 from fullpass.kubeflow.runtime import metadata_lookup
 from fullpass.pipeline.authoring.loading.problems import ConfigError
-from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.backend.metadata_service import metadata_service
 from tests.kubeflow.backend.run import Backend
 from tests.kubeflow.conftest import ENVIRONMENT, as_text, toy, toy_package

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.spans.spans import SpanNotFoundError
 from fullpass.kubeflow.compile.lint import lint
 from fullpass.kubeflow.compile.package import to_yaml
@@ -15,7 +16,6 @@ from fullpass.kubeflow.runtime import pod_outcomes
 from fullpass.kubeflow.runtime.pod_outcomes import NoNewSpanError, Outcome, OutcomeRecords, container_records
 from fullpass.pipeline.exit_codes import OUTCOME_CODES
 from fullpass.pipeline.running.notify.config import EVENTS
-from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.backend.launcher import TaskFailed
 from tests.kubeflow.backend.run import Backend
 from tests.kubeflow.conftest import ENVIRONMENT, as_text

@@ -8,12 +8,12 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.kubeflow.runtime import span_store
 from fullpass.kubeflow.runtime.executor_input import ArtifactCopy
 from fullpass.kubeflow.runtime.span_store import SpanStore, ingest_window, open_window, write_window
-from fullpass.preprocessing.errors import UserError
 
 CONFIG = IngestConfig.model_validate(
     {"source": {"format": "csv", "path": "x"}, "split": {"method": "hash"}, "records": {}, "bad_rows": {}}

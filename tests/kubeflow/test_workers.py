@@ -8,11 +8,11 @@ import textwrap
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.kubeflow.compile.packed import pack
 from fullpass.kubeflow.compile.worker_jobs import manifests, tf_config
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.kubeflow.deploy.worker_launcher import job_name, run, service_account
-from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.kubernetes_server import KubernetesServer, as_kubernetes_reads_it
 
 ENVIRONMENT = {

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import fullpass
-from fullpass.preprocessing import state_file
-from fullpass.preprocessing.state_file import DamagedState
+from fullpass.base import state_file
+from fullpass.base.state_file import DamagedState
 from tests import REPOSITORY
 
 FARES = [3.0, 5.0, None, 10.0, 5.0, 1.5]

@@ -4,13 +4,13 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.ingest import Ingest, finish, run
 from fullpass.components.ingest.sources.source_files import find_inputs
 from fullpass.components.ingest.writing import shards
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.plan_shards import ShardPlan, SplitPlan, plan, table
 from fullpass.pipeline.authoring.profile import sample
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import raw_columns
 
 YAML = """\

@@ -4,12 +4,12 @@ import sqlite3
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.root_check import check_own_root, claim_root
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.node_names import node_names
 from fullpass.pipeline.running.run import run
-from fullpass.preprocessing.errors import UserError
 
 YAML = """\
 name: small

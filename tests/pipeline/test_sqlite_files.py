@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.base.errors import UserError
+from fullpass.base.state_file import DamagedState
 from fullpass.pipeline.root_check import check_model_folder, check_root, seal_metadata
 from fullpass.pipeline.root_layout import RootLayout, seal_of
 from fullpass.pipeline.running.history import History, OccasionRecord
 from fullpass.pipeline.sqlite_files import opened, seal, verify
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.state_file import DamagedState
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types.standard_artifacts import Examples, Model
 
-from fullpass.preprocessing import progress
-from fullpass.preprocessing.errors import UserError
+from fullpass.base import progress
+from fullpass.base.errors import UserError
 
 
 def pipeline_of(root: Path, nodes: Sequence[BaseNode], *, cache: bool = True) -> Pipeline:

@@ -3,8 +3,8 @@
 import pytest
 import tensorflow as tf
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.outputs import vocabulary_name
 
 pytestmark = pytest.mark.integration

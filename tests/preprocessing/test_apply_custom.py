@@ -3,8 +3,8 @@
 import pytest
 import tensorflow as tf
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.preprocessing_fn import preprocessing_fn
 
 pytestmark = pytest.mark.integration

@@ -118,8 +118,8 @@ def test_a_vocabulary_is_learned_over_the_columns_that_share_it(assert_transform
 
 
 def test_a_column_is_a_list_or_a_single_value():
+    from fullpass.base.errors import UserError
     from fullpass.preprocessing.config import PreprocessingConfig
-    from fullpass.preprocessing.errors import UserError
     from fullpass.preprocessing.features.raw_columns import raw_columns
 
     features = {"a": {"type": "category", "list": True}, "b": {"type": "category", "column": "a"}}

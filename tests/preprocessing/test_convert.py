@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import to_text
 from fullpass.preprocessing.values.convert import convert

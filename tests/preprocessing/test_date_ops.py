@@ -10,10 +10,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.dates import date_ops
 from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY, PARTS, UNITS, compile_format
 from fullpass.preprocessing.dates.read_dates import read_dates
-from fullpass.preprocessing.errors import UserError
 
 pytestmark = pytest.mark.integration
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.dates.date_format import DIRECTIVES, PARTS, SPECIAL_FORMATS, UNITS, compile_format
-from fullpass.preprocessing.errors import UserError
 
 
 def groups(format_text, text):

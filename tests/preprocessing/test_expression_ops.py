@@ -7,7 +7,7 @@ import tensorflow as tf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.expressions.expression import check_types, parse
 from fullpass.preprocessing.expressions.functions import TABLE
 from fullpass.preprocessing.expressions.tensor_ops import NULL_HANDLING, NULL_PROPAGATING, StringColumn, evaluate

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef, Slots, assign_slots, continue_vocabulary, read_slots
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.ids import StableIds
 
 _LETTERS = [bytes([letter]) for letter in b"abcdefghij"]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 
 WORDS = [f"w{number:x}".encode() for number in range(3000)] + [b"", b"\xff\x00", "日".encode()]
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.fit.worker_cluster import Cluster, read_cluster, wait_for_workers
 
 TWO = {"worker": ["a:1", "b:2"]}

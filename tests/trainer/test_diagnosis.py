@@ -14,8 +14,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.config import TrainerConfig
 from fullpass.trainer.diagnosis.diagnosis import diagnose_training
 from fullpass.trainer.diagnosis.input_settings import Speed

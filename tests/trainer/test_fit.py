@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.config import CheckpointConfig, EarlyStopping, TrainingConfig
 from fullpass.trainer.fit.checkpoints import Checkpoints
 from fullpass.trainer.fit.fit import Batches, Fit

@@ -11,12 +11,12 @@ import tensorflow as tf
 from PIL import Image
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
+from fullpass.base.errors import UserError
 from fullpass.components.transform.apply_graph import examples_of
 from fullpass.preprocessing.analysis.analyze import analyze_table
 from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.image_feature import ImageFeature
 from fullpass.preprocessing.features.raw_schema import raw_schema
 from fullpass.trainer.export.sample_requests import write_samples

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.cache.blocks import join, layout_of
 from fullpass.trainer.input.input_fn import (

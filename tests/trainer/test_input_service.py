@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.config import InputConfig
 from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.cache.block_cache import CachePlan

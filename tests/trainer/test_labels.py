@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.label import Label
 from fullpass.trainer.fit.class_labels import check_label, check_loss, class_factors, class_names
 from fullpass.trainer.input.split_counts import SplitCounts, count_rows

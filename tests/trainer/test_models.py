@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from pydantic import TypeAdapter
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.outputs import Output
 from fullpass.trainer.config import Mlp, ModelConfig
 from fullpass.trainer.fit.fit import Batches, Fit

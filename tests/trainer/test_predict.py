@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from fullpass.base.errors import UserError
 from fullpass.components.evaluation.score_rows import Scorer
 from fullpass.components.evaluation.slice_states import SliceAccumulator
 from fullpass.components.predict.predict import find_export, load_export, predict_file, predict_tables
-from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.run_fn import run_fn
 
 pytestmark = pytest.mark.integration

@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.config import TrainerConfig
 from fullpass.trainer.fit.worker_channel import Workers
 from fullpass.trainer.input.cache.blocks import join

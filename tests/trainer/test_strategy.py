@@ -14,7 +14,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.fit.optimizer import peak_learning_rate, replica_batch_size
 from fullpass.trainer.fit.sharding import divide
@@ -159,7 +159,7 @@ import tensorflow_transform as tft
 from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.fit.sharding import load_shard
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 from fullpass.trainer.fit.strategy import choose_strategy

@@ -15,7 +15,7 @@ os.environ.update(TF_USE_LEGACY_KERAS="0", TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBL
 import keras
 import numpy as np
 import tensorflow as tf
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.fit.fit import Batches, Fit
 from fullpass.trainer.fit.steps import Steps
 from fullpass.trainer.models.losses import loss_of

@@ -17,10 +17,10 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from fullpass.base.errors import UserError
 from fullpass.components.evaluation.dependence_rows import dependence_of_export
 from fullpass.components.predict.predict import BASE, EFFECT, load_export, predict_tables
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.config import TrainerConfig, TrainingConfig, Trees
 from fullpass.trainer.export.eval_scores import read_scores
 from fullpass.trainer.fit.fit import StoppedError

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fullpass.preprocessing.cores import usable_cores
+from fullpass.base.processes import usable_cores
 from fullpass.trainer.diagnosis.input_settings import Changes, InputSettings, fits, input_settings, readers_of
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining
 from fullpass.trainer.diagnosis.stages import DECOMPRESS, ONCE, OPEN, READ, TRANSFORM

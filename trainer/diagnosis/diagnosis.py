@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from fullpass.preprocessing.cores import usable_cores
+from fullpass.base.processes import usable_cores
 from fullpass.trainer.diagnosis.candidates import Candidate, candidates
 from fullpass.trainer.diagnosis.input_settings import InputSettings, input_settings
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Training

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any, Literal
 
-from fullpass.preprocessing.cores import usable_cores
+from fullpass.base.processes import usable_cores
 from fullpass.preprocessing.features.outputs import most_pixels, outputs
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Source
 from fullpass.trainer.diagnosis.rates import Rate, drain, train

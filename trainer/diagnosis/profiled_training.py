@@ -9,8 +9,8 @@ from pathlib import Path
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.trainer.config import Trees

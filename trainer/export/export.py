@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from fullpass.preprocessing import state_file
+from fullpass.base import state_file
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.trainer.export.export_files import DESCRIPTION, FILES, listed_files
 from fullpass.trainer.export.run_provenance import read_run_facts

@@ -11,8 +11,8 @@ from typing import IO, Any
 
 import google_crc32c
 
-from fullpass.preprocessing import state_file
-from fullpass.preprocessing.state_file import DamagedState
+from fullpass.base import state_file
+from fullpass.base.state_file import DamagedState
 
 DESCRIPTION = "assets.extra/fullpass.json"
 """File of every export that describes it."""

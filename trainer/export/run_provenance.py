@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fullpass.preprocessing.secrets.redact import redact_tree
+from fullpass.base.redact import redact_tree
 
 RUN_FACTS_VARIABLE = "FULLPASS_RUN_FACTS"
 """The environment variable with the path of the JSON file that contains these facts."""

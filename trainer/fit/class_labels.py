@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import tensorflow_transform as tft
 
-from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.base.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.outputs import LABEL_VOCABULARY
 from fullpass.trainer.input.split_counts import SplitCounts

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.config import CheckpointConfig, EarlyStopping
 from fullpass.trainer.fit.checkpoints import Checkpoints
 from fullpass.trainer.fit.epoch_metrics import metrics_of

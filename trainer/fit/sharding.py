@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.fit.fit import Batches
 from fullpass.trainer.fit.worker_channel import Workers
 from fullpass.trainer.input.batch_order import BatchOrder

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import keras
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.fit.worker_cluster import Cluster, read_cluster, wait_for_workers
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.fit.steps import Steps
 from fullpass.trainer.input.split_counts import rows_not_finite
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.ids import Embedding
 from fullpass.preprocessing.features.outputs import Output
 from fullpass.trainer.config import TrainingConfig

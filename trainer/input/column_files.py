@@ -18,8 +18,8 @@ import pyarrow as pa
 import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from fullpass.preprocessing import state_file
-from fullpass.preprocessing.errors import UserError
+from fullpass.base import state_file
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.trainer.input.cache.blocks import Block, Column, Layout, Packed
 from fullpass.trainer.input.input_fn import IMAGE_RANK, Decode, Decoder

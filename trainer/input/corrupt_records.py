@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from google.protobuf.message import DecodeError
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.compute_at import raw_name
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.trainer.input.input_fn import BLOCK_ROWS, Decode, read_records

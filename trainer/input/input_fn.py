@@ -23,8 +23,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.transform_graph import TransformGraph
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.compute_at import raw_name
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.preprocessing.features.raw_columns import RawColumn

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from fullpass.preprocessing.cores import usable_cores
+from fullpass.base.processes import usable_cores
 from fullpass.trainer.config import InputConfig
 from fullpass.trainer.input.cache.block_cache import CachePlan, fingerprint_of
 from fullpass.trainer.input.memory import available_memory

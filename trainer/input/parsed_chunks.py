@@ -8,7 +8,7 @@ from typing import TypedDict
 
 import tensorflow as tf
 
-from fullpass.preprocessing.cores import usable_cores
+from fullpass.base.processes import usable_cores
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT
 from fullpass.trainer.input.cache.blocks import Block, Layout, Packed, layout_of
 from fullpass.trainer.input.data_options import data_options

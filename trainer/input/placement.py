@@ -11,9 +11,9 @@ import keras
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.transform_graph import TransformGraph
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.compute_at import (
     columns_for,
     compute_at_by_feature,

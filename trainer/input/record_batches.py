@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather
 
 

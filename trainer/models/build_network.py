@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import Dcn, Linear, Mlp, ModelConfig, Module, Trees, TreesOrNetwork, WideDeep
 from fullpass.trainer.fit.blend import Blend

@@ -7,9 +7,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.user_modules import import_function
 from fullpass.preprocessing.features.image_feature import Augment, Cnn, ImageFeature, Pretrained, UserEncoder
-from fullpass.preprocessing.user_modules import import_function
 from fullpass.trainer.models.augment_images import AugmentImages
 from fullpass.trainer.models.weight_axes import declare_axes
 

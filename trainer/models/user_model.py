@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 import keras
 import numpy as np
 
-from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.user_modules import import_user_module
 from fullpass.preprocessing.features.label import Task
-from fullpass.preprocessing.user_modules import import_user_module
 from fullpass.trainer.config import Module
 from fullpass.trainer.models.model_inputs import ModelInput, apply_model, keras_inputs
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import keras
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.stable_ids import read_vocabulary
 from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import CategoryFeature, TextFeature
 from fullpass.preprocessing.features.ids import Hash, Vocabulary

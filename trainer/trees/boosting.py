@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fullpass.preprocessing.cores import usable_cores
+from fullpass.base.processes import usable_cores
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import TrainingConfig, Trees
 from fullpass.trainer.loss_config import Huber, LossConfig, levels_of

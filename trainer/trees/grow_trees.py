@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import keras
 import numpy as np
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import TrainingConfig, Trees
 from fullpass.trainer.fit.fit import Fitted, OnEpoch, Report

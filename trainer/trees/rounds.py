@@ -11,7 +11,7 @@ import lightgbm
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.fit.epoch_metrics import metrics_of, monitored, sums_of

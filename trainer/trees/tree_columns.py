@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import keras
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.feature import transformed_name
 from fullpass.trainer.config import MAX_TREE_IDS
 from fullpass.trainer.models.layers import MultiHot

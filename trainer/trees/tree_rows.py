@@ -8,7 +8,7 @@ from types import MappingProxyType
 import lightgbm
 import numpy as np
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.epochs import Batch
 from fullpass.trainer.input.load_split import Split

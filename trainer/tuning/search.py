@@ -13,9 +13,9 @@ import keras_tuner
 import tensorflow as tf
 from keras_tuner.engine import base_tuner, oracle, trial
 
+from fullpass.base.errors import UserError
+from fullpass.base.progress import report
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.progress import report
 from fullpass.trainer.config import CheckpointConfig, TrainerConfig
 from fullpass.trainer.fit.checkpoints import folder_for, prune, remove
 from fullpass.trainer.fit.fit import OnEpoch

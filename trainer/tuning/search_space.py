@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.base.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import NETWORKS, TREE_KEYS, TrainingConfig
 from fullpass.trainer.tuning.config import Choices, Range, TuningConfig

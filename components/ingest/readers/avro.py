@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.extras import load_package
 from fullpass.components.ingest.readers.objects import rows_of
 from fullpass.components.ingest.readers.reader import (
@@ -16,7 +17,6 @@ from fullpass.components.ingest.readers.reader import (
 )
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import open_binary
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.values.byte_batches import object_bytes
 
 

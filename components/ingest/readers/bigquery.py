@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.extras import load_package
 from fullpass.components.ingest.readers.reader import Reading, Rows, WholeFileReader, check_columns
 from fullpass.components.ingest.readers.tables import names_of, rows_of_table
 from fullpass.components.ingest.sources.source_config import BigQuerySource
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.preprocessing.errors import UserError
 
 EMULATOR = "BIGQUERY_EMULATOR_HOST"
 """Environment variable with the address of an emulator, which Google's client supports. It needs no credentials."""

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
+from fullpass.base.errors import prefix_errors
 from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
-from fullpass.preprocessing.errors import prefix_errors
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert_raw
 from fullpass.preprocessing.values.list_values import length_mismatch

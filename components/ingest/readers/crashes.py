@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.forks import end_with_parent, flush_streams
+from fullpass.base.errors import UserError
+from fullpass.base.processes import end_with_parent, flush_streams
 
 NOTES_VARIABLE = "FULLPASS_READING"
 """Environment variable with the folder of the note files."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.csv_records import (
     Block,
     Records,
@@ -32,7 +33,6 @@ from fullpass.components.ingest.readers.reader import (
 from fullpass.components.ingest.sources.source_config import CsvSource
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import state_of
-from fullpass.preprocessing.errors import UserError
 
 _KEPT_BYTES = 4000
 

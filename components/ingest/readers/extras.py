@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 
 
 def load_package(module: str, *, package: str, needed_by: str) -> Any:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from fullpass.base.errors import UserError, prefix_errors
+from fullpass.base.user_modules import import_function
 from fullpass.components.ingest.readers.objects import table_of, table_of_all_columns
 from fullpass.components.ingest.readers.reader import (
     BATCH_ROWS,
@@ -18,8 +20,6 @@ from fullpass.components.ingest.readers.reader import (
 from fullpass.components.ingest.readers.tables import names_of, select, validated
 from fullpass.components.ingest.sources.source_config import ModuleSource
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.preprocessing.errors import UserError, prefix_errors
-from fullpass.preprocessing.user_modules import import_function
 from fullpass.preprocessing.values.byte_batches import gather, object_bytes
 
 _ACCEPTED = (

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import unquote
 
+from fullpass.base.files import is_address
 from fullpass.components.ingest.readers.csv import CsvReader
 from fullpass.components.ingest.readers.folders import file_rows, folder_parts, folder_rows
 from fullpass.components.ingest.readers.image_files import PIXELS, pillow, read_image
@@ -15,7 +16,7 @@ from fullpass.components.ingest.readers.reader import FilePart, Reader, Reading,
 from fullpass.components.ingest.readers.tables import ParquetReader
 from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource, ParquetSource
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.sources.storage import Found, is_address, state_of
+from fullpass.components.ingest.sources.storage import Found, state_of
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")

@@ -9,6 +9,7 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.reader import (
     BATCH_ROWS,
     Reading,
@@ -21,7 +22,6 @@ from fullpass.components.ingest.readers.reader import (
 from fullpass.components.ingest.sources.source_config import NumpySource
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import open_raw
-from fullpass.preprocessing.errors import UserError
 
 _BATCH_BYTES = 32 << 20
 _PLAIN = "data"

@@ -10,6 +10,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
+from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.ingest.readers.objects import array_of
 from fullpass.components.ingest.readers.reader import (
     Reading,
@@ -24,7 +25,6 @@ from fullpass.components.ingest.readers.tfrecord import read_records
 from fullpass.components.ingest.sources.source_config import ProtoSource
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import open_binary, open_raw
-from fullpass.preprocessing.errors import UserError, did_you_mean
 
 _WRAPPED = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 _WELL_KNOWN: dict[str, Callable[[Any], Any]] = {

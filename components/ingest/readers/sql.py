@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.extras import load_package
 from fullpass.components.ingest.readers.objects import array_of
 from fullpass.components.ingest.readers.reader import BATCH_ROWS, WHOLE, FilePart, Reading, Rows, check_columns
 from fullpass.components.ingest.sources.source_config import SqlSource
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.values.byte_batches import gather, object_bytes
 
 _NULL_KEYS = "null keys"

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.orc
 import pyarrow.parquet
 
+from fullpass.base.files import is_address
 from fullpass.components.ingest.readers.reader import (
     BATCH_ROWS,
     PART_BYTES,
@@ -27,7 +28,7 @@ from fullpass.components.ingest.readers.reader import (
     readable,
 )
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.sources.storage import is_address, open_raw, state_of
+from fullpass.components.ingest.sources.storage import open_raw, state_of
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
 

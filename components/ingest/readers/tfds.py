@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.extras import load_package
 from fullpass.components.ingest.readers.objects import array_of
 from fullpass.components.ingest.readers.reader import (
@@ -22,7 +23,6 @@ from fullpass.components.ingest.readers.reader import (
 from fullpass.components.ingest.sources.source_config import TfdsSource
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import digest_of, find, open_raw
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.values.byte_batches import object_bytes
 
 _FEATURES = "features.json"

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.message import DecodeError
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.kinds_of_lists import names_of_features, parse_messages, with_one_kind
 from fullpass.components.ingest.readers.reader import Reading, Rows, WholeFileReader, numbered_batches, readable
 from fullpass.components.ingest.sources.source_config import TfRecordSource
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import open_binary
-from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.input.record_frames import read_frames
 
 _SEQUENCE = "##sequence"

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, Field, Tag, model_validator
 
-from fullpass.preprocessing.errors import did_you_mean
+from fullpass.base.errors import did_you_mean
 from fullpass.preprocessing.spec import Count, Flag, Name, Spec, discriminator
 from fullpass.preprocessing.values.raw_text import RawText
 

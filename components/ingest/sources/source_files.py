@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
+from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.files import is_address, local_path
 from fullpass.components.ingest.sources.source_config import (
     BigQuerySource,
     ImagesSource,
@@ -23,16 +25,7 @@ from fullpass.components.ingest.sources.source_config import (
     TextSource,
     TfdsSource,
 )
-from fullpass.components.ingest.sources.storage import (
-    Found,
-    digest_of,
-    find,
-    is_address,
-    is_folder,
-    local_path,
-    version_of,
-)
-from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.components.ingest.sources.storage import Found, digest_of, find, is_folder, version_of
 
 _PACKAGE = "package:"
 _RELATIVE_DATABASE = re.compile(r"((?:sqlite|duckdb)(?:\+\w+)?:///)((?![/:]).+)")

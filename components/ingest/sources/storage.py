@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
 from time import monotonic
 from typing import IO, Any
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
+from fullpass.base.errors import UserError, prefix_errors
+from fullpass.base.files import is_address
 from fullpass.components.ingest.sources.path_matches import match_paths
-from fullpass.preprocessing.errors import UserError, prefix_errors
 
 _HIDDEN = (".", "_")
 _VERSIONS = ("ETag", "etag", "generation", "LastModified", "last_modified", "mtime", "updated", "created")
@@ -64,16 +64,6 @@ class Found:
     def state(self) -> str:
         """Size and version, as `state_of` returns them."""
         return f"{self.size}" if self.version.startswith(_UNSURE) else f"{self.size} {self.version}"
-
-
-def is_address(path: str) -> bool:
-    """Returns whether `path` is an address such as s3://bucket/file, rather than a local path."""
-    return "://" in path
-
-
-def local_path(path: str) -> str:
-    """Returns the path of a file:// address; any other path is returned unchanged."""
-    return unquote(urlsplit(path).path) if path.startswith("file://") else path
 
 
 def open_raw(path: str) -> IO[bytes]:

@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter
 
+from fullpass.base import state_file
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.readers.open_source import parts_of, read, run_in_fork_if_native
 from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
@@ -26,9 +28,7 @@ from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.spans.span_pattern import number_of, spans_of
 from fullpass.components.ingest.splitting.assign_split import cell_tokens
 from fullpass.components.ingest.splitting.row_hash import contents, hashes
-from fullpass.preprocessing import state_file
 from fullpass.preprocessing.dates.read_dates import read_dates
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 NO_SPAN = np.iinfo(np.int64).min

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
+from fullpass.base.errors import UsageError, UserError, did_you_mean
 
 Unit = Literal["number", "year", "month", "day", "hour"]
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from fullpass.base.errors import UsageError, UserError
+from fullpass.base.files import is_address
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers.images import ImagesReader
 from fullpass.components.ingest.sources.source_config import FileSource, ImagesSource, Source
@@ -23,7 +25,7 @@ from fullpass.components.ingest.sources.source_files import (
     place_pattern,
     reads_folders,
 )
-from fullpass.components.ingest.sources.storage import find, is_address, is_folder, matches
+from fullpass.components.ingest.sources.storage import find, is_folder, matches
 from fullpass.components.ingest.spans.span_column import index_name, split_by_span
 from fullpass.components.ingest.spans.span_pattern import (
     FORMS,
@@ -35,7 +37,6 @@ from fullpass.components.ingest.spans.span_pattern import (
     parse_pattern,
     parse_span,
 )
-from fullpass.preprocessing.errors import UsageError, UserError
 from fullpass.preprocessing.features.raw_columns import MOST_SPANS
 
 LATEST = "latest"

@@ -5,10 +5,10 @@ from itertools import combinations
 
 import numpy as np
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import SplitLeakage
 from fullpass.components.ingest.splitting.hash_runs import Run, read_ranges
 from fullpass.components.ingest.writing.manifest import Overlap
-from fullpass.preprocessing.errors import UserError
 
 
 def count_overlaps(runs: Mapping[str, Sequence[Run]]) -> tuple[Overlap, ...]:

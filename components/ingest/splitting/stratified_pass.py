@@ -9,7 +9,8 @@ import apache_beam as beam
 import pyarrow as pa
 from tfx.dsl.io import fileio
 
-from fullpass.components.artifact_files import read_json
+from fullpass.base.files import read_json
+from fullpass.base.progress import report
 from fullpass.components.ingest.config import StratifiedSplit
 from fullpass.components.ingest.ingest import Ingest
 from fullpass.components.ingest.readers.prepare_rows import classes_and_hashes, convert_columns, read_rows, reading_of
@@ -17,7 +18,6 @@ from fullpass.components.ingest.readers.read_tasks import ReadTask, spread
 from fullpass.components.ingest.splitting.hash_runs import Run
 from fullpass.components.ingest.splitting.stratified import ClassWriter, cuts_of
 from fullpass.components.ingest.writing.record_writer import PENDING
-from fullpass.preprocessing.progress import report
 
 
 def with_cuts(ingest: Ingest, make_pipeline: Callable[[], beam.Pipeline]) -> Ingest:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from fullpass.components.artifact_files import read_json
+from fullpass.base.files import read_json
 from fullpass.preprocessing.features.raw_columns import ROW_BITS
 
 MANIFEST = "ingest.json"

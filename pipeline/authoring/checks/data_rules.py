@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
 from fullpass.components.ingest.splitting.assign_split import columns_of_split, raw_split_columns
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
@@ -11,7 +12,6 @@ from fullpass.pipeline.authoring.derived_columns import columns_behind, derived_
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.dates.read_dates import instant
-from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError
 from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn, feature_columns, raw_columns
 from fullpass.preprocessing.token_spelling import as_token

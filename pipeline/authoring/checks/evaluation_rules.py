@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.evaluation.config import Bounds, SlicedBounds
 from fullpass.components.evaluation.metrics import METRICS, OF_QUANTILES
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
-from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.label import Task
 from fullpass.preprocessing.features.raw_columns import raw_columns
 from fullpass.trainer.loss_config import levels_of

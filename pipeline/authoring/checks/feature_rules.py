@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.ingest.sources.storage import open_raw
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
 from fullpass.preprocessing.apply.vocabulary_file import category_tokens, vocabulary_tokens
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import (
     BooleanFeature,

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from fullpass.base.errors import did_you_mean
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.preprocessing.errors import did_you_mean
 
 
 def check_gate_columns(loaded: Loaded) -> Iterator[Finding]:

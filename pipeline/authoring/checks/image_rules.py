@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from fullpass.components.ingest.sources.storage import is_address
+from fullpass.base.files import is_address
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from fullpass.components.ingest.sources.storage import is_address
+from fullpass.base.files import is_address
 from fullpass.components.ingest.spans.spans import has_spans
 from fullpass.pipeline.authoring.checks.evaluation_rules import bound_problems
 from fullpass.pipeline.authoring.checks.findings import Finding, warning

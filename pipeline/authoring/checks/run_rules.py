@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from fullpass.base.errors import did_you_mean
+from fullpass.base.files import is_address
 from fullpass.components.ingest.sources.source_config import ModuleSource
 from fullpass.components.ingest.sources.source_files import nearby
-from fullpass.components.ingest.sources.storage import is_address
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.find_function import function_problem
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -13,7 +14,6 @@ from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.module_files import find_code
 from fullpass.pipeline.authoring.user_code import matching_files, model_functions, transform_functions
 from fullpass.pipeline.running.tracking.needs import missing_for_mlflow
-from fullpass.preprocessing.errors import did_you_mean
 from fullpass.preprocessing.features.feature import CustomFeature, ImageFeature
 from fullpass.preprocessing.features.image_feature import UserEncoder
 from fullpass.trainer.config import Module

@@ -4,11 +4,11 @@ import os
 import shutil
 from collections.abc import Iterator
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.scheduling.duration import length
 from fullpass.pipeline.scheduling.source_state import marker_pattern, span_unit
-from fullpass.preprocessing.errors import UserError
 
 _DATED = ("year", "month", "day", "hour")
 

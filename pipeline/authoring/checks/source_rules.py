@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers.bigquery import has_credentials
 from fullpass.components.ingest.readers.open_source import columns_of
@@ -21,7 +22,6 @@ from fullpass.components.ingest.spans.spans import find_window, has_spans, range
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
-from fullpass.preprocessing.errors import UserError
 
 _PATH: Keys = ("data", "source", "path")
 _SEPARATORS = ("\t", ";", "|", ",")

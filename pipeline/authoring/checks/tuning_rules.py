@@ -5,11 +5,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fullpass.base.errors import did_you_mean
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.errors import did_you_mean
 from fullpass.trainer.config import TrainerConfig
 from fullpass.trainer.tuning.search_space import OBJECTIVES, path_problem, with_values
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from fullpass.base.errors import did_you_mean, listed
+from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.readers.open_source import columns_of
 from fullpass.components.ingest.readers.reader import EmptyFileError
 from fullpass.components.ingest.sources.source_config import CsvSource, Source
@@ -19,8 +21,6 @@ from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.detect_source import column_names
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.printing import console
-from fullpass.preprocessing.errors import did_you_mean, listed
-from fullpass.preprocessing.user_modules import use_modules_of
 
 ROWS = 20_000
 """Default number of rows in the sample."""

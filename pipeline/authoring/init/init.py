@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fullpass.base.errors import UsageError, UserError
 from fullpass.pipeline.authoring.init.propose_crosses import Combinations, combine_columns
 from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
@@ -19,7 +20,6 @@ from fullpass.pipeline.authoring.init.yaml_text import Draft, yaml_of
 from fullpass.pipeline.authoring.loading.problems import Problem
 from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
-from fullpass.preprocessing.errors import UsageError, UserError
 from fullpass.preprocessing.features.label import Task
 
 ROWS = 20_000

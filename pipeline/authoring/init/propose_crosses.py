@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.init.propose_features import (
     YamlLine,
     bucket_of,
@@ -21,7 +22,6 @@ from fullpass.pipeline.authoring.profile.date_formats import parts_of
 from fullpass.pipeline.authoring.profile.derived_arrays import derived_column
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import Target, groups_of, strength_of
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.expressions.expression import parse
 from fullpass.preprocessing.features.outputs import date_part_kind
 

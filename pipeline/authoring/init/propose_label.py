@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.pipeline.authoring.init.propose_features import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
 from fullpass.pipeline.authoring.profile.derived_arrays import array_of, derived_column
@@ -17,7 +18,6 @@ from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.unlabelled_files import Unlabelled, find_unlabelled
 from fullpass.preprocessing.config import ColumnType
-from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError, Type, check_types, parse
 from fullpass.preprocessing.features.label import Task
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of, is_usable
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, evaluated, number_expression, unique
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
@@ -18,7 +19,6 @@ from fullpass.pipeline.authoring.profile.strength import (
 )
 from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, measure_text
 from fullpass.preprocessing.config import ColumnType
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.expressions.expression import parse
 
 _MOST_SUMS = 10

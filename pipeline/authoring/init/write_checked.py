@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.sources.source_config import ImagesSource
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.data_check.data_check import check_sample
@@ -13,7 +14,6 @@ from fullpass.pipeline.authoring.init.yaml_text import Draft, yaml_of
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path
 from fullpass.pipeline.authoring.profile.sample import Sample
-from fullpass.preprocessing.errors import UserError
 
 
 def write_checked(file: Path, draft: Draft, sample: Sample) -> tuple[Draft, tuple[Problem, ...]]:

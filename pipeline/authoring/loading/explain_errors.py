@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from fullpass.base.errors import did_you_mean
 from fullpass.pipeline.authoring.json_schema import Schema
 from fullpass.pipeline.authoring.loading.accepted_values import (
     accepted_keys,
@@ -19,7 +20,6 @@ from fullpass.pipeline.authoring.loading.accepted_values import (
 from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path, matches
 from fullpass.pipeline.authoring.loading.yaml_examples import example_at
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree
-from fullpass.preprocessing.errors import did_you_mean
 
 # Paths with several forms, distinguished by a key. Pydantic adds that key's value to the paths below.
 _UNIONS: Mapping[str, str] = {

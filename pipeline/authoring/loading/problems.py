@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fullpass.preprocessing.errors import UsageError
+from fullpass.base.errors import UsageError
 
 Keys = tuple[str | int, ...]
 """A path in a YAML tree: keys of mappings and indices of lists, from the root."""

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fullpass.base.secret_formats import find_shape, is_secret_setting
 from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path, matches
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree
-from fullpass.preprocessing.secrets.secret_shapes import find_shape, is_secret_setting
 
 _VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*\}")
 BY_ENVIRONMENT = (

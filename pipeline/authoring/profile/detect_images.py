@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.images import IMAGE_ENDINGS
 from fullpass.components.ingest.sources.storage import find
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.values.encoded_images import image_shape
 
 _LARGEST = 128

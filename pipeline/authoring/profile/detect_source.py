@@ -11,24 +11,17 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from fullpass.base.errors import UsageError, UserError, did_you_mean
+from fullpass.base.files import is_address
 from fullpass.components.ingest.readers.open_source import columns_of
 from fullpass.components.ingest.readers.reader import readable
 from fullpass.components.ingest.readers.recognize import look_at
 from fullpass.components.ingest.readers.tfrecord import feature_names, payload_of
 from fullpass.components.ingest.sources.source_config import RECOGNIZED, Paths, Source, TfRecordSource
 from fullpass.components.ingest.sources.source_files import SourceFile, find_files, find_inputs, resolve_path
-from fullpass.components.ingest.sources.storage import (
-    find,
-    is_address,
-    is_compressed,
-    matches,
-    open_binary,
-    open_raw,
-    suffix_of,
-)
+from fullpass.components.ingest.sources.storage import find, is_compressed, matches, open_binary, open_raw, suffix_of
 from fullpass.pipeline.authoring.profile.detect_images import image_folders
 from fullpass.pipeline.authoring.profile.dialect import guess_dialect
-from fullpass.preprocessing.errors import UsageError, UserError, did_you_mean
 
 _LOOK = 4 << 20
 _TAIL = 64 << 10

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fullpass.base.errors import UsageError
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
-from fullpass.preprocessing.errors import UsageError
 from fullpass.preprocessing.features.label import Task, binary_class
 
 _NAMES = frozenset("label target class y outcome response".split())

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers.csv_records import one_record_per_line
 from fullpass.components.ingest.readers.open_source import IN_NATIVE_CODE, parts_of, read, run_in_fork_if_native
@@ -16,7 +17,6 @@ from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw
 from fullpass.components.ingest.splitting.assign_split import assign, raw_split_columns
 from fullpass.pipeline.authoring.profile.image_cells import image_shapes, image_texts
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import as_declared, to_text
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, without_inner_lists

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from fullpass.base.errors import UserError
+from fullpass.base.files import is_address
 from fullpass.components.ingest.readers.open_source import dictionary_columns
 from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource, ParquetSource, Source
-from fullpass.components.ingest.sources.storage import is_address
 from fullpass.pipeline.authoring.profile.column_profile import (
     ID_WORDS,
     ColumnProfile,
@@ -33,7 +34,6 @@ from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, has_c
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.pipeline.authoring.profile.written_numbers import find_written
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
 from fullpass.preprocessing.values.convert import read_numbers
 

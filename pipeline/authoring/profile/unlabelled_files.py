@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from fullpass.base.errors import UserError
+from fullpass.base.files import is_address
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.sources.storage import is_address
 from fullpass.pipeline.authoring.profile.detect_source import FoundSource, column_names
-from fullpass.preprocessing.errors import UserError
 
 _MOST_FILES = 20
 _TO_PREDICT = re.compile(r"test|predict|scor|unlabel|holdout|unseen|new", re.IGNORECASE)

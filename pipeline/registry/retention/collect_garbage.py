@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fullpass.components import link_safe_files
+from fullpass.base import link_safe_files
+from fullpass.base.errors import UserError
 from fullpass.components.push.push import folder_of, origin_of, rolled_back, versions
 from fullpass.pipeline.registry.retention.metadata_graph import LIVE, Records, Removal, read_records, remove_records
 from fullpass.pipeline.registry.retention.retention_graph import (
@@ -26,7 +27,6 @@ from fullpass.pipeline.root_check import check_own_root, check_root, seal_metada
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.execution.locks import run_lock
 from fullpass.pipeline.running.history import History
-from fullpass.preprocessing.errors import UserError
 
 _DAY = 24 * 3600.0
 

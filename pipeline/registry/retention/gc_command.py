@@ -23,6 +23,7 @@ def gc(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Remove artifacts, caches, quarantine, logs and records that no kept run, pushed model or window needs."""
+    from fullpass.base.errors import UserError
     from fullpass.pipeline.authoring.loading.load import load
     from fullpass.pipeline.printing import console, print_data
     from fullpass.pipeline.registry.retention.collect_garbage import collect
@@ -30,7 +31,6 @@ def gc(
     from fullpass.pipeline.registry.retention.show_freed import table
     from fullpass.pipeline.root_check import check_own_root
     from fullpass.pipeline.root_layout import RootLayout, pipeline_root
-    from fullpass.preprocessing.errors import UserError
 
     loaded = load(file)
     folder = pipeline_root(loaded, root)
@@ -53,11 +53,11 @@ def gc(
 
 def _next_run(loaded: "Loaded", root: Path) -> "NextRun":
     """Returns the spans and files that the next run reuses; no spans if the source cannot be read."""
+    from fullpass.base.errors import UserError
     from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
     from fullpass.pipeline.printing import print_text
     from fullpass.pipeline.registry.retention.unused_files import NextRun
     from fullpass.pipeline.root_layout import RootLayout
-    from fullpass.preprocessing.errors import UserError
 
     data, before = loaded.config.data, loaded.config.gates.history
     # Without spans, the data gate compares two versions of the data.

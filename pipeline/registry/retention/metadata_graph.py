@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.root_layout import lock_of
 from fullpass.pipeline.running.execution.locks import exclusive
 from fullpass.pipeline.sqlite_files import METADATA_DAMAGED, opened
-from fullpass.preprocessing.errors import UserError
 
 SCHEMA_VERSION = 10
 LIVE, DELETED = 2, 4

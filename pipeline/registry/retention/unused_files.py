@@ -10,12 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullpass.components import link_safe_files
+from fullpass.base import link_safe_files, state_file
+from fullpass.base.link_safe_files import entries
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.ingest.writing.manifest import QUARANTINE
-from fullpass.components.link_safe_files import entries
 from fullpass.pipeline.root_layout import RootLayout
-from fullpass.preprocessing import state_file
 
 _DAY = 24 * 3600.0
 

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from fullpass.base.progress import Progress
 from fullpass.pipeline import printing
 from fullpass.pipeline.running.execution.events import (
     Event,
@@ -26,7 +27,6 @@ from fullpass.pipeline.running.execution.events import (
     RunStarted,
     Status,
 )
-from fullpass.preprocessing.progress import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console

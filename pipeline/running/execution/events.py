@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from fullpass.preprocessing.progress import Progress
+from fullpass.base.progress import Progress
 
 
 class Status(StrEnum):

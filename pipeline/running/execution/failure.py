@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import fullpass
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.secrets.redact import redact
+from fullpass.base.errors import UserError
+from fullpass.base.redact import redact
 
 _BEAM_SUFFIX = re.compile(r"( \[while running '[^']*'\])+$")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")

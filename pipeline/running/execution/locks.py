@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from fullpass.components.link_safe_files import open_lock
+from fullpass.base import state_file
+from fullpass.base.errors import UserError
+from fullpass.base.link_safe_files import open_lock
 from fullpass.pipeline.root_layout import RUN_LOCK
-from fullpass.preprocessing import state_file
-from fullpass.preprocessing.errors import UserError
 
 _MOUNTS = Path("/proc/self/mounts")
 _KEPT_TO_A_HOST = ("nolock", "local_lock=all", "local_lock=flock")

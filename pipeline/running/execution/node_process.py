@@ -21,14 +21,13 @@ from pathlib import Path
 
 from absl import logging as absl_logging
 
+from fullpass.base import progress
+from fullpass.base.processes import end_with_parent, flush_streams, limit_arenas, usable_cores
+from fullpass.base.redact import redact_streams
 from fullpass.components.ingest.readers.crashes import CRASHES, NOTES_VARIABLE, crash_text, noted_files
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.execution.events import NodeResult, Status
-from fullpass.preprocessing import progress
-from fullpass.preprocessing.cores import usable_cores
-from fullpass.preprocessing.forks import end_with_parent, flush_streams, limit_arenas
-from fullpass.preprocessing.secrets.redact import redact_streams
 
 GRACE_SECONDS = 10.0
 """Seconds between the request to stop a node and its kill."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fullpass.preprocessing.forks import flush_streams
+from fullpass.base.processes import flush_streams
 
 
 @contextmanager

@@ -8,10 +8,10 @@ from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx.orchestration.portable import runtime_parameter_utils
 from tfx.proto.orchestration import pipeline_pb2
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.running.execution.events import Status, new_run_id
 from fullpass.pipeline.running.execution.launch import launch
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
-from fullpass.preprocessing.errors import UserError
 
 
 class RedactedDagRunner(LocalDagRunner):

@@ -5,7 +5,7 @@ from typing import Any
 
 from ml_metadata import proto
 
-from fullpass.preprocessing.secrets.redact import redact
+from fullpass.base.redact import redact
 
 _RECORDS = (proto.Artifact, proto.Execution, proto.Context)
 

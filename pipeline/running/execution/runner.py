@@ -17,6 +17,8 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.orchestration.portable import runtime_parameter_utils
 from tfx.proto.orchestration import local_deployment_config_pb2, pipeline_pb2
 
+from fullpass.base.errors import UserError
+from fullpass.base.processes import usable_cores
 from fullpass.pipeline.running.execution import node_process
 from fullpass.pipeline.running.execution.events import (
     Listener,
@@ -34,8 +36,6 @@ from fullpass.pipeline.running.execution.launch import launch
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata, close_abandoned, close_executions
 from fullpass.pipeline.running.execution.node_process import NodeProcess
 from fullpass.pipeline.running.execution.selection import Selection, select
-from fullpass.preprocessing.cores import usable_cores
-from fullpass.preprocessing.errors import UserError
 
 _TICK_SECONDS = 0.25
 _GPU_NODE_TYPES = frozenset({"tfx.components.trainer.component.Trainer", "fullpass.components.tuning.component.Tuner"})

@@ -7,11 +7,11 @@ from tfx.orchestration import node_proto_view
 from tfx.orchestration.portable import partial_run_utils
 from tfx.proto.orchestration import pipeline_pb2
 
+from fullpass.base.errors import UsageError, UserError
 from fullpass.pipeline.running.execution import metadata_store
 from fullpass.pipeline.running.execution.launch import IMPORTER_TYPE
 from fullpass.pipeline.running.execution.mlmd_records import RESOLVER_TYPE
 from fullpass.pipeline.running.node_names import check_known
-from fullpass.preprocessing.errors import UsageError, UserError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from typing import Any
 from ml_metadata import proto
 from tfx.dsl.compiler import constants
 
+from fullpass.base import state_file
 from fullpass.components.ingest.spans.spans import Window
 from fullpass.components.library_versions import COMPUTING, version
 from fullpass.components.push.push import rolled_back_origins
@@ -42,7 +43,6 @@ from fullpass.pipeline.running.execution.mlmd_records import RESOLVER_TYPE, fact
 from fullpass.pipeline.running.execution.run_outputs import OUTPUT_EVENTS
 from fullpass.pipeline.running.record_provenance import source_digest, user_functions
 from fullpass.pipeline.sqlite_files import state_of
-from fullpass.preprocessing import state_file
 
 _WHOLE = frozenset({Status.OK, Status.CACHED})
 

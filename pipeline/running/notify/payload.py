@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from fullpass.base.json_text import to_json_text
+from fullpass.base.redact import redact_tree
 from fullpass.pipeline.plain_text import plain
 from fullpass.pipeline.running.notify.config import Event
-from fullpass.preprocessing.json_text import to_json_text
-from fullpass.preprocessing.secrets.redact import redact_tree
 
 _PREFIX = "FULLPASS_"
 _MOST_CHARACTERS = 10_000

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from http.client import HTTPException
 from pathlib import Path
 
+from fullpass.base.processes import run_bounded
 from fullpass.pipeline.process_environment import SAFE_PATH
 from fullpass.pipeline.running.notify.config import Hook
 from fullpass.pipeline.running.notify.payload import Payload
 from fullpass.pipeline.running.notify.post import send_within
-from fullpass.preprocessing.bounded_command import run_bounded
 
 Say = Callable[[str], None]
 _MAX_TEXT = 200

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
+from fullpass.base.processes import run_bounded
+from fullpass.base.redact import redact
 from fullpass.pipeline.running.tracking.needs import ADDRESS_VARIABLE, missing_for_mlflow
 from fullpass.pipeline.running.tracking.tracked_run import TrackedRun
-from fullpass.preprocessing.bounded_command import run_bounded
-from fullpass.preprocessing.secrets.redact import redact
 
 _SECRETS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", ADDRESS_VARIABLE)
 # By default, MLflow sends telemetry to its developers, and retries a server that does not answer for minutes.

@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from fullpass.base.json_text import to_json_text
+from fullpass.base.redact import redact_tree
 from fullpass.components.evaluation.config import SliceBounds
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.evaluation.metrics import METRICS
@@ -18,8 +20,6 @@ from fullpass.pipeline.running.history import RunRecord
 from fullpass.pipeline.running.record_provenance import RUN_FACTS_FILE
 from fullpass.pipeline.running.run_outcome import FinishedRun
 from fullpass.pipeline.running.run_summary import Summary
-from fullpass.preprocessing.json_text import to_json_text
-from fullpass.preprocessing.secrets.redact import redact_tree
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 _SECTIONS = ("label", "model", "training")

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import BadRows, HashSplit, IngestConfig, RecordsConfig
 from fullpass.components.ingest.ingest import Ingest, finish, run
 from fullpass.components.ingest.sources.source_config import CsvSource, ParquetSource, SqlSource, TfRecordSource
 from fullpass.components.ingest.sources.source_files import find_inputs, resolve_path
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 pytestmark = pytest.mark.integration

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers import lines
 from fullpass.components.ingest.readers.open_source import parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
@@ -19,7 +20,6 @@ from fullpass.components.ingest.sources.source_config import (
     TextSource,
 )
 from fullpass.components.ingest.sources.source_files import SourceFile, find_inputs
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 SOURCES = {"csv": CsvSource, "jsonl": JsonLinesSource, "txt": TextSource, "npy": NumpySource, "parquet": ParquetSource}

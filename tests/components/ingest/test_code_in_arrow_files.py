@@ -30,7 +30,7 @@ assert not {"apache_beam", "tensorflow"} & set(sys.modules)
 
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import input_files, input_source
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 try:

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.crashes import NOTES_VARIABLE, noted, noted_files, run_in_fork
 from fullpass.pipeline.exit_codes import ExitCode
-from fullpass.preprocessing.errors import UserError
 from tests import warm_process
 from tests.fuzz.targets.parquet_rows import damaged_file
 

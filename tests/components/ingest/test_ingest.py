@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from tfx.types import standard_artifacts
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.component import SpansOfWindow
 from fullpass.components.ingest.config import (
     BadRows,
@@ -27,7 +28,6 @@ from fullpass.components.ingest.sources.source_files import find_files, resolve_
 from fullpass.components.ingest.splitting.stratified_pass import with_cuts
 from fullpass.components.ingest.writing import record_writer, shards
 from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, read_manifest
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import ROW_BITS, RawColumn
 
 pytestmark = pytest.mark.integration

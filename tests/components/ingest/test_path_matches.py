@@ -6,11 +6,11 @@ import time
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.sources.path_matches import match_paths
 from fullpass.components.ingest.sources.source_config import CsvSource
 from fullpass.components.ingest.sources.source_files import find_files, resolve_path
 from fullpass.components.ingest.spans.spans import find_spans
-from fullpass.preprocessing.errors import UserError
 
 FILES = (
     "a.csv",

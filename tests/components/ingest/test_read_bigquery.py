@@ -6,9 +6,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.bigquery import EMULATOR, has_credentials
 from fullpass.components.ingest.sources.source_config import BigQuerySource
-from fullpass.preprocessing.errors import UserError
 from tests.components.ingest.reading_tools import inputs, read_input
 
 SCHEMA = {

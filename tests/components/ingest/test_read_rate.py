@@ -6,13 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from fullpass.base import progress
 from fullpass.components.ingest import read_rate
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.readers.open_source import parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.sources.source_config import CsvSource, ParquetSource
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.preprocessing import progress
 from tests.components.ingest.reading_tools import raw
 
 MB = 1 << 20

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.open_source import columns_of, parts_of
 from fullpass.components.ingest.readers.tfrecord import feature_names
 from fullpass.components.ingest.sources.source_config import (
@@ -25,7 +26,6 @@ from fullpass.components.ingest.sources.source_config import (
     TfRecordSource,
 )
 from fullpass.components.ingest.sources.source_files import find_inputs, fingerprint
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert_raw
 from tests.components.ingest.reading_tools import inputs, raw, read_file, read_input

@@ -11,6 +11,7 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers import tables
 from fullpass.components.ingest.readers.avro import AvroReader
 from fullpass.components.ingest.readers.convert_rows import convert_rows
@@ -25,7 +26,6 @@ from fullpass.components.ingest.sources.source_config import (
 )
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.splitting.row_hash import contents, hashes
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
 from tests.components.ingest.reading_tools import inputs, raw, read_file, read_input

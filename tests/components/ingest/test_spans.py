@@ -10,6 +10,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig, IngestConfig
 from fullpass.components.ingest.readers.open_source import columns_of
 from fullpass.components.ingest.sources import storage
@@ -27,7 +28,6 @@ from fullpass.components.ingest.spans.spans import (
     ranges,
     select,
 )
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 

@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import BadRows, IngestConfig, RecordsConfig, StratifiedSplit
 from fullpass.components.ingest.ingest import ROW_BITS, Ingest, finish, run
 from fullpass.components.ingest.sources.source_config import ParquetSource
 from fullpass.components.ingest.sources.source_files import find_files, resolve_path
 from fullpass.components.ingest.splitting.stratified import MAX_CLASSES, ClassWriter, cuts_of, places
 from fullpass.components.ingest.splitting.stratified_pass import with_cuts
-from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 SPLIT = StratifiedSplit(method="stratified", column="class", ratios={"train": 7, "eval": 2, "test": 1})

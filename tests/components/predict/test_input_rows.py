@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.sources.source_config import (
     CsvSource,
     ImagesSource,
@@ -23,7 +24,6 @@ from fullpass.components.ingest.sources.source_config import (
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.components.predict.read_options import read_as_of
-from fullpass.preprocessing.errors import UserError
 from tests.components.ingest.reading_tools import raw, read_file
 
 X_KIND = raw(x="number", kind="string")

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.predict.write_tables import format_to_write, write_tables
-from fullpass.preprocessing.errors import UserError
 
 
 @pytest.mark.parametrize(

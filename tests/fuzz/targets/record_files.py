@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.input.record_batches import record_batches
 from tests.fuzz.damage import damaged, flip_one
 

@@ -8,6 +8,8 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+from fullpass.base import state_file
+from fullpass.base.state_file import DamagedState
 from fullpass.components.data_gate.span_summary import Summary, SummaryStore
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.sources.source_config import CsvSource
@@ -16,9 +18,7 @@ from fullpass.components.ingest.spans.span_column import split_by_span
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
 from fullpass.pipeline.root_layout import seal_of
 from fullpass.pipeline.sqlite_files import opened, seal, verify
-from fullpass.preprocessing import state_file
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.state_file import DamagedState
 from fullpass.trainer.export.export_files import DESCRIPTION, FILES, listed_files, verify_export
 from tests.fuzz.damage import damaged, flip_one
 

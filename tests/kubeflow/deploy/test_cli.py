@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fullpass.base.errors import UserError
 from fullpass.kubeflow.deploy.connection import Connection, connected
 from fullpass.pipeline.cli import app
-from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY
 
 

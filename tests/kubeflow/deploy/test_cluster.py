@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
+from fullpass.base.errors import UserError
 from fullpass.kubeflow.compile.package import Package, to_yaml
 from fullpass.kubeflow.deploy.api_errors import Unreachable
 from fullpass.kubeflow.deploy.api_requests import Cluster, version_name
 from fullpass.kubeflow.deploy.connection import client
 from fullpass.kubeflow.deploy.submit import Settings, failures, parameters, start, wait
-from fullpass.preprocessing.errors import UserError
 
 
 def state(name: str, state: str, **more) -> dict:

@@ -10,11 +10,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from fullpass.base.errors import UserError
 from fullpass.kubeflow.deploy.api_errors import Unreachable, error_text
 from fullpass.kubeflow.deploy.api_requests import Cluster
 from fullpass.kubeflow.deploy.connection import Connection, client, connected
 from fullpass.kubeflow.deploy.submit import Settings, start
-from fullpass.preprocessing.errors import UserError
 
 
 def test_nothing_answers():

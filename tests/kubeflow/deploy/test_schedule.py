@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fullpass.base.errors import UserError
 from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.deploy import recurring_runs
 from fullpass.kubeflow.deploy.recurring_runs import DesiredSchedule
 from fullpass.kubeflow.deploy.submit import Settings
 from fullpass.pipeline.scheduling.cron import cron_problem, six_fields
-from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.deploy.server import is_robfig_cron
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.preprocessing.errors import UserError
 
 pytestmark = pytest.mark.integration
 

@@ -12,10 +12,10 @@ import fsspec
 import pyarrow.parquet as pq
 import pytest
 
+from fullpass.base.secret_formats import BLANK
 from fullpass.pipeline.authoring.loading import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
 from fullpass.pipeline.running.run import run
-from fullpass.preprocessing.secrets.secret_shapes import BLANK
 from tests.planted_secrets import PLANTED
 
 RUN_FIRST = True

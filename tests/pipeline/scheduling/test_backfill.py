@@ -2,11 +2,11 @@
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.spans.spans import SpanNotFoundError, find_window
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
 from fullpass.pipeline.scheduling.backfill import backfill
-from fullpass.preprocessing.errors import UserError
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer import training_data as reading
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import RunOptions, Trained

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.tuning.config import Choices, Range, TuningConfig
 from fullpass.trainer.tuning.search_space import decode, encode, path_problem, with_values
 

@@ -21,7 +21,7 @@ from typing import Any
 import google_crc32c
 import tensorflow as tf
 
-from fullpass.preprocessing import state_file
+from fullpass.base import state_file
 from fullpass.trainer.input.cache.block_bytes import unpack_bytes
 from fullpass.trainer.input.cache.blocks import Layout, Packed, join_and_free
 from fullpass.trainer.input.cache.cache_folders import caches, remove, take_lock

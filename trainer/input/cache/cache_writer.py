@@ -11,7 +11,7 @@ from typing import Any, Self
 import google_crc32c
 import numpy as np
 
-from fullpass.preprocessing import state_file
+from fullpass.base import state_file
 from fullpass.trainer.input.cache.block_bytes import pack_bytes
 from fullpass.trainer.input.cache.block_cache import FORMAT, INDEX, BlockCache, BlockFile, CachePlan, find_cache
 from fullpass.trainer.input.cache.blocks import Layout, Packed, join_and_free, memory_bytes

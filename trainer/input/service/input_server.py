@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 
 Log = Callable[[str], None]
 

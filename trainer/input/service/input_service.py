@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import grpc
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.config import ADDRESS, ServiceConfig
 
 VARIABLE = "FULLPASS_INPUT_SERVICE"

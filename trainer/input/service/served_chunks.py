@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 from fullpass.trainer.input.cache.block_bytes import pack_bytes, unpack_bytes
 from fullpass.trainer.input.cache.blocks import Layout
 from fullpass.trainer.input.data_options import data_options

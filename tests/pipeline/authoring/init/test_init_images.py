@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 from ruamel.yaml import YAML
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.data_check.data_check import check_data
 from fullpass.pipeline.authoring.init.init import init
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.preprocessing.errors import UserError
 
 
 def draw(folder, count, size=(12, 10), mode="L", ending="png"):

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.checks import check
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.data_check.data_check import check_data
 from fullpass.pipeline.authoring.init.init import init
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.preprocessing.errors import UserError
 
 ROWS = 1500
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.data_check.data_check import check_data, table
 from fullpass.pipeline.authoring.init.init import init
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.preprocessing.errors import UserError
 
 NAMES = st.one_of(
     st.sampled_from(

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem, format_path
-from fullpass.preprocessing.errors import UserError
 from tests.pipeline.conftest import mistake, section
 
 # Lines replaced in conftest.VALID, then what must be found: path, line, parts of the message.

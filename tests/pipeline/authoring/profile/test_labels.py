@@ -2,10 +2,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.profile.column_profile import profile_column
 from fullpass.pipeline.authoring.profile.label_candidates import binary_values, label_of, most_likely_label, target_of
 from fullpass.pipeline.authoring.profile.value_counts import count_values
-from fullpass.preprocessing.errors import UserError
 
 
 def column(name, texts):

@@ -7,12 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.sources.source_files import find_inputs
 from fullpass.pipeline.authoring.profile import detect_source, sample
 from fullpass.pipeline.authoring.profile.detect_source import column_names, find_source
 from fullpass.pipeline.authoring.profile.sample import read_sample, row_keys
 from fullpass.pipeline.authoring.profile.source_profile import profile_source
-from fullpass.preprocessing.errors import UserError
 
 CSV = "a,b\n1,x\n2,y\n3,x\n"
 

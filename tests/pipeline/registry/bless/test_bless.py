@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.components.push.push import served_version, versions
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.registry.bless import bless
 from fullpass.pipeline.registry.find_lineage import find_lineage
 from fullpass.pipeline.running.execution import locks, runner
 from fullpass.pipeline.running.execution.events import new_run_id
-from fullpass.preprocessing.errors import UserError
 from tests.pipeline.registry.bless import nodes
 
 pytestmark = pytest.mark.integration

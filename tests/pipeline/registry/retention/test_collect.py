@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from ml_metadata import proto
 
+from fullpass.base.errors import UserError
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.push.push import rollback, served_version, versions
 from fullpass.pipeline.registry.retention import metadata_graph
@@ -24,7 +25,6 @@ from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.execution import locks, metadata_store, mlmd_records, runner
 from fullpass.pipeline.running.execution.events import new_run_id
 from fullpass.pipeline.running.history import History, OccasionRecord, RunRecord
-from fullpass.preprocessing.errors import UserError
 from tests import REPOSITORY
 from tests.pipeline.registry.retention import nodes
 
@@ -426,7 +426,7 @@ COLLECT_AND_DIE = """
 import os, shutil, signal, sys
 from pathlib import Path
 from fullpass.pipeline.registry.retention import collect_garbage as collect, metadata_graph as records
-from fullpass.components import link_safe_files
+from fullpass.base import link_safe_files
 from fullpass.pipeline.registry.retention.unused_files import NextRun
 from fullpass.pipeline.registry.retention.retention_graph import Policy
 root, target, when = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]

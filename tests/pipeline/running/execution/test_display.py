@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fullpass.base.progress import Progress
 from fullpass.pipeline.running.execution.display import describe, display, duration
 from fullpass.pipeline.running.execution.events import (
     NodeEnded,
@@ -23,7 +24,6 @@ from fullpass.pipeline.running.execution.events import (
     RunStarted,
     Status,
 )
-from fullpass.preprocessing.progress import Progress
 
 LOG = Path("logs/Transform.log")
 STARTED = RunStarted(run_id="r1", pipeline_name="taxi", node_ids=("Ingest", "Transform", "Trainer"), base_run_id=None)

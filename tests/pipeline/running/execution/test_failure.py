@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.running.execution import failure
-from fullpass.preprocessing.errors import UserError
 
 HERE = Path(__file__)
 
@@ -136,14 +136,14 @@ Traceback (most recent call last):
   File "apache_beam/runners/common.py", line 1495, in apache_beam.runners.common.DoFnRunner.process
   File "{HERE}", line 9, in process
     raise UserError(...) from e
-fullpass.preprocessing.errors.UserError: row 3: bad
+fullpass.base.errors.UserError: row 3: bad
 fix it: do this
 
 During handling of the above exception, another exception occurred:
 
 Traceback (most recent call last):
   File "apache_beam/runners/common.py", line 1585, in apache_beam.runners.common.DoFnRunner._reraise_augmented
-fullpass.preprocessing.errors.UserError: row 3: bad
+fullpass.base.errors.UserError: row 3: bad
 fix it: do this [while running 'Bad Step']
 """
     assert failure.explain(RuntimeError(text)) == "row 3: bad\nfix it: do this"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline import root_layout
 from fullpass.pipeline.running.execution import locks
-from fullpass.preprocessing.errors import UserError
 
 # Fresh processes: a fork of this one would inherit the locks of whatever threads earlier tests started.
 spawn = multiprocessing.get_context("spawn")

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.base import progress
+from fullpass.base.errors import UserError
 from fullpass.pipeline.running.execution import node_process
 from fullpass.pipeline.running.execution.events import NodeResult, Status
 from fullpass.pipeline.running.execution.node_process import NodeProcess, Outcome
-from fullpass.preprocessing import progress
-from fullpass.preprocessing.errors import UserError
 
 RUN_FIRST = True
 OK = Outcome(status=Status.OK, outputs=2)

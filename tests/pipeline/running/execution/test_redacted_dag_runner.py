@@ -5,9 +5,9 @@ from tfx.dsl.component.experimental.annotations import OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 from tfx.types.standard_artifacts import Examples
 
+from fullpass.base.errors import UserError
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
 from fullpass.pipeline.running.execution.redacted_dag_runner import RedactedDagRunner
-from fullpass.preprocessing.errors import UserError
 from tests.pipeline.toys import Double, pipeline_of, rows, write_rows
 
 pytestmark = pytest.mark.integration

@@ -19,6 +19,7 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.types.channel import Channel
 from tfx.types.standard_artifacts import Model, ModelBlessing
 
+from fullpass.base.errors import UsageError, UserError
 from fullpass.pipeline.running.execution import locks, metadata_store, run_outputs, runner
 from fullpass.pipeline.running.execution.events import (
     Event,
@@ -30,7 +31,6 @@ from fullpass.pipeline.running.execution.events import (
     RunStarted,
     new_run_id,
 )
-from fullpass.preprocessing.errors import UsageError, UserError
 from tests import REPOSITORY, warm_process
 from tests.pipeline import toys
 

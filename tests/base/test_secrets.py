@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-from fullpass.preprocessing.secrets.redact import (
+from fullpass.base.redact import (
     RedactedText,
     redact,
     redact_setting,
     redact_tree,
     redact_yaml,
 )
-from fullpass.preprocessing.secrets.secret_shapes import BLANK, SHAPES, find_shape, is_secret_setting
+from fullpass.base.secret_formats import BLANK, SHAPES, find_shape, is_secret_setting
 from tests.planted_secrets import ORDINARY, PLANTED
 
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from fullpass.preprocessing.secrets.secret_shapes import BLANK, SETTING_IN_YAML, SHAPES, is_secret_setting
+from fullpass.base.secret_formats import BLANK, SETTING_IN_YAML, SHAPES, is_secret_setting
 
 _PATTERNS = tuple(dict.fromkeys(shape.pattern for shape in SHAPES))
 _USER = re.compile(r"(?<![A-Za-z0-9+.\-])(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://(?P<user>[^\s\"'<>\\/?#@:\[]+)@")

@@ -11,7 +11,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from fullpass.preprocessing.errors import UserError
+from fullpass.base.errors import UserError
 
 
 def entries(folder: Path, pattern: str = "*") -> list[Path]:

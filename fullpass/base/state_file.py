@@ -15,9 +15,9 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
-from fullpass.preprocessing.atomic_files import write_atomically
-from fullpass.preprocessing.errors import UserError
-from fullpass.preprocessing.json_text import finite
+from fullpass.base.errors import UserError
+from fullpass.base.files import write_atomically
+from fullpass.base.json_text import finite
 
 CHECKSUM = "checksum"
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from fullpass.components.ingest.sources.storage import is_address, local_path
-from fullpass.preprocessing.errors import UserError, prefix_errors
+from fullpass.base.errors import UserError, prefix_errors
+from fullpass.base.files import is_address, local_path
 
 _PENDING = ".part"
 _COPY_BYTES = 4 << 20

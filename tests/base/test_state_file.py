@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from fullpass.preprocessing import state_file
-from fullpass.preprocessing.state_file import DamagedState
+from fullpass.base import state_file
+from fullpass.base.state_file import DamagedState
 
 FIELDS = {"pid": 4711, "host": "a", "list": [1, {"b": 2.5}], "text": "ü\n", "none": None}
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 
-from fullpass.preprocessing.secrets.redact import redact
+from fullpass.base.redact import redact
 
 
 class UserError(ValueError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fullpass.preprocessing import progress
+from fullpass.base import progress
 
 LIMIT_SECONDS = 300
 
@@ -100,7 +100,7 @@ def test_readers_never_see_half_a_report_from_threads_and_processes(progress_fil
 
 
 def test_importing_it_brings_no_heavy_library():
-    code = "import fullpass.preprocessing.progress, sys; print(*sys.modules)"
+    code = "import fullpass.base.progress, sys; print(*sys.modules)"
     out = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_SECONDS
     )

@@ -1,0 +1,63 @@
+"""Reads and writes whole files: local ones directly, those at an address through TFX, whose import loads TensorFlow.
+
+A file is written atomically: a reader finds either the old or the new content, complete.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+
+def is_address(path: str) -> bool:
+    """Returns whether `path` is an address such as s3://bucket/file, rather than a local path."""
+    return "://" in path
+
+
+def local_path(path: str) -> str:
+    """Returns the path of a file:// address; any other path is returned unchanged."""
+    return unquote(urlsplit(path).path) if path.startswith("file://") else path
+
+
+def write_atomically(file: Path, content: str | bytes) -> None:
+    """Writes a local file under a temporary name and then renames it; text is written as UTF-8."""
+    pending = file.with_name(f".{file.name}.{os.getpid()}.part")
+    pending.write_bytes(content.encode() if isinstance(content, str) else content)
+    os.replace(pending, file)
+
+
+def read_bytes(path: str) -> bytes | None:
+    """Returns the content of a file, or None if it does not exist."""
+    if not is_address(path):
+        file = Path(path)
+        return file.read_bytes() if file.is_file() else None
+    from tfx.dsl.io import fileio
+
+    if not fileio.exists(path):
+        return None
+    with fileio.open(path, "rb") as opened:
+        return opened.read()
+
+
+def read_json(path: str) -> Any:
+    """Returns the content of a JSON file.
+
+    Raises:
+        FileNotFoundError: The file does not exist.
+    """
+    content = read_bytes(path)
+    if content is None:
+        raise FileNotFoundError(path)
+    return json.loads(content)
+
+
+def names_under(folder: str) -> list[str]:
+    """Returns the paths of all files under a folder, relative to it and sorted; empty if it does not exist."""
+    if is_address(folder):
+        from tfx.dsl.io import fileio
+
+        walked = fileio.walk(folder) if fileio.isdir(folder) else ()
+    else:
+        walked = os.walk(folder)
+    return sorted(os.path.relpath(os.path.join(path, file), folder) for path, _, files in walked for file in files)

@@ -1,1 +1,0 @@
-"""Patterns of secrets, and redaction of text. Nothing here imports other code of the project."""

@@ -1,0 +1,118 @@
+"""The source files, who imports whom, and their sizes, which `python -m tests.source_tree` prints (`make sizes`)."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from tests import REPOSITORY
+
+LAYERS = {
+    "base": REPOSITORY / "fullpass" / "base",
+    **{name: REPOSITORY / name for name in ("preprocessing", "trainer", "components", "pipeline", "kubeflow")},
+}
+"""Package -> folder, from the lowest: a package imports only those before it."""
+BUDGET = {"source": 60_000, "tests": 40_000, "words of docs": 45_000}
+"""The sizes for all that is planned, as CONTRIBUTING.md states them."""
+
+
+def source_files(package: str) -> list[Path]:
+    """Returns the Python files of a package, sorted."""
+    return sorted(LAYERS[package].rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    """Returns the name that a source file is imported by, without `fullpass.`: `trainer.fit.early_stop`."""
+    relative = path.relative_to(REPOSITORY).with_suffix("")
+    return ".".join(relative.parts).removeprefix("fullpass.").removesuffix(".__init__")
+
+
+def imported_names(source: str, package: tuple[str, ...]) -> Iterator[str]:
+    """Yields the dotted names that `source`, a module of `package`, imports, also inside functions.
+
+    `from a import b` yields `a.b`, which may be a module or a name in the module `a`.
+    """
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package[: len(package) - node.level + 1] if node.level else ()
+            base = [*parents, *(node.module.split(".") if node.module else [])]
+            yield from (".".join([*base, alias.name]) for alias in node.names)
+
+
+@cache
+def import_graph() -> Mapping[str, frozenset[str]]:
+    """Returns module -> the modules of this project that it imports."""
+    files = {module_name(path): path for package in LAYERS for path in source_files(package)}
+    graph = {}
+    for name, path in files.items():
+        parent = ("fullpass", *name.split(".")) if path.name == "__init__.py" else ("fullpass", *name.split(".")[:-1])
+        found = set()
+        for imported in imported_names(path.read_text(encoding="utf-8"), parent):
+            dotted = imported.removeprefix("fullpass.")
+            found |= {dotted, dotted.rpartition(".")[0]} & files.keys() if dotted not in files else {dotted}
+        graph[name] = frozenset(found - {name})
+    return graph
+
+
+def units(graph: Mapping[str, Iterable[str]], folder: str) -> dict[str, set[str]]:
+    """Returns the import graph of the files and folders directly in a folder, each folder taken as a whole."""
+    prefix = f"{folder}."
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, imported in graph.items():
+        if name.startswith(prefix):
+            own = name.removeprefix(prefix).split(".")[0]
+            others = {other.removeprefix(prefix).split(".")[0] for other in imported if other.startswith(prefix)}
+            found[own] |= others - {own}
+    return found
+
+
+def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Returns the groups of nodes that import each other, directly or through others."""
+    reach = {name: _reachable(graph, name) for name in graph}
+    groups = {tuple(sorted(other for other in reach[name] if name in reach.get(other, ()))) for name in graph}
+    return sorted(list(group) for group in groups if len(group) > 1)
+
+
+def folder_circles() -> list[str]:
+    """Returns the circles of folders and files, at every level, as text."""
+    graph = import_graph()
+    folders = sorted({".".join(name.split(".")[:depth]) for name in graph for depth in range(1, name.count(".") + 1)})
+    return [f"{folder}: {' <-> '.join(circle)}" for folder in folders for circle in circles(units(graph, folder))]
+
+
+def _reachable(graph: Mapping[str, Iterable[str]], start: str) -> set[str]:
+    """Returns the nodes that can be reached from a node over one import or more."""
+    seen: set[str] = set()
+    pending = list(graph[start])
+    while pending:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending.extend(graph.get(name, ()))
+    return seen
+
+
+def _lines(paths: Iterable[Path]) -> int:
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
+def sizes() -> str:
+    """Returns a table of lines and files per package, the words of the docs, the budget, and the circles."""
+    rows = [(name, _lines(source_files(name)), len(source_files(name))) for name in LAYERS]
+    rows.append(("source", sum(row[1] for row in rows), sum(row[2] for row in rows)))
+    tests = sorted((REPOSITORY / "tests").rglob("*.py"))
+    rows.append(("tests", _lines(tests), len(tests)))
+    pages = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+    rows.append(("words of docs", sum(len(page.read_text(encoding="utf-8").split()) for page in pages), len(pages)))
+    table = [
+        f"{name:<14} {size:>8,} {files:>5} files" + (f"   budget {BUDGET[name]:>7,}" if name in BUDGET else "")
+        for name, size, files in rows
+    ]
+    return "\n".join([*table, *(f"circle  {circle}" for circle in folder_circles() or ["none"])])
+
+
+if __name__ == "__main__":
+    print(sizes())
