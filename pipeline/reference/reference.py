@@ -200,8 +200,9 @@ def _type(path: str, field: Schema, schema: Schema) -> str:
         return f"[{_ELSEWHERE[path]}]({_ELSEWHERE[path]})"
     forms = resolve(field, schema)
     if all(form.get("properties") or form.get("type") == "null" for form in forms):
-        return "a mapping, see there"
-    return describe(forms, schema)
+        return "mapping"
+    by_default = "null" if field.get("default", "") is None else None
+    return describe([form for form in forms if form.get("type") != by_default], schema)
 
 
 def _default(field: Schema, required: bool) -> str:

@@ -5,8 +5,8 @@ CONFIG = """
 
 <!-- Written by `make docs` from the config models; change those. -->
 
-Look up here what a key of the pipeline file means, which values it accepts and its default. To start a file,
-let `fullpass init` write it from your data ([init.md](init.md)), or begin with
+Every key of the pipeline file, its values and its default; a mapping has a section of its own, and a key whose default
+is null also accepts null. Let `fullpass init` write the file from your data ([init.md](init.md)), or begin with
 
 ```yaml
 name: taxi-tips
@@ -19,9 +19,8 @@ features:
   company: category
 ```
 
-`fullpass check FILE` finds every mistake with its line; `fullpass show FILE` prints the file with every default
-filled in. For completion and checks as you type, run `fullpass schema > pipeline.schema.json` beside the file and
-begin it with
+`fullpass check FILE` finds every mistake with its line; `fullpass show FILE` prints the file with all defaults. For
+completion and checks in an editor, run `fullpass schema > pipeline.schema.json` and begin the file with
 
 ```yaml
 # yaml-language-server: $schema=pipeline.schema.json
