@@ -58,8 +58,8 @@ def main() -> None:
     arguments = parser.parse_args()
     with large_imports():
         from fullpass.preprocessing.analysis.analyze import analyze_table
+        from fullpass.preprocessing.columns.outputs import vocabulary_name
         from fullpass.preprocessing.config import PreprocessingConfig
-        from fullpass.preprocessing.features.outputs import vocabulary_name
     config = PreprocessingConfig.model_validate(
         {
             "label": {"name": "label", "task": "regression"},

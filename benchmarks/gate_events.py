@@ -25,7 +25,7 @@ from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.preprocessing.features.raw_columns import raw_columns
+from fullpass.preprocessing.columns.raw_columns import raw_columns
 
 NAME = "yellow_tripdata_sample_"
 EVENTS = {

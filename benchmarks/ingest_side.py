@@ -31,7 +31,7 @@ from fullpass.components.ingest.sources.source_config import CsvSource, ParquetS
 from fullpass.components.ingest.sources.source_files import find_inputs
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import Span, Window
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 ONE_WORKER = (
     "--runner=DirectRunner",

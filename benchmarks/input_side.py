@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.cache.block_cache import CachePlan, fingerprint_of
 from fullpass.trainer.input.input_fn import decoder, list_files

@@ -7,9 +7,9 @@ from tfx.types import standard_artifacts
 from tfx.utils import io_utils
 
 from fullpass.components.artifacts import SchemaComparison as SchemaComparisonArtifact
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
+from fullpass.preprocessing.columns.raw_schema import compare, describe, raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
-from fullpass.preprocessing.features.raw_schema import compare, describe, raw_schema
 
 
 @component

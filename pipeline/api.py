@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
+from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.authoring.loading.load_checked import load_checked
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.process_environment import set_environment
@@ -246,7 +246,7 @@ class Transform:
         Raises:
             UserError: A column is absent, a value does not fit the type of its column, or there are no rows.
         """
-        from fullpass.preprocessing.features.raw_columns import raw_columns
+        from fullpass.preprocessing.columns.raw_columns import raw_columns
         from fullpass.preprocessing.values.raw_batches import raw_batches
 
         table = as_arrow(rows)
@@ -275,7 +275,7 @@ class Transform:
         Raises:
             UserError: The feature learns no vocabulary.
         """
-        from fullpass.preprocessing.features.outputs import vocabulary_name
+        from fullpass.preprocessing.columns.outputs import vocabulary_name
 
         name = vocabulary_name(self._config.vocabulary_owner(feature))
         if not Path(self._graph.vocabulary_file_by_name(name) or "").is_file():
@@ -285,8 +285,8 @@ class Transform:
     def _transformer(self, *, labelled: bool) -> Any:
         from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
         from fullpass.preprocessing.apply.transform_batches import BatchTransformer
-        from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
-        from fullpass.preprocessing.features.raw_schema import raw_schema
+        from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+        from fullpass.preprocessing.columns.raw_schema import raw_schema
 
         if labelled not in self._transformers:
             without = [EXAMPLE_WEIGHT, ROW_ID, *([] if labelled else [LABEL])]

@@ -44,10 +44,10 @@ from fullpass.pipeline.beam_args import beam_args
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.execution.metadata_store import ingested_spans
+from fullpass.preprocessing.columns.compute_at import materializes
+from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.compute_at import materializes
 from fullpass.preprocessing.features.image_feature import Pretrained
-from fullpass.preprocessing.features.raw_columns import raw_columns
 from fullpass.trainer.config import TrainerConfig
 
 

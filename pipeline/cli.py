@@ -396,7 +396,7 @@ def version() -> None:
 
 
 def _checked(file: Path, *, runs_here: bool = True) -> "Loaded":
-    from fullpass.pipeline.authoring.loading.load_checked import load_checked
+    from fullpass.pipeline.authoring.checks.check import load_checked
 
     return load_checked(file, runs_here=runs_here)
 

@@ -11,12 +11,12 @@ from fullpass.components.ingest.config import DataConfig, IngestConfig, Stratifi
 from fullpass.pipeline.running.notify.config import Hook
 from fullpass.pipeline.running.tracking.config import MlflowConfig
 from fullpass.pipeline.scheduling.config import ScheduleConfig
+from fullpass.preprocessing.columns.raw_columns import derived_dependencies
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import Feature, Features
 from fullpass.preprocessing.features.ids import StableIds
 from fullpass.preprocessing.features.label import Label
-from fullpass.preprocessing.features.raw_columns import derived_dependencies
 from fullpass.preprocessing.features.sequences import SequenceSpec, keys_of, with_columns_of
 from fullpass.preprocessing.spec import Count, Flag, Name, Spec
 from fullpass.trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep

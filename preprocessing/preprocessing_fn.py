@@ -7,11 +7,11 @@ import tensorflow as tf
 
 from fullpass.base.errors import prefix_errors
 from fullpass.preprocessing.apply.apply_features import apply_features
-from fullpass.preprocessing.apply.apply_label import label
 from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.label import label
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
+from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.outputs import ROW_ID
 
 
 def preprocessing_fn(

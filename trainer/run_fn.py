@@ -11,7 +11,7 @@ import tensorflow as tf
 from fullpass.base.json_text import to_json_text
 from fullpass.base.progress import report
 from fullpass.preprocessing.apply.stable_ids import FOLDER as LEDGERS
-from fullpass.preprocessing.features.outputs import ROW_ID
+from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.trainer.export.calibration import calibrate, predict_mean
 from fullpass.trainer.export.eval_scores import SCORES_FILE, write_scores
 from fullpass.trainer.export.export import export_model

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fullpass.preprocessing.features.outputs import most_pixels, outputs
+from fullpass.preprocessing.columns.outputs import most_pixels, outputs
 from fullpass.trainer.fit.class_labels import check_label, check_loss, class_factors, class_names
 from fullpass.trainer.fit.optimizer import replica_batch_size
 from fullpass.trainer.fit.sharding import SplitShard, load_shard

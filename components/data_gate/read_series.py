@@ -12,8 +12,8 @@ from fullpass.components.ingest.readers.prepare_rows import convert_columns, rea
 from fullpass.components.ingest.readers.reader import FilePart
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.components.statistics.raw_records import RawRecords
+from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import raw_columns
 
 
 def sketch_records(paths: Sequence[str], config: PreprocessingConfig, series: Sequence[Series]) -> Sketches:

@@ -17,15 +17,15 @@ import pyarrow.compute as pc
 from fullpass.components.data_gate.column_sketches import NumberSketch, TokenSketch
 from fullpass.components.data_gate.distribution import Distribution, Kind
 from fullpass.components.ingest.splitting.derived_batches import derived_column
-from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.dates.read_dates import read_dates
-from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
-from fullpass.preprocessing.features.raw_columns import (
+from fullpass.preprocessing.columns.raw_columns import (
     RawColumn,
     derived_dependencies,
     raw_columns,
     with_source_columns,
 )
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.dates.read_dates import read_dates
+from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
 from fullpass.preprocessing.values.arrow_text import as_tokens
 
 LABEL = "label"

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fullpass.preprocessing.columns.raw_columns import RawColumn, feature_columns, serving_columns, with_source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns, serving_columns, with_source_columns
 
 
 @dataclass(frozen=True)

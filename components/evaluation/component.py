@@ -31,8 +31,8 @@ from fullpass.components.evaluation.texts_file import to_json as texts_to_json
 from fullpass.components.evaluation.tfma_files import write_tfma_files
 from fullpass.components.ingest.component import rows_of
 from fullpass.components.transform.component import serving_model, split_files
+from fullpass.preprocessing.columns.raw_columns import RawColumn, span_in_row_ids
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import RawColumn, span_in_row_ids
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 SPLIT = "eval"

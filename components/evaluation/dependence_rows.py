@@ -11,8 +11,8 @@ from fullpass.components.evaluation.column_readers import column_readers, most_i
 from fullpass.components.evaluation.dependence_file import Dependence
 from fullpass.components.evaluation.partial_dependence import MOST_COLUMNS, Predict, measure_dependence
 from fullpass.components.evaluation.score_rows import load_export
+from fullpass.preprocessing.columns.raw_columns import RawColumn, serving_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import RawColumn, serving_columns
 from fullpass.trainer.export.signature_names import SERVING_RAW
 from fullpass.trainer.export.signatures import column_keys
 from fullpass.trainer.input.raw_tensors import DTYPES, to_dense, to_request

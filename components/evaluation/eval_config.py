@@ -8,7 +8,7 @@ from tensorflow_model_analysis.proto import config_pb2 as tfma
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig, Threshold
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, BASELINE, CANDIDATE
 from fullpass.components.evaluation.metrics import METRICS, Metric
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, SPAN
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, SPAN
 from fullpass.trainer.export.signature_names import SERVING_DEFAULT, TRANSFORM_FEATURES
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fullpass.base.files import read_bytes
 from fullpass.base.json_text import number_of, to_json_text
-from fullpass.preprocessing.features.outputs import SPAN
+from fullpass.preprocessing.columns.outputs import SPAN
 
 FILE = "measured.json"
 BASELINE = "baseline"

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.trainer.export.signature_names import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
 
 

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from fullpass.components.evaluation.score_rows import load_export
 from fullpass.components.evaluation.texts_file import ShownText
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.id_features import TextFeature
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL
 from fullpass.trainer.export.signature_names import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
 
 _MOST, _ROWS = 8, 400

@@ -19,7 +19,7 @@ from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, BAS
 from fullpass.components.evaluation.metrics import METRICS
 from fullpass.components.evaluation.scored_rows import SliceValue
 from fullpass.components.evaluation.slice_rows import SliceKey
-from fullpass.preprocessing.features.outputs import SPAN
+from fullpass.preprocessing.columns.outputs import SPAN
 
 METRICS_FILE = "metrics-00000-of-00001.tfrecord"
 VALIDATIONS_FILE = "validations.tfrecord"

@@ -26,9 +26,9 @@ from fullpass.components.parity.stream_rows import (
     through_raw,
 )
 from fullpass.components.transform.component import split_files
+from fullpass.preprocessing.columns.outputs import LABEL, ROW_ID, SPAN
+from fullpass.preprocessing.columns.raw_columns import serving_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.outputs import LABEL, ROW_ID, SPAN
-from fullpass.preprocessing.features.raw_columns import serving_columns
 from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
 from fullpass.trainer.export.signature_names import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
 from fullpass.trainer.input.cache.blocks import Block

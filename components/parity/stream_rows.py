@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.features.outputs import ROW_ID
-from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn
+from fullpass.preprocessing.columns.outputs import ROW_ID
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn
 from fullpass.trainer.export.signatures import column_keys
 from fullpass.trainer.input.cache.blocks import Block
 from fullpass.trainer.input.input_fn import without_gaps

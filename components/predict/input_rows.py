@@ -15,7 +15,7 @@ from fullpass.components.ingest.readers.reader import BadRow, Reading, bounded, 
 from fullpass.components.ingest.sources.source_config import CsvSource
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.predict.input_source import InputSource
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.list_values import flatten, lengths_of
 from fullpass.preprocessing.values.raw_text import RawText
 

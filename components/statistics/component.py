@@ -28,8 +28,8 @@ from fullpass.components.statistics.raw_records import RawRecords
 from fullpass.components.statistics.tfdv_accumulator import States, StatisticsAccumulator
 from fullpass.components.transform.component import split_files
 from fullpass.components.transform.read_records import prefetch
+from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import raw_columns
 
 _SKETCHES = "sketches"
 _CODER = FastPrimitivesCoder()

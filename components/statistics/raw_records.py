@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.input.raw_tensors import DTYPES
 from fullpass.trainer.input.record_batches import record_batches
 

@@ -24,9 +24,9 @@ from fullpass.components.transform.read_records import ExampleParser
 from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer, load_part
 from fullpass.preprocessing.apply.transform_graph import GraphPart
+from fullpass.preprocessing.columns.compute_at import columns_for, raw_name, transformed_at
+from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.compute_at import columns_for, raw_name, transformed_at
-from fullpass.preprocessing.features.outputs import ROW_ID
 from fullpass.preprocessing.values.byte_batches import cut_batch
 from fullpass.trainer.input.cache.blocks import Layout
 from fullpass.trainer.input.column_files import as_columns, layout_of_schema

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 import tensorflow_transform as tft
 
 from fullpass.base.errors import UserError
+from fullpass.preprocessing.columns.outputs import UNKNOWN_TOKENS
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import CustomFeature, transformed_name
-from fullpass.preprocessing.features.outputs import UNKNOWN_TOKENS
 
 
 def id_sizes(config: PreprocessingConfig, graph: str) -> dict[str, int]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fullpass.base.files import write_atomically
+from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.authoring.loading.load_checked import load_checked
 from fullpass.pipeline.printing import print_text
 
 if TYPE_CHECKING:

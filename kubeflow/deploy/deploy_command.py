@@ -10,7 +10,7 @@ import typer
 from fullpass.base.errors import UsageError, UserError
 from fullpass.kubeflow.compile.compile_command import compile_, compile_quietly
 from fullpass.kubeflow.deploy.connection import HOST, Connection, connected
-from fullpass.pipeline.authoring.loading.load_checked import load_checked
+from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.scheduling.cron import six_fields
 

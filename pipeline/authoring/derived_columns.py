@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.config import PipelineConfig
+from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError, Type, check_types, parse
-from fullpass.preprocessing.features.raw_columns import RawColumn, raw_columns
 
 
 def parsed(derive: Mapping[str, str]) -> tuple[dict[str, Expression], dict[str, ExpressionError]]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fullpass.base.errors import listed
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.preprocessing.features.raw_columns import raw_columns, serving_columns
+from fullpass.preprocessing.columns.raw_columns import raw_columns, serving_columns
 
 
 def overview(config: PipelineConfig, window: Sequence[str] = ()) -> str:

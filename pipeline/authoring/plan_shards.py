@@ -20,7 +20,7 @@ from fullpass.components.ingest.writing.shards import FILES_PER_READER, FRAME_BY
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample, split_indices
 from fullpass.pipeline.authoring.profile.sampled_records import to_records
-from fullpass.preprocessing.features.raw_columns import raw_columns
+from fullpass.preprocessing.columns.raw_columns import raw_columns
 
 ROWS = 50_000
 _READ_SECONDS = 0.5

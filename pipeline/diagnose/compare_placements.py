@@ -23,10 +23,10 @@ from fullpass.pipeline.authoring.profile.sample import read_sample
 from fullpass.pipeline.authoring.profile.sampled_records import to_records
 from fullpass.pipeline.build import with_absolute_files
 from fullpass.pipeline.diagnose.placement_advice import MIXTURE, Comparison, Measurements, compare
+from fullpass.preprocessing.columns.compute_at import COMPUTE_AT_ORDER, compute_at_by_feature, materializes
+from fullpass.preprocessing.columns.raw_columns import raw_columns
+from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.compute_at import COMPUTE_AT_ORDER, compute_at_by_feature, materializes
-from fullpass.preprocessing.features.raw_columns import raw_columns
-from fullpass.preprocessing.features.raw_schema import raw_schema
 from fullpass.trainer.diagnosis.input_settings import input_settings
 from fullpass.trainer.diagnosis.placements import PlacementTrial, WriteCost, measure_in_turn
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Training, all_at

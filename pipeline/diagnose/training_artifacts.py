@@ -13,7 +13,7 @@ from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.execution.events import Artifact
 from fullpass.pipeline.running.execution.metadata_store import newest_run_with
 from fullpass.pipeline.running.execution.run_outputs import outputs_in
-from fullpass.preprocessing.features.compute_at import materializes
+from fullpass.preprocessing.columns.compute_at import materializes
 from fullpass.trainer.diagnosis.profiled_training import Records, Training
 from fullpass.trainer.input.input_fn import list_files
 from fullpass.trainer.training_spec import TrainingSpec

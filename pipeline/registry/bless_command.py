@@ -19,7 +19,7 @@ def bless(
     root: Annotated[Path | None, typer.Option(help="Folder of the pipeline's runs, instead of the YAML's.")] = None,
 ) -> None:
     """Push a model that was not blessed, and record who did so, why and when."""
-    from fullpass.pipeline.authoring.loading.load_checked import load_checked
+    from fullpass.pipeline.authoring.checks.check import load_checked
     from fullpass.pipeline.printing import print_text
     from fullpass.pipeline.registry.bless import bless as bless_model
     from fullpass.pipeline.root_layout import pipeline_root

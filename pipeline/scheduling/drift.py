@@ -16,7 +16,7 @@ from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.root_layout import RootLayout, pipeline_root
-from fullpass.preprocessing.features.raw_columns import raw_columns
+from fullpass.preprocessing.columns.raw_columns import raw_columns
 
 if TYPE_CHECKING:
     from fullpass.components.data_gate.gate_verdict import Verdict

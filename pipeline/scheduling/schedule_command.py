@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.authoring.loading.load_checked import load_checked
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import print_data, print_text
 

@@ -22,8 +22,8 @@ from tfx_bsl.tfxio.tensor_adapter import TensorAdapter
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, Tensors, trace
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
+from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_schema import raw_schema
 
 
 def analyze_table(

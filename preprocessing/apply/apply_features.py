@@ -6,15 +6,15 @@ from typing import TypeAlias
 import tensorflow as tf
 
 from fullpass.base.errors import prefix_errors
-from fullpass.preprocessing.apply.apply_category import boolean, category, count, cross
-from fullpass.preprocessing.apply.apply_custom import apply_function, custom
-from fullpass.preprocessing.apply.apply_date import date, elapsed
-from fullpass.preprocessing.apply.apply_image import image
-from fullpass.preprocessing.apply.apply_lists import numbers
-from fullpass.preprocessing.apply.apply_text import text
-from fullpass.preprocessing.apply.apply_vector import vector
+from fullpass.preprocessing.apply.category import boolean, category, count, cross
 from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.custom import apply_function, custom
+from fullpass.preprocessing.apply.date import date, elapsed
+from fullpass.preprocessing.apply.image import image
+from fullpass.preprocessing.apply.lists import numbers
 from fullpass.preprocessing.apply.number_chains import Quantity, apply_quantities
+from fullpass.preprocessing.apply.text import text
+from fullpass.preprocessing.apply.vector import vector
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import (
     BooleanFeature,

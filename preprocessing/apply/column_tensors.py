@@ -12,10 +12,10 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError, did_you_mean, prefix_errors
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.expressions.expression import Expression, parse
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, Value, as_tokens, evaluate
-from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
 
 _MISSING = float("nan")
 _DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}

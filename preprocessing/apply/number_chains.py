@@ -13,7 +13,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from fullpass.base.errors import prefix_errors
-from fullpass.preprocessing.apply.apply_number import ANALYZE, MISSING, Apply, Group, bucketize, nonfinite_to_nan
+from fullpass.preprocessing.apply.number import ANALYZE, MISSING, Apply, Group, bucketize, nonfinite_to_nan
 from fullpass.preprocessing.apply.statistics import Moments, Statistics
 from fullpass.preprocessing.features.number_features import MissingRule
 from fullpass.preprocessing.features.transforms import Bucketize, NumberTransform, Transform

@@ -1,6 +1,6 @@
 """The transforms of number features: the fields of each class are its YAML, and its docstring is its manual.
 
-`apply_number.py` has a function for each class. Common to all:
+`apply/number.py` has a function for each class. Common to all:
 
 * Input is a float32 column of shape [batch]. A missing value is NaN and stays NaN, so statistics use only the present
   values of the train split.

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.token_spelling import as_token
 from fullpass.preprocessing.values.arrow_text import as_mask, as_tokens, is_binary, plain, seconds, to_text
 from fullpass.preprocessing.values.encoded_images import image_problems

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from fullpass.base.errors import UserError, did_you_mean
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
 from fullpass.preprocessing.values.convert import convert_raw
 from fullpass.preprocessing.values.raw_text import RawText
 

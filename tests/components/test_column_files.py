@@ -23,8 +23,8 @@ from fullpass.components.transform import column_writer
 from fullpass.components.transform.apply_graph import examples_of
 from fullpass.components.transform.column_writer import ColumnWriter
 from fullpass.components.transform.full_pass import FullPass, finish, run
+from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_schema import raw_schema
 from fullpass.trainer.input.cache.blocks import Column, Layout
 from fullpass.trainer.input.column_files import as_columns, find_columns, layout_of_schema, publish_columns
 from fullpass.trainer.input.input_fn import Decoder, decoder, list_files

@@ -9,9 +9,9 @@ import tensorflow_transform as tft
 from fullpass.components.ingest.config import RecordsConfig
 from fullpass.components.ingest.writing.encode import encode
 from fullpass.components.transform.full_pass import FullPass, finish, run
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
+from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
-from fullpass.preprocessing.features.raw_schema import raw_schema
 
 pytestmark = pytest.mark.integration
 

@@ -13,11 +13,11 @@ import tensorflow_transform as tft
 
 from fullpass.components.ingest.writing.shards import Layout
 from fullpass.components.transform.full_pass import FullPass, finish, run, transform
+from fullpass.preprocessing.columns.compute_at import materializes
+from fullpass.preprocessing.columns.outputs import ROW_ID
+from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.compute_at import materializes
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
-from fullpass.preprocessing.features.outputs import ROW_ID
-from fullpass.preprocessing.features.raw_schema import raw_schema
 from fullpass.trainer.input.cache.blocks import join
 from fullpass.trainer.input.input_fn import decoder, read_blocks, without_gaps
 from fullpass.trainer.input.placement import InModel, placement_of

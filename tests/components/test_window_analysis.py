@@ -22,9 +22,9 @@ from fullpass.components.transform.full_pass import FullPass, finish, run
 from fullpass.preprocessing.analysis import token_counts, token_files
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
+from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
-from fullpass.preprocessing.features.raw_schema import raw_schema
 
 pytestmark = pytest.mark.integration
 

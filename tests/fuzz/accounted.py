@@ -13,7 +13,7 @@ from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.readers.open_source import parts_of
 from fullpass.components.ingest.readers.read_tasks import ReadTask
 from fullpass.components.ingest.sources.source_files import find_inputs
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from fullpass.kubeflow.runtime.lookup import (
 )
 from fullpass.kubeflow.runtime.registry_store import FolderRegistry
 from fullpass.kubeflow.runtime.span_store import SpanStore, StoredSpan
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.kubeflow.backend.metadata import DAG
 from tests.kubeflow.backend.run import Backend
 from tests.kubeflow.conftest import as_text, toy, toy_package

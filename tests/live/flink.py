@@ -233,7 +233,7 @@ def test_both_task_managers_worked_on_files_of_every_node(flink, outputs):
 
 
 def test_every_row_is_ingested_once_and_the_same(outputs):
-    from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
+    from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
 
     here, there = (rows(made["examples"], RAW_ROW_ID) for made in outputs)
     assert sum(map(len, here.values())) == 15_002
@@ -251,7 +251,7 @@ def test_the_transform_graph_has_the_same_constants_and_vocabularies(outputs):
 
 
 def test_every_transformed_row_is_written_once_and_the_same_to_the_last_bit(outputs):
-    from fullpass.preprocessing.features.outputs import ROW_ID
+    from fullpass.preprocessing.columns.outputs import ROW_ID
 
     here, there = (rows(made["transformed_examples"], ROW_ID) for made in outputs)
     assert {split: len(found) for split, found in here.items()} == {TRAIN: 12_065, EVAL: 2_937}

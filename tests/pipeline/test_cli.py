@@ -310,7 +310,7 @@ def test_light_commands_load_no_framework(arguments):
 def test_a_run_loads_nothing_that_no_node_needs(tmp_path):
     code = (
         "from pathlib import Path\n"
-        "from fullpass.pipeline.authoring.loading.load_checked import load_checked\n"
+        "from fullpass.pipeline.authoring.checks.check import load_checked\n"
         "from fullpass.pipeline.running.run import run\n"
         f"run(load_checked(Path('examples/taxi/pipeline.yaml')), root=Path({str(tmp_path)!r}), to_node='Schema')\n"
     )
@@ -324,7 +324,7 @@ def test_a_node_on_beam_imports_nothing_for_notebooks(tmp_path):
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from fullpass.pipeline.authoring.loading.load_checked import load_checked\n"
+        "from fullpass.pipeline.authoring.checks.check import load_checked\n"
         "from fullpass.pipeline.running.run import run\n"
         f"note = lambda event, of: event == 'import' and of[0] == 'IPython.core' and Path({str(seen)!r}).touch()\n"
         "sys.addaudithook(note)\n"  # nodes are forks, and have it too
@@ -341,7 +341,7 @@ def test_a_pipeline_is_built_without_what_is_imported_while_its_first_nodes_run(
     code = (
         "from pathlib import Path\n"
         "from fullpass.components.framework_imports import import_for_nodes, import_frameworks\n"
-        "from fullpass.pipeline.authoring.loading.load_checked import load_checked\n"
+        "from fullpass.pipeline.authoring.checks.check import load_checked\n"
         "import_frameworks()\n"
         "from fullpass.pipeline.build import build\n"
         "from fullpass.pipeline.running.execution import runner\n"

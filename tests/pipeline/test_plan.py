@@ -11,7 +11,7 @@ from fullpass.components.ingest.writing import shards
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.plan_shards import ShardPlan, SplitPlan, plan, table
 from fullpass.pipeline.authoring.profile import sample
-from fullpass.preprocessing.features.raw_columns import raw_columns
+from fullpass.preprocessing.columns.raw_columns import raw_columns
 
 YAML = """\
 name: test

@@ -122,7 +122,7 @@ def _analyze_and_apply(
     from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
     from fullpass.preprocessing.apply.stable_ids import BaseModelRef
     from fullpass.preprocessing.apply.transform_batches import BatchTransformer
-    from fullpass.preprocessing.features.raw_schema import raw_schema
+    from fullpass.preprocessing.columns.raw_schema import raw_schema
 
     half = (_length(analyze) + 1) // 2
     halves = [{name: values[part] for name, values in analyze.items()} for part in (slice(half), slice(half, None))]
@@ -160,7 +160,7 @@ def _assert_promises(config: Any, output: Any, applied: dict[str, list]) -> None
     """Asserts dtype, shape and domain of every transformed feature against `outputs(config)`."""
     import tensorflow as tf
 
-    from fullpass.preprocessing.features.outputs import outputs
+    from fullpass.preprocessing.columns.outputs import outputs
 
     spec = output.transformed_feature_spec()
     promised = outputs(config)
@@ -183,7 +183,7 @@ def _assert_promises(config: Any, output: Any, applied: dict[str, list]) -> None
 
 def _shape_images(config: Any, applied: dict[str, list]) -> None:
     """Reshapes pixels, which an example holds as a flat list."""
-    from fullpass.preprocessing.features.outputs import outputs
+    from fullpass.preprocessing.columns.outputs import outputs
 
     for o in outputs(config):
         if o.image is not None:
@@ -222,7 +222,7 @@ def _record_batch(config: Any, rows: dict[str, list]) -> Any:
     import pyarrow as pa
 
     from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
-    from fullpass.preprocessing.features.raw_schema import raw_schema
+    from fullpass.preprocessing.columns.raw_schema import raw_schema
 
     schema = adapter_of(raw_schema(config)).arrow_schema
     cells = [_cells(rows.get(field.name, [None] * _length(rows))) for field in schema]

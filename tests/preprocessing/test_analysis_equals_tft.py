@@ -22,10 +22,10 @@ from fullpass.preprocessing.analysis import analyze
 from fullpass.preprocessing.analysis.analyze import analyze_on_beam, analyze_table
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer
+from fullpass.preprocessing.columns.outputs import vocabulary_name
+from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
-from fullpass.preprocessing.features.outputs import vocabulary_name
-from fullpass.preprocessing.features.raw_schema import raw_schema
 from fullpass.preprocessing.features.transforms import NumberTransform, VectorTransform
 from fullpass.preprocessing.spec import union_members
 from fullpass.preprocessing.values.raw_batches import raw_batches

@@ -7,9 +7,9 @@ from fullpass.base.errors import UserError
 from fullpass.preprocessing.analysis.analyze import analyze_table
 from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
+from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
-from fullpass.preprocessing.features.raw_schema import raw_schema
 from fullpass.preprocessing.values.raw_batches import BATCH_ROWS, raw_batches
 
 pytestmark = pytest.mark.integration

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
-from fullpass.preprocessing.features.outputs import vocabulary_name
+from fullpass.preprocessing.columns.outputs import vocabulary_name
 
 pytestmark = pytest.mark.integration
 

@@ -11,8 +11,8 @@ def label(declared, values, weight=None, **types):
     from tensorflow_transform import annotators
     from tensorflow_transform.graph_context import TFGraphContext
 
-    from fullpass.preprocessing.apply.apply_label import label as apply_label
     from fullpass.preprocessing.apply.column_tensors import Columns
+    from fullpass.preprocessing.apply.label import label as apply_label
     from fullpass.preprocessing.config import PreprocessingConfig
 
     config = PreprocessingConfig.model_validate({**NUMBERS, "label": {"name": "y", **declared}, "types": types})

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fullpass.preprocessing.features.outputs import vocabulary_name
+from fullpass.preprocessing.columns.outputs import vocabulary_name
 
 NAN = float("nan")
 PRICES = [[1.0, 2.0, NAN, 3.0], None, [], [NAN, NAN], [10.0], [4.0, 6.0]]
@@ -119,8 +119,8 @@ def test_a_vocabulary_is_learned_over_the_columns_that_share_it(assert_transform
 
 def test_a_column_is_a_list_or_a_single_value():
     from fullpass.base.errors import UserError
+    from fullpass.preprocessing.columns.raw_columns import raw_columns
     from fullpass.preprocessing.config import PreprocessingConfig
-    from fullpass.preprocessing.features.raw_columns import raw_columns
 
     features = {"a": {"type": "category", "list": True}, "b": {"type": "category", "column": "a"}}
     label = {"name": "y", "task": "regression"}

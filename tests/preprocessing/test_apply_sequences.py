@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
+from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import raw_columns
 from fullpass.preprocessing.features.sequences import SequenceSpec
 from fullpass.preprocessing.values.convert import convert
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fullpass.preprocessing.features.outputs import vocabulary_name
+from fullpass.preprocessing.columns.outputs import vocabulary_name
 
 
 def text(**fields):
@@ -103,7 +103,7 @@ def test_subwords(assert_transform):
 def test_tokens(fields, texts, tokens):
     import tensorflow as tf
 
-    from fullpass.preprocessing.apply.apply_text import tokenize
+    from fullpass.preprocessing.apply.text import tokenize
     from fullpass.preprocessing.features.feature import TextFeature
 
     rows = tokenize(tf.constant(texts), TextFeature(type="text", **fields))

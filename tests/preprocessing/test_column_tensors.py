@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.column_tensors import Columns, raw_feature_spec
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import RawColumn
 
 
 def columns(features, rows, label=None, **sections):

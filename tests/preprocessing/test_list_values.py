@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.features.lists import LONGEST_LIST
-from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert
 
 NAN = float("nan")

@@ -2,9 +2,9 @@
 
 import re
 
+from fullpass.preprocessing.columns import compute_at
+from fullpass.preprocessing.columns.outputs import Output, count_name, outputs, vocabulary_name
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features import compute_at
-from fullpass.preprocessing.features.outputs import Output, count_name, outputs, vocabulary_name
 
 
 def test_outputs_in_the_order_of_the_yaml():

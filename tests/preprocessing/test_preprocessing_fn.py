@@ -12,9 +12,9 @@ from tensorflow_transform import analyzer_nodes
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.apply_features import FEATURES
-from fullpass.preprocessing.apply.apply_label import TASKS
-from fullpass.preprocessing.apply.apply_number import ANALYZE
-from fullpass.preprocessing.apply.apply_vector import COMPONENTWISE
+from fullpass.preprocessing.apply.label import TASKS
+from fullpass.preprocessing.apply.number import ANALYZE
+from fullpass.preprocessing.apply.vector import COMPONENTWISE
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
 from fullpass.preprocessing.features.label import Task
 from fullpass.preprocessing.features.transforms import Bucketize, NumberTransform, Pca, VectorTransform

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from fullpass.preprocessing.columns.raw_schema import compare, describe, raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_schema import compare, describe, raw_schema
 
 CONFIG = PreprocessingConfig.model_validate(
     {
@@ -49,7 +49,7 @@ def test_every_column_is_optional_and_serving_lacks_what_only_training_reads():
 
 
 def test_the_schema_loads_no_tensorflow():
-    code = "import sys, fullpass.preprocessing.features.raw_schema; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, fullpass.preprocessing.columns.raw_schema; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.vocabulary_file import category_tokens
+from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import RawColumn, raw_columns
 from fullpass.preprocessing.token_spelling import as_token, distinct_tokens
 from fullpass.preprocessing.values.arrow_text import as_tokens
 from fullpass.preprocessing.values.convert import convert

@@ -16,9 +16,9 @@ from fullpass.components.transform.apply_graph import examples_of
 from fullpass.preprocessing.analysis.analyze import analyze_table
 from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer
+from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.image_feature import ImageFeature
-from fullpass.preprocessing.features.raw_schema import raw_schema
 from fullpass.trainer.export.sample_requests import write_samples
 from fullpass.trainer.fit.steps import FineTunedVariable, Steps
 from fullpass.trainer.input.input_fn import decoder, read_blocks
@@ -62,7 +62,7 @@ def prepared_in(folder: Path, image, place="input") -> Prepared:
     """Writes raw examples of an image and a number, and a graph that is analyzed in this process."""
     from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-    from fullpass.preprocessing.features.raw_schema import raw_schema
+    from fullpass.preprocessing.columns.raw_schema import raw_schema
 
     declared = {
         "features": {"image": {"type": "image", "size": [12, 10], "compute_at": place, **image}, "price": "number"},

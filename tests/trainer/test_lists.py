@@ -108,8 +108,8 @@ def served_lists(folder, kind):
     import keras
 
     from fullpass.preprocessing.analysis.analyze import analyze_table
+    from fullpass.preprocessing.columns.raw_columns import serving_columns
     from fullpass.preprocessing.config import PreprocessingConfig
-    from fullpass.preprocessing.features.raw_columns import serving_columns
     from fullpass.preprocessing.values.raw_batches import raw_batches
     from fullpass.trainer.config import TrainerConfig
     from fullpass.trainer.export.signatures import Served

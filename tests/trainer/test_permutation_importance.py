@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
+from fullpass.preprocessing.columns.outputs import outputs
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.outputs import outputs
 from fullpass.trainer.insight.permutation_importance import MAX_FEATURES, measure_importance
 from fullpass.trainer.insight.sampled_rows import SampledRows
 from fullpass.trainer.models.model_inputs import ModelInput

@@ -10,9 +10,9 @@ def model_of(options, units=16):
     """Returns a model of `shown` and `seen`, and the input of the feature."""
     import keras
 
+    from fullpass.preprocessing.columns.outputs import Output
     from fullpass.preprocessing.features.ids import Embedding
     from fullpass.preprocessing.features.lists import ListOf
-    from fullpass.preprocessing.features.outputs import Output
     from fullpass.trainer.config import Mlp
     from fullpass.trainer.models.build_network import build_model
     from fullpass.trainer.models.model_inputs import ModelInput
@@ -115,8 +115,8 @@ def sequence_model(how, units=16):
     """Returns a model of `shown` and a sequence of items and prices, with attention of `shown` to the items."""
     import keras
 
+    from fullpass.preprocessing.columns.outputs import outputs
     from fullpass.preprocessing.config import PreprocessingConfig
-    from fullpass.preprocessing.features.outputs import outputs
     from fullpass.trainer.config import Mlp
     from fullpass.trainer.models.build_network import build_model
     from fullpass.trainer.models.model_inputs import ModelInput

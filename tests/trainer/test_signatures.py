@@ -265,7 +265,7 @@ def test_warmup_requests_can_be_run(exported, loaded):
 
 
 def test_without_kept_rows_there_is_one_in_which_all_is_missing(tmp_path):
-    from fullpass.preprocessing.features.raw_columns import RawColumn
+    from fullpass.preprocessing.columns.raw_columns import RawColumn
     from fullpass.trainer.export.sample_requests import read_samples, rest_body, to_row
 
     columns = {"a": RawColumn("a", "number"), "b": RawColumn("b", "string"), "c": RawColumn("c", "vector", 2)}
@@ -279,7 +279,7 @@ def test_without_kept_rows_there_is_one_in_which_all_is_missing(tmp_path):
 def test_sample_numbers_are_as_short_as_they_were():
     import tensorflow as tf
 
-    from fullpass.preprocessing.features.raw_columns import RawColumn
+    from fullpass.preprocessing.columns.raw_columns import RawColumn
     from fullpass.trainer.export.sample_requests import to_row
 
     fare = tf.train.Feature(float_list=tf.train.FloatList(value=[12.45]))
@@ -291,7 +291,7 @@ def test_sample_requests_hold_any_bytes_and_any_text(tmp_path):
     import tensorflow as tf
 
     from fullpass.components.serving_check.probe import _bytes_or_object
-    from fullpass.preprocessing.features.raw_columns import RawColumn
+    from fullpass.preprocessing.columns.raw_columns import RawColumn
     from fullpass.trainer.export.export import _write_requests
 
     cells = [b"\xff\xfe", 'a\u2028b\u0085c\nd"'.encode(), "café".encode(), b"\xed\xa0\x80"]

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
+from fullpass.preprocessing.columns.outputs import outputs
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.outputs import outputs
 from fullpass.trainer.insight.sampled_rows import SampledRows
 from fullpass.trainer.insight.strength_alone import measure_alone
 from fullpass.trainer.insight.too_good import too_good_words

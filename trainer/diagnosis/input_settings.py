@@ -6,7 +6,7 @@ from itertools import chain, repeat
 from typing import Any, Literal
 
 from fullpass.base.processes import usable_cores
-from fullpass.preprocessing.features.outputs import most_pixels, outputs
+from fullpass.preprocessing.columns.outputs import most_pixels, outputs
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Source
 from fullpass.trainer.diagnosis.rates import Rate, drain, train
 from fullpass.trainer.fit.optimizer import batch_size_for

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.diagnosis.input_settings import RowStorage, batches, input_settings
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining
 from fullpass.trainer.diagnosis.rates import drain, train

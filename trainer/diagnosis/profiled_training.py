@@ -10,9 +10,9 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from fullpass.base.errors import UserError
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.base_feature import ComputeAt
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.trainer.config import Trees
 from fullpass.trainer.diagnosis.rates import Meter
 from fullpass.trainer.fit.class_labels import class_factors, class_names

@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from fullpass.base import state_file
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.export.export_files import DESCRIPTION, FILES, listed_files
 from fullpass.trainer.export.run_provenance import read_run_facts
 from fullpass.trainer.export.sample_requests import rest_body, to_columns, to_json, to_row, warmup_log

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import gather
 from fullpass.trainer.input.record_batches import record_batches
 

@@ -33,9 +33,9 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from fullpass.preprocessing.apply.transform_graph import GraphPart, TransformGraph
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
+from fullpass.preprocessing.columns.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, serving_columns
 from fullpass.preprocessing.features.label import Label
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
-from fullpass.preprocessing.features.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, serving_columns
 from fullpass.trainer.export.eval_scores import scores_of
 from fullpass.trainer.export.signature_names import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
 from fullpass.trainer.input.input_fn import as_pixels, with_dense_label, without_gaps

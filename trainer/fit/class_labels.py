@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow_transform as tft
 
 from fullpass.base.errors import UserError, did_you_mean
+from fullpass.preprocessing.columns.outputs import LABEL_VOCABULARY
 from fullpass.preprocessing.features.label import Label
-from fullpass.preprocessing.features.outputs import LABEL_VOCABULARY
 from fullpass.trainer.input.split_counts import SplitCounts
 from fullpass.trainer.loss_config import LossConfig
 

@@ -19,8 +19,8 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
+from fullpass.preprocessing.columns.outputs import Output
 from fullpass.preprocessing.features.ids import Embedding
-from fullpass.preprocessing.features.outputs import Output
 from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.export.export_files import verify_export
 from fullpass.trainer.models.layers import Affine

@@ -20,7 +20,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.trainer.input.cache.blocks import Block, Column, Layout, Packed
 from fullpass.trainer.input.input_fn import IMAGE_RANK, Decode, Decoder
 from fullpass.trainer.input.parsed_chunks import Chunk

@@ -14,8 +14,8 @@ import tensorflow_transform as tft
 from google.protobuf.message import DecodeError
 
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.features.compute_at import raw_name
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from fullpass.preprocessing.columns.compute_at import raw_name
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.trainer.input.input_fn import BLOCK_ROWS, Decode, read_records
 from fullpass.trainer.input.placement import FeaturePlacement
 from fullpass.trainer.input.record_frames import FrameError, read_frames

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT
 from fullpass.trainer.input.batch_order import BatchOrder, ordered, seed_of
 from fullpass.trainer.input.cache.block_bytes import unpack_bytes
 from fullpass.trainer.input.cache.block_cache import BlockCache

@@ -25,9 +25,9 @@ import tensorflow_transform as tft
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.transform_graph import TransformGraph
-from fullpass.preprocessing.features.compute_at import raw_name
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.compute_at import raw_name
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.input.batch_order import BatchOrder, ordered
 from fullpass.trainer.input.cache.blocks import Block, Layout, Packed, Rows
 from fullpass.trainer.input.epochs import Batch, Windows, windows_in_turn

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL
 from fullpass.preprocessing.features.label import Task
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL
 from fullpass.trainer.input.batch_order import BatchOrder, ordered
 from fullpass.trainer.input.cache.block_cache import BlockCache, find_cache
 from fullpass.trainer.input.cache.blocks import Layout, Packed, Rows, join_and_free, row_count

@@ -9,7 +9,7 @@ from typing import TypedDict
 import tensorflow as tf
 
 from fullpass.base.processes import usable_cores
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT
 from fullpass.trainer.input.cache.blocks import Block, Layout, Packed, layout_of
 from fullpass.trainer.input.data_options import data_options
 from fullpass.trainer.input.input_fn import Decode, block_rows, pack_weighted, read_records

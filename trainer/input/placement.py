@@ -13,16 +13,16 @@ import tensorflow_transform as tft
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.transform_graph import TransformGraph
-from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.compute_at import (
+from fullpass.preprocessing.columns.compute_at import (
     columns_for,
     compute_at_by_feature,
     materializes,
     raw_name,
     string_features,
 )
-from fullpass.preprocessing.features.outputs import Output
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.outputs import Output
+from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, to_sparse
 from fullpass.trainer.models.model_inputs import feature_names, input_name
 

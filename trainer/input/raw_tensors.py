@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.preprocessing.apply.list_tensors import present_elements
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.features.compute_at import raw_name
+from fullpass.preprocessing.columns.compute_at import raw_name
 from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.placement import InModel
 from fullpass.trainer.models.model_inputs import apply_model, input_name

@@ -13,10 +13,10 @@ import tensorflow_transform as tft
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.base.errors import UserError
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, UNKNOWN_TOKENS, Output, outputs
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.ids import Embedding
 from fullpass.preprocessing.features.image_feature import ImageFeature
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, UNKNOWN_TOKENS, Output, outputs
 from fullpass.trainer.models import image_encoders
 from fullpass.trainer.models.layers import (
     AttentionPool,

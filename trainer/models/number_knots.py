@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.features.compute_at import raw_name
-from fullpass.preprocessing.features.outputs import Output
+from fullpass.preprocessing.columns.compute_at import raw_name
+from fullpass.preprocessing.columns.outputs import Output
 from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.placement import InModel
 from fullpass.trainer.models.model_inputs import input_name

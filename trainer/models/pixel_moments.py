@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fullpass.preprocessing.features.compute_at import raw_name
+from fullpass.preprocessing.columns.compute_at import raw_name
+from fullpass.preprocessing.columns.outputs import Output
 from fullpass.preprocessing.features.image_feature import Constants, ImageFeature
-from fullpass.preprocessing.features.outputs import Output
 from fullpass.trainer.fit.worker_channel import Workers
 from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.load_split import Split

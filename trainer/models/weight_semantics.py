@@ -15,11 +15,11 @@ import keras
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.stable_ids import read_vocabulary
 from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
+from fullpass.preprocessing.columns.outputs import vocabulary_name
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import CategoryFeature, TextFeature
 from fullpass.preprocessing.features.ids import Hash, Vocabulary
-from fullpass.preprocessing.features.outputs import vocabulary_name
 from fullpass.trainer.models.model_inputs import ModelInput, encoded_axis
 from fullpass.trainer.models.weight_axes import AxisPart, LayerMeaning, declared_axes
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from fullpass.base.errors import prefix_errors
 from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert_raw
 from fullpass.preprocessing.values.list_values import length_mismatch
 from fullpass.preprocessing.values.raw_text import RawText

@@ -17,7 +17,7 @@ from fullpass.components.ingest.readers.tables import ParquetReader
 from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource, ParquetSource
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import Found, state_of
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 

@@ -15,7 +15,7 @@ from fullpass.components.ingest.spans.span_column import rows_of_span, rows_with
 from fullpass.components.ingest.splitting.assign_split import assign, raw_split_columns, reads_whole_rows
 from fullpass.components.ingest.splitting.row_hash import contents, hashes
 from fullpass.components.ingest.splitting.stratified import Cuts, classes_of, places
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 
 class Plan(Protocol):

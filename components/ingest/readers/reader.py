@@ -14,7 +14,7 @@ from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.ingest.readers.crashes import noted
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import state_of
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import gather, row_ranges
 
 BATCH_ROWS = 16_384

@@ -15,7 +15,7 @@ from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.spans.spans import Window, span_fingerprint
 from fullpass.components.library_versions import READING, version
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 _PACKAGE = Path(fullpass.__file__).parent
 _CODE = ("components/ingest", "preprocessing/dates", "preprocessing/values")

@@ -28,8 +28,8 @@ from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.spans.span_pattern import number_of, spans_of
 from fullpass.components.ingest.splitting.assign_split import cell_tokens
 from fullpass.components.ingest.splitting.row_hash import contents, hashes
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.dates.read_dates import read_dates
-from fullpass.preprocessing.features.raw_columns import RawColumn
 
 NO_SPAN = np.iinfo(np.int64).min
 """Span number of a row whose cell contains no span."""

@@ -37,7 +37,7 @@ from fullpass.components.ingest.spans.span_pattern import (
     parse_pattern,
     parse_span,
 )
-from fullpass.preprocessing.features.raw_columns import MOST_SPANS
+from fullpass.preprocessing.columns.raw_columns import MOST_SPANS
 
 LATEST = "latest"
 _SHOWN = 6

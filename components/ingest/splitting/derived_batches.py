@@ -7,9 +7,9 @@ import pyarrow as pa
 import tensorflow as tf
 
 from fullpass.preprocessing.apply.column_tensors import derived_value
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.expressions.expression import parse
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, Value
-from fullpass.preprocessing.features.raw_columns import RawColumn
 
 
 def derived_column(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from fullpass.base.errors import UserError, prefix_errors
 from fullpass.components.ingest.config import StratifiedSplit
 from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter, read_ranges
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import to_text
 
 MAX_CLASSES = 10_000

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from fullpass.base.files import read_json
-from fullpass.preprocessing.features.raw_columns import ROW_BITS
+from fullpass.preprocessing.columns.raw_columns import ROW_BITS
 
 MANIFEST = "ingest.json"
 QUARANTINE = "quarantine.parquet"

@@ -5,6 +5,7 @@ A check takes the loaded file and yields findings. It imports neither TensorFlow
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from fullpass.pipeline.authoring.checks import (
     compute_at_rules,
@@ -22,8 +23,9 @@ from fullpass.pipeline.authoring.checks import (
     tuning_rules,
 )
 from fullpass.pipeline.authoring.checks.findings import Finding
-from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem, in_file_order
+from fullpass.pipeline.printing import print_text
 
 Check = Callable[[Loaded], Iterator[Finding]]
 
@@ -118,3 +120,19 @@ def require(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
     if any(problem.severity == "error" for problem in problems):
         raise ConfigError(loaded.file, problems)
     return problems
+
+
+def load_checked(file: Path, *, runs_here: bool = True) -> Loaded:
+    """Returns a pipeline file without errors; its warnings are printed to standard error.
+
+    Args:
+        file: The pipeline file.
+        runs_here: See `check`.
+
+    Raises:
+        ConfigError: The file has errors; `problems` holds all problems of the file.
+    """
+    loaded = load(file)
+    for problem in require(loaded, runs_here=runs_here):
+        print_text(problem.located(file), err=True)
+    return loaded

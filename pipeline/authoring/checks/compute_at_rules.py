@@ -6,7 +6,7 @@ from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
-from fullpass.preprocessing.features.compute_at import compute_at_by_feature, string_features
+from fullpass.preprocessing.columns.compute_at import compute_at_by_feature, string_features
 from fullpass.preprocessing.features.lists import reads_list
 
 

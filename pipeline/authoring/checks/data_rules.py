@@ -11,9 +11,9 @@ from fullpass.pipeline.authoring.checks.source_rules import columns_present
 from fullpass.pipeline.authoring.derived_columns import columns_behind, derived_types, known_raw_columns, parsed
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, feature_columns, raw_columns
 from fullpass.preprocessing.dates.read_dates import instant
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError
-from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn, feature_columns, raw_columns
 from fullpass.preprocessing.token_spelling import as_token
 
 _NAME = re.compile(r"`(?P<quoted>[^`]+)`|(?P<plain>[^\W\d]\w*)")

@@ -8,8 +8,8 @@ from fullpass.components.evaluation.metrics import METRICS, OF_QUANTILES
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.features.label import Task
-from fullpass.preprocessing.features.raw_columns import raw_columns
 from fullpass.trainer.loss_config import levels_of
 
 

@@ -9,6 +9,7 @@ from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
 from fullpass.preprocessing.apply.vocabulary_file import category_tokens, vocabulary_tokens
+from fullpass.preprocessing.columns.outputs import date_part_kind, outputs
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import (
@@ -21,7 +22,6 @@ from fullpass.preprocessing.features.feature import (
 )
 from fullpass.preprocessing.features.ids import Embedding, Vocabulary
 from fullpass.preprocessing.features.lists import list_options
-from fullpass.preprocessing.features.outputs import date_part_kind, outputs
 
 
 def check_output_names(loaded: Loaded) -> Iterator[Finding]:

@@ -6,8 +6,8 @@ from fullpass.base.errors import did_you_mean
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.derived_columns import columns_behind, derived_types, parsed
 from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.preprocessing.columns.raw_columns import feature_columns
 from fullpass.preprocessing.features.label import Label, Task, binary_class
-from fullpass.preprocessing.features.raw_columns import feature_columns
 
 _TYPES: Mapping[Task, tuple[str, ...]] = {
     "binary": ("boolean", "number", "string"),

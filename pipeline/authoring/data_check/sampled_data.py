@@ -17,8 +17,8 @@ from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate
 from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.pipeline.config import PipelineConfig
+from fullpass.preprocessing.columns.raw_columns import RawColumn, feature_columns
 from fullpass.preprocessing.features.feature import Feature
-from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns
 from fullpass.preprocessing.token_spelling import as_token
 from fullpass.preprocessing.values.arrow_text import as_tokens
 

@@ -22,8 +22,8 @@ from fullpass.pipeline.authoring.profile.date_formats import parts_of
 from fullpass.pipeline.authoring.profile.derived_arrays import derived_column
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import Target, groups_of, strength_of
+from fullpass.preprocessing.columns.outputs import date_part_kind
 from fullpass.preprocessing.expressions.expression import parse
-from fullpass.preprocessing.features.outputs import date_part_kind
 
 _GRID = 10
 _MOST_VALUES = 1000

@@ -8,7 +8,7 @@ import pyarrow as pa
 from fullpass.components.ingest.writing.encode import encode
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.profile.sample import Sample
-from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn
 from fullpass.preprocessing.values.convert import convert_raw
 
 

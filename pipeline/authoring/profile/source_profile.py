@@ -34,7 +34,7 @@ from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, has_c
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.pipeline.authoring.profile.written_numbers import find_written
-from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
 from fullpass.preprocessing.values.convert import read_numbers
 
 _BAD_ENCODING = 0.001

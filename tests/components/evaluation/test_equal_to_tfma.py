@@ -15,7 +15,7 @@ from tfx.utils import json_utils, proto_utils
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.eval_config import eval_config
 from fullpass.components.evaluation.metrics import METRICS
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from tests.components.evaluation.answering_model import Answers, context, evaluate, example, outputs, saved, written
 
 pytestmark = pytest.mark.integration

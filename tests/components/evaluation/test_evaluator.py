@@ -9,7 +9,7 @@ import tensorflow_model_analysis as tfma
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import read_verdict
 from fullpass.components.evaluation.measured_metrics import FILE, Rows, read_measured
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from tests.components.evaluation.answering_model import Answers, evaluate, example, saved, written
 
 pytestmark = pytest.mark.integration

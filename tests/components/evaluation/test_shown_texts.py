@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from fullpass.components.evaluation.shown_texts import texts_of_export
 from fullpass.components.evaluation.texts_file import FILE, ShownText, read_texts, to_json
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from tests.components.evaluation.answering_model import Answers, example, saved
 
 pytestmark = pytest.mark.integration

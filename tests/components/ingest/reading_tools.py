@@ -5,7 +5,7 @@ from pathlib import Path
 from fullpass.components.ingest.readers.open_source import parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.sources.source_files import SourceFile, find_inputs, resolve_path
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 
 def raw(**types: str) -> dict[str, RawColumn]:

@@ -36,7 +36,7 @@ from fullpass.components.ingest.sources.source_config import (
     TfRecordSource,
 )
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 pytestmark = pytest.mark.integration
 COLUMNS = (RawColumn("fare", "number"), RawColumn("zone", "string"))

@@ -18,7 +18,7 @@ from fullpass.components.ingest.config import BadRows, HashSplit, IngestConfig, 
 from fullpass.components.ingest.ingest import Ingest, finish, run
 from fullpass.components.ingest.sources.source_config import CsvSource, ParquetSource, SqlSource, TfRecordSource
 from fullpass.components.ingest.sources.source_files import find_inputs, resolve_path
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 pytestmark = pytest.mark.integration
 NUMBER, TEXT = RawColumn("fare", "number"), RawColumn("zone", "string")

@@ -13,7 +13,7 @@ from fullpass.components.ingest.ingest import Ingest, finish, run
 from fullpass.components.ingest.sources.source_config import FileSource, ParquetSource, TfRecordSource
 from fullpass.components.ingest.sources.source_files import find_files, resolve_path
 from fullpass.components.ingest.writing.manifest import QUARANTINE
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.image_files import encode_image, png_header
 
 pytestmark = pytest.mark.integration

@@ -29,7 +29,7 @@ from fullpass.components.ingest.sources.source_config import (
     TfRecordSource,
 )
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES
 from fullpass.trainer.input.record_batches import record_batches
 

@@ -20,7 +20,7 @@ from fullpass.components.ingest.sources.source_config import (
     TextSource,
 )
 from fullpass.components.ingest.sources.source_files import SourceFile, find_inputs
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 SOURCES = {"csv": CsvSource, "jsonl": JsonLinesSource, "txt": TextSource, "npy": NumpySource, "parquet": ParquetSource}
 COLUMN = {"txt": "text", "npy": "data"}

@@ -31,7 +31,7 @@ assert not {"apache_beam", "tensorflow"} & set(sys.modules)
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 try:
     how = input_source({"format": "parquet", "path": "x.parquet"}, "x.parquet", {})

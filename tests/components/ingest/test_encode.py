@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fullpass.components.ingest.writing.encode import encode, varints
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert
 
 _LISTS = {"float_list": float, "int64_list": int, "bytes_list": bytes}

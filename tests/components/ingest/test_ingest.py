@@ -28,7 +28,7 @@ from fullpass.components.ingest.sources.source_files import find_files, resolve_
 from fullpass.components.ingest.splitting.stratified_pass import with_cuts
 from fullpass.components.ingest.writing import record_writer, shards
 from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, read_manifest
-from fullpass.preprocessing.features.raw_columns import ROW_BITS, RawColumn
+from fullpass.preprocessing.columns.raw_columns import ROW_BITS, RawColumn
 
 pytestmark = pytest.mark.integration
 COLUMNS = (RawColumn("fare", "number"), RawColumn("zone", "string"))

@@ -26,7 +26,7 @@ from fullpass.components.ingest.sources.source_config import (
     TfRecordSource,
 )
 from fullpass.components.ingest.sources.source_files import find_inputs, fingerprint
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert_raw
 from tests.components.ingest.reading_tools import inputs, raw, read_file, read_input
 

@@ -26,7 +26,7 @@ from fullpass.components.ingest.sources.source_config import (
 )
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.splitting.row_hash import contents, hashes
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
 from tests.components.ingest.reading_tools import inputs, raw, read_file, read_input
 

@@ -13,7 +13,7 @@ from fullpass.components.ingest.sources.source_files import resolve_path
 from fullpass.components.ingest.spans.span_column import NO_SPAN, span_numbers
 from fullpass.components.ingest.spans.span_pattern import parse_span
 from fullpass.components.ingest.spans.spans import SpanNotFoundError, find_window, index_names
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 COLUMNS = (RawColumn("fare", "number"),)
 ROWS = ["2013-01-05 07:00:00,1", "2013-01-05 23:59:59,2", "2013-01-06,3"]

@@ -28,7 +28,7 @@ from fullpass.components.ingest.spans.spans import (
     ranges,
     select,
 )
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 
 def window(folder: Path, path, asked=None, spans=1):

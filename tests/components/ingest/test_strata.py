@@ -16,7 +16,7 @@ from fullpass.components.ingest.sources.source_config import ParquetSource
 from fullpass.components.ingest.sources.source_files import find_files, resolve_path
 from fullpass.components.ingest.splitting.stratified import MAX_CLASSES, ClassWriter, cuts_of, places
 from fullpass.components.ingest.splitting.stratified_pass import with_cuts
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 SPLIT = StratifiedSplit(method="stratified", column="class", ratios={"train": 7, "eval": 2, "test": 1})
 

@@ -25,7 +25,7 @@ from fullpass.components.ingest.sources.source_config import Source
 from fullpass.components.ingest.sources.source_files import find_inputs, resolve_path
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import input_files, input_source
-from fullpass.preprocessing.features.compute_at import raw_name
+from fullpass.preprocessing.columns.compute_at import raw_name
 from fullpass.trainer.input.input_fn import Decoder
 from tests.components.ingest.reading_tools import raw
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from PIL import Image
 
 from fullpass.components.predict.predict import Exported, predict_table
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 pytestmark = pytest.mark.integration
 

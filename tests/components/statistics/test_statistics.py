@@ -17,8 +17,8 @@ from fullpass.components.data_gate.series import series_of
 from fullpass.components.statistics.component import StatisticsExecutor, _Accumulate
 from fullpass.components.statistics.raw_records import BATCH_ROWS, RawRecords
 from fullpass.components.statistics.tfdv_accumulator import COUNTED_TOKENS, StatisticsAccumulator
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import RawColumn
 
 BEAM = ["--runner=DirectRunner", "--direct_running_mode=in_memory", "--sdk_container_image=none"]
 ROWS = 3000

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fullpass.components.ingest.sources.source_config import CsvSource, JsonLinesSource, ParquetSource, TfRecordSource
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import ingested
 from tests.fuzz.targets.tfrecord_rows import framed_record
 

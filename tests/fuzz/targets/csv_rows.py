@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fullpass.components.ingest.sources.source_config import CsvSource
 from fullpass.components.ingest.sources.source_files import resolve_path
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import Outcome, ingested
 from tests.fuzz.damage import cut_file, cut_lines, damaged, flip, insert, remove
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from fullpass.components.ingest.sources.source_config import Decoded, ImagesSource
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import ingested
 from tests.fuzz.damage import cut_file, damaged, flip, overwrite, remove
 

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from fullpass.components.ingest.sources.source_config import JsonLinesSource
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import ingested
 from tests.fuzz.damage import cut_file, cut_lines, damaged, flip, insert, overwrite, remove, swap
 

@@ -12,9 +12,9 @@ from fullpass.pipeline.authoring.init.propose_label import number_expression
 from fullpass.pipeline.authoring.profile.column_profile import profile_column
 from fullpass.pipeline.authoring.profile.number_profile import missing_tokens
 from fullpass.pipeline.authoring.profile.value_counts import count_values
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.expressions.expression import parse
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, evaluate
-from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert
 
 _SWAP = str.maketrans(",.", ".,")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.crashes import run_in_fork
 from fullpass.components.ingest.sources.source_config import ParquetSource
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import ingested
 from tests.fuzz.damage import damaged, flip, flip_one, overwrite
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from fullpass.components.ingest.config import HashSplit
 from fullpass.components.ingest.sources.source_config import CsvSource, JsonLinesSource, ParquetSource
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import ingested
 
 _COLUMNS = (RawColumn("id", "string", token=True), RawColumn("key", "number"))

@@ -14,7 +14,7 @@ from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.data_check.data_check import check_data, table
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.cli import app
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert
 
 ROWS = 1000

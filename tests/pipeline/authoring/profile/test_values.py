@@ -4,7 +4,7 @@ import pytest
 
 from fullpass.pipeline.authoring.profile.number_profile import missing_tokens, profile_numbers
 from fullpass.pipeline.authoring.profile.value_counts import count_values
-from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert, read_numbers
 
 NAN = np.nan

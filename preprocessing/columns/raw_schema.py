@@ -7,8 +7,8 @@ from typing import Literal
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.base.errors import did_you_mean
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
 
 TRAINING = "TRAINING"
 SERVING = "SERVING"

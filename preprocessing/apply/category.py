@@ -5,12 +5,13 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from fullpass.base.errors import UserError, did_you_mean
-from fullpass.preprocessing.apply.apply_lists import elements_of
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.list_tensors import present_elements
+from fullpass.preprocessing.apply.lists import elements_of
 from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero, stateless_chain
 from fullpass.preprocessing.apply.vocabulary import Table, count_table, encode, hash_ids, make_table, with_domain
 from fullpass.preprocessing.apply.vocabulary_file import category_tokens, read_vocabulary_file
+from fullpass.preprocessing.columns.outputs import count_name, vocabulary_name, weight_name
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, as_tokens
 from fullpass.preprocessing.features.cross import Cross
@@ -23,7 +24,6 @@ from fullpass.preprocessing.features.feature import (
 )
 from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.features.lists import ListOf, list_options
-from fullpass.preprocessing.features.outputs import count_name, vocabulary_name, weight_name
 from fullpass.preprocessing.token_spelling import as_token
 
 _LONGEST_INTEGER = r"-?\d{1,18}"

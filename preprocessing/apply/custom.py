@@ -9,9 +9,9 @@ from fullpass.base.errors import UserError
 from fullpass.base.user_modules import import_function
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.vocabulary import declared_range, with_domain
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn
 from fullpass.preprocessing.features.feature import CustomFeature, transformed_name
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 
 _OUTPUT_DTYPES = (tf.float32, tf.int64, tf.string)
 

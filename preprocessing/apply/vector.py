@@ -7,8 +7,8 @@ import tensorflow as tf
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.number_chains import analyze_chain, fill_remaining_with_zero
 from fullpass.preprocessing.apply.statistics import Statistics, principal_components
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.features.feature import VectorFeature, transformed_name
-from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.features.transforms import Pca, Transform, VectorZScore, ZScore
 
 

@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from fullpass.preprocessing.apply.apply_category import boolean_ids, separated_tokens
+from fullpass.preprocessing.apply.category import boolean_ids, separated_tokens
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero
 from fullpass.preprocessing.apply.vocabulary import Table, given_table, learned_table, with_domain
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, LABEL_VOCABULARY
 from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.features.label import FALSE, TRUE, Label, Task
-from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, LABEL_VOCABULARY
 
 Labelled = tuple[tf.Tensor | tf.SparseTensor, tf.Tensor]
 """The label, and bool [batch]: whether the example has a usable label."""

@@ -5,8 +5,8 @@ import math
 import tensorflow as tf
 
 from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.features.feature import ImageFeature, transformed_name
-from fullpass.preprocessing.features.raw_columns import RawColumn
 
 _AT_THE_SAME_TIME = 16
 """Number of images that are decoded in parallel if there are enough cores."""

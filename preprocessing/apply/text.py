@@ -5,16 +5,16 @@ from functools import partial
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from fullpass.preprocessing.apply.apply_category import present_tokens
+from fullpass.preprocessing.apply.category import present_tokens
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.counted_vocabulary import Learn
 from fullpass.preprocessing.apply.learn_subwords import CONTINUES, LONGEST_PIECE, MOST_WORDS, learn_pieces
 from fullpass.preprocessing.apply.list_tensors import gather_kept, select_kept, used_lengths
 from fullpass.preprocessing.apply.split_subwords import split_long_words, split_words
 from fullpass.preprocessing.apply.vocabulary import encode, given_tokens, make_table, with_domain
+from fullpass.preprocessing.columns.outputs import vocabulary_name, weight_name
 from fullpass.preprocessing.features.feature import TextFeature, transformed_name
 from fullpass.preprocessing.features.ids import Vocabulary
-from fullpass.preprocessing.features.outputs import vocabulary_name, weight_name
 
 _PUNCTUATION = r"[^\pL\pM\pN\s]"
 _WITHOUT_BLANKS = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\pM*)"

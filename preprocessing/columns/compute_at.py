@@ -6,12 +6,12 @@ applies its part of it. A cross is computed where the latest of its inputs is co
 
 from collections.abc import Iterable, Mapping
 
+from fullpass.preprocessing.columns.outputs import outputs
+from fullpass.preprocessing.columns.raw_columns import RawColumn, feature_columns, raw_columns, with_source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import CategoryFeature
-from fullpass.preprocessing.features.outputs import outputs
-from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns, raw_columns, with_source_columns
 
 COMPUTE_AT_ORDER: tuple[ComputeAt, ...] = ("transform", "input", "model")
 """The places in the order in which an example passes them."""
