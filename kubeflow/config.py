@@ -1,9 +1,9 @@
 """The environment file: images, resources and stores of a pipeline's nodes on Kubeflow. Data only, without TFX."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -231,9 +231,6 @@ class EnvironmentConfig(Spec):
     registry: Name
     """Folder that keeps blessed models, spans and analyzer caches between runs: a path on a volume, or a URL such as
     s3://bucket/folder with credentials from `defaults`."""
-    blessed_models: Literal["registry", "mlmd"] = "registry"
-    """Source of the last blessed model. registry: the records of earlier runs in the registry. mlmd: the artifacts that
-    Kubeflow itself recorded, by gRPC; everything else stays in the registry."""
     push_to: MountPath | None = None
     """Folder that a model server watches, on a volume of Pusher; by default `push.to` of the YAML, in `folder`."""
     image_pull_secrets: tuple[Name, ...] = ()
@@ -245,22 +242,22 @@ class EnvironmentConfig(Spec):
     """Name of a node, as shown by `fullpass run` -> its settings. Mappings and lists extend the defaults; other values
     replace them."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_blessed_models(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and "blessed_models" in value:
+            raise ValueError(
+                "blessed_models is no longer an option: the last blessed model is always found in the registry. Remove "
+                "it."
+            )
+        return value
+
     @field_validator("pipeline_root")
     @classmethod
     def _supported_store(cls, root: str | None) -> str | None:
         if root is not None and not re.match(r"(gs|s3|minio)://[^/]+", root):
             raise ValueError(f"Kubeflow stores artifacts under gs://, s3:// or minio://. Received: {root!r}.")
         return root
-
-    @field_validator("registry")
-    @classmethod
-    def _not_mlmd(cls, registry: str) -> str:
-        if registry == "mlmd":
-            raise ValueError(
-                "Kubeflow's metadata do not store span statistics, windows and analyzer caches. Give a folder on a "
-                "volume or a URL. To find blessed models in Kubeflow's metadata, set blessed_models: mlmd."
-            )
-        return registry
 
     @model_validator(mode="after")
     def _clusters_need_direct_artifacts(self) -> "EnvironmentConfig":

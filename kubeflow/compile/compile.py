@@ -81,7 +81,7 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
     ).components
     check_engines(loaded, config, [node.id for node in nodes])
     names = [node.id for node in nodes]
-    registry_nodes = _registry_nodes(nodes, config)
+    registry_nodes = _registry_nodes(nodes)
     if loaded.config.notify:
         notify_tasks.check(loaded.config.notify, config)
         names = registry_nodes = [*names, notify_tasks.NODE]  # Every failing container writes to the registry.
@@ -269,9 +269,7 @@ class _PackageBuilder:
         found = lookup_tasks.find_blessed_model_task(
             node.id, self.loaded.config.name, push_to, self.made_from, nothing, self.environment
         )
-        by_metadata = self.environment.blessed_models == "mlmd"
-        kind = "blessed-model-of-metadata" if by_metadata else "blessed-model"
-        self._add_lookup(kind, found, node.id, self._push_volume(node.id, push_to))
+        self._add_lookup("blessed-model", found, node.id, self._push_volume(node.id, push_to))
         name = task_name(node.id)
         importer = lookup_tasks.import_model(name, found)
         self.tasks[name] = importer.dag_task
@@ -279,9 +277,8 @@ class _PackageBuilder:
         self.executors[f"exec-{importer.name}"] = importer.executor
         self._add_dag_end_task(importer.end, node.id, importer.dag["dag"]["tasks"])
         self.sources[node.id, "model"] = Output(name, "model")
-        if not by_metadata:
-            self.resolvers.append(node.id)
-        searched = "Kubeflow's metadata" if by_metadata else f"the registry {self.environment.registry}"
+        self.resolvers.append(node.id)
+        searched = f"the registry {self.environment.registry}"
         self.remarks.append(f"{node.id}: {found.name} searches {searched}; {importer.name} imports the model.")
 
     def _made_from(self, node: Resolver) -> dict[str, str | Output]:
@@ -356,7 +353,7 @@ class _PackageBuilder:
         tasks[task.name] = task.task_spec()
 
 
-def _registry_nodes(nodes: Sequence[base_node.BaseNode], environment: EnvironmentConfig) -> list[str]:
+def _registry_nodes(nodes: Sequence[base_node.BaseNode]) -> list[str]:
     """Returns the nodes whose containers or look-ups open the registry."""
     strategies = {node.id: node.exec_properties["resolver_class"] for node in nodes if isinstance(node, Resolver)}
     blessed = [name for name, strategy in strategies.items() if strategy is LastBlessedModel]
@@ -368,8 +365,7 @@ def _registry_nodes(nodes: Sequence[base_node.BaseNode], environment: Environmen
     def reads_spans(node: base_node.BaseNode) -> bool:
         return any(getattr(c, "producer_component_id", None) in windows for c in node.inputs.values())
 
-    opening = [node.id for node in nodes if isinstance(node, keeping) or reads_spans(node)]
-    return (blessed if environment.blessed_models == "registry" else []) + opening
+    return blessed + [node.id for node in nodes if isinstance(node, keeping) or reads_spans(node)]
 
 
 def _text_parameter(default: str, description: str) -> Json:

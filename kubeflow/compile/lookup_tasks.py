@@ -128,13 +128,10 @@ def find_blessed_model_task(
     resolver: str, pipeline: str, push_to: str, made_from: MadeFrom, nothing: Task, environment: EnvironmentConfig
 ) -> Task:
     """Returns the task that finds the newest blessed model with other inputs, or `nothing`."""
-    name = f"find-{task_name(resolver)}"
-    of_registry = {"registry": environment.registry, "pipeline": pipeline}
-    where = {"task": name} if environment.blessed_models == "mlmd" else of_registry
     return Task(
-        name=name,
+        name=f"find-{task_name(resolver)}",
         label=resolver,
-        parameters={**where, PUSH_TO: push_to, **made_from},
+        parameters={"registry": environment.registry, "pipeline": pipeline, PUSH_TO: push_to, **made_from},
         artifacts={EMPTY_ARTIFACT: (Output(nothing.name, EMPTY_ARTIFACT), "system.Artifact")},
         output_parameters={MODEL_URI: "STRING"},
         cache=False,

@@ -51,7 +51,7 @@ from fullpass.kubeflow.runtime.executor_input import (
 )
 from fullpass.kubeflow.runtime.notify_container import notify_receivers, record_outcome
 from fullpass.kubeflow.runtime.pod_outcomes import NoNewSpanError, container_records, record_failure
-from fullpass.kubeflow.runtime.registry_store import Blessed, FolderRegistry, Trained
+from fullpass.kubeflow.runtime.registry_store import FolderRegistry, Trained
 from fullpass.kubeflow.runtime.span_store import SpanStore
 from fullpass.kubeflow.runtime.volume_access import check_writable
 from fullpass.pipeline.root_layout import RootLayout
@@ -202,31 +202,12 @@ def find_blessed_model(task: ExecutorInput) -> Outputs:
 
     It returns the URI of the empty artifact if there is no such model.
     """
-    registry, pipeline = FolderRegistry(task.parameters["registry"]), task.parameters["pipeline"]
-    made_from = _made_from(task.parameters)
-    return _model_output(task, registry.newest_blessed(pipeline, made_from=made_from, rolled_back=_rolled_back(task)))
-
-
-def find_blessed_model_in_metadata(task: ExecutorInput) -> Outputs:
-    """Finds the same model as `find_blessed_model`, in Kubeflow's own metadata."""
-    from fullpass.kubeflow.runtime import metadata_lookup
-
-    known, name = task.inputs[EMPTY_ARTIFACT].uri, task.parameters["task"]
-    with metadata_lookup.metadata() as store:
-        made_from, rolled_back = _made_from(task.parameters), _rolled_back(task)
-        found = metadata_lookup.last_blessed(store, known, name, made_from, _made_from, rolled_back)
-    return _model_output(task, found)
-
-
-def _rolled_back(task: ExecutorInput) -> set[str]:
     check_writable(task.parameters[PUSH_TO])
     rolled_back = rolled_back_origins(Path(task.parameters[PUSH_TO]))
     for model in sorted(rolled_back):
         logging.info("not a baseline, because it was rolled back: %s", model)
-    return rolled_back
-
-
-def _model_output(task: ExecutorInput, found: Blessed | None) -> Outputs:
+    registry, pipeline = FolderRegistry(task.parameters["registry"]), task.parameters["pipeline"]
+    found = registry.newest_blessed(pipeline, made_from=_made_from(task.parameters), rolled_back=rolled_back)
     logging.info(
         "%s", f"the baseline is {found.model}, blessed {found.time}" if found else "no model was blessed before"
     )
@@ -258,7 +239,6 @@ LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {
     "inputs": find_ingest_inputs,
     "nothing": make_empty_artifact,
     "blessed-model": find_blessed_model,
-    "blessed-model-of-metadata": find_blessed_model_in_metadata,
     "record": record_blessing,
     "record-window": record_window,
     "outcome": record_outcome,

@@ -30,10 +30,6 @@ class Blessed:
     time: str
     made_from: str = ""
 
-    def is_baseline_for(self, made_from: str, rolled_back: Collection[str]) -> bool:
-        """Returns whether a model with the digest `made_from` can use this model as its baseline."""
-        return self.made_from != made_from and self.model not in rolled_back
-
 
 @dataclass(frozen=True)
 class Trained:
@@ -72,7 +68,7 @@ class FolderRegistry:
         """
         for name in reversed(self._names(pipeline, "blessed")):
             entry = self._read(pipeline, f"blessed/{name}", Blessed)
-            if entry.is_baseline_for(made_from, rolled_back):
+            if entry.made_from != made_from and entry.model not in rolled_back:
                 return entry
         return None
 
