@@ -1,7 +1,7 @@
 """Parses text to a tree: the expression language is a subset of Python's syntax plus `column` in backticks.
 
-`tokens` checks the tokens and their order, so error messages refer to this language. Python's own parser resolves the
-precedence, on the same tokens with every name, number and string replaced by a placeholder.
+Python's own parser resolves the precedence and finds syntax errors, on the tokens of the text with every name, number
+and string replaced by a placeholder.
 """
 
 import ast
@@ -19,6 +19,7 @@ from fullpass.preprocessing.expressions.syntax_tree import (
     Comparison,
     Constant,
     Expression,
+    ExpressionError,
     Membership,
     Node,
     error_at,
@@ -28,6 +29,7 @@ from fullpass.preprocessing.expressions.syntax_tree import (
 from fullpass.preprocessing.expressions.tokens import Token, tokens
 
 _FLOAT32_MIN, _FLOAT32_MAX = 2.0**-126, 3.4028235e38
+_KEYWORDS = ("and", "or", "not", "in", "true", "false")
 _AS_PYTHON = {"number": "0", "string": "''", "name": "_", "boolean": "_", "column": "_"}
 
 
@@ -44,7 +46,7 @@ def parse(text: str) -> Expression:
     """
     if len(text) > MAX_LENGTH:
         raise error_at(text, MAX_LENGTH, f"Expression of {len(text)} characters; at most {MAX_LENGTH} are accepted.")
-    found = tokens(text)
+    found = tuple(tokens(text))
     try:
         root = _Translation(text, found).root()
     except (RecursionError, MemoryError):
@@ -68,16 +70,30 @@ class _Translation:
         self._offsets = [0, *accumulate(len(word) + 1 for word in self._python)]
 
     def root(self) -> Node:
-        return self._node(ast.parse(" ".join(self._python), mode="eval").body)
+        try:
+            return self._node(ast.parse(" ".join(self._python), mode="eval").body)
+        except SyntaxError as error:
+            token = self._token_at(error.offset - 1) if error.offset else self._tokens[-1]
+            if error.msg == "too many nested parentheses":
+                raise too_deep(self._text, token.position) from None
+            raise self._refused(token, error.msg.partition(". ")[0]) from None
+
+    def _token_at(self, offset: int) -> Token:
+        return self._tokens[min(bisect_left(self._offsets, offset), len(self._tokens) - 1)]
 
     def _token(self, node: ast.expr) -> Token:
         """Returns the token that a node begins with."""
-        return self._tokens[bisect_left(self._offsets, node.col_offset)]
+        return self._token_at(node.col_offset)
 
     def _operator(self, left: ast.expr) -> Token:
         """Returns the operator that follows an operand; the parentheses of an operand are not part of its node."""
         index = bisect_left(self._offsets, left.end_col_offset or 0)
         return next(token for token in self._tokens[index:] if token.operator != ")")
+
+    def _refused(self, token: Token, reason: str = "invalid syntax") -> ExpressionError:
+        hint = did_you_mean(token.text, _KEYWORDS) if token.kind == "name" else ""
+        where = f" at {token}" if reason == "invalid syntax" else ""
+        return error_at(self._text, token.position, f"{reason[0].upper()}{reason[1:]}{where}.{hint}")
 
     def _node(self, node: ast.expr) -> Node:
         match node:
@@ -85,13 +101,15 @@ class _Translation:
                 return self._infix(values)
             case ast.BinOp(left=left, right=right):
                 return self._infix([left, right])
-            case ast.UnaryOp(operand=operand):
+            case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
                 return self._prefix(self._token(node), self._node(operand))
             case ast.Compare(left=left, comparators=others):
                 return self._test([left, *others])
-            case ast.Call(args=arguments):
+            case ast.Call(func=ast.Name(), args=arguments, keywords=[]):
                 return self._call(node, arguments)
-        return self._leaf(self._token(node))
+            case ast.Name() | ast.Constant():
+                return self._leaf(node)
+        raise self._refused(self._token(node))
 
     def _infix(self, operands: Sequence[ast.expr]) -> Node:
         operator = self._operator(operands[0])
@@ -106,39 +124,47 @@ class _Translation:
 
     def _test(self, operands: Sequence[ast.expr]) -> Node:
         signs = [self._operator(operand) for operand in operands[:-1]]
-        first, last = signs[0], signs[-1]
-        if last.operator not in ("in", "not in"):
+        if not any(sign.operator in ("in", "not in") for sign in signs):
             names = tuple(sign.operator for sign in signs)
-            return Comparison(names, tuple(map(self._node, operands)), first.position)
-        if last is not first:
-            message = f"Expected parentheses around the test before this, found {last}."
-            raise error_at(self._text, last.position, message)
-        written = operands[1].elts if isinstance(operands[1], ast.Tuple) else [operands[1]]
-        members = tuple(member for member in map(self._node, written) if isinstance(member, Constant))
-        node = Membership(self._node(operands[0]), members, first.position)
-        return Call("not", (node,), first.position) if first.operator == "not in" else node
+            return Comparison(names, tuple(map(self._node, operands)), signs[0].position)
+        if len(signs) > 1:
+            message = f"Expected parentheses around the test before this, found {signs[1]}."
+            raise error_at(self._text, signs[1].position, message)
+        node = Membership(self._node(operands[0]), self._members(signs[0], operands[1]), signs[0].position)
+        return Call("not", (node,), node.position) if signs[0].operator == "not in" else node
+
+    def _members(self, sign: Token, written: ast.expr) -> tuple[Constant, ...]:
+        opening = self._tokens[self._tokens.index(sign) + 1]
+        members = written.elts if isinstance(written, ast.Tuple) else [written]
+        found = tuple(map(self._node, members))
+        literals = tuple(node for node in found if isinstance(node, Constant) and not isinstance(node.value, bool))
+        if opening.operator != "(" or not found or len(literals) < len(found):
+            wrong = next((node.position for node in found if node not in literals), opening.position)
+            message = "Expected a list of number or string literals in parentheses, as in `a in (1, 2)`."
+            raise error_at(self._text, wrong, f"{message} Compare columns with ==.")
+        return literals
 
     def _call(self, node: ast.Call, arguments: Sequence[ast.expr]) -> Node:
         name = self._token(node)
-        function = FUNCTIONS.get(name.text)
+        function = FUNCTIONS.get(name.text) if name.kind == "name" else None
         if function is None:
             hint, accepted = did_you_mean(name.text, FUNCTIONS), ", ".join(FUNCTIONS)
             raise error_at(self._text, name.position, f'Unknown function "{name.text}".{hint} Accepted: {accepted}.')
-        if len(arguments) < function.min_arguments:
+        least, most = function.min_arguments, function.max_arguments
+        if len(arguments) < least:
             closing = self._tokens[bisect_left(self._offsets, node.end_col_offset or 0) - 1]
-            message = (
-                f"{function.signature} needs at least {_arguments(function.min_arguments)}, found {len(arguments)}."
-            )
+            message = f"{function.signature} needs at least {_arguments(least)}, found {len(arguments)}."
             raise error_at(self._text, closing.position, message)
-        if function.max_arguments is not None and len(arguments) > function.max_arguments:
-            beyond = self._token(arguments[function.max_arguments])
-            message = (
-                f"{function.signature} accepts at most {_arguments(function.max_arguments)}, found {len(arguments)}."
-            )
-            raise error_at(self._text, beyond.position, message)
+        if most is not None and len(arguments) > most:
+            message = f"{function.signature} accepts at most {_arguments(most)}, found {len(arguments)}."
+            raise error_at(self._text, self._token(arguments[most]).position, message)
         return Call(function.name, tuple(map(self._node, arguments)), name.position)
 
-    def _leaf(self, token: Token) -> Node:
+    def _leaf(self, node: ast.expr) -> Node:
+        index = bisect_left(self._offsets, node.col_offset)
+        token = self._tokens[index]
+        if node.end_col_offset != self._offsets[index] + len(self._python[index]):
+            raise self._refused(self._tokens[index + 1])  # two strings, which Python would join
         if token.kind in ("name", "column"):
             return ColumnReference(token.text, token.position)
         if token.kind == "boolean":
@@ -148,9 +174,8 @@ class _Translation:
         value = float(token.text)
         if value and not _FLOAT32_MIN <= value <= _FLOAT32_MAX:
             accepted = f"0, or {_FLOAT32_MIN:g} to {_FLOAT32_MAX:g}, is accepted"
-            raise error_at(
-                self._text, token.position, f"Number {token.text} is outside the range of float32: {accepted}."
-            )
+            message = f"Number {token.text} is outside the range of float32: {accepted}."
+            raise error_at(self._text, token.position, message)
         return Constant(value, token.position)
 
 

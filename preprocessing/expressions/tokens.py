@@ -1,17 +1,12 @@
-"""Splits text into tokens of the expression language, and checks that their order is an expression."""
+"""Splits text into tokens of the expression language."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from types import MappingProxyType
 
-from fullpass.base.errors import did_you_mean
-from fullpass.preprocessing.expressions.syntax_tree import MAX_DEPTH, ExpressionError, error_at, too_deep
+from fullpass.preprocessing.expressions.syntax_tree import ExpressionError, error_at
 
-_KEYWORDS = ("and", "or", "not", "in", "true", "false")
-_ARITHMETIC = ("+", "-", "*", "/", "%", "**")
-_TESTS = ("==", "!=", "<", "<=", ">", ">=", "in", "not in")
 _TOKEN = re.compile(
     r"""(?P<blank>\s+)
       | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
@@ -37,15 +32,6 @@ _MEANT: Mapping[str, str] = MappingProxyType(
         "$": "backticks around a column name that contains characters other than letters, digits and _",
     }
 )
-# The tokens accepted after a value, by the enclosing parenthesis.
-_AFTER_VALUE: Mapping[str, str] = MappingProxyType(
-    {
-        "": "an operator or the end",
-        "group": "an operator or `)`",
-        "call": "an operator, `,` or `)`",
-        "list": "`,` or `)`",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -65,19 +51,12 @@ class Token:
         return "the end" if self.kind == "end" else f"`{self.text}`"
 
 
-def tokens(text: str) -> tuple[Token, ...]:
-    """Returns the tokens of an expression, the last of kind `end`.
+def tokens(text: str) -> Iterator[Token]:
+    """Yields the tokens of an expression, the last of kind `end`.
 
     Raises:
-        ExpressionError: A character starts no token, a string is not closed, an escape is unknown, a token is not
-            accepted at its position, or parentheses are nested too deeply.
+        ExpressionError: A character starts no token, a string is not closed, or an escape is unknown.
     """
-    found = tuple(_read(text))
-    _check_order(text, found)
-    return found
-
-
-def _read(text: str) -> Iterator[Token]:
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
@@ -113,52 +92,3 @@ def _unescape(text: str, start: int, body: str) -> str:
         return _ESCAPES[found.group(1)]
 
     return re.sub(r"\\(.)", character, body, flags=re.DOTALL)
-
-
-def _check_order(text: str, found: Sequence[Token]) -> None:
-    """Rejects tokens whose order is not an expression; Python's parser resolves the precedence."""
-    opened: list[str] = []  # Kind of each open parenthesis: a group, the arguments of a call, or a list after `in`.
-    closed = ""
-    complete = False  # Whether a value ends just before the token.
-    for before, token in pairwise((Token("start", "", 0), *found)):
-        operator, within = token.operator, opened[-1] if opened else ""
-        expected = ""
-        if complete and operator == "(" and before.kind == "name":
-            opened.append("call")
-            complete = False
-        elif complete and operator == ")" and opened:
-            closed = opened.pop()
-        elif complete:
-            tests = (*_ARITHMETIC, *_TESTS)
-            if operator == "not":
-                token, expected = found[found.index(token) + 1], "`in` after `not`"
-            elif before.operator == ")" and closed == "list" and operator in tests:
-                expected = "parentheses around the test before this"
-            elif operator == ",":
-                complete, expected = False, "" if within in ("call", "list") else _AFTER_VALUE[within]
-            elif operator in (*tests, "and", "or") and within != "list":
-                complete = False
-            elif token.kind != "end" or opened:
-                expected = _AFTER_VALUE[within]
-        elif operator == ")" and (within, before.operator) in (("call", "("), ("list", ",")):
-            complete, closed = True, opened.pop()
-        elif within == "list":
-            complete = token.kind == "number" or (token.kind == "string" and before.operator != "-")
-            if not complete and (operator != "-" or before.operator == "-"):
-                expected = "a number or string literal (compare columns with ==)"
-        elif before.operator in ("in", "not in"):
-            opened.append("list")
-            expected = "" if operator == "(" else "`(` and a list of numbers or strings"
-        elif operator == "(":
-            opened.append("group")
-        elif operator == "not":
-            loose = before.operator in ("", "(", ",", "and", "or", "not")
-            expected = "" if loose else "parentheses around `not ...` here"
-        elif operator != "-":
-            complete = token.kind in ("number", "name", "boolean", "column", "string")
-            expected = "" if complete else "a value (a column, number, string, function or parenthesis)"
-        if expected:
-            hint = did_you_mean(token.text, _KEYWORDS) if token.kind == "name" else ""
-            raise error_at(text, token.position, f"Expected {expected}, found {token}.{hint}")
-        if len(opened) > MAX_DEPTH:
-            raise too_deep(text, token.position)
