@@ -6,9 +6,8 @@ import pyarrow as pa
 
 from fullpass.components.data_gate.series import Series, Sketches
 from fullpass.components.data_gate.span_summary import Summary, merge_parts
-from fullpass.components.ingest.ingest import Ingest, ingest_of
+from fullpass.components.ingest.ingestion import Ingestion, ingestion_of
 from fullpass.components.ingest.readers.open_source import parts_of
-from fullpass.components.ingest.readers.prepare_rows import convert_columns, read_rows, reading_of
 from fullpass.components.ingest.readers.reader import FilePart
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.components.statistics.raw_records import RawRecords
@@ -40,9 +39,9 @@ def summarize_raw(
     Raises:
         UserError: A file cannot be read, or lacks a column.
     """
-    plan = ingest_of(request, span, folder="")
+    ingestion = ingestion_of(request, span, folder="")
     parts = [
-        _sketch_part(plan, index, part, config, series)
+        _sketch_part(ingestion, index, part, config, series)
         for index, file in enumerate(span.files)
         for part in parts_of(file, request.config.source)
     ]
@@ -51,12 +50,12 @@ def summarize_raw(
 
 
 def _sketch_part(
-    plan: Ingest, index: int, part: FilePart, config: PreprocessingConfig, series: Sequence[Series]
+    ingestion: Ingestion, index: int, part: FilePart, config: PreprocessingConfig, series: Sequence[Series]
 ) -> Sketches:
     sketches = Sketches(config, tuple(series))
-    reading = reading_of(plan, plan.files[index], part)
-    for _, rows in read_rows(plan, reading):
-        arrays, good = convert_columns(plan, reading, rows)
+    reading = ingestion.reading(ingestion.files[index], part)
+    for _, rows in ingestion.read(reading):
+        arrays, good = ingestion.convert(reading, rows)
         usable = {name: array.filter(pa.array(good)) for name, array in arrays.items()}
         sketches.add(usable, int(good.sum()))
     return sketches

@@ -10,9 +10,10 @@ from tfx.dsl.components.common import resolver
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.ingest import finish, ingest_of, run
+from fullpass.components.ingest.ingest import finish, run
+from fullpass.components.ingest.ingestion import ingestion_of
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
-from fullpass.components.ingest.splitting.stratified_pass import with_cuts
+from fullpass.components.ingest.stratified_pass import with_cuts
 from fullpass.components.ingest.writing.manifest import Manifest
 
 FINGERPRINT = "fingerprint"
@@ -34,7 +35,7 @@ class IngestExecutor(base_beam_executor.BaseBeamExecutor):
         artifacts = _artifact_per_span(artifact_utils.get_single_instance(output_dict["examples"]), request.spans)
         output_dict["examples"] = artifacts
         ingestions = [
-            ingest_of(request, span, artifact.uri) for span, artifact in zip(request.spans, artifacts, strict=True)
+            ingestion_of(request, span, artifact.uri) for span, artifact in zip(request.spans, artifacts, strict=True)
         ]
         ingestions = [with_cuts(ingestion, self._make_beam_pipeline) for ingestion in ingestions]
         if ingestions:

@@ -9,7 +9,7 @@ import glob
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import apache_beam as beam
@@ -23,125 +23,68 @@ from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import read_json
 from fullpass.base.json_text import to_json_text
 from fullpass.base.redact import redact, redact_tree
-from fullpass.components.ingest.config import IngestConfig
+from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
+from fullpass.components.ingest.read_tasks import ReadTask, spread
 from fullpass.components.ingest.readers.open_source import columns_of
-from fullpass.components.ingest.readers.prepare_rows import convert_columns, place_rows, read_rows, reading_of
-from fullpass.components.ingest.readers.read_tasks import ReadTask, spread
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, EmptyFileError, Reading, Rows, text_at
-from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
+from fullpass.components.ingest.readers.row_hash import hashes
 from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, columns_of_split
 from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter
-from fullpass.components.ingest.splitting.row_hash import hashes
 from fullpass.components.ingest.splitting.split_leakage import check_overlaps, count_overlaps
-from fullpass.components.ingest.splitting.stratified import Cuts
 from fullpass.components.ingest.writing.encode import entries, examples, records
 from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, FileCount, Manifest
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
-from fullpass.components.ingest.writing.shards import Chunk, Layout
-from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, ROW_BITS, SPAN_FILE_BITS, RawColumn, span_in_row_ids
+from fullpass.components.ingest.writing.shards import Chunk
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, ROW_BITS
 
 _QUARANTINE_SCHEMA = pa.schema(
     {"file": pa.string(), "row": pa.int64(), "column": pa.string(), "reason": pa.string(), "text": pa.string()}
 )
 
 
-@dataclass(frozen=True)
-class Ingest:
-    """One ingestion: its inputs, their interpretation, and the output folder.
-
-    Attributes:
-        config: parameters of the component.
-        files: the files to read.
-        splits: names of the splits, in order.
-        columns: raw columns of the examples.
-        folder: output folder.
-        gzip: whether to compress the records.
-        cuts: cuts of a stratified split, computed in an earlier pass.
-        span: number of the span; None if the source has no spans.
-    """
-
-    config: IngestConfig
-    files: tuple[SourceFile, ...]
-    splits: tuple[str, ...]
-    columns: tuple[RawColumn, ...]
-    folder: str
-    gzip: bool
-    cuts: Cuts = field(default_factory=dict)
-    span: int | None = None
-
-    @property
-    def first_file(self) -> int:
-        """The number of the first file in row ids. It differs between the spans of a window, so row ids are unique.
-
-        Raises:
-            UserError: The span has too many files for the bits of a row id.
-        """
-        if self.span is None:
-            return 0
-        if len(self.files) > 1 << SPAN_FILE_BITS:
-            raise UserError(
-                f"data.source.path: a span has {len(self.files):,} files; the most is {1 << SPAN_FILE_BITS:,}. Join "
-                "small files."
-            )
-        return span_in_row_ids(self.span) << SPAN_FILE_BITS
-
-    @property
-    def layout(self) -> Layout:
-        """Layout of the written files."""
-        return self.config.records.layout(gzip=self.gzip)
-
-
-def ingest_of(request: Request, span: SpanRequest, folder: str) -> Ingest:
-    """Returns the ingestion of one span of a request into a folder."""
-    number = span.number if request.spanned else None
-    return Ingest(request.config, span.files, request.splits, request.columns, folder, gzip=request.gzip, span=number)
-
-
-def run(ingests: Sequence[Ingest], pipeline: beam.Pipeline) -> None:
+def run(ingestions: Sequence[Ingestion], pipeline: beam.Pipeline) -> None:
     """Reads every file on Beam workers and leaves finished shards and counts in the pending folders.
 
     Args:
-        ingests: spans of one source, or one ingestion of the whole source; they differ only in files, folder, span and
-            cuts.
-        pipeline: the Beam pipeline to add the steps to.
+        ingestions: Spans of one source, or the whole source; they differ only in files, folder, span and cuts.
+        pipeline: The Beam pipeline to add the steps to.
     """
-    tasks = spread(pipeline, [ingest.files for ingest in ingests], ingests[0].config.source)
-    chunks = tasks | "Ingest" >> beam.ParDo(_IngestTask(ingests))
-    _ = chunks | "Shards" >> JoinChunks(ingests[0].layout)
+    tasks = spread(pipeline, [ingestion.files for ingestion in ingestions], ingestions[0].config.source)
+    chunks = tasks | "Ingest" >> beam.ParDo(_IngestTask(ingestions))
+    _ = chunks | "Shards" >> JoinChunks(ingestions[0].layout)
 
 
-def finish(ingest: Ingest) -> Manifest:
+def finish(ingestion: Ingestion) -> Manifest:
     """Checks the counts, publishes the shards, and writes the quarantine and the manifest.
 
     Raises:
         UserError: Too many bad rows, a split without rows, or too many rows in two splits.
     """
-    results = [read_json(path) for path in sorted(fileio.glob(f"{glob.escape(ingest.folder)}/{PENDING}/*.json"))]
-    _check_portions(ingest, results)
-    manifest = _sum(ingest, results)
+    results = [read_json(path) for path in sorted(fileio.glob(f"{glob.escape(ingestion.folder)}/{PENDING}/*.json"))]
+    _check_portions(ingestion, results)
+    manifest = _sum(ingestion, results)
     bad = [BadRow(**row) for result in results for row in result["bad"]]
     _check_counts(manifest)
     if manifest.read:
-        _check_lists(ingest, {name for result in results for name in result["seen"]})
-    _check_budget(ingest, manifest, bad)
-    if ingest.span is None:
+        _check_lists(ingestion, {name for result in results for name in result["seen"]})
+    _check_budget(ingestion, manifest, bad)
+    if ingestion.span is None:
         # A single span may have no row for a split. A window must have one; Transform checks this.
         _check_splits(manifest)
-    overlaps = count_overlaps({s: [Run(**run) for r in results for run in r["hashes"][s]] for s in ingest.splits})
+    overlaps = count_overlaps({s: [Run(**run) for r in results for run in r["hashes"][s]] for s in ingestion.splits})
     ids = {row_id for overlap in overlaps for row_id in overlap.example or ()}
-    check_overlaps(overlaps, ingest.config.split_leakage, {row_id: manifest.locate(row_id) for row_id in ids})
+    check_overlaps(overlaps, ingestion.config.split_leakage, {row_id: manifest.locate(row_id) for row_id in ids})
     manifest = replace(manifest, overlaps=overlaps)
-    for split in ingest.splits:
+    for split in ingestion.splits:
         chunks = [Chunk(**chunk) for result in results for chunk in result["chunks"][split]]
-        publish(ingest.folder, split, chunks, ingest.layout)
+        publish(ingestion.folder, split, chunks, ingestion.layout)
     if bad:
         table = pa.Table.from_pylist([asdict(row) | {"file": redact(row.file)} for row in bad], _QUARANTINE_SCHEMA)
-        pq.write_table(table, f"{ingest.folder}/{QUARANTINE}")
-    with fileio.open(f"{ingest.folder}/{MANIFEST}", "w") as f:
+        pq.write_table(table, f"{ingestion.folder}/{QUARANTINE}")
+    with fileio.open(f"{ingestion.folder}/{MANIFEST}", "w") as f:
         f.write(to_json_text(redact_tree(asdict(manifest)), indent=1))
-    fileio.rmtree(f"{ingest.folder}/{PENDING}")
+    fileio.rmtree(f"{ingestion.folder}/{PENDING}")
     megabytes = manifest.bytes_read / 2**20 / max(manifest.seconds, 1e-3)
     logging.info("Ingest: %s rows, %.0f rows/s, %.1f MB/s", manifest.read, manifest.rows_per_second, megabytes)
     return manifest
@@ -150,16 +93,16 @@ def finish(ingest: Ingest) -> Manifest:
 class _IngestTask(beam.DoFn):
     """Reads the rows of a task in C++ batches, and writes their records. A task is one Beam element."""
 
-    def __init__(self, ingests: Sequence[Ingest]):
-        self._ingests = list(ingests)
+    def __init__(self, ingestions: Sequence[Ingestion]):
+        self._ingestions = list(ingestions)
 
     def setup(self) -> None:
-        self._rate = ReadRate([file for ingest in self._ingests for file in ingest.files])
+        self._rate = ReadRate([file for ingestion in self._ingestions for file in ingestion.files])
 
     def process(self, task: ReadTask) -> Iterator[tuple[str, Chunk]]:
-        ingest = self._ingests[task.source]
-        result = ingest_task(ingest, task, self._rate)
-        folder = f"{ingest.folder}/{PENDING}"
+        ingestion = self._ingestions[task.source]
+        result = ingest_task(ingestion, task, self._rate)
+        folder = f"{ingestion.folder}/{PENDING}"
         fileio.makedirs(folder)
         with fileio.open(f"{folder}/{task.name}.json", "w") as f:
             f.write(to_json_text(result))
@@ -167,22 +110,22 @@ class _IngestTask(beam.DoFn):
             yield from ((split, Chunk(**chunk)) for chunk in chunks)
 
 
-def ingest_task(ingest: Ingest, task: ReadTask, rate: ReadRate) -> dict[str, Any]:
+def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[str, Any]:
     """Writes the rows of one task, and returns its counts, chunks and bad rows as JSON."""
     started = time.time()
-    writers = {split: ChunkWriter(ingest.folder, split, task.name, ingest.layout) for split in ingest.splits}
-    runs = {s: RunWriter(f"{ingest.folder}/{PENDING}/rows.by-content/{s}-{task.name}") for s in ingest.splits}
+    writers = {split: ChunkWriter(ingestion.folder, split, task.name, ingestion.layout) for split in ingestion.splits}
+    runs = {s: RunWriter(f"{ingestion.folder}/{PENDING}/rows.by-content/{s}-{task.name}") for s in ingestion.splits}
     counts: list[dict[str, Any]] = []
     rows_read = 0
     seen: set[str] = set()
     bad: list[BadRow] = []
     try:
         for number, part in task.parts:
-            reading = reading_of(ingest, ingest.files[number], part)
+            reading = ingestion.reading(ingestion.files[number], part)
             before, written = rows_read, Counter[str]()
-            for count, rows in read_rows(ingest, reading):
+            for count, rows in ingestion.read(reading):
                 rows_read += count
-                written += _write_rows(ingest, number, reading, rows, writers, runs)
+                written += _write_rows(ingestion, number, reading, rows, writers, runs)
                 rate.report(rows_read - before, reading.consumed, reading.path.rsplit("/", 1)[-1])
             rows_read += reading.malformed
             seen |= reading.seen
@@ -193,7 +136,7 @@ def ingest_task(ingest: Ingest, task: ReadTask, rate: ReadRate) -> dict[str, Any
                 {"file": number, "read": rows_read - before, "written": written, "quarantined": len(unusable)}
             )
     finally:
-        for split in ingest.splits:
+        for split in ingestion.splits:
             writers[split].close()
             runs[split].close()
     return {
@@ -210,7 +153,7 @@ def ingest_task(ingest: Ingest, task: ReadTask, rate: ReadRate) -> dict[str, Any
     }
 
 
-def _check_portions(ingest: Ingest, results: Sequence[dict]) -> None:
+def _check_portions(ingestion: Ingestion, results: Sequence[dict]) -> None:
     """Checks that there is a result for every task: a lost result would mean lost rows."""
     expected: tuple[int, int] = (0, 0)
     for result in results:
@@ -218,12 +161,12 @@ def _check_portions(ingest: Ingest, results: Sequence[dict]) -> None:
         if (first, result["number"]) != expected:
             break
         expected = (last + 1, 0) if result["last"] else (first, result["number"] + 1)
-    if expected != (len(ingest.files), 0):
-        raise RuntimeError(f"read task {expected} of {len(ingest.files)} files left no result")
+    if expected != (len(ingestion.files), 0):
+        raise RuntimeError(f"read task {expected} of {len(ingestion.files)} files left no result")
 
 
 def _write_rows(
-    ingest: Ingest,
+    ingestion: Ingestion,
     index: int,
     reading: Reading,
     rows: Rows,
@@ -233,19 +176,19 @@ def _write_rows(
     """Writes the usable rows, and returns the number of rows per split."""
     if not len(rows.numbers):
         return Counter[str]()
-    arrays, good = convert_columns(ingest, reading, rows)
-    places = place_rows(ingest, ingest.first_file + index, reading.file, rows, arrays)
-    for row in np.flatnonzero(good & (places == NO_SPLIT)):
-        columns = columns_of_split(ingest.config.split)
+    arrays, good = ingestion.convert(reading, rows)
+    split_of_row = ingestion.split_of_rows(ingestion.first_file + index, reading.file, rows, arrays)
+    for row in np.flatnonzero(good & (split_of_row == NO_SPLIT)):
+        columns = columns_of_split(ingestion.config.split)
         text = "-".join(text_at(rows.table.column(column), int(row)) for column in columns)
         reading.add_bad(int(rows.numbers[row]), ", ".join(columns) or None, "fits no split", text)
-    row_ids = (ingest.first_file + index << ROW_BITS) + rows.numbers
-    features = entries({column.name: arrays[column.name] for column in ingest.columns})
+    row_ids = (ingestion.first_file + index << ROW_BITS) + rows.numbers
+    features = entries({column.name: arrays[column.name] for column in ingestion.columns})
     encoded = examples(features, entries({RAW_ROW_ID: pa.array(row_ids)}))
     content = hashes(features)
     written = Counter[str]()
-    for position, split in enumerate(ingest.splits):
-        mine = good & (places == position)
+    for position, split in enumerate(ingestion.splits):
+        mine = good & (split_of_row == position)
         if mine.any():
             writers[split].write(records(encoded.filter(pa.array(mine))))
             runs[split].write(content[mine], row_ids[mine])
@@ -253,23 +196,23 @@ def _write_rows(
     return written
 
 
-def _sum(ingest: Ingest, results: Sequence[dict]) -> Manifest:
+def _sum(ingestion: Ingestion, results: Sequence[dict]) -> Manifest:
     reasons = Counter(row["reason"] for result in results for row in result["bad"])
-    counts = [Counter[str]() for _ in ingest.files]  # keys: split names, _READ and _BAD
+    counts = [Counter[str]() for _ in ingestion.files]  # keys: split names, _READ and _BAD
     for count in (count for result in results for count in result["counts"]):
         counts[count["file"]] += Counter({_READ: count["read"], _BAD: count["quarantined"], **count["written"]})
     return Manifest(
-        files=tuple(file.path for file in ingest.files),
+        files=tuple(file.path for file in ingestion.files),
         read=sum(count[_READ] for count in counts),
-        written={split: sum(result["written"][split] for result in results) for split in ingest.splits},
+        written={split: sum(result["written"][split] for result in results) for split in ingestion.splits},
         quarantined=dict(reasons.most_common()),
-        bytes_read=sum(file.size for file in ingest.files),
+        bytes_read=sum(file.size for file in ingestion.files),
         by_file=tuple(
-            FileCount(file.path, count[_READ], {split: count[split] for split in ingest.splits}, count[_BAD])
-            for file, count in zip(ingest.files, counts, strict=True)
+            FileCount(file.path, count[_READ], {split: count[split] for split in ingestion.splits}, count[_BAD])
+            for file, count in zip(ingestion.files, counts, strict=True)
         ),
         seconds=max(result["seconds"][1] for result in results) - min(result["seconds"][0] for result in results),
-        first_file=ingest.first_file,
+        first_file=ingestion.first_file,
     )
 
 
@@ -288,18 +231,18 @@ def _check_counts(manifest: Manifest) -> None:
         raise RuntimeError(f"rows were lost: {manifest.rows_quarantined} quarantined, in {manifest.by_file}")
 
 
-def _check_lists(ingest: Ingest, seen: set[str]) -> None:
+def _check_lists(ingestion: Ingestion, seen: set[str]) -> None:
     """Checks that each column of lists occurs in a row, if the source has no other way to detect a misspelled name."""
-    lists = [column.name for column in ingest.columns if column.many]
+    lists = [column.name for column in ingestion.columns if column.many]
     try:
-        if not lists or columns_of(ingest.files[0], ingest.config.source) is not None:
+        if not lists or columns_of(ingestion.files[0], ingestion.config.source) is not None:
             return
     except EmptyFileError:  # a format with columns
         return
     for name in lists:
         if name not in seen:
             raise UserError(
-                f"data.source.path: no row of {ingest.files[0].path} has a list {name!r}.{did_you_mean(name, seen)} "
+                f"data.source.path: no row of {ingestion.files[0].path} has a list {name!r}.{did_you_mean(name, seen)} "
                 "Correct the feature's `column`, or remove the feature."
             )
 
@@ -313,11 +256,11 @@ def _check_splits(manifest: Manifest) -> None:
             )
 
 
-def _check_budget(ingest: Ingest, manifest: Manifest, bad: Sequence[BadRow]) -> None:
-    budget = ingest.config.bad_rows
+def _check_budget(ingestion: Ingestion, manifest: Manifest, bad: Sequence[BadRow]) -> None:
+    budget = ingestion.config.bad_rows
     count, total = manifest.rows_quarantined, manifest.read
     if total == 0:
-        if ingest.span is not None:  # a gap; the window must have rows, and SpansOfWindow checks this
+        if ingestion.span is not None:  # a gap; the window must have rows, and SpansOfWindow checks this
             return
         raise UserError(f"data.source.path: no rows in {', '.join(manifest.files)}; only a header line, or nothing.")
     over = count > budget.max_fraction * total or (budget.max_rows is not None and count > budget.max_rows)

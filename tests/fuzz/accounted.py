@@ -8,10 +8,11 @@ from typing import Any
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import BadRows, HashSplit, IngestConfig, RandomSplit, RecordsConfig
-from fullpass.components.ingest.ingest import Ingest, ingest_task
+from fullpass.components.ingest.ingest import ingest_task
+from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
+from fullpass.components.ingest.read_tasks import ReadTask
 from fullpass.components.ingest.readers.open_source import parts_of
-from fullpass.components.ingest.readers.read_tasks import ReadTask
 from fullpass.components.ingest.sources.source_files import find_inputs
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
@@ -60,7 +61,7 @@ def ingested(
     config = IngestConfig(source=source, split=split, records=RecordsConfig(), bad_rows=BadRows(max_fraction=1.0))
     try:
         files = find_inputs(source, str)
-        ingest = Ingest(config, files, ("train", "eval"), tuple(columns), str(folder / "out"), False)
+        ingest = Ingestion(config, files, ("train", "eval"), tuple(columns), str(folder / "out"), False)
         parts = parts_of(files[0], source)
         if meanwhile is not None:
             meanwhile()

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.ingest import Ingest, finish, run
+from fullpass.components.ingest.ingest import finish, run
+from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.sources.source_files import find_inputs
 from fullpass.components.ingest.writing import shards
 from fullpass.pipeline.authoring.loading.load import load
@@ -42,7 +43,7 @@ def written(tmp_path, loaded):
     config = loaded.config
     columns = tuple(raw_columns(config.preprocessing_config).values())
     files = find_inputs(config.data.source, loaded.resolve)
-    ingestion = Ingest(config.ingest_config, files, config.data.split_names, columns, str(tmp_path / "out"), False)
+    ingestion = Ingestion(config.ingest_config, files, config.data.split_names, columns, str(tmp_path / "out"), False)
     with beam.Pipeline() as pipeline:
         run([ingestion], pipeline)
     rows = finish(ingestion).written

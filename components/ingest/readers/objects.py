@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.components.ingest.readers.reader import Reading, Rows
-from fullpass.components.ingest.splitting.row_hash import table_of_dicts
+from fullpass.components.ingest.readers.row_hash import table_of_dicts
 
 
 def rows_of(rows: Sequence[Mapping[str, Any]], numbers: np.ndarray, reading: Reading) -> Rows:

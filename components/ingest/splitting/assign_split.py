@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import ColumnSplit, HashSplit, RandomSplit, Split, StratifiedSplit, TimeSplit
-from fullpass.components.ingest.splitting.row_hash import contents, hashes
+from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.preprocessing.dates.read_dates import instant, read_dates
 from fullpass.preprocessing.token_spelling import as_token
 from fullpass.preprocessing.values.arrow_text import plain, to_text

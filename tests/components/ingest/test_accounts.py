@@ -22,7 +22,8 @@ from fullpass.components.ingest.config import (
     RecordsConfig,
     TimeSplit,
 )
-from fullpass.components.ingest.ingest import Ingest, finish, run
+from fullpass.components.ingest.ingest import finish, run
+from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.sources.source_config import (
     ArrowSource,
     AvroSource,
@@ -94,7 +95,7 @@ SPLITS = {
 
 def ingest(folder, source, file, split):
     config = IngestConfig(source=source, split=split, records=RecordsConfig(), bad_rows=BadRows(max_fraction=0.1))
-    ingestion = Ingest(config, (file,), ("train", "eval"), COLUMNS, str(folder / "out"), False)
+    ingestion = Ingestion(config, (file,), ("train", "eval"), COLUMNS, str(folder / "out"), False)
     with beam.Pipeline() as pipeline:
         run([ingestion], pipeline)
     return finish(ingestion)

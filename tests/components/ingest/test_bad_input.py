@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import BadRows, HashSplit, IngestConfig, RecordsConfig
-from fullpass.components.ingest.ingest import Ingest, finish, run
+from fullpass.components.ingest.ingest import finish, run
+from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.sources.source_config import CsvSource, ParquetSource, SqlSource, TfRecordSource
 from fullpass.components.ingest.sources.source_files import find_inputs, resolve_path
 from fullpass.preprocessing.columns.raw_columns import RawColumn
@@ -30,7 +31,7 @@ def ingest(folder, source, columns=(NUMBER, TEXT), bad_rows=0.0):
         source=source, split=HashSplit(method="hash"), records=RecordsConfig(), bad_rows=BadRows(max_fraction=bad_rows)
     )
     files = find_inputs(source, lambda path: resolve_path(path, folder))
-    ingestion = Ingest(config, files, ("train", "eval"), tuple(columns), str(folder / "out"), False)
+    ingestion = Ingestion(config, files, ("train", "eval"), tuple(columns), str(folder / "out"), False)
     with beam.Pipeline() as pipeline:
         run([ingestion], pipeline)
     return finish(ingestion)

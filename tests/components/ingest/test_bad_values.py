@@ -9,7 +9,8 @@ import tensorflow as tf
 from PIL import Image
 
 from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig, SplitLeakage
-from fullpass.components.ingest.ingest import Ingest, finish, run
+from fullpass.components.ingest.ingest import finish, run
+from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.sources.source_config import FileSource, ParquetSource, TfRecordSource
 from fullpass.components.ingest.sources.source_files import find_files, resolve_path
 from fullpass.components.ingest.writing.manifest import QUARANTINE
@@ -71,7 +72,7 @@ def ingested(folder, source: FileSource, columns=COLUMNS):
         split_leakage=SplitLeakage(),
     )
     files = find_files(source.path, lambda path: resolve_path(path, folder))
-    ingestion = Ingest(config, files, ("train", "eval"), columns, str(folder / "examples"), gzip=False)
+    ingestion = Ingestion(config, files, ("train", "eval"), columns, str(folder / "examples"), gzip=False)
     with beam.Pipeline() as pipeline:
         run([ingestion], pipeline)
     manifest = finish(ingestion)

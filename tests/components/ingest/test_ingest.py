@@ -21,11 +21,12 @@ from fullpass.components.ingest.config import (
     SplitLeakage,
     StratifiedSplit,
 )
-from fullpass.components.ingest.ingest import Ingest, finish, run
+from fullpass.components.ingest.ingest import finish, run
+from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.readers import lines
 from fullpass.components.ingest.sources.source_config import CsvSource, JsonLinesSource
 from fullpass.components.ingest.sources.source_files import find_files, resolve_path
-from fullpass.components.ingest.splitting.stratified_pass import with_cuts
+from fullpass.components.ingest.stratified_pass import with_cuts
 from fullpass.components.ingest.writing import record_writer, shards
 from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, read_manifest
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS, RawColumn
@@ -50,7 +51,7 @@ def ingest(
     )
     files = find_files(source.path, lambda p: resolve_path(p, tmp_path))
     splits = source.given_splits or tuple(split.ratios)
-    ingestion = Ingest(config, files, splits, columns, str(tmp_path / "examples"), gzip, span=span)
+    ingestion = Ingestion(config, files, splits, columns, str(tmp_path / "examples"), gzip, span=span)
     ingestion = with_cuts(ingestion, beam.Pipeline)
     with beam.Pipeline() as pipeline:
         run([ingestion], pipeline)
@@ -101,7 +102,7 @@ def test_lists_in_quarantine_and_lists_that_no_row_has(tmp_path):
     files = find_files(source.path, lambda p: resolve_path(p, tmp_path))
 
     def ingested(columns, folder):
-        ingestion = Ingest(config, files, ("train", "eval"), columns, str(tmp_path / folder), gzip=False)
+        ingestion = Ingestion(config, files, ("train", "eval"), columns, str(tmp_path / folder), gzip=False)
         with beam.Pipeline() as pipeline:
             run([ingestion], pipeline)
         return finish(ingestion)

@@ -132,7 +132,8 @@ def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
     import apache_beam as beam
     import tensorflow as tf
 
-    from fullpass.components.ingest.ingest import Ingest, finish, run
+    from fullpass.components.ingest.ingest import finish, run
+    from fullpass.components.ingest.ingestion import Ingestion
 
     days = [f"2013-01-0{5 + i // 40},{i}" for i in range(120)]
     write(tmp_path, *days[:100], "?,100", "1,2,3", *days[100:])
@@ -147,7 +148,7 @@ def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
         split_leakage=declared.split_leakage,
     )
     ingests = [
-        Ingest(
+        Ingestion(
             config, span.files, ("train", "eval"), COLUMNS, str(tmp_path / f"out{span.number}"), False, span=span.number
         )
         for span in found.spans

@@ -11,11 +11,12 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import BadRows, IngestConfig, RecordsConfig, StratifiedSplit
-from fullpass.components.ingest.ingest import ROW_BITS, Ingest, finish, run
+from fullpass.components.ingest.ingest import ROW_BITS, finish, run
+from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.sources.source_config import ParquetSource
 from fullpass.components.ingest.sources.source_files import find_files, resolve_path
 from fullpass.components.ingest.splitting.stratified import MAX_CLASSES, ClassWriter, cuts_of, places
-from fullpass.components.ingest.splitting.stratified_pass import with_cuts
+from fullpass.components.ingest.stratified_pass import with_cuts
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 SPLIT = StratifiedSplit(method="stratified", column="class", ratios={"train": 7, "eval": 2, "test": 1})
@@ -97,7 +98,7 @@ def ingested(tmp_path, split, derive):
         source=source, split=split, records=RecordsConfig(), bad_rows=BadRows(max_fraction=0), derive=derive
     )
     files = find_files(source.path, lambda p: resolve_path(p, tmp_path))
-    ingest = Ingest(config, files, tuple(split.ratios), COLUMNS, str(tmp_path / "out"), False)
+    ingest = Ingestion(config, files, tuple(split.ratios), COLUMNS, str(tmp_path / "out"), False)
     ingest = with_cuts(ingest, beam.Pipeline)
     with beam.Pipeline() as pipeline:
         run([ingest], pipeline)

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from fullpass.components.ingest.readers.open_source import parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
+from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.components.ingest.sources.source_config import (
     ArrowSource,
     AvroSource,
@@ -29,7 +30,6 @@ from fullpass.components.ingest.sources.source_config import (
     TfRecordSource,
 )
 from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.splitting.row_hash import contents, hashes
 from tests.components.ingest.reading_tools import raw
 
 ROWS = [{"city": "Oslo", "n": 5, "x": 1.5}, {"city": "Bergen", "n": 7, "x": 2.25}]

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig
-from fullpass.components.ingest.ingest import Ingest, ingest_task
+from fullpass.components.ingest.ingest import ingest_task
+from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
-from fullpass.components.ingest.readers.read_tasks import ReadTask
+from fullpass.components.ingest.read_tasks import ReadTask
 from fullpass.components.ingest.readers.reader import WHOLE
 from fullpass.components.ingest.sources.source_config import Source
 from fullpass.components.ingest.sources.source_files import find_inputs, resolve_path
@@ -157,7 +158,7 @@ def trained_on(source, columns, folder):
     files = tuple(find_inputs(source, lambda path: resolve_path(path, folder)))
     split = RandomSplit(method="random", ratios={"train": 1, "none": 1e-12})
     config = IngestConfig(source=source, split=split, records=RecordsConfig(), bad_rows=BadRows(max_fraction=1.0))
-    ingest = Ingest(config, files, ("train", "none"), tuple(columns.values()), str(folder / "examples"), False)
+    ingest = Ingestion(config, files, ("train", "none"), tuple(columns.values()), str(folder / "examples"), False)
     result = ingest_task(ingest, ReadTask(((0, WHOLE),), 0, last=True), ReadRate(files))
     records = [r for p in result["chunks"]["train"] for r in tf.data.TFRecordDataset(p["path"]).as_numpy_iterator()]
     specs = {name: tf.io.VarLenFeature(SPECS[column.type]) for name, column in columns.items()}

@@ -12,59 +12,59 @@ from tfx.dsl.io import fileio
 from fullpass.base.files import read_json
 from fullpass.base.progress import report
 from fullpass.components.ingest.config import StratifiedSplit
-from fullpass.components.ingest.ingest import Ingest
-from fullpass.components.ingest.readers.prepare_rows import classes_and_hashes, convert_columns, read_rows, reading_of
-from fullpass.components.ingest.readers.read_tasks import ReadTask, spread
+from fullpass.components.ingest.ingestion import Ingestion
+from fullpass.components.ingest.read_tasks import ReadTask, spread
 from fullpass.components.ingest.splitting.hash_runs import Run
 from fullpass.components.ingest.splitting.stratified import ClassWriter, cuts_of
 from fullpass.components.ingest.writing.record_writer import PENDING
 
 
-def with_cuts(ingest: Ingest, make_pipeline: Callable[[], beam.Pipeline]) -> Ingest:
+def with_cuts(ingestion: Ingestion, make_pipeline: Callable[[], beam.Pipeline]) -> Ingestion:
     """Returns the ingestion with the cuts of its classes if its split is stratified; else returns it unchanged.
 
     Raises:
         UserError: A file cannot be read, or the column has too many values to be classes.
     """
-    split = ingest.config.split
+    split = ingestion.config.split
     if not isinstance(split, StratifiedSplit):
-        return ingest
+        return ingestion
     with make_pipeline() as pipeline:
-        tasks = spread(pipeline, [ingest.files], ingest.config.source)
-        _ = tasks | "Count" >> beam.ParDo(_CountTask(ingest))
+        tasks = spread(pipeline, [ingestion.files], ingestion.config.source)
+        _ = tasks | "Count" >> beam.ParDo(_CountTask(ingestion))
     parts = []
-    for path in sorted(fileio.glob(f"{glob.escape(_folder(ingest))}/*.json")):
+    for path in sorted(fileio.glob(f"{glob.escape(_folder(ingestion))}/*.json")):
         result = read_json(path)
         parts.append((result["classes"], [Run(**run) for run in result["runs"]]))
-    return replace(ingest, cuts=cuts_of(parts, split))
+    return replace(ingestion, cuts=cuts_of(parts, split))
 
 
 class _CountTask(beam.DoFn):
     """Writes the hash and the class of every usable row of a read task."""
 
-    def __init__(self, ingest: Ingest):
-        self._ingest = ingest
+    def __init__(self, ingestion: Ingestion):
+        self._ingestion = ingestion
 
     def process(self, task: ReadTask) -> Iterator[None]:
-        writer = ClassWriter(f"{_folder(self._ingest)}/{task.name}")
+        ingestion = self._ingestion
+        writer = ClassWriter(f"{_folder(ingestion)}/{task.name}")
         count = 0
         for number, part in task.parts:
-            reading = reading_of(self._ingest, self._ingest.files[number], part)
-            for _, rows in read_rows(self._ingest, reading):
+            reading = ingestion.reading(ingestion.files[number], part)
+            for _, rows in ingestion.read(reading):
                 if not len(rows.numbers):
                     continue
-                arrays, good = convert_columns(self._ingest, reading, rows)
+                arrays, good = ingestion.convert(reading, rows)
                 reading.take_bad()  # the second pass records them
-                classes, hashes = classes_and_hashes(self._ingest, rows, arrays)
+                classes, hashes = ingestion.classes_and_hashes(rows, arrays)
                 writer.write(classes.filter(pa.array(good)), hashes[good])
                 count += len(rows.numbers)
                 report(count, None, "rows", f"classes of {reading.path.rsplit('/', 1)[-1]}")
         runs = [asdict(run) for run in writer.close()]
-        fileio.makedirs(_folder(self._ingest))
-        with fileio.open(f"{_folder(self._ingest)}/{task.name}.json", "w") as f:
+        fileio.makedirs(_folder(ingestion))
+        with fileio.open(f"{_folder(ingestion)}/{task.name}.json", "w") as f:
             f.write(json.dumps({"classes": list(writer.classes), "runs": runs}))
         yield from ()
 
 
-def _folder(ingest: Ingest) -> str:
-    return f"{ingest.folder}/{PENDING}/rows.by-class"
+def _folder(ingestion: Ingestion) -> str:
+    return f"{ingestion.folder}/{PENDING}/rows.by-class"

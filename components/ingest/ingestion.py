@@ -1,0 +1,144 @@
+"""One ingestion: its files, and how their rows are read, converted and assigned to splits."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.base.errors import UserError
+from fullpass.components.ingest.config import IngestConfig, StratifiedSplit
+from fullpass.components.ingest.readers.convert_rows import convert_rows
+from fullpass.components.ingest.readers.open_source import read
+from fullpass.components.ingest.readers.reader import EmptyFileError, FilePart, Reading, Rows
+from fullpass.components.ingest.readers.row_hash import contents, hashes
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
+from fullpass.components.ingest.spans.span_column import rows_of_span, rows_without_span
+from fullpass.components.ingest.splitting.assign_split import assign, raw_split_columns, reads_whole_rows
+from fullpass.components.ingest.splitting.stratified import Cuts, classes_of, places
+from fullpass.components.ingest.writing.shards import Layout
+from fullpass.preprocessing.columns.raw_columns import SPAN_FILE_BITS, RawColumn, span_in_row_ids
+
+
+@dataclass(frozen=True)
+class Ingestion:
+    """The files of a source, or of one span of it, and what is made of them.
+
+    Attributes:
+        config: Parameters of the component.
+        files: The files to read.
+        splits: Names of the splits, in order.
+        columns: Raw columns of the examples.
+        folder: Output folder.
+        gzip: Whether to compress the records.
+        cuts: Cuts of a stratified split, computed in an earlier pass.
+        span: Number of the span; None if the source has no spans.
+    """
+
+    config: IngestConfig
+    files: tuple[SourceFile, ...]
+    splits: tuple[str, ...]
+    columns: tuple[RawColumn, ...]
+    folder: str
+    gzip: bool
+    cuts: Cuts = field(default_factory=dict)
+    span: int | None = None
+
+    @property
+    def first_file(self) -> int:
+        """The number of the first file in row ids. It differs between the spans of a window, so row ids are unique.
+
+        Raises:
+            UserError: The span has too many files for the bits of a row id.
+        """
+        if self.span is None:
+            return 0
+        if len(self.files) > 1 << SPAN_FILE_BITS:
+            raise UserError(
+                f"data.source.path: a span has {len(self.files):,} files; the most is {1 << SPAN_FILE_BITS:,}. Join "
+                "small files."
+            )
+        return span_in_row_ids(self.span) << SPAN_FILE_BITS
+
+    @property
+    def layout(self) -> Layout:
+        """Layout of the written files."""
+        return self.config.records.layout(gzip=self.gzip)
+
+    def reading(self, file: SourceFile, part: FilePart) -> Reading:
+        """Returns the reading of a part: the columns of the examples, and those that determine the split and span."""
+        names = (*raw_split_columns(self.config.split), *([self.config.span.column] if self.config.span else []))
+        columns = {name: RawColumn(name, "string") for name in names}
+        columns |= {column.name: column for column in self._columns_read()}
+        needs_all_columns = file.split is None and reads_whole_rows(self.config.split)
+        return Reading(file, columns, part, all_columns="to_hash" if needs_all_columns else None)
+
+    def read(self, reading: Reading) -> Iterator[tuple[int, Rows]]:
+        """Yields the number of rows read, and the rows of the span. Rows without a span are added to the bad rows.
+
+        If a file holds many spans, only the rows of this span count as read. If `SourceFile.rest` is set, rows without
+        a span count, too.
+        """
+        span = self.config.span
+        if span is None or self.span is None:
+            try:
+                for rows in read(reading, self.config.source):
+                    yield len(rows.numbers), rows
+            except EmptyFileError:
+                if self.span is None:
+                    raise
+                # An empty file of a span is a day without rows, as a file with a header line only is.
+            return
+        batches = read(reading, self.config.source)
+        while True:
+            noted = len(reading.bad)
+            rows_of_file = next(batches, None)
+            if not reading.file.rest:
+                del reading.bad[noted:]  # rows that do not parse have no span
+            if rows_of_file is None:
+                break
+            own, lost = rows_of_span(rows_of_file, span, self.span), 0
+            for number, text in rows_without_span(rows_of_file, span) if reading.file.rest else ():
+                reading.add_bad(number, span.column, "contains no span", text)
+                lost += 1
+            yield len(own.numbers) + lost, own
+        if not reading.file.rest:
+            reading.malformed = 0
+
+    def convert(self, reading: Reading, rows: Rows) -> tuple[dict[str, pa.Array], np.ndarray]:
+        """Returns the columns by name as they are encoded, and bool [rows], True if a row is usable.
+
+        The other rows are added to `reading`, with the reason.
+        """
+        return convert_rows(self._columns_read(), self.config.source.raw_text, reading, rows)
+
+    def classes_and_hashes(self, rows: Rows, arrays: Mapping[str, pa.Array]) -> tuple[pa.Array, np.ndarray]:
+        """Returns the inputs of a stratified split: the class of each row, string, and its content hash, uint64."""
+        column = str(getattr(self.config.split, "column", None))
+        return classes_of(column, arrays, self.columns, self.config.derive), hashes(contents(rows.all_columns))
+
+    def split_of_rows(self, index: int, file: SourceFile, rows: Rows, arrays: Mapping[str, pa.Array]) -> np.ndarray:
+        """Returns the index of each row's split, int64 [rows]; NO_SPLIT if it fits no split."""
+        split = self.config.split
+        if file.split is not None:
+            return np.full(len(rows.numbers), self.splits.index(file.split))
+        if isinstance(split, StratifiedSplit):
+            return places(*self.classes_and_hashes(rows, arrays), self.cuts)
+        table = rows.all_columns if reads_whole_rows(split) else rows.table
+        return assign(split, table, rows.numbers, file_index=index)
+
+    def _columns_read(self) -> tuple[RawColumn, ...]:
+        """Returns the columns of the examples, and the column of a stratified split if no feature reads it."""
+        split, known = self.config.split, {column.name for column in self.columns}
+        if isinstance(split, StratifiedSplit) and split.column not in {*known, *self.config.derive}:
+            return (*self.columns, RawColumn(str(split.column), "string", token=True))
+        return self.columns
+
+
+def ingestion_of(request: Request, span: SpanRequest, folder: str) -> Ingestion:
+    """Returns the ingestion of one span of a request into a folder."""
+    number = span.number if request.spanned else None
+    return Ingestion(
+        request.config, span.files, request.splits, request.columns, folder, gzip=request.gzip, span=number
+    )
