@@ -25,7 +25,7 @@ from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.process_environment import set_environment
 from fullpass.pipeline.registry.list_versions import Version, read_versions
 from fullpass.pipeline.registry.pushed_folder import pushed_to
-from fullpass.pipeline.root_layout import SUMMARY, RootLayout, pipeline_root
+from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root
 
 if TYPE_CHECKING:
     from fullpass.components.predict.predict import Exported
@@ -225,7 +225,7 @@ class Transform:
 
     def __init__(self, pipeline: Pipeline, rows: Rows, folder: Path | str | None = None):
         """Analyzes rows; see `analyze`."""
-        from fullpass.pipeline.build import with_absolute_files
+        from fullpass.pipeline.running.build import with_absolute_files
         from fullpass.preprocessing.analysis.analyze import analyze_table
         from fullpass.preprocessing.values.raw_batches import raw_batches
 

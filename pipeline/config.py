@@ -1,6 +1,9 @@
 """The config model of a pipeline file. Nothing here imports TensorFlow, TFX or Beam."""
 
-from typing import Annotated, Any, Literal
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -8,9 +11,7 @@ from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.metrics import DEFAULT_METRICS, OF_QUANTILES
 from fullpass.components.ingest.config import DataConfig, IngestConfig, StratifiedSplit
-from fullpass.pipeline.running.notify.config import Hook
-from fullpass.pipeline.running.tracking.config import MlflowConfig
-from fullpass.pipeline.scheduling.config import ScheduleConfig
+from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.preprocessing.columns.raw_columns import derived_dependencies
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.cross import Cross
@@ -18,9 +19,16 @@ from fullpass.preprocessing.features.feature import Feature, Features
 from fullpass.preprocessing.features.ids import StableIds
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.sequences import SequenceSpec, keys_of, with_columns_of
-from fullpass.preprocessing.spec import Count, Flag, Name, Spec
+from fullpass.preprocessing.spec import Count, Flag, Name, NonNegative, Spec
 from fullpass.trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep
 from fullpass.trainer.tuning.config import TuningConfig
+
+Event = Literal["success", "not_blessed", "gate_stop", "failure", "skipped"]
+EVENTS: tuple[Event, ...] = get_args(Event)
+EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+ADDRESS_VARIABLE = "MLFLOW_TRACKING_URI"
+"""Environment variable with the server's address; MLflow's client reads it, and the variables of logins and tokens."""
 
 
 class ParityConfig(Spec):
@@ -54,6 +62,48 @@ class BeamConfig(Spec):
     """Number of workers of the direct runner. auto: one thread for data under 1 GB, a process per core above."""
     options: dict[Name, str | int | float | bool | tuple[str, ...] | None] = Field(default_factory=dict)
     """Further Beam pipeline options, by name without dashes; null for a flag that takes no value."""
+
+
+class Hook(Spec):
+    """One receiver: a program (`command`) or an address (`url_env`)."""
+
+    on: tuple[Event, ...] = Field(default=EVENTS, min_length=1)
+    """The events to send, in this order: a model was pushed, a model was not blessed, the data gate stopped the data, a
+    run failed, there was nothing to train."""
+    command: tuple[Name, ...] | None = Field(default=None, min_length=1)
+    """Program and arguments, started in the YAML's folder without a shell; the payload is on its standard input."""
+    url_env: EnvironmentVariable | None = None
+    """Environment variable with the address to which the payload is posted. The YAML must not contain the address
+    itself, since everyone who has it can post there."""
+    token_env: EnvironmentVariable | None = None
+    """Environment variable with a token, sent as `Authorization: Bearer`."""
+    timeout: Count = 10
+    """Time limit of one attempt in seconds, from its first step to its last. After that, a command is killed with the
+    processes that it started."""
+    retries: NonNegative = 3
+    """Number of retries, after 1, 2, 4 ... seconds, if the receiver cannot be reached or answers 429 or 5xx."""
+
+    @model_validator(mode="after")
+    def _one_receiver(self) -> "Hook":
+        if (self.command is None) == (self.url_env is None):
+            raise ValueError("a hook needs command or url_env, and not both.")
+        if self.token_env is not None and self.url_env is None:
+            raise ValueError("token_env goes with url_env; a command finds it in its environment.")
+        return self
+
+
+class MlflowConfig(Spec):
+    """Records each run on the MLflow server that the environment variable MLFLOW_TRACKING_URI names.
+
+    A token or login comes from MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
+    """
+
+    experiment: Name | None = None
+    """Experiment of the runs, created if it does not exist; by default the pipeline's name."""
+    files: Flag = True
+    """Whether the report, the model card, the slices and the YAML are stored with the run."""
+    timeout: Count = 120
+    """Time limit for recording a run, in seconds. A server that does not answer never fails the run."""
 
 
 class PipelineConfig(Spec):
@@ -168,6 +218,17 @@ class PipelineConfig(Spec):
     def trainer_config(self) -> TrainerConfig:
         """The part that the Trainer receives."""
         return TrainerConfig(model=self.model, training=self.training, input=self.input)
+
+
+def missing_for_mlflow(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Returns the requirement that this machine lacks to record runs in MLflow, or None."""
+    if find_spec("mlflow") is None:
+        return (
+            "the Python package mlflow-skinny is not installed here. Install fullpass[mlflow], or mlflow-skinny alone."
+        )
+    if not environment.get(ADDRESS_VARIABLE, "").strip():
+        return f"the environment variable {ADDRESS_VARIABLE} is not set here."
+    return None
 
 
 def _loss_kind(training: Any) -> Any:

@@ -30,11 +30,11 @@ def main() -> None:
     from fullpass.components.ingest.spans.spans import find_window
     from fullpass.pipeline.authoring.checks.check import require
     from fullpass.pipeline.authoring.loading.load import load
-    from fullpass.pipeline.build import build
-    from fullpass.pipeline.root_check import claim_root
-    from fullpass.pipeline.root_layout import RootLayout, pipeline_root
+    from fullpass.pipeline.root.check import claim_root
+    from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+    from fullpass.pipeline.root.locks import run_lock
+    from fullpass.pipeline.running.build import build
     from fullpass.pipeline.running.execution.events import new_run_id
-    from fullpass.pipeline.running.execution.locks import run_lock
     from fullpass.pipeline.running.execution.metadata_store import close_abandoned
     from fullpass.pipeline.running.execution.redacted_dag_runner import RedactedDagRunner
     from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts

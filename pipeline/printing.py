@@ -6,18 +6,30 @@ reach the terminal, and an undecodable byte must not end a run.
 
 import contextlib
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TextIO
 
 import typer
-
-from fullpass.pipeline.plain_text import plain
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
 
 _WIDTH_OF_FILES = 160
+# Control characters except tab and newline, overrides of the writing direction, and lone surrogates, which Python uses
+# for bytes that are no UTF-8.
+_HARMFUL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def plain(text: str) -> str:
+    r"""Returns text with its control characters escaped; tabs and newlines stay.
+
+    Example:
+        >>> plain("red: \x1b[31m")
+        'red: \\x1b[31m'
+    """
+    return _HARMFUL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def print_text(text: object, *, err: bool = False, nl: bool = True) -> None:
@@ -36,15 +48,36 @@ def print_data(text: str, *, nl: bool = True) -> None:
     typer.echo(text, nl=nl)
 
 
-def console(file: TextIO | None = None, **options: Any) -> "Console":
+class PlainConsole(Console):
+    """Prints every string literally, alone or in a cell, heading or title: `[/red]` and `:bug:` are text.
+
+    Control characters are escaped, both in strings and in `Text`. Styles that Fullpass sets are kept.
+    """
+
+    def on_broken_pipe(self) -> None:
+        """Stops printing if the reader has closed the pipe; rich would end the process, and with it the run."""
+        self.quiet = True
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Returns a string as `Text`, never read as markup or emoji."""
+        return super().render_str(plain(text), **(options | {"markup": False, "emoji": False}))
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yields the segments of a renderable with their control characters escaped."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(plain(segment.text), segment.style)
+
+
+def console(file: TextIO | None = None, **options: Any) -> Console:
     """Returns a console that reads no markup, for tables and trees; every console of the project is created here.
 
     Args:
         file: The output; standard output by default. Lines in a file or pipe may be wider than rich's default width.
         **options: Options of rich's console.
     """
-    from fullpass.pipeline.plain_console import PlainConsole
-
     if not (file or sys.stdout).isatty():
         options = {"width": _WIDTH_OF_FILES} | options
     return PlainConsole(file=file, **options)

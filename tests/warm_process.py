@@ -34,7 +34,7 @@ from fullpass.pipeline.process_environment import SAFE_PATH, set_environment
 
 IMPORTED = (
     "apache_beam.runners.direct.direct_runner",
-    "fullpass.pipeline.build",
+    "fullpass.pipeline.running.build",
     "fullpass.pipeline.cli",
     "fullpass.pipeline.running.execution.display",
     "fullpass.pipeline.running.execution.runner",

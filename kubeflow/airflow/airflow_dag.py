@@ -22,10 +22,9 @@ from fullpass.kubeflow.airflow.config import EXAMPLES, NAMES, AirflowConfig, Tas
 from fullpass.kubeflow.config import seconds
 from fullpass.pipeline.authoring.loading.load import FileForm, Loaded, load_as
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem, format_path
-from fullpass.pipeline.build import RunPaths, build_nodes
 from fullpass.pipeline.exit_codes import ExitCode
-from fullpass.pipeline.scheduling.config import ScheduleConfig
-from fullpass.pipeline.scheduling.duration import length
+from fullpass.pipeline.running.build import RunPaths, build_nodes
+from fullpass.pipeline.schedule_config import ScheduleConfig, length
 
 _FORMATS: dict[Unit, tuple[str, str]] = {
     "year": ("years", "YYYY"),

@@ -42,7 +42,7 @@ from fullpass.kubeflow.runtime import pod_provenance
 from fullpass.kubeflow.runtime.executor_imports import IN_SMALL_IMAGE
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Problem
-from fullpass.pipeline.build import build_nodes
+from fullpass.pipeline.running.build import build_nodes
 
 SCHEMA_VERSION = "2.1.0"
 WORKER_LAUNCHER = ("python", "-P", "-m", "fullpass.kubeflow.deploy.worker_launcher")

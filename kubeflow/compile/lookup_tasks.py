@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fullpass.components.ingest.spans.span_pattern import Unit
 from fullpass.kubeflow.compile.parts import Json, Output, Task, artifact_type, task_name
 from fullpass.kubeflow.config import SCHEDULE_TIME_SINCE, EnvironmentConfig, is_before
-from fullpass.pipeline.scheduling.config import ScheduleConfig
+from fullpass.pipeline.schedule_config import ScheduleConfig
 
 COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.lookup")
 END_COMMAND = ("true",)

@@ -12,7 +12,7 @@ from fullpass.kubeflow.compile.parts import Json, Output, Task
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.kubeflow.runtime.notify_container import SENT
 from fullpass.kubeflow.runtime.pod_outcomes import VARIABLE
-from fullpass.pipeline.running.notify.config import Hook
+from fullpass.pipeline.config import Hook
 
 NODE = "Notify"
 """Name of the tasks that record outcomes and notify receivers, as used in the environment file."""

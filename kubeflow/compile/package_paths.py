@@ -9,8 +9,8 @@ from fullpass.components.ingest.spans.spans import Window, span_unit
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.build import RunPaths
-from fullpass.pipeline.root_layout import ANALYZER_CACHE, SPAN_STATISTICS, WORK
+from fullpass.pipeline.root.layout import ANALYZER_CACHE, SPAN_STATISTICS, WORK
+from fullpass.pipeline.running.build import RunPaths
 
 
 def cluster_paths(loaded: Loaded, environment: EnvironmentConfig) -> RunPaths:

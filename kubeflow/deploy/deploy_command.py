@@ -11,15 +11,15 @@ from fullpass.base.errors import UsageError, UserError
 from fullpass.kubeflow.compile.compile_command import compile_, compile_quietly
 from fullpass.kubeflow.deploy.connection import HOST, Connection, connected
 from fullpass.pipeline.authoring.checks.check import load_checked
+from fullpass.pipeline.cron import six_fields
 from fullpass.pipeline.printing import print_text
-from fullpass.pipeline.scheduling.cron import six_fields
 
 if TYPE_CHECKING:
     from fullpass.kubeflow.compile.compile import Compiled
     from fullpass.kubeflow.compile.parts import Json
     from fullpass.kubeflow.deploy.api_requests import Cluster
     from fullpass.pipeline.authoring.loading.load import Loaded
-    from fullpass.pipeline.scheduling.config import ScheduleConfig
+    from fullpass.pipeline.schedule_config import ScheduleConfig
 
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
 _Env = Annotated[Path, typer.Option(help="The environment file: image, resources, secrets, volumes.")]

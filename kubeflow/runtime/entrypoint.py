@@ -191,8 +191,8 @@ def _executor(executor_class: Any, plan: Json, data_bytes: int, temporary: str) 
         return executor_class(context)
     from tfx.dsl.components.base import base_beam_executor
 
-    from fullpass.pipeline.beam_args import beam_args
     from fullpass.pipeline.config import BeamConfig
+    from fullpass.pipeline.running.beam_args import beam_args
 
     args = beam_args(BeamConfig.model_validate(plan["beam"]), data_bytes=data_bytes)
     return executor_class(

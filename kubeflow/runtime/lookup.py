@@ -54,8 +54,8 @@ from fullpass.kubeflow.runtime.pod_outcomes import NoNewSpanError, container_rec
 from fullpass.kubeflow.runtime.registry_store import FolderRegistry, Trained
 from fullpass.kubeflow.runtime.span_store import SpanStore
 from fullpass.kubeflow.runtime.volume_access import check_writable
-from fullpass.pipeline.root_layout import RootLayout
-from fullpass.pipeline.scheduling.config import ScheduleConfig
+from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling.due import expected_span
 
 

@@ -11,8 +11,8 @@ from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import read_verdict
 from fullpass.kubeflow.runtime.executor_input import ExecutorInput, Outputs
 from fullpass.kubeflow.runtime.pod_outcomes import Outcome, OutcomeRecords, container_records
+from fullpass.pipeline.config import Hook
 from fullpass.pipeline.exit_codes import OUTCOME_CODES
-from fullpass.pipeline.running.notify.config import Hook
 from fullpass.pipeline.running.notify.payload import Payload, event_text
 from fullpass.pipeline.running.notify.send import notify
 

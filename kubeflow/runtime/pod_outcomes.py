@@ -15,8 +15,8 @@ from fullpass.base.errors import UserError
 from fullpass.base.shared_folder import Folder
 from fullpass.components.ingest.spans.spans import SpanNotFoundError
 from fullpass.kubeflow.runtime.executor_input import run_id
+from fullpass.pipeline.config import Event
 from fullpass.pipeline.running.execution import failure
-from fullpass.pipeline.running.notify.config import Event
 
 VARIABLE = "FULLPASS_OUTCOMES"
 """Environment variable of a container: folder of the records of all runs, REGISTRY/PIPELINE/outcomes."""

@@ -21,8 +21,8 @@ from fullpass.components.transform.full_pass import FullPass, finish, run, trans
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.profile.sample import read_sample
 from fullpass.pipeline.authoring.profile.sampled_records import to_records
-from fullpass.pipeline.build import with_absolute_files
 from fullpass.pipeline.diagnose.placement_advice import MIXTURE, Comparison, Measurements, compare
+from fullpass.pipeline.running.build import with_absolute_files
 from fullpass.preprocessing.columns.compute_at import COMPUTE_AT_ORDER, compute_at_by_feature, materializes
 from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.columns.raw_schema import raw_schema

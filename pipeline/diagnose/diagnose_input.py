@@ -8,7 +8,7 @@ from typing import Any
 
 from fullpass.base.user_modules import use_modules_of
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.root_layout import pipeline_root
+from fullpass.pipeline.root.layout import pipeline_root
 from fullpass.pipeline.running.execution.quiet_imports import noise_to
 
 PAGE = "diagnose.html"

@@ -8,8 +8,8 @@ import tensorflow_transform as tft
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.build import with_absolute_files
-from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.running.build import with_absolute_files
 from fullpass.pipeline.running.execution.events import Artifact
 from fullpass.pipeline.running.execution.metadata_store import newest_run_with
 from fullpass.pipeline.running.execution.run_outputs import outputs_in

@@ -26,9 +26,9 @@ from fullpass.components.evaluation.evaluation_verdict import read_verdict
 from fullpass.components.mlmd_values import properties_of
 from fullpass.components.push.component import push_model
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.root_check import check_root, seal_metadata
-from fullpass.pipeline.root_layout import RootLayout
-from fullpass.pipeline.running.execution.locks import run_lock
+from fullpass.pipeline.root.check import check_root, seal_metadata
+from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.root.locks import run_lock
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
 
 BLESS = "Bless"

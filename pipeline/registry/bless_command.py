@@ -22,7 +22,7 @@ def bless(
     from fullpass.pipeline.authoring.checks.check import load_checked
     from fullpass.pipeline.printing import print_text
     from fullpass.pipeline.registry.bless import bless as bless_model
-    from fullpass.pipeline.root_layout import pipeline_root
+    from fullpass.pipeline.root.layout import pipeline_root
 
     loaded = load_checked(file, runs_here=False)
     done = bless_model(loaded, pipeline_root(loaded, root), model=model, force=force, why=why)

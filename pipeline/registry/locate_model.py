@@ -9,7 +9,7 @@ from typing import Any
 from fullpass.base.errors import UserError
 from fullpass.components.push.push import DESCRIPTION, LINEAGE, description, folder_of, recorded_origin, served_version
 from fullpass.pipeline.registry.pushed_folder import pushed_to
-from fullpass.pipeline.root_layout import metadata_above
+from fullpass.pipeline.root.layout import metadata_above
 from fullpass.pipeline.running.execution.quiet_imports import noise_to
 
 LATEST = "latest"

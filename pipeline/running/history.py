@@ -16,8 +16,8 @@ from fullpass.base.redact import redact
 from fullpass.components.ingest.sources.source_files import fingerprint
 from fullpass.components.ingest.spans.spans import Window
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.pipeline.root_layout import RootLayout
-from fullpass.pipeline.sqlite_files import HISTORY_DAMAGED, opened, seal
+from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, opened, seal
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS run (
@@ -30,6 +30,8 @@ CREATE TABLE IF NOT EXISTS occasion (
 CREATE TABLE IF NOT EXISTS request (number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT, span INTEGER);
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT);
 """
+OCCASION_VARIABLE = "FULLPASS_OCCASION"
+"""Environment variable with the key of the occasion of the schedule that started a run."""
 _NO_DATA = ("schedule", "notify", "mlflow", "gates", "beam", "push", "root")
 
 

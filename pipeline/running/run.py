@@ -18,15 +18,15 @@ from fullpass.pipeline import printing
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import report_errors
-from fullpass.pipeline.root_check import check_model_folder, check_root, claim_root, seal_metadata
-from fullpass.pipeline.root_layout import RootLayout, pipeline_root
-from fullpass.pipeline.running.execution import locks
+from fullpass.pipeline.root import locks
+from fullpass.pipeline.root.check import check_model_folder, check_root, claim_root, seal_metadata
+from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.execution.events import new_run_id
 from fullpass.pipeline.running.execution.quiet_imports import noise_to
 from fullpass.pipeline.running.node_names import check_known, node_names
 from fullpass.pipeline.running.notify.send import notify
 from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
-from fullpass.pipeline.scheduling.stop_signals import stop_signals
+from fullpass.pipeline.running.stop_signals import stop_signals
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -194,7 +194,7 @@ def _execute(
         return _EndedRun(window, result, logs, inputs)
     with noise_to(_start_log(logs)), large_imports():
         import_frameworks()
-        from fullpass.pipeline.build import build
+        from fullpass.pipeline.running.build import build
         from fullpass.pipeline.running.execution import runner
         from fullpass.pipeline.running.execution.artifact_checksums import discard_damaged
         from fullpass.pipeline.running.execution.metadata_store import record_run

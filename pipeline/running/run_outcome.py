@@ -8,16 +8,14 @@ from typing import get_args
 
 from fullpass.components.ingest.spans.spans import Window
 from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.config import Event
 from fullpass.pipeline.exit_codes import ExitCode, outcome_of
-from fullpass.pipeline.plain_text import plain
-from fullpass.pipeline.printing import report_errors
-from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.printing import plain, report_errors
+from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution.events import RunResult, Status
-from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
-from fullpass.pipeline.running.notify.config import Event
+from fullpass.pipeline.running.history import OCCASION_VARIABLE, History, RunRecord, config_digest, data_digest
 from fullpass.pipeline.running.notify.payload import Payload, event_text
 from fullpass.pipeline.running.run_summary import Summary
-from fullpass.pipeline.scheduling.run_process import OCCASION_VARIABLE
 
 
 @dataclass(frozen=True)

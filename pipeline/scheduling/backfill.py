@@ -11,11 +11,11 @@ from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import WITH_VERDICT, ExitCode
 from fullpass.pipeline.printing import print_text
-from fullpass.pipeline.root_check import claim_root
-from fullpass.pipeline.root_layout import RootLayout, pipeline_root
-from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
+from fullpass.pipeline.root.check import claim_root
+from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.running.history import OCCASION_VARIABLE, History, RunRecord, config_digest, data_digest
+from fullpass.pipeline.running.stop_signals import stop_signals
 from fullpass.pipeline.scheduling import run_process
-from fullpass.pipeline.scheduling.stop_signals import stop_signals
 
 _LOOK_SECONDS = 0.2
 _STOPPING_SECONDS = 60.0
@@ -109,7 +109,7 @@ def _run(loaded: Loaded, step: Step, root: Path | None, layout: RootLayout, name
     with stop_signals() as stop:
         try:
             running = run_process.start(
-                command, folder=layout.schedule, log=log, environment={run_process.OCCASION_VARIABLE: occasion}
+                command, folder=layout.schedule, log=log, environment={OCCASION_VARIABLE: occasion}
             )
         except BlockingIOError:
             raise UserError(

@@ -15,7 +15,7 @@ from fullpass.base.processes import run_bounded
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import Loaded, load
-from fullpass.pipeline.root_layout import RootLayout, pipeline_root
+from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.preprocessing.columns.raw_columns import raw_columns
 
 if TYPE_CHECKING:

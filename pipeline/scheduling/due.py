@@ -11,10 +11,9 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from fullpass.components.ingest.spans.span_pattern import Unit, described, label_of, number_of
+from fullpass.pipeline.cron import Cron
 from fullpass.pipeline.exit_codes import Outcome
-from fullpass.pipeline.scheduling.config import ScheduleConfig
-from fullpass.pipeline.scheduling.cron import Cron
-from fullpass.pipeline.scheduling.duration import length
+from fullpass.pipeline.schedule_config import ScheduleConfig, length
 
 Kind = Literal["cron", "new span", "drift", "by hand"]
 MOST_ATTEMPTS = 3

@@ -16,9 +16,9 @@ import yaml
 from fullpass.base.errors import UserError
 from fullpass.base.files import write_atomically
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.plain_text import plain
-from fullpass.pipeline.scheduling.config import ScheduleConfig
-from fullpass.pipeline.scheduling.cron import Cron
+from fullpass.pipeline.cron import Cron
+from fullpass.pipeline.printing import plain
+from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling.local_scheduler import schedule_of
 
 Form = Literal["cron", "systemd", "kubernetes"]

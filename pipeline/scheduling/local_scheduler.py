@@ -8,21 +8,22 @@ from pathlib import Path
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.spans.span_pattern import label_of
+from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import OUTCOME_CODES, ExitCode
 from fullpass.pipeline.printing import print_text
-from fullpass.pipeline.root_check import claim_root
-from fullpass.pipeline.root_layout import RootLayout, pipeline_root
-from fullpass.pipeline.running.execution.locks import run_lock
-from fullpass.pipeline.running.history import History
+from fullpass.pipeline.root.check import claim_root
+from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.root.locks import run_lock
+from fullpass.pipeline.running.history import OCCASION_VARIABLE, History
 from fullpass.pipeline.running.notify.payload import Payload
 from fullpass.pipeline.running.notify.send import notify
+from fullpass.pipeline.running.stop_signals import stop_signals
+from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling import run_process
-from fullpass.pipeline.scheduling.config import ScheduleConfig
 from fullpass.pipeline.scheduling.due import Ended, Occasion, Start, State
 from fullpass.pipeline.scheduling.scheduler import Scheduler, SchedulerDeps, next_times
-from fullpass.pipeline.scheduling.source_state import Source, SourceReaderWithTimeout, span_unit
-from fullpass.pipeline.scheduling.stop_signals import stop_signals
+from fullpass.pipeline.scheduling.source_state import Source, SourceReaderWithTimeout
 
 ONCE = "once"
 _TICK_SECONDS = 1.0
@@ -87,13 +88,13 @@ def schedule_of(loaded: Loaded) -> ScheduleConfig:
 
 
 def _deps(loaded: Loaded, root: Path | None, folder: Path, stop: threading.Event) -> SchedulerDeps:
-    unit = span_unit(loaded) or "number"
+    unit = span_unit(loaded.config.data) or "number"
     label = functools.partial(label_of, unit)
 
     def launch(start: Start, log: str) -> run_process.RunProcess:
         span = [] if start.span is None else ["--span", label(start.span)]
         command = run_process.run_command(loaded.file.absolute(), root.absolute() if root else None, *span)
-        variables = {run_process.OCCASION_VARIABLE: start.occasion.key}
+        variables = {OCCASION_VARIABLE: start.occasion.key}
         return run_process.start(command, folder=folder, log=Path(log), environment=variables)
 
     def notify_unless_sent(ended: Ended, status: int | None, told: bool) -> None:

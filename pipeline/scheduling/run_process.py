@@ -12,9 +12,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from fullpass.pipeline.root_layout import IN_FLIGHT_LOCK
+from fullpass.pipeline.root.layout import IN_FLIGHT_LOCK
 
-OCCASION_VARIABLE = "FULLPASS_OCCASION"
 _LOGS_KEPT = 200
 
 

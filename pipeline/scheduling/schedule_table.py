@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.root_layout import pipeline_root
+from fullpass.pipeline.root.layout import pipeline_root
 from fullpass.pipeline.running.history import History, OccasionRecord
+from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling import scheduler_state
-from fullpass.pipeline.scheduling.config import ScheduleConfig
 from fullpass.pipeline.scheduling.local_scheduler import schedule_of
 from fullpass.pipeline.scheduling.scheduler import STATE, next_times
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from fullpass.pipeline.cron import Cron
 from fullpass.pipeline.exit_codes import Outcome, outcome_of
 from fullpass.pipeline.running.history import History, OccasionRecord
+from fullpass.pipeline.schedule_config import ScheduleConfig, length
 from fullpass.pipeline.scheduling import due, scheduler_state
-from fullpass.pipeline.scheduling.config import ScheduleConfig
-from fullpass.pipeline.scheduling.cron import Cron
 from fullpass.pipeline.scheduling.due import Ended, Occasion, SourceState, Start, State, Wait
-from fullpass.pipeline.scheduling.duration import length
 
 STATE = "scheduler"
 _STOPPING_SECONDS = 60.0

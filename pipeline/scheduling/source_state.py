@@ -7,21 +7,18 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.sources.source_config import FileSource
-from fullpass.components.ingest.sources.source_files import entries, fingerprint, place_pattern
+from fullpass.components.ingest.sources.source_files import fingerprint
 from fullpass.components.ingest.sources.storage import matches
 from fullpass.components.ingest.spans.span_pattern import (
     FORMS,
     SpanPattern,
     Unit,
-    has_fields,
     label_of,
-    parse_pattern,
     parse_span,
 )
-from fullpass.components.ingest.spans.spans import Window, find_window, has_spans
+from fullpass.components.ingest.spans.spans import Window, find_window, path_pattern, span_unit
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.history import History, data_digest
 from fullpass.pipeline.scheduling.drift import drift_in_a_process
 from fullpass.pipeline.scheduling.due import SourceState, SpanDrift
@@ -48,7 +45,7 @@ class Source:
     def look(self) -> SourceState:
         """Returns the current state of the source."""
         loaded = self._loaded
-        unit = span_unit(loaded)
+        unit = span_unit(loaded.config.data)
         run = self._history.newest_trained(unit)
         trained, run_id = (run.last, run.run_id) if run else (None, "")
         try:
@@ -72,7 +69,7 @@ class Source:
 
     def unseen(self, problem: str) -> SourceState:
         """Returns the state of a source that cannot be read: only the facts known without it."""
-        unit = span_unit(self._loaded)
+        unit = span_unit(self._loaded.config.data)
         run = self._history.newest_trained(unit)
         trained, run_id = (run.last, run.run_id) if run else (None, "")
         shown = unit or _marker_unit(self._loaded)
@@ -141,7 +138,7 @@ class BackgroundMeasurement:
 
 def _moved(loaded: Loaded, root: Path, number: int) -> SpanDrift:
     """Returns whether the data gate would retrain on a span; true if that cannot be measured, so the run decides."""
-    unit = span_unit(loaded) or "number"
+    unit = span_unit(loaded.config.data) or "number"
     try:
         verdict = drift_in_a_process(loaded.file.absolute(), root=root, span=label_of(unit, number))
     except UserError as error:
@@ -151,39 +148,14 @@ def _moved(loaded: Loaded, root: Path, number: int) -> SpanDrift:
     return SpanDrift(verdict.retrain, "; ".join(reasons) or nothing)
 
 
-def span_unit(loaded: Loaded) -> Unit | None:
-    """Returns the unit of the source's spans, even if no span exists yet; None for a source without spans.
-
-    Raises:
-        UserError: The fields of the path contradict each other.
-    """
-    data = loaded.config.data
-    if data.span is not None:
-        return data.span.unit
-    if not has_spans(data) or not isinstance(data.source, FileSource):
-        return None
-    return next(
-        parse_pattern(p, *place_pattern(p, loaded.resolve)).unit for _, p in entries(data.source.path) if has_fields(p)
-    )
-
-
 def coarser(unit: Unit, number: int, into: Unit) -> int:
     """Returns the span of a coarser unit that contains a span, such as the day of an hour."""
     return number if unit == into else parse_span(into, label_of(unit, number)[: len(FORMS[into])])
 
 
-def marker_pattern(written: str, loaded: Loaded) -> SpanPattern | None:
-    """Returns `schedule.wait_for` parsed as a pattern; None for a plain path.
-
-    Raises:
-        UserError: Its fields contradict each other.
-    """
-    return parse_pattern(written, *place_pattern(written, loaded.resolve)) if has_fields(written) else None
-
-
 def _marker(loaded: Loaded) -> SpanPattern | None:
     schedule = loaded.config.schedule
-    return marker_pattern(schedule.wait_for, loaded) if schedule and schedule.wait_for else None
+    return path_pattern(schedule.wait_for, loaded.resolve) if schedule and schedule.wait_for else None
 
 
 def _marker_unit(loaded: Loaded) -> Unit | None:
@@ -199,7 +171,7 @@ def _marked(loaded: Loaded, unit: Unit | None, window: Window) -> frozenset[int]
     schedule = loaded.config.schedule
     if schedule is None or schedule.wait_for is None:
         return None
-    pattern = marker_pattern(schedule.wait_for, loaded)
+    pattern = path_pattern(schedule.wait_for, loaded.resolve)
     if pattern is None:
         return frozenset(window.all_spans or (0,)) if matches(loaded.resolve(schedule.wait_for)) else frozenset()
     places = (pattern.place(path) for path in matches(pattern.glob))

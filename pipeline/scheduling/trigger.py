@@ -4,11 +4,11 @@ from pathlib import Path
 
 from fullpass.base.errors import UsageError
 from fullpass.components.ingest.spans.span_pattern import parse_span
+from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.root_layout import RUN_LOCK, RootLayout, pipeline_root
+from fullpass.pipeline.root.layout import RUN_LOCK, RootLayout, pipeline_root
 from fullpass.pipeline.running.history import History
 from fullpass.pipeline.scheduling.local_scheduler import schedule_of
-from fullpass.pipeline.scheduling.source_state import span_unit
 
 
 def ask(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> str:
@@ -21,7 +21,7 @@ def ask(loaded: Loaded, *, root: Path | None = None, span: str | None = None) ->
         UserError: The YAML has no schedule, or the source has no such spans.
     """
     schedule_of(loaded)
-    unit = span_unit(loaded)
+    unit = span_unit(loaded.config.data)
     if span is not None and unit is None:
         raise UsageError(f"--span {span}: data.source has no spans.")
     number = parse_span(unit, span) if span is not None and unit is not None else None

@@ -18,10 +18,11 @@ from pathlib import Path
 from tfx.orchestration.portable import launcher
 
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.build import build
 from fullpass.pipeline.process_environment import set_environment
-from fullpass.pipeline.root_layout import pipeline_root
-from fullpass.pipeline.running.execution import locks, runner
+from fullpass.pipeline.root import locks
+from fullpass.pipeline.root.layout import pipeline_root
+from fullpass.pipeline.running.build import build
+from fullpass.pipeline.running.execution import runner
 from fullpass.pipeline.running.execution.events import new_run_id
 
 LIMIT_SECONDS = 300

@@ -12,8 +12,8 @@ from fullpass.base.errors import UserError
 from fullpass.kubeflow.airflow.airflow_dag import AirflowDag, airflow_dag
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
-from fullpass.pipeline.build import build
 from fullpass.pipeline.cli import app
+from fullpass.pipeline.running.build import build
 from tests.pipeline.conftest import TRIPS, VALID
 
 pytestmark = pytest.mark.integration

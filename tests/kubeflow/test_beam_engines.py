@@ -7,8 +7,8 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.kubeflow.beam_engines import beam_config
 from fullpass.kubeflow.config import EnvironmentConfig
-from fullpass.pipeline.beam_args import beam_args
 from fullpass.pipeline.config import BeamConfig
+from fullpass.pipeline.running.beam_args import beam_args
 
 FLINK = {"runner": "flink", "master": "flink:8081", "job_server_jar": "/opt/beam/job-server.jar", "parallelism": 4}
 DATAFLOW = {"runner": "dataflow", "project": "p", "region": "europe-west4", "worker_image": "r/w:1", "most_workers": 9,

@@ -14,8 +14,8 @@ from fullpass.kubeflow.compile.lint import lint
 from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.runtime import pod_outcomes
 from fullpass.kubeflow.runtime.pod_outcomes import NoNewSpanError, Outcome, OutcomeRecords, container_records
+from fullpass.pipeline.config import EVENTS
 from fullpass.pipeline.exit_codes import OUTCOME_CODES
-from fullpass.pipeline.running.notify.config import EVENTS
 from tests.kubeflow.backend.launcher import TaskFailed
 from tests.kubeflow.backend.run import Backend
 from tests.kubeflow.conftest import ENVIRONMENT, as_text

@@ -13,7 +13,7 @@ import typer
 from fullpass.pipeline import cli
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.process_environment import set_environment
-from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.root.layout import RootLayout
 from tests import REPOSITORY, warm_process
 
 
@@ -343,7 +343,7 @@ def test_a_pipeline_is_built_without_what_is_imported_while_its_first_nodes_run(
         "from fullpass.components.framework_imports import import_for_nodes, import_frameworks\n"
         "from fullpass.pipeline.authoring.checks.check import load_checked\n"
         "import_frameworks()\n"
-        "from fullpass.pipeline.build import build\n"
+        "from fullpass.pipeline.running.build import build\n"
         "from fullpass.pipeline.running.execution import runner\n"
         f"build(load_checked(Path('examples/taxi/pipeline.yaml')), root=Path({str(tmp_path)!r}))\n"
         f"{tell}"

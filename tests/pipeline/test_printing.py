@@ -11,7 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from fullpass.pipeline import printing
-from fullpass.pipeline.plain_text import plain
+from fullpass.pipeline.printing import plain
 from tests import REPOSITORY
 
 LAYERS = ("preprocessing", "trainer", "components", "pipeline", "kubeflow")

@@ -123,6 +123,15 @@ def span_unit(data: DataConfig) -> Unit | None:
     return _common_unit([_pattern(path, str) for _, path in entries(data.source.path)])
 
 
+def path_pattern(path: str, resolve: Resolve) -> SpanPattern | None:
+    """Returns a path of the YAML parsed as a pattern; None for a plain path.
+
+    Raises:
+        UserError: Its fields contradict each other.
+    """
+    return parse_pattern(path, *place_pattern(path, resolve)) if has_fields(path) else None
+
+
 def _in_path(data: DataConfig) -> bool:
     return isinstance(data.source, FileSource) and any(has_fields(path) for _, path in entries(data.source.path))
 
@@ -289,12 +298,13 @@ class _Placed:
 
 
 def _pattern(path: str, resolve: Resolve) -> SpanPattern:
-    if not has_fields(path):
+    pattern = path_pattern(path, resolve)
+    if pattern is None:
         raise UserError(
             f"data.source.path: {path!r} has no span fields, but other paths have them. Add the fields, or "
             "read it in a separate pipeline."
         )
-    return parse_pattern(path, *place_pattern(path, resolve))
+    return pattern
 
 
 def _common_unit(patterns: Sequence[SpanPattern]) -> Unit:

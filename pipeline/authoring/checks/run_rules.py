@@ -13,7 +13,7 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.module_files import find_code
 from fullpass.pipeline.authoring.user_code import matching_files, model_functions, transform_functions
-from fullpass.pipeline.running.tracking.needs import missing_for_mlflow
+from fullpass.pipeline.config import missing_for_mlflow
 from fullpass.preprocessing.features.feature import CustomFeature, ImageFeature
 from fullpass.preprocessing.features.image_feature import UserEncoder
 from fullpass.trainer.config import Module

@@ -5,10 +5,10 @@ import shutil
 from collections.abc import Iterator
 
 from fullpass.base.errors import UserError
+from fullpass.components.ingest.spans.spans import path_pattern, span_unit
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.scheduling.duration import length
-from fullpass.pipeline.scheduling.source_state import marker_pattern, span_unit
+from fullpass.pipeline.schedule_config import length
 
 _DATED = ("year", "month", "day", "hour")
 
@@ -19,7 +19,7 @@ def check_schedule(loaded: Loaded) -> Iterator[Finding]:
     if schedule is None:
         return
     try:
-        unit = span_unit(loaded)
+        unit = span_unit(loaded.config.data)
     except UserError:
         return  # The checks of the source report it.
     given = schedule.model_fields_set
@@ -62,9 +62,9 @@ def check_notify(loaded: Loaded) -> Iterator[Finding]:
 
 def _marker_findings(loaded: Loaded, written: str) -> Iterator[Finding]:
     keys = ("schedule", "wait_for")
-    unit = span_unit(loaded)
+    unit = span_unit(loaded.config.data)
     try:
-        pattern = marker_pattern(written, loaded)
+        pattern = path_pattern(written, loaded.resolve)
     except UserError as error:
         yield Finding(keys, str(error).removeprefix("data.source.path: "))
         return

@@ -23,9 +23,9 @@ from fullpass.pipeline.registry.retention.retention_graph import (
     removal_of,
 )
 from fullpass.pipeline.registry.retention.unused_files import Needed, NextRun, Unneeded, find_unneeded, place
-from fullpass.pipeline.root_check import check_own_root, check_root, seal_metadata
-from fullpass.pipeline.root_layout import RootLayout
-from fullpass.pipeline.running.execution.locks import run_lock
+from fullpass.pipeline.root.check import check_own_root, check_root, seal_metadata
+from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.root.locks import run_lock
 from fullpass.pipeline.running.history import History
 
 _DAY = 24 * 3600.0

@@ -29,8 +29,8 @@ def gc(
     from fullpass.pipeline.registry.retention.collect_garbage import collect
     from fullpass.pipeline.registry.retention.retention_graph import Policy
     from fullpass.pipeline.registry.retention.show_freed import table
-    from fullpass.pipeline.root_check import check_own_root
-    from fullpass.pipeline.root_layout import RootLayout, pipeline_root
+    from fullpass.pipeline.root.check import check_own_root
+    from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 
     loaded = load(file)
     folder = pipeline_root(loaded, root)
@@ -57,7 +57,7 @@ def _next_run(loaded: "Loaded", root: Path) -> "NextRun":
     from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
     from fullpass.pipeline.printing import print_text
     from fullpass.pipeline.registry.retention.unused_files import NextRun
-    from fullpass.pipeline.root_layout import RootLayout
+    from fullpass.pipeline.root.layout import RootLayout
 
     data, before = loaded.config.data, loaded.config.gates.history
     # Without spans, the data gate compares two versions of the data.

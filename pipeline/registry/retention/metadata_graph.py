@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from fullpass.base.errors import UserError
-from fullpass.pipeline.root_layout import lock_of
-from fullpass.pipeline.running.execution.locks import exclusive
-from fullpass.pipeline.sqlite_files import METADATA_DAMAGED, opened
+from fullpass.pipeline.root.layout import lock_of
+from fullpass.pipeline.root.locks import exclusive
+from fullpass.pipeline.root.sqlite_files import METADATA_DAMAGED, opened
 
 SCHEMA_VERSION = 10
 LIVE, DELETED = 2, 4

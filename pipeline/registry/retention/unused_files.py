@@ -14,7 +14,7 @@ from fullpass.base import link_safe_files, state_file
 from fullpass.base.link_safe_files import entries
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.ingest.writing.manifest import QUARANTINE
-from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.root.layout import RootLayout
 
 _DAY = 24 * 3600.0
 

@@ -18,7 +18,7 @@ from ml_metadata import proto
 from fullpass.base import state_file
 from fullpass.base.link_safe_files import files, remove
 from fullpass.base.state_file import DamagedState
-from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution.locked_store import locked_store
 from fullpass.trainer.export.export_files import READ_BYTES, crc32c_of
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from ml_metadata import proto
 from ml_metadata.metadata_store.metadata_store import MetadataStore
 
-from fullpass.pipeline.root_layout import lock_of
-from fullpass.pipeline.running.execution.locks import exclusive
+from fullpass.pipeline.root.layout import lock_of
+from fullpass.pipeline.root.locks import exclusive
 from fullpass.pipeline.running.execution.redacted_store import RedactedStore
 
 

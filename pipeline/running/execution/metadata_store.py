@@ -16,8 +16,8 @@ from tfx.orchestration.portable.mlmd import context_lib, execution_lib
 from fullpass.components.ingest.component import FINGERPRINT
 from fullpass.components.ingest.spans.ingest_request import KnownSpan
 from fullpass.components.ingest.writing.manifest import MANIFEST
-from fullpass.pipeline.root_layout import lock_of
-from fullpass.pipeline.running.execution import locks
+from fullpass.pipeline.root import locks
+from fullpass.pipeline.root.layout import lock_of
 from fullpass.pipeline.running.execution.mlmd_records import facts_as_properties, node_of
 from fullpass.pipeline.running.execution.redacted_store import RedactedStore
 from fullpass.pipeline.running.execution.run_outputs import executions_of

@@ -27,7 +27,8 @@ from fullpass.pipeline.authoring.user_code import (
     vocabulary_files,
     weight_files,
 )
-from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.root.sqlite_files import state_of
 from fullpass.pipeline.running.execution.artifact_checksums import damaged_artifacts
 from fullpass.pipeline.running.execution.events import (
     Listener,
@@ -42,7 +43,6 @@ from fullpass.pipeline.running.execution.locked_store import locked_store
 from fullpass.pipeline.running.execution.mlmd_records import RESOLVER_TYPE, facts_as_properties, node_of
 from fullpass.pipeline.running.execution.run_outputs import OUTPUT_EVENTS
 from fullpass.pipeline.running.record_provenance import source_digest, user_functions
-from fullpass.pipeline.sqlite_files import state_of
 
 _WHOLE = frozenset({Status.OK, Status.CACHED})
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from fullpass.base.json_text import to_json_text
 from fullpass.base.redact import redact_tree
-from fullpass.pipeline.plain_text import plain
-from fullpass.pipeline.running.notify.config import Event
+from fullpass.pipeline.config import Event
+from fullpass.pipeline.printing import plain
 
 _PREFIX = "FULLPASS_"
 _MOST_CHARACTERS = 10_000

@@ -10,8 +10,8 @@ from http.client import HTTPException
 from pathlib import Path
 
 from fullpass.base.processes import run_bounded
+from fullpass.pipeline.config import Hook
 from fullpass.pipeline.process_environment import SAFE_PATH
-from fullpass.pipeline.running.notify.config import Hook
 from fullpass.pipeline.running.notify.payload import Payload
 from fullpass.pipeline.running.notify.post import send_within
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from fullpass.base.processes import run_bounded
 from fullpass.base.redact import redact
-from fullpass.pipeline.running.tracking.needs import ADDRESS_VARIABLE, missing_for_mlflow
+from fullpass.pipeline.config import ADDRESS_VARIABLE, missing_for_mlflow
 from fullpass.pipeline.running.tracking.tracked_run import TrackedRun
 
 _SECRETS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", ADDRESS_VARIABLE)

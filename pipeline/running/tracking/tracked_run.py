@@ -14,7 +14,7 @@ from fullpass.components.evaluation.config import SliceBounds
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.evaluation.metrics import METRICS
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution.events import Status
 from fullpass.pipeline.running.history import RunRecord
 from fullpass.pipeline.running.record_provenance import RUN_FACTS_FILE

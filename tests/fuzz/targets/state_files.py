@@ -16,8 +16,8 @@ from fullpass.components.ingest.sources.source_config import CsvSource
 from fullpass.components.ingest.sources.source_files import find_inputs
 from fullpass.components.ingest.spans.span_column import split_by_span
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
-from fullpass.pipeline.root_layout import seal_of
-from fullpass.pipeline.sqlite_files import opened, seal, verify
+from fullpass.pipeline.root.layout import seal_of
+from fullpass.pipeline.root.sqlite_files import opened, seal, verify
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.export_files import DESCRIPTION, FILES, listed_files, verify_export
 from tests.fuzz.damage import damaged, flip_one

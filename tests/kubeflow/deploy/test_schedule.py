@@ -9,7 +9,7 @@ from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.deploy import recurring_runs
 from fullpass.kubeflow.deploy.recurring_runs import DesiredSchedule
 from fullpass.kubeflow.deploy.submit import Settings
-from fullpass.pipeline.scheduling.cron import cron_problem, six_fields
+from fullpass.pipeline.cron import cron_problem, six_fields
 from tests.kubeflow.deploy.server import is_robfig_cron
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fullpass.components.ingest.spans.span_pattern import label_of, number_of
 from fullpass.pipeline.running.history import History, RunRecord
-from fullpass.pipeline.scheduling.config import ScheduleConfig
+from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling.due import SourceState, Start
 from fullpass.pipeline.scheduling.scheduler import Scheduler, SchedulerDeps
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling import scheduler_state
-from fullpass.pipeline.scheduling.config import ScheduleConfig
 from fullpass.pipeline.scheduling.due import (
     Ended,
     Occasion,

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from fullpass.pipeline.scheduling.config import ScheduleConfig
+from fullpass.pipeline.schedule_config import ScheduleConfig
 from tests.pipeline.scheduling.simulated import Simulation, utc
 
 START = utc("2024-07-01T12:00")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fullpass.pipeline.scheduling.config import ScheduleConfig
+from fullpass.pipeline.schedule_config import ScheduleConfig
 from tests.pipeline.scheduling.simulated import Simulation, hour, utc
 
 ZURICH = ZoneInfo("Europe/Zurich")

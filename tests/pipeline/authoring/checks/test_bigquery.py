@@ -4,7 +4,7 @@ import pytest
 
 from fullpass.pipeline.authoring.checks.source_rules import check_credentials
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.build import build
+from fullpass.pipeline.running.build import build
 
 YAML = """\
 name: trips

@@ -15,7 +15,8 @@ from fullpass.components.push.push import served_version, versions
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.registry.bless import bless
 from fullpass.pipeline.registry.find_lineage import find_lineage
-from fullpass.pipeline.running.execution import locks, runner
+from fullpass.pipeline.root import locks
+from fullpass.pipeline.running.execution import runner
 from fullpass.pipeline.running.execution.events import new_run_id
 from tests.pipeline.registry.bless import nodes
 

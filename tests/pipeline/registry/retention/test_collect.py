@@ -21,8 +21,9 @@ from fullpass.pipeline.registry.retention.collect_garbage import collect
 from fullpass.pipeline.registry.retention.gc_command import gc
 from fullpass.pipeline.registry.retention.retention_graph import Policy
 from fullpass.pipeline.registry.retention.unused_files import NextRun
-from fullpass.pipeline.root_layout import RootLayout
-from fullpass.pipeline.running.execution import locks, metadata_store, mlmd_records, runner
+from fullpass.pipeline.root import locks
+from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.running.execution import metadata_store, mlmd_records, runner
 from fullpass.pipeline.running.execution.events import new_run_id
 from fullpass.pipeline.running.history import History, OccasionRecord, RunRecord
 from tests import REPOSITORY

@@ -20,7 +20,8 @@ from tfx.types.channel import Channel
 from tfx.types.standard_artifacts import Model, ModelBlessing
 
 from fullpass.base.errors import UsageError, UserError
-from fullpass.pipeline.running.execution import locks, metadata_store, run_outputs, runner
+from fullpass.pipeline.root import locks
+from fullpass.pipeline.running.execution import metadata_store, run_outputs, runner
 from fullpass.pipeline.running.execution.events import (
     Event,
     NodeEnded,

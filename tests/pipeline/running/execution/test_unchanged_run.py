@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fullpass.pipeline.root_layout import RootLayout
-from fullpass.pipeline.running.execution import locks, runner
+from fullpass.pipeline.root import locks
+from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.running.execution import runner
 from fullpass.pipeline.running.execution.events import RunResult, Status, new_run_id
 from fullpass.pipeline.running.execution.metadata_store import record_run
 from fullpass.pipeline.running.execution.run_outputs import outputs

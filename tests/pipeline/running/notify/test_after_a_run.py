@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from fullpass.pipeline.running.execution import locks
+from fullpass.pipeline.root import locks
 from tests import REPOSITORY, warm_process
 from tests.loopback import QuietHandler, serving
 

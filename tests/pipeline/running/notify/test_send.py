@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fullpass.pipeline.running.notify.config import EVENTS, Hook
+from fullpass.pipeline.config import EVENTS, Hook
 from fullpass.pipeline.running.notify.payload import Payload
 from fullpass.pipeline.running.notify.send import notify
 from tests.loopback import QuietHandler, serving

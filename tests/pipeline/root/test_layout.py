@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from fullpass.pipeline import root_layout
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.root_layout import RootLayout, metadata_above, pipeline_root
+from fullpass.pipeline.root import layout
+from fullpass.pipeline.root.layout import RootLayout, metadata_above, pipeline_root
 from tests import REPOSITORY
 
-NAMES = {path.name for path in RootLayout(Path("/root")).paths()} | {root_layout.IN_FLIGHT_LOCK}
+NAMES = {path.name for path in RootLayout(Path("/root")).paths()} | {layout.IN_FLIGHT_LOCK}
 WORDS = {"checksums", "logs", "schedule", "work"}
 """Names that are words elsewhere: these count only as a part of a path."""
 
@@ -38,7 +38,7 @@ def test_the_metadata_of_an_artifact_lie_in_its_root():
 def test_no_other_module_spells_a_name(package):
     found = []
     for file in sorted((REPOSITORY / package).rglob("*.py")):
-        if file.name != "root_layout.py":
+        if file != REPOSITORY / "pipeline" / "root" / "layout.py":
             tree = ast.parse(file.read_text(encoding="utf-8"))
             found += [f"{file.relative_to(REPOSITORY)}:{line}: {name}" for line, name in spelled(tree)]
     assert found == []

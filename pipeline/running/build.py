@@ -40,9 +40,9 @@ from fullpass.pipeline.authoring.user_code import (
     vocabulary_files,
     weight_files,
 )
-from fullpass.pipeline.beam_args import beam_args
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.running.beam_args import beam_args
 from fullpass.pipeline.running.execution.metadata_store import ingested_spans
 from fullpass.preprocessing.columns.compute_at import materializes
 from fullpass.preprocessing.columns.raw_columns import raw_columns

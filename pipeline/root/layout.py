@@ -146,7 +146,7 @@ def lock_of(file: Path) -> Path:
 
 
 def seal_of(file: Path) -> Path:
-    """Returns the file that holds the checksum of a SQLite file (pipeline/sqlite_files.py)."""
+    """Returns the file that holds the checksum of a SQLite file (pipeline/root/sqlite_files.py)."""
     return file.with_name(f"{file.name}{SEAL_SUFFIX}")
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.pipeline import root_layout
-from fullpass.pipeline.running.execution import locks
+from fullpass.pipeline.root import layout, locks
 
 # Fresh processes: a fork of this one would inherit the locks of whatever threads earlier tests started.
 spawn = multiprocessing.get_context("spawn")
@@ -112,7 +111,7 @@ def test_the_signature_of_a_dead_process_is_replaced(tmp_path: Path, other_run):
     process, _ = other_run
     process.kill()
     assert end(process) is not None
-    lock = tmp_path / root_layout.RUN_LOCK
+    lock = tmp_path / layout.RUN_LOCK
     assert json.loads(lock.read_text())["pid"] == process.pid
     with locks.run_lock(tmp_path, what="fullpass gc"):
         signed = json.loads(lock.read_text())
@@ -147,7 +146,7 @@ def test_which_file_systems_share_locks_between_hosts(folder: str, shared: bool)
 
 
 def test_a_root_that_another_host_signed_is_refused_where_its_lock_cannot_be_seen(tmp_path: Path, monkeypatch):
-    lock = tmp_path / root_layout.RUN_LOCK
+    lock = tmp_path / layout.RUN_LOCK
     lock.write_text(json.dumps({"pid": 7, "host": "elsewhere", "since": "2026-01-01T00:00:00+00:00", "what": "a run"}))
     mounts = tmp_path / "mounts"
     monkeypatch.setattr(locks, "_MOUNTS", mounts)

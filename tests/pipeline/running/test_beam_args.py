@@ -1,8 +1,8 @@
 import pytest
 from tfx.utils import dependency_utils
 
-from fullpass.pipeline.beam_args import MULTI_PROCESSING_BYTES, beam_args
 from fullpass.pipeline.config import BeamConfig
+from fullpass.pipeline.running.beam_args import MULTI_PROCESSING_BYTES, beam_args
 
 
 def test_small_data_stays_in_one_process():
@@ -16,7 +16,7 @@ def test_tfx_makes_no_package_of_itself_for_workers_of_this_environment():
 
 
 def test_large_data_takes_a_process_per_core(monkeypatch):
-    monkeypatch.setattr("fullpass.pipeline.beam_args.usable_cores", lambda: 6)
+    monkeypatch.setattr("fullpass.pipeline.running.beam_args.usable_cores", lambda: 6)
     args = beam_args(BeamConfig(), data_bytes=MULTI_PROCESSING_BYTES)
     assert args[1:3] == ["--direct_running_mode=multi_processing", "--direct_num_workers=6"]
 

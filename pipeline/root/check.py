@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from fullpass.base.errors import UserError
-from fullpass.pipeline.root_layout import HISTORY, METADATA, RootLayout, lock_of
-from fullpass.pipeline.running.execution.locks import exclusive
-from fullpass.pipeline.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, is_database, opened, seal, verify
+from fullpass.pipeline.root.layout import HISTORY, METADATA, RootLayout, lock_of
+from fullpass.pipeline.root.locks import exclusive
+from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, is_database, opened, seal, verify
 
 _OLD_TYPES = "components.artifacts."
 _SHOWN = 6

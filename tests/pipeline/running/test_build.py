@@ -4,7 +4,7 @@ import pytest
 
 from fullpass.components.ingest.spans.spans import Window
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.build import RunPaths, build_nodes
+from fullpass.pipeline.running.build import RunPaths, build_nodes
 
 YAML = """\
 name: pictures

@@ -6,8 +6,8 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.root_check import check_own_root, claim_root
-from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.root.check import check_own_root, claim_root
+from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.node_names import node_names
 from fullpass.pipeline.running.run import run
 
@@ -81,7 +81,7 @@ def test_an_unknown_node_is_refused_before_anything_is_written(tmp_path, options
 @pytest.mark.parametrize("path", ["d-{SPAN}.csv", "d-1.csv"])
 @pytest.mark.parametrize("more", ["", "tuning: {search: {training.learning_rate: {min: 0.1, max: 0.2}}}\n"])
 def test_the_names_of_nodes_are_those_that_are_built(tmp_path, path, more):
-    from fullpass.pipeline.build import build
+    from fullpass.pipeline.running.build import build
 
     (tmp_path / "d-1.csv").write_text("a,y\n1,0\n2,1\n")
     (tmp_path / "p.yaml").write_text(YAML.replace("d.csv", f"'{path}'") + more)

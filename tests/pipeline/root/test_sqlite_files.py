@@ -7,10 +7,10 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.base.state_file import DamagedState
-from fullpass.pipeline.root_check import check_model_folder, check_root, seal_metadata
-from fullpass.pipeline.root_layout import RootLayout, seal_of
+from fullpass.pipeline.root.check import check_model_folder, check_root, seal_metadata
+from fullpass.pipeline.root.layout import RootLayout, seal_of
+from fullpass.pipeline.root.sqlite_files import opened, seal, verify
 from fullpass.pipeline.running.history import History, OccasionRecord
-from fullpass.pipeline.sqlite_files import opened, seal, verify
 
 
 @pytest.fixture

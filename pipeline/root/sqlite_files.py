@@ -17,7 +17,7 @@ import google_crc32c
 
 from fullpass.base import state_file
 from fullpass.base.state_file import DamagedState
-from fullpass.pipeline.root_layout import seal_of
+from fullpass.pipeline.root.layout import seal_of
 
 METADATA_DAMAGED = "Put it back from a copy, or give the next run a new root (--root); pushed models are still served."
 HISTORY_DAMAGED = (
