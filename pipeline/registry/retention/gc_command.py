@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from fullpass.pipeline.authoring.loading.load import Loaded
-    from fullpass.pipeline.registry.retention.unused_files import NextRun
+    from fullpass.pipeline.registry.retention.collect import Freed
+    from fullpass.pipeline.registry.retention.unneeded_files import NextRun
+
+_UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def gc(
@@ -26,9 +31,8 @@ def gc(
     from fullpass.base.errors import UserError
     from fullpass.pipeline.authoring.loading.load import load
     from fullpass.pipeline.printing import console, print_data
-    from fullpass.pipeline.registry.retention.collect_garbage import collect
-    from fullpass.pipeline.registry.retention.retention_graph import Policy
-    from fullpass.pipeline.registry.retention.show_freed import table
+    from fullpass.pipeline.registry.retention.collect import collect
+    from fullpass.pipeline.registry.retention.kept_records import Policy
     from fullpass.pipeline.root.check import check_own_root
     from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 
@@ -56,7 +60,7 @@ def _next_run(loaded: "Loaded", root: Path) -> "NextRun":
     from fullpass.base.errors import UserError
     from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
     from fullpass.pipeline.printing import print_text
-    from fullpass.pipeline.registry.retention.unused_files import NextRun
+    from fullpass.pipeline.registry.retention.unneeded_files import NextRun
     from fullpass.pipeline.root.layout import RootLayout
 
     data, before = loaded.config.data, loaded.config.gates.history
@@ -74,3 +78,37 @@ def _next_run(loaded: "Loaded", root: Path) -> "NextRun":
         print_text(f"The current window cannot be found, so only the windows of kept runs are kept: {error}", err=True)
         return NextRun(before=before, versions=versions)
     return NextRun({span.number for span in window.spans}, names, before, versions)
+
+
+def table(freed: "Freed", *, dry_run: bool) -> "RenderableType":
+    """Returns a table of the removed sizes and numbers, and the number of kept runs and models."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    runs, models = freed.kept["runs"], freed.kept["models"]
+    kept = f"Kept: {runs} run{'s' * (runs != 1)}, {models} model{'s' * (models != 1)}, and the window."
+    if freed.links:
+        kept += f"\nNot searched, because they are links: {', '.join(freed.links)}."
+    words = {what: what if count > 1 else what.removesuffix("s") for what, count in freed.records.items()}
+    taken = ", ".join(f"{count:,} {words[what]}" for what, count in freed.records.items() if count)
+    if not freed.counts and not taken:
+        return Text(f"Nothing to free. {kept}")
+    shown = Table(box=box.SIMPLE)
+    shown.add_column("what")
+    shown.add_column("files and folders", justify="right")
+    shown.add_column("size", justify="right")
+    for kind in sorted({*freed.sizes, *freed.counts}):
+        shown.add_row(kind, str(freed.counts.get(kind, "")), _size_text(freed.sizes.get(kind, 0)))
+    total = f"{'Would free' if dry_run else 'Freed'} {_size_text(sum(freed.sizes.values()))}"
+    records = f"; records of the metadata: {taken}" if taken else ""
+    return Group(shown, Text(f"{total}{records}.\n{kept}"))
+
+
+def _size_text(size: float) -> str:
+    """Returns a size in bytes as `1.5 MB`, by powers of 1,024."""
+    unit = 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.0f} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"

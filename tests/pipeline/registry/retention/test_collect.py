@@ -16,11 +16,11 @@ from ml_metadata import proto
 from fullpass.base.errors import UserError
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.push.push import rollback, served_version, versions
-from fullpass.pipeline.registry.retention import metadata_graph
-from fullpass.pipeline.registry.retention.collect_garbage import collect
+from fullpass.pipeline.registry.retention import records
+from fullpass.pipeline.registry.retention.collect import collect
 from fullpass.pipeline.registry.retention.gc_command import gc
-from fullpass.pipeline.registry.retention.retention_graph import Policy
-from fullpass.pipeline.registry.retention.unused_files import NextRun
+from fullpass.pipeline.registry.retention.kept_records import Policy
+from fullpass.pipeline.registry.retention.unneeded_files import NextRun
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution import metadata_store, mlmd_records, runner
@@ -259,7 +259,7 @@ def test_a_root_holds_what_the_layout_names_and_each_node_s_folder_and_of_each_f
 
 def unknown_in(layout: RootLayout) -> set[str]:
     """Returns what lies in a root and is named neither by the layout nor by a record of a node."""
-    nodes_run = {execution.node for execution in metadata_graph.read_records(layout.metadata).executions.values()}
+    nodes_run = {execution.node for execution in records.read_records(layout.metadata).executions.values()}
     known = {path.name for path in layout.paths()} | nodes_run
     return {path.name for path in layout.root.iterdir()} - known
 
@@ -426,10 +426,10 @@ def test_metadata_of_another_version_is_refused(place: Place):
 COLLECT_AND_DIE = """
 import os, shutil, signal, sys
 from pathlib import Path
-from fullpass.pipeline.registry.retention import collect_garbage as collect, metadata_graph as records
+from fullpass.pipeline.registry.retention import collect, records
 from fullpass.base import link_safe_files
-from fullpass.pipeline.registry.retention.unused_files import NextRun
-from fullpass.pipeline.registry.retention.retention_graph import Policy
+from fullpass.pipeline.registry.retention.unneeded_files import NextRun
+from fullpass.pipeline.registry.retention.kept_records import Policy
 root, target, when = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -470,7 +470,7 @@ def test_a_collection_that_is_killed_leaves_no_record_without_its_files_and_the_
 
 
 def test_records_are_read_as_ml_metadata_reads_them(four_runs: Place):
-    found = metadata_graph.read_records(four_runs.root / "metadata.sqlite")
+    found = records.read_records(four_runs.root / "metadata.sqlite")
     with metadata_store.LockedMetadata(four_runs.root / "metadata.sqlite") as handle:
         artifacts, executions = handle.store.get_artifacts(), handle.store.get_executions()
         runs = handle.store.get_contexts_by_type("pipeline_run")

@@ -5,16 +5,8 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullpass.pipeline.registry.retention.metadata_graph import (
-    COMPLETE,
-    DELETED,
-    LIVE,
-    Artifact,
-    Execution,
-    Records,
-    Run,
-)
-from fullpass.pipeline.registry.retention.retention_graph import Policy, find_kept, kept_models, kept_runs, removal_of
+from fullpass.pipeline.registry.retention.kept_records import Policy, find_kept, removal_of
+from fullpass.pipeline.registry.retention.records import COMPLETE, DELETED, LIVE, Artifact, Execution, Records, Run
 
 CACHED = 5
 
@@ -39,8 +31,8 @@ class History:
 
     def execute(self, node: str, inputs: dict[str, list[int]], outputs: dict[str, list[int]], state=COMPLETE) -> int:
         identity = len(self.executions) + 1
-        sides = [{name: frozenset(ids) for name, ids in side.items()} for side in (inputs, outputs)]
-        self.executions[identity] = Execution(identity, node, state, *sides)
+        sides = [frozenset(one for ids in side.values() for one in ids) for side in (inputs, outputs)]
+        self.executions[identity] = Execution(identity, node, state, *sides, frozenset(inputs.get("model", ())))
         return identity
 
     def run(self, *, blessed: bool) -> None:
@@ -92,10 +84,9 @@ def histories(draw):
 
 
 def keep(history: History, records: Records, runs: int, pushed: set[str]):
-    kept = kept_runs(records, Policy(runs=runs, days=0), now=1e9)
     last = len(history.runs)
     spans = range(last - history.window + 2, last + 1)
-    return find_kept(records, kept, kept_models(records, pushed), spans)
+    return find_kept(records, Policy(runs=runs, days=0), pushed, spans, now=1e9)
 
 
 def after(records: Records, removal) -> Records:
@@ -113,8 +104,7 @@ def after(records: Records, removal) -> Records:
 def used_by(records: Records, run: Run) -> set[int]:
     """All artifacts that a run took or made."""
     executions = [records.executions[identity] for identity in run.executions]
-    sides = [side for one in executions for side in (*one.inputs.values(), *one.outputs.values())]
-    return {artifact for side in sides for artifact in side}
+    return {artifact for one in executions for artifact in one.inputs | one.outputs}
 
 
 @given(history=histories(), runs=st.integers(1, 9), data=st.data())
@@ -157,8 +147,8 @@ def test_the_lineage_of_what_is_kept_can_still_be_followed(history: History, run
     makers = left.makers()
     for model in (a.id for a in left.artifacts.values() if a.type == "Model" and a.state == LIVE):
         trainer = left.executions[makers[model]]
-        (ready,) = trainer.inputs["examples"]
-        spans = left.executions[makers[ready]].inputs["examples"]
+        (ready,) = (a for a in trainer.inputs if left.artifacts[a].type == "Examples")
+        spans = [a for a in left.executions[makers[ready]].inputs if left.artifacts[a].type == "Examples"]
         assert spans and all("fingerprint" in left.artifacts[span].properties for span in spans)
         assert any(trainer.id in run.executions for run in left.runs)
 
