@@ -4,6 +4,7 @@ Nothing here imports TensorFlow: specs are data, and checking a config must take
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Union, get_args
 
 from pydantic import (
@@ -11,6 +12,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
     Strict,
@@ -30,22 +32,6 @@ NonNegative = Annotated[int, Strict(), Field(ge=0)]
 Fraction = Annotated[float, Strict(), Field(ge=0, le=1)]
 Flag = Annotated[bool, Strict()]
 Name = Annotated[str, Field(min_length=1)]
-
-
-def discriminator(field: str, *, bare: bool = False) -> Discriminator:
-    """Returns the discriminator of a union of models.
-
-    Args:
-        field: The field that holds the tag.
-        bare: Whether the value may also be the bare tag, without other fields.
-    """
-
-    def tag_of(value: Any) -> str | None:
-        if bare and isinstance(value, str):
-            return value
-        return value.get(field) if isinstance(value, Mapping) else getattr(value, field, None)
-
-    return Discriminator(tag_of)
 
 
 class Spec(BaseModel):
@@ -111,12 +97,41 @@ def tag_of(value: Any) -> str | None:
     return None
 
 
-def tagged_union(*classes: type[TaggedSpec]) -> Any:
-    """Returns the type that accepts any of `classes`, selected by tag."""
-    members = tuple(Annotated[cls, Tag(cls.tag)] for cls in classes)
-    return Annotated[Union[members], Discriminator(tag_of)]  # noqa: UP007
+@dataclass(frozen=True)
+class SelectedBy:
+    """The annotation of a union of models: each value is read as the member that its tag selects.
+
+    Attributes:
+        field: The field that holds the tag, a `Literal` in every member; None for a union of `TaggedSpec`s.
+        bare: Whether the value may also be the bare tag, without other fields.
+
+    Example: `Feature = Annotated[NumberFeature | CategoryFeature, SelectedBy("type", bare=True)]`
+    """
+
+    field: str | None = None
+    bare: bool = False
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Returns the schema of the union."""
+        members = tuple(Annotated[member, Tag(tag)] for tag, member in self.by_tag(source).items())
+        return handler.generate_schema(Annotated[Union[members], Discriminator(self._tag)])  # noqa: UP007
+
+    def by_tag(self, union: Any) -> dict[str, Any]:
+        """Returns tag -> member of a union."""
+        if self.field is None:
+            return {member.tag: member for member in get_args(union)}
+        tags = ((member, get_args(member.model_fields[self.field].annotation)) for member in get_args(union))
+        return {tag: member for member, own in tags for tag in own}
+
+    def _tag(self, value: Any) -> str | None:
+        if self.field is None:
+            return tag_of(value)
+        if self.bare and isinstance(value, str):
+            return value
+        return value.get(self.field) if isinstance(value, Mapping) else getattr(value, self.field, None)
 
 
-def union_members(union: Any) -> tuple[type[TaggedSpec], ...]:
-    """Returns the classes of a `tagged_union`."""
-    return tuple(get_args(member)[0] for member in get_args(get_args(union)[0]))
+def members_by_tag(union: Any) -> dict[str, Any]:
+    """Returns tag -> class of a union annotated with `SelectedBy`."""
+    annotation = next(extra for extra in union.__metadata__ if isinstance(extra, SelectedBy))
+    return annotation.by_tag(union.__origin__)

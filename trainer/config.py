@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, Tag, model_validator
+from pydantic import Field, model_validator
 
 from fullpass.preprocessing.features.base_feature import ComputeAt
-from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec, discriminator
+from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, SelectedBy, Spec, members_by_tag
 from fullpass.trainer.loss_config import Auto, LossConfig
 
 ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
@@ -141,27 +141,12 @@ class Module(_Network):
     """Passed to the function unchanged."""
 
 
-NETWORKS: Mapping[str, type[_Network]] = {
-    "linear": Linear,
-    "mlp": Mlp,
-    "wide_deep": WideDeep,
-    "dcn": Dcn,
-    "trees": Trees,
-    "auto": TreesOrNetwork,
-    "module": Module,
-}
-
-
 ModelConfig = Annotated[
-    Annotated[Linear, Tag("linear")]
-    | Annotated[Mlp, Tag("mlp")]
-    | Annotated[WideDeep, Tag("wide_deep")]
-    | Annotated[Dcn, Tag("dcn")]
-    | Annotated[Trees, Tag("trees")]
-    | Annotated[TreesOrNetwork, Tag("auto")]
-    | Annotated[Module, Tag("module")],
-    discriminator("kind", bare=True),
+    Linear | Mlp | WideDeep | Dcn | Trees | TreesOrNetwork | Module,
+    SelectedBy("kind", bare=True),
 ]
+NETWORKS: Mapping[str, type[_Network]] = members_by_tag(ModelConfig)
+"""The value of `kind` -> the class."""
 
 
 class EarlyStopping(Spec):

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, Tag, model_validator
+from pydantic import Field, model_validator
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.preprocessing.spec import Spec, discriminator
+from fullpass.preprocessing.spec import SelectedBy, Spec
 
 _CLASSES: tuple[Task, ...] = ("binary", "multiclass", "multilabel")
 
@@ -95,15 +95,8 @@ class Focal(_Loss):
 
 
 LossConfig = Annotated[
-    Annotated[Auto, Tag("auto")]
-    | Annotated[Squared, Tag("squared")]
-    | Annotated[Absolute, Tag("absolute")]
-    | Annotated[Huber, Tag("huber")]
-    | Annotated[Poisson, Tag("poisson")]
-    | Annotated[LogNormal, Tag("log_normal")]
-    | Annotated[Quantile, Tag("quantile")]
-    | Annotated[Focal, Tag("focal")],
-    discriminator("kind", bare=True),
+    Auto | Squared | Absolute | Huber | Poisson | LogNormal | Quantile | Focal,
+    SelectedBy("kind", bare=True),
 ]
 
 TASKS: Mapping[str, tuple[Task, ...]] = {

@@ -2,13 +2,13 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, Tag, model_validator
+from pydantic import Field, model_validator
 
 from fullpass.components.ingest.sources.source_config import Source
 from fullpass.components.ingest.writing.shards import Layout
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.features.base_feature import WrittenDateFormat
-from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec, discriminator
+from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, SelectedBy, Spec
 
 Ratios = dict[Name, Annotated[float, Field(strict=True, gt=0)]]
 _EIGHT_TO_TWO: dict[str, float] = {"train": 8.0, "eval": 2.0}
@@ -78,12 +78,8 @@ class ColumnSplit(Spec):
 
 
 Split = Annotated[
-    Annotated[HashSplit, Tag("hash")]
-    | Annotated[RandomSplit, Tag("random")]
-    | Annotated[StratifiedSplit, Tag("stratified")]
-    | Annotated[TimeSplit, Tag("time")]
-    | Annotated[ColumnSplit, Tag("column")],
-    discriminator("method"),
+    HashSplit | RandomSplit | StratifiedSplit | TimeSplit | ColumnSplit,
+    SelectedBy("method"),
 ]
 
 

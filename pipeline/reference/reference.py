@@ -23,7 +23,7 @@ from fullpass.preprocessing.expressions.expression import function_table
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
 from fullpass.preprocessing.features.sequences import SequenceSpec
 from fullpass.preprocessing.features.transforms import NumberTransform, VectorTransform
-from fullpass.preprocessing.spec import union_members
+from fullpass.preprocessing.spec import members_by_tag
 
 _ELSEWHERE = {
     "features": "transforms.md",
@@ -139,7 +139,7 @@ def _transforms(schema: Schema) -> dict[str, tuple[Schema, str]]:
     """Returns the fields and an example of each transform; transforms of number features come first."""
     found: dict[str, tuple[Schema, str]] = {}
     for feature, union in (("NumberFeature", NumberTransform), ("VectorFeature", VectorTransform)):
-        examples = {spec.tag: spec.example or f"transforms: [{spec.tag}]" for spec in union_members(union)}
+        examples = {tag: spec.example or f"transforms: [{tag}]" for tag, spec in members_by_tag(union).items()}
         for form in _members(schema["$defs"][feature]["properties"]["transforms"]["items"], schema):
             (name,) = form["properties"]
             found.setdefault(name, (form["properties"][name], examples[name]))

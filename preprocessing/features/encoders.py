@@ -1,10 +1,10 @@
 """Declarations of the encoders that read the ids of lists and texts in order."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from fullpass.preprocessing.spec import Count, TaggedSpec, tagged_union
+from fullpass.preprocessing.spec import Count, SelectedBy, TaggedSpec
 
 
 class Gru(TaggedSpec):
@@ -38,4 +38,4 @@ class Transformer(TaggedSpec):
         return self
 
 
-Encoder = tagged_union(Gru, Transformer)
+Encoder = Annotated[Gru | Transformer, SelectedBy()]

@@ -6,14 +6,14 @@ An empty text is missing, and an infinite number is missing.
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, Tag
+from pydantic import Field
 
 from fullpass.preprocessing.features.base_feature import BaseFeature
 from fullpass.preprocessing.features.id_features import BooleanFeature, CategoryFeature, DateFeature, TextFeature
 from fullpass.preprocessing.features.ids import Encoding
 from fullpass.preprocessing.features.image_feature import ImageFeature
 from fullpass.preprocessing.features.number_features import CountFeature, DurationFeature, NumberFeature, VectorFeature
-from fullpass.preprocessing.spec import Count, Name, discriminator
+from fullpass.preprocessing.spec import Count, Name, SelectedBy, members_by_tag
 
 __all__ = [
     "FEATURE_TYPES", "BooleanFeature", "CategoryFeature", "CountFeature", "CustomFeature", "DateFeature",
@@ -50,33 +50,21 @@ distance:
     """Encoding of the ids in the model: auto, one_hot or an embedding."""
 
 
-FEATURE_TYPES: Mapping[str, type[BaseFeature]] = {
-    "number": NumberFeature,
-    "category": CategoryFeature,
-    "boolean": BooleanFeature,
-    "date": DateFeature,
-    "duration": DurationFeature,
-    "text": TextFeature,
-    "count": CountFeature,
-    "vector": VectorFeature,
-    "image": ImageFeature,
-    "custom": CustomFeature,
-}
-
-
 Feature = Annotated[
-    Annotated[NumberFeature, Tag("number")]
-    | Annotated[CategoryFeature, Tag("category")]
-    | Annotated[BooleanFeature, Tag("boolean")]
-    | Annotated[DateFeature, Tag("date")]
-    | Annotated[DurationFeature, Tag("duration")]
-    | Annotated[TextFeature, Tag("text")]
-    | Annotated[CountFeature, Tag("count")]
-    | Annotated[VectorFeature, Tag("vector")]
-    | Annotated[ImageFeature, Tag("image")]
-    | Annotated[CustomFeature, Tag("custom")],
-    discriminator("type", bare=True),
+    NumberFeature
+    | CategoryFeature
+    | BooleanFeature
+    | DateFeature
+    | DurationFeature
+    | TextFeature
+    | CountFeature
+    | VectorFeature
+    | ImageFeature
+    | CustomFeature,
+    SelectedBy("type", bare=True),
 ]
+FEATURE_TYPES: Mapping[str, type[BaseFeature]] = members_by_tag(Feature)
+"""The value of `type` -> the class."""
 Features = Annotated[dict[Name, Feature], Field(min_length=1)]
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
 from fullpass.preprocessing.features.base_feature import BaseFeature, ComputeAt
-from fullpass.preprocessing.spec import Count, Fraction, Name, NonNegative, Spec, TaggedSpec, tag_of
+from fullpass.preprocessing.spec import Count, Fraction, Name, NonNegative, SelectedBy, Spec, TaggedSpec, tag_of
 
 Side = Annotated[int, Field(strict=True, ge=1, le=4096)]
 Factor = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
@@ -93,10 +93,7 @@ class UserEncoder(TaggedSpec):
     """Passed to the function unchanged."""
 
 
-ImageEncoder = Annotated[
-    Annotated[Cnn, Tag("cnn")] | Annotated[Pretrained, Tag("pretrained")] | Annotated[UserEncoder, Tag("module")],
-    Discriminator(tag_of),
-]
+ImageEncoder = Annotated[Cnn | Pretrained | UserEncoder, SelectedBy()]
 
 
 class ImageFeature(BaseFeature):

@@ -3,19 +3,17 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, Tag, model_validator
+from pydantic import Field, model_validator
 
 from fullpass.preprocessing.features.encoders import Encoder, Gru, Transformer
 from fullpass.preprocessing.features.id_features import CategoryFeature, DateFeature
 from fullpass.preprocessing.features.lists import Keep, ListOf, Pooling
 from fullpass.preprocessing.features.number_features import NumberFeature
-from fullpass.preprocessing.spec import Count, Name, Spec, discriminator
+from fullpass.preprocessing.spec import Count, Name, SelectedBy, Spec
 
 SequenceColumn = Annotated[
-    Annotated[NumberFeature, Tag("number")]
-    | Annotated[CategoryFeature, Tag("category")]
-    | Annotated[DateFeature, Tag("date")],
-    discriminator("type", bare=True),
+    NumberFeature | CategoryFeature | DateFeature,
+    SelectedBy("type", bare=True),
 ]
 _REFUSED = {"list": None, "separator": None, "indicator": False, "cyclic": False, "compute_at": None}
 

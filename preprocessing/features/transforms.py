@@ -8,11 +8,11 @@
 * After the last transform every missing value becomes the transformed `missing` value of the feature.
 """
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from fullpass.preprocessing.spec import Count, Fraction, Name, Real, TaggedSpec, tagged_union
+from fullpass.preprocessing.spec import Count, Fraction, Name, Real, SelectedBy, TaggedSpec
 
 
 class Transform(TaggedSpec):
@@ -220,5 +220,7 @@ class VectorZScore(Transform):
     tag: ClassVar[str] = "z_score"
 
 
-NumberTransform = tagged_union(ZScore, MinMax, ScaleToGaussian, Log1p, Sqrt, Power, Clip, QuantileScale, Bucketize)
-VectorTransform = tagged_union(VectorZScore, Pca)
+NumberTransform = Annotated[
+    ZScore | MinMax | ScaleToGaussian | Log1p | Sqrt | Power | Clip | QuantileScale | Bucketize, SelectedBy()
+]
+VectorTransform = Annotated[VectorZScore | Pca, SelectedBy()]

@@ -1,7 +1,6 @@
 """The config as a whole: what a file resolves to, written out and read again, and its JSON Schema."""
 
 import json
-from typing import get_args
 
 import jsonschema
 import pytest
@@ -17,6 +16,7 @@ from fullpass.pipeline.authoring.show_config import resolved_yaml
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
 from fullpass.preprocessing.features.transforms import Bucketize, NumberTransform, VectorTransform
+from fullpass.preprocessing.spec import members_by_tag
 from fullpass.trainer.config import NETWORKS
 from tests import REPOSITORY
 
@@ -38,7 +38,7 @@ def without_descriptions(schema):
 
 def members(union):
     """The classes of a tagged union."""
-    return [get_args(member)[0] for member in get_args(get_args(union)[0])]
+    return list(members_by_tag(union).values())
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from fullpass.pipeline.reference.reference import pages, write
 from fullpass.preprocessing.expressions.expression import function_table
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
 from fullpass.preprocessing.features.transforms import NumberTransform, VectorTransform
-from fullpass.preprocessing.spec import union_members
+from fullpass.preprocessing.spec import members_by_tag
 from tests import REPOSITORY
 
-TRANSFORMS = {spec.tag: spec for union in (VectorTransform, NumberTransform) for spec in union_members(union)}
+TRANSFORMS = members_by_tag(VectorTransform) | members_by_tag(NumberTransform)
 
 # A feature, split or model of the form that a place belongs to.
 FORMS = {

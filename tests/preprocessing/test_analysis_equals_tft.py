@@ -27,7 +27,7 @@ from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
 from fullpass.preprocessing.features.transforms import NumberTransform, VectorTransform
-from fullpass.preprocessing.spec import union_members
+from fullpass.preprocessing.spec import members_by_tag
 from fullpass.preprocessing.values.raw_batches import raw_batches
 
 # Both engines analyze all features at once, which takes three minutes on an idle machine.
@@ -81,7 +81,7 @@ def features_of(name: str) -> dict[str, dict]:
     if name in FEATURE_TYPES:
         found |= read_yaml(FEATURE_TYPES[name].example).data
     for union, form in FORMS:
-        specs = {spec.tag: spec for spec in union_members(union)}
+        specs = members_by_tag(union)
         if name in specs:
             example = read_yaml(specs[name].example or f"transforms: [{name}]").data
             found["small" if form["type"] == "vector" else "of_number"] = {**form, **example}

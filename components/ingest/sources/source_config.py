@@ -2,12 +2,12 @@
 
 import codecs
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, Tag, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from fullpass.base.errors import did_you_mean
-from fullpass.preprocessing.spec import Count, Flag, Name, Spec, discriminator
+from fullpass.preprocessing.spec import Count, Flag, Name, SelectedBy, Spec, members_by_tag
 from fullpass.preprocessing.values.raw_text import RawText
 
 Paths = Name | tuple[Name, ...] | dict[Name, Name | tuple[Name, ...]]
@@ -362,26 +362,26 @@ class ModuleSource(_Source):
 
 
 Source = Annotated[
-    Annotated[CsvSource, Tag("csv")]
-    | Annotated[JsonLinesSource, Tag("jsonl")]
-    | Annotated[ParquetSource, Tag("parquet")]
-    | Annotated[ArrowSource, Tag("arrow")]
-    | Annotated[OrcSource, Tag("orc")]
-    | Annotated[AvroSource, Tag("avro")]
-    | Annotated[TfRecordSource, Tag("tfrecord")]
-    | Annotated[ProtoSource, Tag("proto")]
-    | Annotated[SqlSource, Tag("sql")]
-    | Annotated[BigQuerySource, Tag("bigquery")]
-    | Annotated[TfdsSource, Tag("tfds")]
-    | Annotated[NumpySource, Tag("numpy")]
-    | Annotated[ModuleSource, Tag("module")]
-    | Annotated[ImagesSource, Tag("images")]
-    | Annotated[TextSource, Tag("text")],
-    discriminator("format"),
+    CsvSource
+    | JsonLinesSource
+    | ParquetSource
+    | ArrowSource
+    | OrcSource
+    | AvroSource
+    | TfRecordSource
+    | ProtoSource
+    | SqlSource
+    | BigQuerySource
+    | TfdsSource
+    | NumpySource
+    | ModuleSource
+    | ImagesSource
+    | TextSource,
+    SelectedBy("format"),
 ]
 
 FILE_SOURCES: Mapping[str, type[FileSource]] = {
-    tag.tag: kind for kind, tag in map(get_args, get_args(get_args(Source)[0])) if issubclass(kind, FileSource)
+    name: kind for name, kind in members_by_tag(Source).items() if issubclass(kind, FileSource)
 }
 """Format -> its class, for the formats of files."""
 

@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
-from typing import get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +23,7 @@ from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.cli import app
 from fullpass.pipeline.config import PipelineConfig
+from fullpass.preprocessing.spec import members_by_tag
 from tests import REPOSITORY
 
 _YAML = YAML(typ="safe", pure=True)
@@ -76,7 +76,7 @@ FRAGMENTS = [found for page in PAGES for found in fragments(page)]
 
 def place(fragment: dict) -> str:
     """Returns which mapping of a YAML the keys belong to."""
-    sources = set().union(*(one.model_fields for one in get_args(get_args(Source)[0])))
+    sources = set().union(*(one.model_fields for one in members_by_tag(Source).values()))
     known = {
         "whole": set(PipelineConfig.model_fields),
         "data": set(DataConfig.model_fields),
