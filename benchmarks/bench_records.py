@@ -28,7 +28,7 @@ def read_seconds(folder: Path) -> float:
     """Returns the shortest time of a few passes over all records of all splits, batched but not parsed."""
     import tensorflow as tf
 
-    from fullpass.trainer.input.input_fn import read_records
+    from fullpass.trainer.records.record_files import read_records
 
     files = sorted(str(path) for path in folder.glob("Split-*/*"))
     records = read_records(tf.data.Dataset.from_tensor_slices(files), 1, 1024)

@@ -27,17 +27,17 @@ from fullpass.pipeline.diagnose.diagnosis_report import to_json
 from fullpass.pipeline.diagnose.training_artifacts import TRAIN, newest_training
 from fullpass.trainer.diagnosis.profiled_training import Training
 from fullpass.trainer.fit.strategy import choose_strategy
-from fullpass.trainer.fit.worker_channel import Workers
-from fullpass.trainer.input import input_fn
+from fullpass.trainer.fit.training_data import TrainingData, load_data
+from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.records import record_files
 from fullpass.trainer.train import RunOptions, train
-from fullpass.trainer.training_data import TrainingData, load_data
 
 _READINGS = 3
 
 
 def slow_down(microseconds: int) -> None:
     """Delays each record of each file of a train split by `microseconds`."""
-    opened = input_fn.open_records
+    opened = record_files.open_records
     # The sleep is zipped with the records instead of applied to them. It holds its lock while it requests the next
     # element. If that element comes from a function, as records do, the sleep can deadlock when an iterator is
     # destroyed (TensorFlow 2.16).
@@ -48,14 +48,14 @@ def slow_down(microseconds: int) -> None:
         # Even a sleep of 0 would add one more element per record.
         return tf.data.Dataset.zip(records, ticks).map(lambda record, _: record) if microseconds else records
 
-    input_fn.open_records = open_slowly
+    record_files.open_records = open_slowly
 
 
 def spread(training: Training, files: int, *, gzip: bool) -> None:
     """Rewrites the train split into this many files."""
     folder = Path(training.files[0]).parent
     given = tf.data.Dataset.from_tensor_slices(list(training.files))
-    records = [record for batch in input_fn.read_records(given, 1, 1000) for record in batch.numpy()]
+    records = [record for batch in record_files.read_records(given, 1, 1000) for record in batch.numpy()]
     for file in training.files:
         Path(file).unlink()
     suffix, compression = (".gz", "GZIP") if gzip else ("", "")

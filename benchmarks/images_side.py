@@ -25,8 +25,8 @@ from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.diagnose.training_artifacts import newest_training
 from fullpass.preprocessing.features.image_feature import Augment
 from fullpass.trainer.diagnosis.profiled_training import Training
-from fullpass.trainer.input.batch_order import BatchOrder
-from fullpass.trainer.input.input_fn import decoder
+from fullpass.trainer.input.decoder import decoder
+from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 from fullpass.trainer.input.placement import placement_of

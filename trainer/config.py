@@ -2,13 +2,18 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, SelectedBy, Spec, members_by_tag
 from fullpass.trainer.loss_config import Auto, LossConfig
+
+if TYPE_CHECKING:
+    import tensorflow_transform as tft
 
 ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
 """host:port, or [IPv6 address]:port."""
@@ -372,6 +377,21 @@ class TrainerConfig(Spec):
     input: InputConfig = InputConfig()
 
 
+@dataclass(frozen=True)
+class TrainingSpec:
+    """The sections of the YAML that define a training, and the transform graph.
+
+    Attributes:
+        preprocessing: Declares the features and the label.
+        config: The sections `model:`, `training:` and `input:`.
+        tft_output: The transform graph's output.
+    """
+
+    preprocessing: PreprocessingConfig
+    config: TrainerConfig
+    tft_output: "tft.TFTransformOutput"
+
+
 __all__ = [
     "NETWORKS",
     "CheckpointConfig",
@@ -386,6 +406,7 @@ __all__ = [
     "ServiceConfig",
     "TrainerConfig",
     "TrainingConfig",
+    "TrainingSpec",
     "Trees",
     "TreesOrNetwork",
     "WideDeep",

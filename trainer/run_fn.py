@@ -12,26 +12,28 @@ from fullpass.base.json_text import to_json_text
 from fullpass.base.progress import report
 from fullpass.preprocessing.apply.stable_ids import FOLDER as LEDGERS
 from fullpass.preprocessing.columns.outputs import ROW_ID
-from fullpass.trainer.export.calibration import calibrate, predict_mean
 from fullpass.trainer.export.eval_scores import SCORES_FILE, write_scores
 from fullpass.trainer.export.export import export_model
 from fullpass.trainer.export.run_provenance import TRAINING_FILE, read_run_facts
 from fullpass.trainer.export.sample_requests import read_samples
 from fullpass.trainer.export.signatures import served_model
-from fullpass.trainer.fit.checkpoints import folder_for, prune, remove
+from fullpass.trainer.fit.calibration import calibrate, predict_mean
+from fullpass.trainer.fit.checkpoints import folder_for, prune, remove, write_json
 from fullpass.trainer.fit.curves import Curves
+from fullpass.trainer.fit.sampled_rows import rows_of, sample_rows
 from fullpass.trainer.fit.strategy import choose_strategy
+from fullpass.trainer.fit.training_data import TrainingData, load_data
+from fullpass.trainer.fit.training_inputs import TrainingInputs, parse_fn_args
 from fullpass.trainer.fit.warm_start import FILE as WEIGHTS_FILE
 from fullpass.trainer.fit.warm_start import BaseExport, describe_weights, find_base, warm_start_record
-from fullpass.trainer.fit.worker_channel import Workers
-from fullpass.trainer.input.input_fn import decoder, list_files
+from fullpass.trainer.input.decoder import decoder
+from fullpass.trainer.input.workers import Workers
 from fullpass.trainer.insight.insight import EVAL_ROWS, measure_insight
-from fullpass.trainer.insight.sampled_rows import rows_of, sample_rows
-from fullpass.trainer.json_files import write_json
 from fullpass.trainer.models.weight_semantics import Network
+from fullpass.trainer.records.record_files import list_files
 from fullpass.trainer.train import RunOptions, Trained, shuffle_rows, train, training_record
-from fullpass.trainer.training_data import TrainingData, load_data
-from fullpass.trainer.training_inputs import TrainingInputs, parse_fn_args
+from fullpass.trainer.tuning.config import TuningConfig
+from fullpass.trainer.tuning.search_space import best_values, with_values
 
 if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs
@@ -50,7 +52,7 @@ def run_fn(fn_args: "FnArgs") -> None:
         UserError: The data or the configuration do not allow training.
     """
     clock = [time.monotonic()]
-    inputs = parse_fn_args(fn_args)
+    inputs = _tuned_inputs(fn_args)
     config = inputs.spec.config
     strategy = choose_strategy(config.training, config.model.kind)
     workers = Workers(strategy)
@@ -85,6 +87,16 @@ def run_fn(fn_args: "FnArgs") -> None:
         prune(checkpoints)
 
 
+def _tuned_inputs(fn_args: "FnArgs") -> TrainingInputs:
+    """Returns the inputs of the training, with the best values that a Tuner found, if there is one."""
+    custom, found = fn_args.custom_config, getattr(fn_args, "hyperparameters", None)
+    if not found:
+        return parse_fn_args(fn_args)
+    values = best_values(found, TuningConfig.model_validate_json(custom["tuning"]))
+    trainer, preprocessing = with_values(values, custom["trainer"], custom["preprocessing"])
+    return parse_fn_args(fn_args, values, trainer=trainer, preprocessing=preprocessing)
+
+
 def _calibrate(inputs: TrainingInputs, data: TrainingData, network: Network) -> dict[str, Any]:
     """Corrects the predictions of a network with rows of the eval split, if `training.calibration` requires it."""
     task, training = inputs.spec.preprocessing.label.task, inputs.spec.config.training
@@ -93,7 +105,7 @@ def _calibrate(inputs: TrainingInputs, data: TrainingData, network: Network) -> 
     rows = sample_rows(data.evaluation.split, data.in_model, rows_of(network, EVAL_ROWS))
     if task == "regression":
         return predict_mean(network, rows)
-    return calibrate(network, rows, task, data.factors)
+    return calibrate(network, rows, task, data.statistics.factors)
 
 
 def _export(inputs: TrainingInputs, data: TrainingData, trained: Trained, *, chief: bool) -> None:
@@ -101,7 +113,7 @@ def _export(inputs: TrainingInputs, data: TrainingData, trained: Trained, *, chi
     folder = inputs.serving_model_dir if chief else os.path.join(tempfile.mkdtemp(), "export")
     weights = {"trees": dict(trained.trees)} if trained.trees else describe_weights(trained.network)
     export_model(
-        served_model(inputs.spec, trained.network, data.names),
+        served_model(inputs.spec, trained.network, data.statistics.names),
         folder,
         name=inputs.custom.get("name", "model"),
         source=inputs.custom.get("source", {}),
@@ -113,7 +125,7 @@ def _export(inputs: TrainingInputs, data: TrainingData, trained: Trained, *, chi
 
 def _write_scores(inputs: TrainingInputs, data: TrainingData, trained: Trained) -> None:
     """Writes the scores of the eval split, joined with row ids, for Evaluator and Parity."""
-    decode = decoder(inputs.spec.tft_output, data.placement, [*data.placement.read, ROW_ID], len(data.names))
+    decode = decoder(inputs.spec.tft_output, data.placement, [*data.placement.read, ROW_ID], len(data.statistics.names))
     path = f"{inputs.model_run_dir}/{SCORES_FILE}"
     task = inputs.spec.preprocessing.label.task
     write_scores(path, trained.model, list_files(inputs.eval_files, "eval"), decode, task)

@@ -10,19 +10,17 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.base.processes import usable_cores
-from fullpass.trainer.config import InputConfig, Trees, TreesOrNetwork, WideDeep
+from fullpass.trainer.config import InputConfig, TrainingSpec, Trees, TreesOrNetwork, WideDeep
+from fullpass.trainer.fit.build_training import build_training
 from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report
 from fullpass.trainer.fit.profiling import Profile
 from fullpass.trainer.fit.strategy import describe_devices
+from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin
-from fullpass.trainer.input.batch_order import BatchOrder
-from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS
+from fullpass.trainer.input.epochs import STREAM_SHUFFLE_ROWS, BatchOrder
 from fullpass.trainer.input.placement import with_preprocessing
-from fullpass.trainer.models.build_network import build_training
 from fullpass.trainer.models.weight_semantics import Network
-from fullpass.trainer.training_data import TrainingData
-from fullpass.trainer.training_spec import TrainingSpec
 
 EVAL_BATCH = 4096
 _EVAL_PIXELS = 4 << 20
@@ -122,7 +120,7 @@ def train(
     size, fixed = data.replica_batch_size, built.fixed_shapes
     order = BatchOrder(batch_size=size, shuffle=shuffle_rows(spec.config.input), seed=training.seed, fixed=fixed)
     evaluation = data.evaluation.batches(BatchOrder(batch_size=_eval_batch(built.network, size), fixed=fixed))
-    fitted = fit.run(data.train.batches(order, data.factors.tolist()), evaluation)
+    fitted = fit.run(data.train.batches(order, data.statistics.factors.tolist()), evaluation)
     devices = describe_devices(strategy)
     return Trained(built.model, built.network, fitted, devices, built.precision, built.weight_origins)
 
@@ -188,8 +186,8 @@ def training_record(data: TrainingData, trained: Trained, seconds: Mapping[str, 
     return {
         "rows": {"train": counts.rows, "eval": data.evaluation.counts.rows},
         "rows_without_weight": {"train": counts.weightless, "eval": data.evaluation.counts.weightless},
-        "classes": dict(zip(data.names, counts.class_rows.tolist(), strict=True)),
-        "class_weights": dict(zip(data.names, data.factors.tolist(), strict=False)),
+        "classes": dict(zip(data.statistics.names, counts.class_rows.tolist(), strict=True)),
+        "class_weights": dict(zip(data.statistics.names, data.statistics.factors.tolist(), strict=False)),
         "in_memory": data.train.split.in_memory is not None,
         "input": {"train": data.train.split.storage_note, "eval": data.evaluation.split.storage_note},
         "input_shared_by": "file" if data.train.by_file else "batch",

@@ -8,7 +8,7 @@ import tensorflow as tf
 from fullpass.base.progress import report
 from fullpass.components.evaluation.score_rows import Scorer
 from fullpass.components.evaluation.slice_states import SliceAccumulator, State
-from fullpass.trainer.input.record_batches import record_batches
+from fullpass.trainer.records.record_files import record_batches
 
 _BATCH_ROWS = 8192
 

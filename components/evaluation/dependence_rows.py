@@ -13,7 +13,7 @@ from fullpass.components.evaluation.partial_dependence import MOST_COLUMNS, Pred
 from fullpass.components.evaluation.score_rows import load_export
 from fullpass.preprocessing.columns.raw_columns import RawColumn, serving_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.trainer.export.signature_names import SERVING_RAW
+from fullpass.trainer.export.export_files import SERVING_RAW
 from fullpass.trainer.export.signatures import column_keys
 from fullpass.trainer.input.raw_tensors import DTYPES, to_dense, to_request
 

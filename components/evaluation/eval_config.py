@@ -9,7 +9,7 @@ from fullpass.components.evaluation.config import Bounds, EvaluationConfig, Thre
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, BASELINE, CANDIDATE
 from fullpass.components.evaluation.metrics import METRICS, Metric
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, SPAN
-from fullpass.trainer.export.signature_names import SERVING_DEFAULT, TRANSFORM_FEATURES
+from fullpass.trainer.export.export_files import SERVING_DEFAULT, TRANSFORM_FEATURES
 
 
 def eval_config(config: EvaluationConfig, newest_span: int | None = None) -> tfma.EvalConfig:

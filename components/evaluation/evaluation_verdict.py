@@ -10,7 +10,7 @@ from fullpass.components.evaluation.config import Bounds, EvaluationConfig, Slic
 from fullpass.components.evaluation.measured_metrics import Rows, read_measured
 from fullpass.components.evaluation.metrics import METRICS
 from fullpass.components.evaluation.slice_states import MOST_SLICES
-from fullpass.trainer.insight.too_good import too_good_words
+from fullpass.trainer.insight.words import too_good_words
 
 _NEEDS_TWO_CLASSES = ("auc", "auc_pr")
 _TOO_MANY = f"{{}} has more than {MOST_SLICES:,} combinations of values"

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
-from fullpass.trainer.export.signature_names import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
+from fullpass.trainer.export.export_files import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
 
 
 @lru_cache(maxsize=2)

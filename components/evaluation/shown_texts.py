@@ -10,7 +10,7 @@ from fullpass.components.evaluation.texts_file import ShownText
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.id_features import TextFeature
-from fullpass.trainer.export.signature_names import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
+from fullpass.trainer.export.export_files import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
 
 _MOST, _ROWS = 8, 400
 _LONGEST = 300

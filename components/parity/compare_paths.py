@@ -30,11 +30,11 @@ from fullpass.preprocessing.columns.outputs import LABEL, ROW_ID, SPAN
 from fullpass.preprocessing.columns.raw_columns import serving_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
-from fullpass.trainer.export.signature_names import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
-from fullpass.trainer.input.cache.blocks import Block
-from fullpass.trainer.input.input_fn import decoder, read_blocks
+from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
+from fullpass.trainer.input.decoder import decoder, read_blocks
 from fullpass.trainer.input.placement import InModel, placement_of
 from fullpass.trainer.models.model_inputs import transformed_outputs
+from fullpass.trainer.records.blocks import Block
 
 SPLIT = "eval"
 _PROBED_ROWS = 64

@@ -9,10 +9,10 @@ import tensorflow as tf
 from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn
 from fullpass.trainer.export.signatures import column_keys
-from fullpass.trainer.input.cache.blocks import Block
-from fullpass.trainer.input.input_fn import without_gaps
+from fullpass.trainer.input.decoder import without_gaps
 from fullpass.trainer.input.raw_tensors import DTYPES, to_dense
-from fullpass.trainer.input.record_batches import record_batches as read_file
+from fullpass.trainer.records.blocks import Block
+from fullpass.trainer.records.record_files import record_batches as read_file
 
 MOST_ROWS = 16_384
 BATCH_BYTES = 64 << 20

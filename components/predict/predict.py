@@ -21,8 +21,7 @@ from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.components.predict.write_tables import format_to_write, to_json, write_tables
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
-from fullpass.trainer.export.export_files import DESCRIPTION, verify_export
-from fullpass.trainer.export.signature_names import SERVING_RAW
+from fullpass.trainer.export.export_files import DESCRIPTION, SERVING_RAW, verify_export
 from fullpass.trainer.input.raw_tensors import to_request
 
 PREDICTION = "prediction"

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.input.raw_tensors import DTYPES
-from fullpass.trainer.input.record_batches import record_batches
+from fullpass.trainer.records.record_files import record_batches
 
 BATCH_ROWS = 16_384
 _ARROW = {"number": pa.float32(), "string": pa.binary(), "vector": pa.float32()}

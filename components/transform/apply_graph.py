@@ -28,8 +28,8 @@ from fullpass.preprocessing.columns.compute_at import columns_for, raw_name, tra
 from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.values.byte_batches import cut_batch
-from fullpass.trainer.input.cache.blocks import Layout
-from fullpass.trainer.input.column_files import as_columns, layout_of_schema
+from fullpass.trainer.records.blocks import Layout
+from fullpass.trainer.records.columns import as_columns, layout_of_schema
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
-"""Writes the columns of one bundle, in files of bounded size; see trainer/input/column_files.py."""
+"""Writes the columns of one bundle, in files of bounded size; see trainer/records/columns.py."""
 
 import google_crc32c
 import pyarrow as pa
 from tfx.dsl.io import fileio
 
-from fullpass.trainer.input.column_files import ColumnFile
+from fullpass.trainer.records.columns import ColumnFile
 
 _FILE_BYTES = 8 << 20
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")

@@ -31,8 +31,8 @@ from fullpass.preprocessing.analysis.traced_preprocessing import Function
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.sample_requests import write_samples
-from fullpass.trainer.input.cache import blocks
-from fullpass.trainer.input.column_files import ColumnFile, publish_columns
+from fullpass.trainer.records import blocks
+from fullpass.trainer.records.columns import ColumnFile, publish_columns
 
 ANALYZED_SPLIT = "train"
 SAMPLED_SPLIT = "eval"

@@ -17,7 +17,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from fullpass.base.progress import report
-from fullpass.trainer.input.record_batches import record_batches
+from fullpass.trainer.records.record_files import record_batches
 
 _Item = TypeVar("_Item")
 _BATCH_ROWS = 8192

@@ -27,10 +27,10 @@ from fullpass.preprocessing.columns.compute_at import COMPUTE_AT_ORDER, compute_
 from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.diagnosis.input_settings import input_settings
 from fullpass.trainer.diagnosis.placements import PlacementTrial, WriteCost, measure_in_turn
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Training, all_at
-from fullpass.trainer.training_spec import TrainingSpec
 
 ROWS = 20_000
 """Default number of rows in the sample."""

@@ -14,9 +14,9 @@ from fullpass.pipeline.running.execution.events import Artifact
 from fullpass.pipeline.running.execution.metadata_store import newest_run_with
 from fullpass.pipeline.running.execution.run_outputs import outputs_in
 from fullpass.preprocessing.columns.compute_at import materializes
+from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.diagnosis.profiled_training import Records, Training
-from fullpass.trainer.input.input_fn import list_files
-from fullpass.trainer.training_spec import TrainingSpec
+from fullpass.trainer.records.record_files import list_files
 
 TRAIN = "train"
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
-from fullpass.trainer.insight.reference_words import reference_words
+from fullpass.trainer.insight.words import reference_words
 from fullpass.trainer.tuning.config import TuningConfig
 from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode
 

@@ -253,3 +253,13 @@ def _date_outputs(name: str, feature: DateFeature) -> Iterator[Output]:
             )
         else:
             yield Output(transformed_name(name, part), name, "dense")
+
+
+def input_name(feature: str) -> str:
+    """Returns the name of the Keras input of a transformed feature: its own, without the `/` that Keras forbids."""
+    return feature.replace("/", "\N{DIVISION SLASH}")
+
+
+def feature_names(features: Sequence[Output]) -> list[str]:
+    """Returns every transformed feature that a model reads, weights of ids included."""
+    return [name for output in features for name in (output.name, output.weights) if name is not None]

@@ -25,13 +25,14 @@ from fullpass.components.transform.column_writer import ColumnWriter
 from fullpass.components.transform.full_pass import FullPass, finish, run
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.trainer.input.cache.blocks import Column, Layout
-from fullpass.trainer.input.column_files import as_columns, find_columns, layout_of_schema, publish_columns
-from fullpass.trainer.input.input_fn import Decoder, decoder, list_files
+from fullpass.trainer.input.decoder import Decoder, decoder, stored_layout
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
 from fullpass.trainer.input.placement import placement_of
 from fullpass.trainer.models.model_inputs import transformed_outputs
+from fullpass.trainer.records.blocks import Column, Layout
+from fullpass.trainer.records.columns import as_columns, find_columns, layout_of_schema, publish_columns
+from fullpass.trainer.records.record_files import list_files
 
 VALUES: dict[str, list[list[float]]] = {
     "x": [[1.5], [-0.0], [3e38], [7.0], [2.0]],
@@ -195,43 +196,43 @@ def test_the_examples_are_read_where_columns_are_damaged(tmp_path, monkeypatch, 
 def test_columns_of_another_format_are_left_alone(tmp_path, format_):
     files = write(tmp_path, [batch_of(VALUES)])
     replace_key(tmp_path / "columns" / "train.json", format=format_, columns="of another kind")
-    assert find_columns(files, parses(LAYOUT)) is None
+    assert find_columns(files, stored_layout(parses(LAYOUT))) is None
 
 
 def test_columns_of_other_files_are_left_alone(tmp_path):
     files = write(tmp_path, [batch_of(VALUES)])
-    assert find_columns(files, parses(LAYOUT)) is not None
+    assert find_columns(files, stored_layout(parses(LAYOUT))) is not None
     more = tmp_path / "Split-train" / "examples-00001-of-00001.tfrecord"
     shutil.copy(files[0], more)
-    assert find_columns([*files, str(more)], parses(LAYOUT)) is None
-    assert find_columns([str(more)], parses(LAYOUT)) is None
+    assert find_columns([*files, str(more)], stored_layout(parses(LAYOUT))) is None
+    assert find_columns([str(more)], stored_layout(parses(LAYOUT))) is None
     with tf.io.TFRecordWriter(files[0]) as records:
         records.write(examples_of(batch_of(VALUES))[0])
-    assert find_columns(files, parses(LAYOUT)) is None
+    assert find_columns(files, stored_layout(parses(LAYOUT))) is None
 
 
 def test_files_that_no_transform_wrote_have_no_columns(tmp_path):
     file = tmp_path / "rows.tfrecord"
     file.write_bytes(b"")
-    assert find_columns([str(file)], parses(LAYOUT)) is None
-    assert find_columns([str(file), str(tmp_path / "Split-train" / "a")], parses(LAYOUT)) is None
+    assert find_columns([str(file)], stored_layout(parses(LAYOUT))) is None
+    assert find_columns([str(file), str(tmp_path / "Split-train" / "a")], stored_layout(parses(LAYOUT))) is None
 
 
 def test_features_that_they_lack_or_have_otherwise_are_parsed(tmp_path):
     files = write(tmp_path, [batch_of(VALUES)])
     for column in (Column("new", "float32"), Column("x", "int64"), Column("x", "float32", (1,))):
         others = tuple(each for each in LAYOUT.columns if each.name != column.name)
-        assert find_columns(files, parses(Layout((*others, column)))) is None
-    found = find_columns(files, parses(Layout(LAYOUT.columns[2:])))
+        assert find_columns(files, stored_layout(parses(Layout((*others, column))))) is None
+    found = find_columns(files, stored_layout(parses(Layout(LAYOUT.columns[2:]))))
     assert found is not None
     assert [column.name for column in found.layout.columns] == list(VALUES)[2:]
 
 
-def test_features_that_the_input_function_computes_are_parsed(tmp_path):
-    files, whole = write(tmp_path, [batch_of(VALUES)]), parses(LAYOUT)
-    assert find_columns(files, Decoder(whole.stored, {}, {}, lambda columns: columns, {}, 0)) is None
-    assert find_columns(files, Decoder(whole.stored, {"a": "raw/a"}, {}, None, {}, 0)) is None
-    assert find_columns(files, lambda records: whole(records)) is None
+def test_features_that_the_input_function_computes_are_parsed():
+    whole = parses(LAYOUT)
+    assert stored_layout(Decoder(whole.stored, {}, {}, lambda columns: columns, {}, 0)) is None
+    assert stored_layout(Decoder(whole.stored, {"a": "raw/a"}, {}, None, {}, 0)) is None
+    assert stored_layout(lambda records: whole(records)) is None
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
-from fullpass.trainer.input.cache.blocks import join
-from fullpass.trainer.input.input_fn import decoder, read_blocks, without_gaps
+from fullpass.trainer.input.decoder import decoder, read_blocks, without_gaps
 from fullpass.trainer.input.placement import InModel, placement_of
 from fullpass.trainer.models.model_inputs import transformed_outputs
+from fullpass.trainer.records.blocks import join
 
 pytestmark = pytest.mark.integration
 

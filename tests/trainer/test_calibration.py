@@ -2,14 +2,14 @@ import keras
 import numpy as np
 import pytest
 
-from fullpass.trainer.export.calibration import (
+from fullpass.trainer.fit.calibration import (
     calibration_gap,
     fit_correction,
     platt_targets,
     predict_mean,
     prior_shift,
 )
-from fullpass.trainer.insight.sampled_rows import SampledRows
+from fullpass.trainer.fit.sampled_rows import SampledRows
 from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.regression_heads import Exponential
 from fullpass.trainer.models.weight_semantics import Network

@@ -16,16 +16,15 @@ from tensorflow.python.data.experimental.ops import testing
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.trainer.config import TrainerConfig
+from fullpass.trainer.config import TrainerConfig, TrainingSpec
 from fullpass.trainer.diagnosis.diagnosis import diagnose_training
 from fullpass.trainer.diagnosis.input_settings import Speed
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Records, Training
 from fullpass.trainer.diagnosis.rates import Rate
-from fullpass.trainer.fit.worker_channel import Workers
-from fullpass.trainer.input import input_fn
+from fullpass.trainer.fit.training_data import load_data
+from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.records import record_files
 from fullpass.trainer.train import train
-from fullpass.trainer.training_data import load_data
-from fullpass.trainer.training_spec import TrainingSpec
 from tests.trainer import conftest
 
 pytestmark = pytest.mark.integration
@@ -97,12 +96,12 @@ def slow_files(monkeypatch):
     # The sleep is zipped with the records instead of applied to them. It holds its lock while it requests the next
     # element. If that element comes from a function, as records do, the sleep can deadlock when an iterator is
     # destroyed (TensorFlow 2.16).
-    opened, ticks = input_fn.open_records, tf.data.Dataset.range(1 << 40).apply(testing.sleep(64 * 250))
+    opened, ticks = record_files.open_records, tf.data.Dataset.range(1 << 40).apply(testing.sleep(64 * 250))
 
     def open_slowly(file):
         return tf.data.Dataset.zip(opened(file).batch(64), ticks).map(lambda records, _: records).unbatch()
 
-    monkeypatch.setattr(input_fn, "open_records", open_slowly)
+    monkeypatch.setattr(record_files, "open_records", open_slowly)
 
 
 def test_a_slow_function_of_a_feature(tmp_path: Path, monkeypatch):
@@ -171,7 +170,7 @@ def test_a_slow_disk_and_its_remedy(prepared, tmp_path: Path, slow_files):
 
 def records_read(given, evaluation: list[str], monkeypatch) -> int:
     """Trains as configured in the YAML, and returns the number of train records read from disk."""
-    opened, strategy, seen = input_fn.open_records, tf.distribute.get_strategy(), []
+    opened, strategy, seen = record_files.open_records, tf.distribute.get_strategy(), []
 
     def note(file, record):
         seen.append(file.decode() in given.files)
@@ -180,9 +179,9 @@ def records_read(given, evaluation: list[str], monkeypatch) -> int:
     def counted(file):
         return opened(file).map(lambda record: tf.ensure_shape(tf.numpy_function(note, [file, record], tf.string), []))
 
-    monkeypatch.setattr(input_fn, "open_records", counted)
+    monkeypatch.setattr(record_files, "open_records", counted)
     train(load_data(given.files, evaluation, given.spec, Workers(strategy)), given.spec, strategy)
-    monkeypatch.setattr(input_fn, "open_records", opened)
+    monkeypatch.setattr(record_files, "open_records", opened)
     return sum(seen)
 
 

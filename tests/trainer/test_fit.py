@@ -10,11 +10,12 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.trainer.config import CheckpointConfig, EarlyStopping, TrainingConfig
 from fullpass.trainer.fit.checkpoints import Checkpoints
-from fullpass.trainer.fit.fit import Batches, Fit
+from fullpass.trainer.fit.fit import Fit
 from fullpass.trainer.fit.optimizer import WarmupDecay, learning_rate_of, make_optimizer
 from fullpass.trainer.fit.profiling import Profile
 from fullpass.trainer.fit.steps import Steps
 from fullpass.trainer.fit.strategy import precision
+from fullpass.trainer.input.sharding import Batches
 from fullpass.trainer.models.losses import loss_of
 
 pytestmark = pytest.mark.integration

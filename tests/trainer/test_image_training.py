@@ -21,13 +21,13 @@ from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.image_feature import ImageFeature
 from fullpass.trainer.export.sample_requests import write_samples
 from fullpass.trainer.fit.steps import FineTunedVariable, Steps
-from fullpass.trainer.input.input_fn import decoder, read_blocks
+from fullpass.trainer.fit.training_inputs import parse_fn_args
+from fullpass.trainer.input.decoder import decoder, read_blocks
 from fullpass.trainer.input.placement import InModel, placement_of
 from fullpass.trainer.models.image_encoders import encode_image, fine_tuned_variables
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.run_fn import run_fn
-from fullpass.trainer.training_inputs import parse_fn_args
 from tests.trainer.conftest import Prepared, write_records
 
 pytestmark = pytest.mark.integration
@@ -136,14 +136,16 @@ def test_requests_hold_images_as_base64(exported):
 
 
 def test_pixels_are_normalised_by_their_mean_and_deviation_over_train(exported):
-    from fullpass.trainer.fit.worker_channel import Workers
-    from fullpass.trainer.training_data import load_data
+    from fullpass.trainer.fit.training_data import load_data
+    from fullpass.trainer.input.workers import Workers
 
     inputs = parse_fn_args(fn_args(exported[0], exported[1] / "again"))
     data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, Workers(tf.distribute.get_strategy()))
     pictures, _ = drawn(ROWS["train"], 0)
     pixels = pictures.reshape(-1, 3).astype(np.float64)
-    np.testing.assert_allclose(data.moments["image_xf"], [pixels.mean(axis=0), pixels.std(axis=0)], rtol=1e-5)
+    np.testing.assert_allclose(
+        data.statistics.moments["image_xf"], [pixels.mean(axis=0), pixels.std(axis=0)], rtol=1e-5
+    )
 
 
 def placed(prepared, place):

@@ -9,17 +9,12 @@ import pytest
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.trainer.input.batch_order import BatchOrder
-from fullpass.trainer.input.cache.blocks import join, layout_of
-from fullpass.trainer.input.input_fn import (
-    decoder,
-    list_files,
-    pack_weighted,
-    read_blocks,
-    to_batch,
-)
+from fullpass.trainer.input.decoder import decoder, read_blocks
+from fullpass.trainer.input.epochs import BatchOrder, to_batch
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
+from fullpass.trainer.records.blocks import join, layout_of, pack_weighted
+from fullpass.trainer.records.record_files import list_files
 
 pytestmark = pytest.mark.integration
 

@@ -18,15 +18,15 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.trainer.config import InputConfig
-from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.cache.block_cache import CachePlan
-from fullpass.trainer.input.cache.blocks import layout_of
-from fullpass.trainer.input.input_fn import decoder, read_blocks
+from fullpass.trainer.input.decoder import decoder, read_blocks
+from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 from fullpass.trainer.input.parsed_chunks import ChunkParser
 from fullpass.trainer.input.service.input_service import DataService, find_service, wait_for_service
 from fullpass.trainer.input.service.served_chunks import ReorderBuffer, chunks_in_file_order
+from fullpass.trainer.records.blocks import layout_of
 from fullpass.trainer.run_fn import run_fn
 from tests import REPOSITORY, warm_process
 

@@ -7,9 +7,9 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.label import Label
-from fullpass.trainer.fit.class_labels import check_label, check_loss, class_factors, class_names
 from fullpass.trainer.input.split_counts import SplitCounts, count_rows
 from fullpass.trainer.loss_config import LogNormal, Poisson
+from fullpass.trainer.models.class_labels import check_label, check_loss, class_factors, class_names
 
 
 def counts(class_rows, *, weightless=0, weight=None):

@@ -108,13 +108,14 @@ def served_lists(folder, kind):
     import keras
 
     from fullpass.preprocessing.analysis.analyze import analyze_table
+    from fullpass.preprocessing.columns.outputs import feature_names
     from fullpass.preprocessing.columns.raw_columns import serving_columns
     from fullpass.preprocessing.config import PreprocessingConfig
     from fullpass.preprocessing.values.raw_batches import raw_batches
     from fullpass.trainer.config import TrainerConfig
     from fullpass.trainer.export.signatures import Served
     from fullpass.trainer.models.build_network import build_model
-    from fullpass.trainer.models.model_inputs import feature_names, model_inputs, transformed_outputs
+    from fullpass.trainer.models.model_inputs import model_inputs, transformed_outputs
 
     config = PreprocessingConfig.model_validate({"features": FEATURES, "label": {"name": "y", "task": "binary"}})
     output = analyze_table(config, list(raw_batches(config, pa.table(TABLE))), str(folder / "graph"))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fullpass.trainer.models.number_knots import BINS, knots_of
+from fullpass.trainer.models.train_statistics import BINS, knots_of
 
 
 def test_knots_are_the_quantiles():

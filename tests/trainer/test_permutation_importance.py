@@ -6,8 +6,8 @@ import pytest
 
 from fullpass.preprocessing.columns.outputs import outputs
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.trainer.fit.sampled_rows import SampledRows
 from fullpass.trainer.insight.permutation_importance import MAX_FEATURES, measure_importance
-from fullpass.trainer.insight.sampled_rows import SampledRows
 from fullpass.trainer.models.model_inputs import ModelInput
 from fullpass.trainer.models.weight_semantics import Network
 

@@ -15,15 +15,15 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.trainer.config import TrainerConfig
-from fullpass.trainer.fit.worker_channel import Workers
-from fullpass.trainer.input.cache.blocks import join
-from fullpass.trainer.input.input_fn import decoder, read_blocks, to_batch
+from fullpass.trainer.config import TrainerConfig, TrainingSpec
+from fullpass.trainer.fit.training_data import load_data
+from fullpass.trainer.input.decoder import decoder, read_blocks
+from fullpass.trainer.input.epochs import to_batch
+from fullpass.trainer.input.workers import Workers
 from fullpass.trainer.models.model_inputs import apply_model
+from fullpass.trainer.records.blocks import join
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import train, training_record
-from fullpass.trainer.training_data import load_data
-from fullpass.trainer.training_spec import TrainingSpec
 
 TASKS = ("binary", "multiclass", "multilabel", "regression")
 pytestmark = pytest.mark.integration

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.trainer.input.batch_order import BatchOrder
+from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 

@@ -17,8 +17,8 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.fit.optimizer import peak_learning_rate, replica_batch_size
-from fullpass.trainer.fit.sharding import divide
 from fullpass.trainer.fit.strategy import choose_strategy, describe_devices, precision
+from fullpass.trainer.input.sharding import divide
 from tests import REPOSITORY, warm_process
 
 
@@ -157,13 +157,13 @@ os.environ.update(TF_USE_LEGACY_KERAS="0", TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBL
 import tensorflow as tf
 import tensorflow_transform as tft
 from fullpass.trainer.config import TrainingConfig
-from fullpass.trainer.input.batch_order import BatchOrder
-from fullpass.trainer.fit.sharding import load_shard
+from fullpass.trainer.input.epochs import BatchOrder
+from fullpass.trainer.input.sharding import load_shard
 from fullpass.base.errors import UserError
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 from fullpass.trainer.fit.strategy import choose_strategy
-from fullpass.trainer.fit.worker_channel import Workers
+from fullpass.trainer.input.workers import Workers
 graph, even, few, damaged = json.loads(sys.argv[1])
 workers = Workers(choose_strategy(TrainingConfig()))
 spec = tft.TFTransformOutput(graph).transformed_feature_spec()

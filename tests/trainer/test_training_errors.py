@@ -16,7 +16,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 from fullpass.base.errors import UserError
-from fullpass.trainer.fit.fit import Batches, Fit
+from fullpass.trainer.fit.fit import Fit
+from fullpass.trainer.input.sharding import Batches
 from fullpass.trainer.fit.steps import Steps
 from fullpass.trainer.models.losses import loss_of
 

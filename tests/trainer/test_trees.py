@@ -21,16 +21,15 @@ from fullpass.base.errors import UserError
 from fullpass.components.evaluation.dependence_rows import dependence_of_export
 from fullpass.components.predict.predict import BASE, EFFECT, load_export, predict_tables
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.trainer.config import TrainerConfig, TrainingConfig, Trees
+from fullpass.trainer.config import TrainerConfig, TrainingConfig, TrainingSpec, Trees
 from fullpass.trainer.export.eval_scores import read_scores
 from fullpass.trainer.fit.fit import StoppedError
+from fullpass.trainer.fit.training_data import load_data
 from fullpass.trainer.fit.warm_start import find_base, read_base
-from fullpass.trainer.fit.worker_channel import Workers
+from fullpass.trainer.input.workers import Workers
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import Trained, train
-from fullpass.trainer.training_data import load_data
-from fullpass.trainer.training_spec import TrainingSpec
 from fullpass.trainer.trees import boosting, tree_rows
 from fullpass.trainer.trees.boosting import parameters
 from fullpass.trainer.trees.forest import forest_of

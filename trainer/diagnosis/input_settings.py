@@ -10,13 +10,14 @@ from fullpass.preprocessing.columns.outputs import most_pixels, outputs
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Source
 from fullpass.trainer.diagnosis.rates import Rate, drain, train
 from fullpass.trainer.fit.optimizer import batch_size_for
-from fullpass.trainer.input.batch_order import BatchOrder
-from fullpass.trainer.input.column_files import find_columns
-from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS
+from fullpass.trainer.input.decoder import stored_layout
+from fullpass.trainer.input.epochs import STREAM_SHUFFLE_ROWS, BatchOrder
 from fullpass.trainer.input.input_plan import MAX_READERS
 from fullpass.trainer.input.memory import available_memory
-from fullpass.trainer.input.parsed_chunks import Chunk, ChunkParser, read_chunks
+from fullpass.trainer.input.parsed_chunks import ChunkParser, read_chunks
 from fullpass.trainer.models.model_inputs import transformed_outputs
+from fullpass.trainer.records.blocks import Chunk
+from fullpass.trainer.records.columns import find_columns
 
 RowStorage = Literal["memory", "disk", "files"]
 """Where rows are kept after the first reading; files keeps none and streams them again in every epoch."""
@@ -129,7 +130,7 @@ def read_once(profiled: ProfiledTraining, setting: InputSettings, seconds: float
     With few blocks, the time before the first and after the last block matters, because nothing runs in parallel then.
     """
     source = setting.source
-    columns = find_columns(source.files, source.decode)
+    columns = find_columns(source.files, stored_layout(source.decode))
     if columns is not None:
         return drain(chain.from_iterable(repeat(columns)), _rows_of, seconds, passes_of=source.rows)
     add_model_features = profiled.in_model.add_model_features if profiled.in_model else None

@@ -18,8 +18,8 @@ from fullpass.trainer.diagnosis.input_settings import RowStorage, batches, input
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining
 from fullpass.trainer.diagnosis.rates import drain, train
 from fullpass.trainer.export.export import export_model
+from fullpass.trainer.export.export_files import SERVING_RAW
 from fullpass.trainer.export.sample_requests import Row, read_samples, to_columns, to_row
-from fullpass.trainer.export.signature_names import SERVING_RAW
 from fullpass.trainer.export.signatures import Served, column_keys, served_model
 from fullpass.trainer.input.raw_tensors import DTYPES
 

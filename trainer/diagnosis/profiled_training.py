@@ -13,23 +13,22 @@ from fullpass.base.errors import UserError
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.base_feature import ComputeAt
-from fullpass.trainer.config import Trees
+from fullpass.trainer.config import TrainingSpec, Trees
 from fullpass.trainer.diagnosis.rates import Meter
-from fullpass.trainer.fit.class_labels import class_factors, class_names
+from fullpass.trainer.fit.build_training import BuiltTraining, build_training
 from fullpass.trainer.fit.steps import Loop
-from fullpass.trainer.fit.worker_channel import Workers
-from fullpass.trainer.input.batch_order import BatchOrder
 from fullpass.trainer.input.cache.block_cache import CachePlan
-from fullpass.trainer.input.cache.blocks import Block, join
-from fullpass.trainer.input.input_fn import BLOCK_ROWS, Decoder, decoder, read_records
+from fullpass.trainer.input.decoder import Decoder, decoder
+from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
 from fullpass.trainer.input.placement import FeaturePlacement, InModel, placement_of
-from fullpass.trainer.models.build_network import BuiltTraining, TrainStatistics, build_training
+from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.models.class_labels import class_names
 from fullpass.trainer.models.model_inputs import transformed_outputs
-from fullpass.trainer.models.number_knots import sample_knots
-from fullpass.trainer.models.pixel_moments import pixel_moments
-from fullpass.trainer.training_spec import TrainingSpec
+from fullpass.trainer.models.train_statistics import train_statistics
+from fullpass.trainer.records.blocks import Block, join
+from fullpass.trainer.records.record_files import BLOCK_ROWS, read_records
 
 MAX_SAMPLED = 100_000
 _BLOCK_SECONDS = 0.05
@@ -170,11 +169,9 @@ class ProfiledTraining:
     def built(self) -> BuiltTraining:
         """The model and its updates, built as the Trainer builds them, on one device."""
         split = self.split(self.source, "memory")
-        factors = class_factors(self.spec.preprocessing.label, self.names, split.counts)
-        knots = sample_knots(split, self._features, self.in_model, self.spec.config.training.seed)
-        moments = pixel_moments(split, self._features, self.in_model, Workers(tf.distribute.get_strategy()))
-        train = TrainStatistics(self.names, split.counts, factors, knots, moments)
-        return build_training(self.spec, train, self.in_model, updates=_UPDATES, strategy=tf.distribute.get_strategy())
+        strategy = tf.distribute.get_strategy()
+        train = train_statistics(self.spec, split, split.counts, self.in_model, Workers(strategy))
+        return build_training(self.spec, train, self.in_model, updates=_UPDATES, strategy=strategy)
 
     @cached_property
     def update(self) -> Loop:

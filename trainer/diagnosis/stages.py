@@ -11,8 +11,9 @@ import tensorflow as tf
 from fullpass.trainer.diagnosis.input_settings import InputSettings, RowStorage, batches
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining
 from fullpass.trainer.diagnosis.rates import Meter, Rate, drain, train
-from fullpass.trainer.input import input_fn
-from fullpass.trainer.input.column_files import find_columns
+from fullpass.trainer.input.decoder import stored_layout
+from fullpass.trainer.records import record_files
+from fullpass.trainer.records.columns import find_columns
 
 _CHUNK_BYTES = 8 << 20
 _BLOCKS = 16
@@ -57,7 +58,9 @@ def stages(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -
 
 
 def _measured(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Iterator[tuple[str, Rate]]:
-    columns = None if setting.kept == "files" else find_columns(setting.source.files, setting.source.decode)
+    columns = (
+        None if setting.kept == "files" else find_columns(setting.source.files, stored_layout(setting.source.decode))
+    )
     if columns is None:
         yield from _from_records(profiled, setting, seconds)
     else:
@@ -85,7 +88,7 @@ def _files(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -
     files = list(setting.source.files)
     names = tf.data.Dataset.from_tensor_slices(files)
     firsts = names.interleave(
-        lambda file: input_fn.open_records(file).take(1),
+        lambda file: record_files.open_records(file).take(1),
         cycle_length=setting.readers,
         num_parallel_calls=setting.readers,
     )
@@ -93,7 +96,7 @@ def _files(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -
     opened = replace(opened, rows=opened.rows * profiled.training.rows / len(files))
     yield OPEN, opened
     block = max(1, min(1000, setting.source.block_rows))
-    records = input_fn.read_records(names, setting.readers, block)
+    records = record_files.read_records(names, setting.readers, block)
     read = drain(iter(records.repeat()), lambda batch: int(batch.shape[0]), seconds)
     read = _less(read, opened)
     if not any(file.endswith(".gz") for file in files):
@@ -129,7 +132,7 @@ def _less(rate: Rate, part: Rate) -> Rate:
 def _sampled_blocks(profiled: ProfiledTraining, setting: InputSettings) -> tf.data.Dataset:
     """Returns some blocks of serialized records, from memory."""
     files = tf.data.Dataset.from_tensor_slices(list(setting.source.sample))
-    return _ready(input_fn.read_records(files, 1, setting.source.decode_rows).take(_BLOCKS))
+    return _ready(record_files.read_records(files, 1, setting.source.decode_rows).take(_BLOCKS))
 
 
 def _mapped(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:

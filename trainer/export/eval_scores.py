@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.input.input_fn import Decode, block_rows, read_blocks, to_batch
+from fullpass.trainer.input.decoder import Decode, block_rows, read_blocks
+from fullpass.trainer.input.epochs import to_batch
 from fullpass.trainer.models.model_inputs import apply_model
 from fullpass.trainer.models.tasks import probabilities_of
 

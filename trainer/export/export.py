@@ -20,10 +20,9 @@ import tensorflow as tf
 
 from fullpass.base import state_file
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.trainer.export.export_files import DESCRIPTION, FILES, listed_files
+from fullpass.trainer.export.export_files import DESCRIPTION, FILES, SERVING_DEFAULT, SERVING_RAW, listed_files
 from fullpass.trainer.export.run_provenance import read_run_facts
 from fullpass.trainer.export.sample_requests import rest_body, to_columns, to_json, to_row, warmup_log
-from fullpass.trainer.export.signature_names import SERVING_DEFAULT, SERVING_RAW
 from fullpass.trainer.export.signatures import Served, column_keys, signatures_of
 from fullpass.trainer.input.raw_tensors import DTYPES
 

@@ -102,3 +102,16 @@ def _opener(path: str) -> Callable[..., Any]:
 def _is_address(path: str) -> bool:
     """Whether a path is remote; only remote paths need an import of TensorFlow."""
     return "://" in path
+
+
+SERVING_DEFAULT = "serving_default"
+
+
+SERVING_RAW = "serving_raw"
+
+
+TRANSFORM_FEATURES = "transform_features"
+
+
+LABELS = "labels"
+"""A function of the loaded export, not a signature."""

@@ -17,7 +17,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import gather
-from fullpass.trainer.input.record_batches import record_batches
+from fullpass.trainer.records.record_files import record_batches
 
 SAMPLE_FILE = "sample_examples.tfrecord"
 """File in the folder of a transform graph: serialized raw examples of the eval split."""

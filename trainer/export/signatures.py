@@ -33,18 +33,18 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from fullpass.preprocessing.apply.transform_graph import GraphPart, TransformGraph
-from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN, feature_names, input_name
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, serving_columns
 from fullpass.preprocessing.features.label import Label
+from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.export.eval_scores import scores_of
-from fullpass.trainer.export.signature_names import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
-from fullpass.trainer.input.input_fn import as_pixels, with_dense_label, without_gaps
+from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
+from fullpass.trainer.input.decoder import as_pixels, with_dense_label, without_gaps
 from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, names_by_dtype, no_rows, to_sparse
 from fullpass.trainer.loss_config import levels_of
-from fullpass.trainer.models.model_inputs import apply_model, feature_names, input_name, transformed_outputs
+from fullpass.trainer.models.model_inputs import apply_model, transformed_outputs
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
-from fullpass.trainer.training_spec import TrainingSpec
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from fullpass.base.json_text import to_json_text
 from fullpass.trainer.config import CheckpointConfig
 
 _MIN_SECONDS = 10.0
@@ -101,3 +102,11 @@ def prune(folder: str) -> None:
         other = os.path.join(work, name.rstrip("/"))
         if time.time() - tf.io.gfile.stat(other).mtime_nsec / 1e9 > _OLD_SECONDS:
             tf.io.gfile.rmtree(other)
+
+
+def write_json(path: str, record: Mapping[str, Any]) -> None:
+    """Writes a JSON file under another name first, and then renames it."""
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    with tf.io.gfile.GFile(f"{path}.tmp", "w") as file:
+        file.write(to_json_text(record, indent=2))
+    tf.io.gfile.rename(f"{path}.tmp", path, overwrite=True)

@@ -23,7 +23,8 @@ from fullpass.trainer.fit.steps import Loop, LoopResult, Steps
 from fullpass.trainer.fit.stop_requests import stop_requests
 from fullpass.trainer.fit.training_errors import explain_memory, explain_not_finite
 from fullpass.trainer.fit.training_state import TrainingState
-from fullpass.trainer.fit.worker_channel import Workers
+from fullpass.trainer.input.sharding import Batches
+from fullpass.trainer.input.workers import Workers
 
 Report = Callable[[int, int, str, str], None]
 """Is called with (done, total, unit, note) while training runs."""
@@ -39,20 +40,6 @@ _LONGEST_CALL = 2000
 
 class StoppedError(UserError):
     """Training has stopped on request; it was saved if checkpoints are configured."""
-
-
-@dataclass(frozen=True)
-class Batches:
-    """An endless dataset that may begin at any batch.
-
-    Attributes:
-        begin: Takes an epoch and the number of its steps to skip; returns this worker's batches from there on, one per
-            replica.
-        steps: The steps of one pass.
-    """
-
-    begin: Callable[[int, int], tf.data.Dataset]
-    steps: int
 
 
 @dataclass(frozen=True)

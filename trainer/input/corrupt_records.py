@@ -16,9 +16,10 @@ from google.protobuf.message import DecodeError
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.columns.compute_at import raw_name
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
-from fullpass.trainer.input.input_fn import BLOCK_ROWS, Decode, read_records
+from fullpass.trainer.input.decoder import Decode
 from fullpass.trainer.input.placement import FeaturePlacement
-from fullpass.trainer.input.record_frames import FrameError, read_frames
+from fullpass.trainer.records.frames import FrameError, read_frames
+from fullpass.trainer.records.record_files import BLOCK_ROWS, read_records
 
 DAMAGE_ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError)
 """The errors that TensorFlow raises when it reads or parses a damaged record."""

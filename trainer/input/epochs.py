@@ -5,16 +5,74 @@ begin the next one. Rows are shuffled before epochs are repeated, so that every 
 twice. The cost is that the pipeline is rebuilt for every epoch, which the prefetched batches hide.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import tensorflow as tf
 
-from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT
-from fullpass.trainer.input.batch_order import BatchOrder, ordered, seed_of
-from fullpass.trainer.input.cache.block_bytes import unpack_bytes
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, input_name
 from fullpass.trainer.input.cache.block_cache import BlockCache
-from fullpass.trainer.input.cache.blocks import Block, Layout, Packed, Rows, join, memory_bytes, row_count, shuffle
 from fullpass.trainer.input.data_options import data_options
+from fullpass.trainer.input.decoder import Decode
+from fullpass.trainer.records.blocks import (
+    Block,
+    Layout,
+    Packed,
+    Rows,
+    join,
+    memory_bytes,
+    pack_weighted,
+    row_count,
+    shuffle,
+    unpack_bytes,
+)
+from fullpass.trainer.records.record_files import read_records
+
+STREAM_SHUFFLE_ROWS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOrder:
+    """How the rows of a split become an endless sequence of batches, epoch after epoch.
+
+    Attributes:
+        batch_size: The rows of a batch.
+        shuffle: The rows that are shuffled together, 0 for none; rows in memory are all shuffled together.
+        seed: The seed of the shuffles.
+        epoch: The first epoch.
+        start: The batches of the first epoch to skip, counted within the shard.
+        shard: The index of the shard to read: batch `shard`, `shard + shards`, ...
+        shards: The number of shards, to which batches are assigned in turn.
+        batches: The batches per epoch and shard; missing batches are filled with one row of weight 0. None adds none.
+        fixed: Whether all batches have the same shape, for devices that recompile for every new shape. Batches are
+            padded with rows of weight 0, and lists to the longest list of the split.
+    """
+
+    batch_size: int
+    shuffle: int = 0
+    seed: int = 0
+    epoch: int = 0
+    start: int = 0
+    shard: int = 0
+    shards: int = 1
+    batches: int | None = None
+    fixed: bool = False
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """How TFRecord files are read in every epoch.
+
+    Attributes:
+        readers: The files that are open at the same time.
+        window_rows: The records that are parsed and shuffled together.
+        all_weighted: Whether every row has a weight above 0, so that positions in an epoch can be counted in records.
+    """
+
+    readers: int
+    window_rows: int
+    all_weighted: bool
+
 
 Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]
 """(features by name, label, weight float32 [batch]); ragged ids are padded with 0, their weights with 0.0."""
@@ -185,3 +243,74 @@ def _chunk_rows(rows: int, size_bytes: int, batch_size: int) -> int:
     """Returns the number of rows to gather per call: many batches, for few calls, within a memory limit."""
     fitting = min(_CHUNK_ROWS, _CHUNK_BYTES * rows // max(size_bytes, 1))
     return max(1, fitting // batch_size) * batch_size
+
+
+@tf.autograph.experimental.do_not_convert
+def windows_from_files(
+    files: Sequence[str], decode: Decode, layout: Layout, source: Streamed, order: BatchOrder
+) -> Windows:
+    """Returns windows read, parsed and shuffled anew in every epoch, without the rows of weight 0.
+
+    The order of the files changes in every epoch, and `readers` files are read at the same time. A window is parsed in
+    one call. An epoch that resumes in the middle reads the earlier records, but parses them only if there are rows of
+    weight 0.
+
+    Args:
+        files: TFRecord files.
+        decode: Decodes their records.
+        layout: The layout of the rows.
+        source: How they are read.
+        order: The order of the batches.
+    """
+
+    def pack(serialized: tf.Tensor) -> Packed:
+        return pack_weighted(layout, decode(serialized))
+
+    def windows(number: tf.Tensor, skip_batches: tf.Tensor) -> tf.data.Dataset:
+        names = tf.gather(tf.constant(list(files)), ordered(order, len(files), number))
+        records = read_records(tf.data.Dataset.from_tensor_slices(names), source.readers, source.window_rows)
+        rows = skip_batches * order.batch_size * order.shards
+        # Only parsing shows which rows have weight 0.
+        skipped = rows // source.window_rows if source.all_weighted else tf.constant(0, tf.int64)
+        packed = records.skip(skipped).map(pack, num_parallel_calls=tf.data.AUTOTUNE)
+        drop = rows - skipped * source.window_rows
+        return windows_in_turn(packed, layout, order, number, skipped, drop)
+
+    return windows
+
+
+def to_batch(block: Block, class_weights: Sequence[float] = (), widths: Mapping[str, int] | None = None) -> Batch:
+    """Returns a batch for Keras: features by input name with ragged rows padded, the label, and the weight per row.
+
+    Args:
+        block: The rows with label and weight.
+        class_weights: The factor of the weight per class id; empty for none.
+        widths: The width to pad a ragged feature to, so that all batches have one shape; others are padded to their
+            longest row.
+    """
+    label, weight = block[LABEL], block[EXAMPLE_WEIGHT]
+    features = {
+        input_name(name): _padded(value, (widths or {}).get(name))
+        for name, value in block.items()
+        if name not in (LABEL, EXAMPLE_WEIGHT)
+    }
+    if class_weights:
+        weight *= tf.gather(tf.constant(class_weights, tf.float32), tf.cast(label, tf.int64))
+    return features, label, weight
+
+
+def _padded(value: tf.Tensor | tf.RaggedTensor, width: int | None) -> tf.Tensor:
+    return value.to_tensor(shape=[None, width]) if isinstance(value, tf.RaggedTensor) else value
+
+
+def seed_of(order: BatchOrder, epoch: tf.Tensor, index: tf.Tensor | int = 0) -> tf.Tensor:
+    """Returns the seed of one shuffle in an epoch, int64 [2]; index 0 is the first shuffle, that of files or rows."""
+    return tf.stack([tf.constant(order.seed, tf.int64), epoch * 2**32 + tf.cast(index, tf.int64)])
+
+
+def ordered(order: BatchOrder, count: int, epoch: tf.Tensor) -> tf.Tensor:
+    """Returns the numbers 0 .. count-1 of rows, files or blocks in the order of an epoch, int64 [count]."""
+    numbers = tf.range(count, dtype=tf.int64)
+    if not order.shuffle:
+        return numbers
+    return tf.random.experimental.stateless_shuffle(numbers, seed=seed_of(order, epoch))

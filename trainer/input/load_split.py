@@ -12,23 +12,25 @@ import tensorflow as tf
 
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.input.batch_order import BatchOrder, ordered
 from fullpass.trainer.input.cache.block_cache import BlockCache, find_cache
-from fullpass.trainer.input.cache.blocks import Layout, Packed, Rows, join_and_free, row_count
 from fullpass.trainer.input.cache.row_store import RowStore
-from fullpass.trainer.input.column_files import DamagedColumns, SplitColumns, find_columns
 from fullpass.trainer.input.corrupt_records import DAMAGE_ERRORS, refuse_damage
-from fullpass.trainer.input.epochs import Batch, Windows, batches_of, windows_from_cache, windows_in_memory
-from fullpass.trainer.input.input_fn import (
-    BLOCK_ROWS,
+from fullpass.trainer.input.decoder import Decode, stored_layout
+from fullpass.trainer.input.epochs import (
     STREAM_SHUFFLE_ROWS,
-    Decode,
+    Batch,
+    BatchOrder,
     Streamed,
+    Windows,
+    batches_of,
+    ordered,
     to_batch,
+    windows_from_cache,
     windows_from_files,
+    windows_in_memory,
 )
 from fullpass.trainer.input.input_plan import ReadingPlan
-from fullpass.trainer.input.parsed_chunks import AddModelFeatures, Chunk, ChunkParser, read_chunks
+from fullpass.trainer.input.parsed_chunks import AddModelFeatures, ChunkParser, read_chunks
 from fullpass.trainer.input.service.input_service import DataService
 from fullpass.trainer.input.service.served_chunks import chunks_in_file_order
 from fullpass.trainer.input.split_counts import (
@@ -39,6 +41,9 @@ from fullpass.trainer.input.split_counts import (
     no_rows,
     rows_not_finite,
 )
+from fullpass.trainer.records.blocks import Chunk, Layout, Packed, Rows, join_and_free, row_count
+from fullpass.trainer.records.columns import DamagedColumns, SplitColumns, find_columns
+from fullpass.trainer.records.record_files import BLOCK_ROWS
 
 _LOG = logging.getLogger(__name__)
 _WINDOWS = 8
@@ -182,7 +187,7 @@ def load_split(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPl
         reading = (files, rows.decode, plan.readers, source.layout, *kept, counts, store.status)
         return Split(name, *reading, store.taken // counts.weighted_rows, plan.window_bytes)
 
-    columns = find_columns(files, rows.decode) if plan.service is None else None
+    columns = find_columns(files, stored_layout(rows.decode)) if plan.service is None else None
     if columns is not None:
         try:
             return read(columns, columns)

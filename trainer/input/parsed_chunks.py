@@ -4,35 +4,21 @@ Python only stores each chunk and adds up its counts.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypedDict
 
 import tensorflow as tf
 
 from fullpass.base.processes import usable_cores
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT
-from fullpass.trainer.input.cache.blocks import Block, Layout, Packed, layout_of
 from fullpass.trainer.input.data_options import data_options
-from fullpass.trainer.input.input_fn import Decode, block_rows, pack_weighted, read_records
+from fullpass.trainer.input.decoder import Decode, block_rows
+from fullpass.trainer.records.blocks import Block, Chunk, Layout, Packed, layout_of, pack_weighted
+from fullpass.trainer.records.record_files import read_records
 
 AddModelFeatures = Callable[[Block], Block]
 """Adds the features that the model computes itself to rows."""
 
 _SAMPLE_ROWS = 16
 _MAX_CALLS = 16  # readers do not supply more
-
-
-class Chunk(TypedDict):
-    """The rows of one parse call.
-
-    Keys:
-        packed: The rows of a weight above 0.
-        rows: The number of all rows, int64 [].
-        finite: Whether all numbers that the model reads are finite, bool [].
-    """
-
-    packed: Packed
-    rows: tf.Tensor
-    finite: tf.Tensor
 
 
 class ChunkParser:

@@ -20,11 +20,10 @@ from fullpass.preprocessing.columns.compute_at import (
     raw_name,
     string_features,
 )
-from fullpass.preprocessing.columns.outputs import Output
+from fullpass.preprocessing.columns.outputs import Output, feature_names, input_name
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, to_sparse
-from fullpass.trainer.models.model_inputs import feature_names, input_name
 
 
 @dataclass(frozen=True)
@@ -125,6 +124,15 @@ class InModel:
         given = {name: columns[raw_name(name)] for name in self.columns}
         rows = tf.shape(next(iter(given.values())), tf.int64)[0]
         return to_sparse(given, rows)
+
+
+def with_model_features(batch: Mapping[str, tf.Tensor], in_model: InModel | None) -> dict[str, tf.Tensor]:
+    """Returns the features of a batch by input name, those that the model computes included."""
+    features = dict(batch)
+    if in_model is not None:
+        columns = {raw_name(name): batch[input_name(raw_name(name))] for name in in_model.columns}
+        features |= {input_name(name): value for name, value in in_model(columns).items()}
+    return features
 
 
 def with_preprocessing(network: keras.Model, in_model: InModel | None) -> keras.Model:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.input.cache.blocks import Block
+from fullpass.trainer.records.blocks import Block
 
 
 @dataclass(frozen=True)

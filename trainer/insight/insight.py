@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from fullpass.preprocessing.features.label import Task
+from fullpass.trainer.fit.sampled_rows import SampledRows, rows_of, sample_rows
+from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.insight.permutation_importance import measure_importance
-from fullpass.trainer.insight.sampled_rows import SampledRows, rows_of, sample_rows
 from fullpass.trainer.insight.shown_images import show_images
 from fullpass.trainer.insight.simple_reference import measure_reference
 from fullpass.trainer.insight.strength_alone import measure_alone
 from fullpass.trainer.models.weight_semantics import Network
-from fullpass.trainer.training_data import TrainingData
 
 TRAIN_ROWS, EVAL_ROWS = 20_000, 10_000
 _ALMOST = 0.99
@@ -36,7 +36,7 @@ def measure_insight(network: Network, data: TrainingData) -> dict[str, Any]:
         "reference": reference,
         "alone": measure_alone(network, train, evaluation, task) if suspicious else [],
         "importance": measure_importance(network, evaluation, task),
-        "images": show_images(network, evaluation, task, data.names),
+        "images": show_images(network, evaluation, task, data.statistics.names),
     }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.insight.sampled_rows import SampledRows
+from fullpass.trainer.fit.sampled_rows import SampledRows
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import ModelInput, apply_model
 from fullpass.trainer.models.weight_semantics import Network

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.insight.sampled_rows import SampledRows
+from fullpass.trainer.fit.sampled_rows import SampledRows
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn import linear_model, metrics
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.insight.sampled_rows import SampledRows
+from fullpass.trainer.fit.sampled_rows import SampledRows
 from fullpass.trainer.models.model_inputs import ModelInput
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn import metrics, tree
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.insight.sampled_rows import SampledRows
+from fullpass.trainer.fit.sampled_rows import SampledRows
 from fullpass.trainer.models.weight_semantics import Network
 
 _MOST_LEAVES, _FEWEST_ROWS = 1000, 5

@@ -13,7 +13,15 @@ import tensorflow_transform as tft
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, UNKNOWN_TOKENS, Output, outputs
+from fullpass.preprocessing.columns.outputs import (
+    EXAMPLE_WEIGHT,
+    LABEL,
+    ROW_ID,
+    UNKNOWN_TOKENS,
+    Output,
+    input_name,
+    outputs,
+)
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.ids import Embedding
 from fullpass.preprocessing.features.image_feature import ImageFeature
@@ -109,16 +117,6 @@ def transformed_outputs(config: PreprocessingConfig, tft_output: tft.TFTransform
         return declared
     spec = tft_output.transformed_feature_spec()
     return tuple(_derive(name, spec[name], tft_output) for name in sorted(spec) if name not in _NOT_FEATURES)
-
-
-def input_name(feature: str) -> str:
-    """Returns the name of the Keras input of a transformed feature: its own, without the `/` that Keras forbids."""
-    return feature.replace("/", "\N{DIVISION SLASH}")
-
-
-def feature_names(features: Sequence[Output]) -> list[str]:
-    """Returns every transformed feature that a model reads, weights of ids included."""
-    return [name for output in features for name in (output.name, output.weights) if name is not None]
 
 
 def model_inputs(

@@ -11,9 +11,10 @@ import numpy as np
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.config import TrainingConfig, Trees
+from fullpass.trainer.config import TrainingConfig, TrainingSpec, Trees
 from fullpass.trainer.fit.fit import Fitted, OnEpoch, Report
 from fullpass.trainer.fit.stop_requests import stop_requests
+from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.input.epochs import Batch
 from fullpass.trainer.input.placement import with_preprocessing
 from fullpass.trainer.input.split_counts import SplitCounts
@@ -24,8 +25,6 @@ from fullpass.trainer.models.model_inputs import apply_model, keras_inputs, mode
 from fullpass.trainer.models.regression_heads import label_unit, to_label_unit
 from fullpass.trainer.models.tasks import logit_names
 from fullpass.trainer.models.weight_semantics import Network
-from fullpass.trainer.training_data import TrainingData
-from fullpass.trainer.training_spec import TrainingSpec
 from fullpass.trainer.trees.boosting import parameters, threads_for
 from fullpass.trainer.trees.forest import forest_of
 from fullpass.trainer.trees.forest_layer import ForestLayer
@@ -110,17 +109,19 @@ def grow_trees(data: TrainingData, spec: TrainingSpec, *, epochs: int, report: R
     inputs = model_inputs(transformed_outputs(spec.preprocessing, spec.tft_output), spec.tft_output)
     columns = tree_columns(inputs)
     reader = with_preprocessing(columns_model(inputs, columns), data.in_model)
-    names = logit_names(label.task, data.names, training.loss)
+    names = logit_names(label.task, data.statistics.names, training.loss)
     check_memory(data.train.counts.weighted_rows, columns.width, len(names))
     unit = _unit(label.task, training, data.train.counts)
     threads = threads_for(data.train.counts.weighted_rows, columns.width)
-    settings = parameters(_trees(spec), training, label.task, len(data.names), threads)
+    settings = parameters(_trees(spec), training, label.task, len(data.statistics.names), threads)
 
     def read(batch: Batch) -> np.ndarray:
         return apply_model(reader, batch[0], training=False).numpy()
 
     bins = find_bins(data.train.split, read, columns.unseen, settings[0])
-    train = bin_rows(data.train.split, read, unit.targets, bins, unseen=columns.unseen, factors=data.factors.tolist())
+    train = bin_rows(
+        data.train.split, read, unit.targets, bins, unseen=columns.unseen, factors=data.statistics.factors.tolist()
+    )
     evaluation = bin_rows(data.evaluation.split, read, unit.targets, bins)
     raw = keras.Input((len(names),), name="answer")
     deviation = data.train.counts.label_deviation if label.task == "regression" else 1.0

@@ -9,8 +9,7 @@ import lightgbm
 import numpy as np
 
 from fullpass.base.errors import UserError
-from fullpass.trainer.input.batch_order import BatchOrder
-from fullpass.trainer.input.epochs import Batch
+from fullpass.trainer.input.epochs import Batch, BatchOrder
 from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.memory import available_memory
 

@@ -17,14 +17,13 @@ from fullpass.base.errors import UserError
 from fullpass.base.progress import report
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.config import CheckpointConfig, TrainerConfig
-from fullpass.trainer.fit.checkpoints import folder_for, prune, remove
+from fullpass.trainer.fit.checkpoints import folder_for, prune, remove, write_json
 from fullpass.trainer.fit.fit import OnEpoch
 from fullpass.trainer.fit.strategy import choose_strategy
-from fullpass.trainer.fit.worker_channel import Workers
-from fullpass.trainer.json_files import write_json
+from fullpass.trainer.fit.training_data import TrainingData, load_data, sized
+from fullpass.trainer.fit.training_inputs import TrainingInputs, parse_fn_args
+from fullpass.trainer.input.workers import Workers
 from fullpass.trainer.train import RunOptions, train
-from fullpass.trainer.training_data import TrainingData, load_data, sized
-from fullpass.trainer.training_inputs import TrainingInputs, parse_fn_args
 from fullpass.trainer.tuning.config import CURVES_ENTRY, CURVES_FOLDER, Choices, Range, TuningConfig
 from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode, encode, with_values
 from fullpass.trainer.tuning.trial_curves import copy_curves, trial_curves, write_search

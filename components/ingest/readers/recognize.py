@@ -18,7 +18,7 @@ from fullpass.components.ingest.sources.source_config import (
     TfRecordSource,
 )
 from fullpass.components.ingest.sources.storage import open_binary, suffix_of
-from fullpass.trainer.input.record_frames import masked_crc
+from fullpass.trainer.records.frames import masked_crc
 
 _LOOK = 64 << 10
 _LINES = 50

@@ -15,7 +15,7 @@ from fullpass.components.ingest.readers.reader import Reading, Rows, WholeFileRe
 from fullpass.components.ingest.sources.source_config import TfRecordSource
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import open_binary
-from fullpass.trainer.input.record_frames import read_frames
+from fullpass.trainer.records.frames import read_frames
 
 _SEQUENCE = "##sequence"
 

@@ -31,7 +31,7 @@ from fullpass.components.ingest.sources.source_config import (
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES
-from fullpass.trainer.input.record_batches import record_batches
+from fullpass.trainer.records.record_files import record_batches
 
 ROWS = 36
 CELL = "x" * (1 << 20)

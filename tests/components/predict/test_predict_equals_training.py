@@ -27,7 +27,7 @@ from fullpass.components.ingest.sources.source_files import find_inputs, resolve
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.preprocessing.columns.compute_at import raw_name
-from fullpass.trainer.input.input_fn import Decoder
+from fullpass.trainer.input.decoder import Decoder
 from tests.components.ingest.reading_tools import raw
 
 pytestmark = pytest.mark.integration

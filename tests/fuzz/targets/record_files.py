@@ -6,7 +6,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.trainer.input.record_batches import record_batches
+from fullpass.trainer.records.record_files import record_batches
 from tests.fuzz.damage import damaged, flip_one
 
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.trainer import training_data as reading
+from fullpass.trainer.config import TrainingSpec
+from fullpass.trainer.fit import training_data as reading
+from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import RunOptions, Trained
-from fullpass.trainer.training_data import TrainingData
-from fullpass.trainer.training_spec import TrainingSpec
 from fullpass.trainer.tuning import search
 from fullpass.trainer.tuning.config import TuningConfig
 from fullpass.trainer.tuning.search import tuner_fn

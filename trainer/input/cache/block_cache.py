@@ -1,7 +1,7 @@
 """Packed rows in blocks on disk, for data larger than memory: read again without parsing.
 
 A cache is a folder `<split>-<digest>` with an `index.json`, written last, and `block-000000.bin`, `block-000001.bin`
-..., in the format of trainer/input/cache/block_bytes.py. The digest covers everything that the rows depend on, so
+..., in the format of trainer/records/blocks.py. The digest covers everything that the rows depend on, so
 that an outdated cache is never used.
 
 A cache is written under a hidden name and renamed (trainer/input/cache/cache_writer.py). Neighboring rows of the files
@@ -22,9 +22,8 @@ import google_crc32c
 import tensorflow as tf
 
 from fullpass.base import state_file
-from fullpass.trainer.input.cache.block_bytes import unpack_bytes
-from fullpass.trainer.input.cache.blocks import Layout, Packed, join_and_free
 from fullpass.trainer.input.cache.cache_folders import caches, remove, take_lock
+from fullpass.trainer.records.blocks import Layout, Packed, join_and_free, unpack_bytes
 
 FORMAT = 4
 INDEX = "index.json"

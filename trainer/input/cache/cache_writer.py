@@ -12,10 +12,9 @@ import google_crc32c
 import numpy as np
 
 from fullpass.base import state_file
-from fullpass.trainer.input.cache.block_bytes import pack_bytes
 from fullpass.trainer.input.cache.block_cache import FORMAT, INDEX, BlockCache, BlockFile, CachePlan, find_cache
-from fullpass.trainer.input.cache.blocks import Layout, Packed, join_and_free, memory_bytes
 from fullpass.trainer.input.cache.cache_folders import LOCK, Lock, remove_abandoned, remove_others
+from fullpass.trainer.records.blocks import Layout, Packed, join_and_free, memory_bytes, pack_bytes
 
 _BLOCKS_PER_POOL = 64
 _SMALLEST_BLOCK = 4 << 10

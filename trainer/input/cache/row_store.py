@@ -3,9 +3,9 @@
 from typing import Self
 
 from fullpass.trainer.input.cache.block_cache import BlockCache, CachePlan
-from fullpass.trainer.input.cache.blocks import Layout, Packed, join_and_free, memory_bytes
 from fullpass.trainer.input.cache.cache_writer import CacheFailed, CacheWriter
 from fullpass.trainer.input.split_counts import SplitCounts
+from fullpass.trainer.records.blocks import Layout, Packed, join_and_free, memory_bytes
 
 
 class RowStore:

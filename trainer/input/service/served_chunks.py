@@ -8,12 +8,11 @@ from pathlib import Path
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.trainer.input.cache.block_bytes import pack_bytes, unpack_bytes
-from fullpass.trainer.input.cache.blocks import Layout
 from fullpass.trainer.input.data_options import data_options
-from fullpass.trainer.input.input_fn import BLOCK_ROWS, open_records
-from fullpass.trainer.input.parsed_chunks import Chunk, ChunkParser
+from fullpass.trainer.input.parsed_chunks import ChunkParser
 from fullpass.trainer.input.service.input_service import DataService, ServiceSilent, elements_of
+from fullpass.trainer.records.blocks import Chunk, Layout, pack_bytes, unpack_bytes
+from fullpass.trainer.records.record_files import BLOCK_ROWS, open_records
 
 _LOG = logging.getLogger(__name__)
 _READERS = 2

@@ -4,23 +4,23 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from fullpass.preprocessing.columns.outputs import most_pixels, outputs
-from fullpass.trainer.fit.class_labels import check_label, check_loss, class_factors, class_names
+from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.fit.optimizer import replica_batch_size
-from fullpass.trainer.fit.sharding import SplitShard, load_shard
-from fullpass.trainer.fit.worker_channel import Workers
 from fullpass.trainer.input.corrupt_records import check_features
-from fullpass.trainer.input.input_fn import decoder, list_files
+from fullpass.trainer.input.decoder import decoder
 from fullpass.trainer.input.input_plan import graph_digest, plan_reading
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
 from fullpass.trainer.input.placement import FeaturePlacement, InModel, placement_of
-from fullpass.trainer.models.build_network import TrainStatistics
+from fullpass.trainer.input.sharding import SplitShard, load_shard
+from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.models.class_labels import check_label, check_loss, class_names
 from fullpass.trainer.models.model_inputs import transformed_outputs
-from fullpass.trainer.models.number_knots import Knots, sample_knots
-from fullpass.trainer.models.pixel_moments import PixelMoments, pixel_moments
-from fullpass.trainer.training_spec import TrainingSpec
+from fullpass.trainer.models.train_statistics import (
+    TrainStatistics,
+    train_statistics,
+)
+from fullpass.trainer.records.record_files import list_files
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,10 +34,7 @@ class TrainingData:
         in_model: Computes the features that are computed in the model; None without any.
         train: This worker's shard of the train split.
         evaluation: This worker's shard of the eval split.
-        names: The class names in id order; empty for regression.
-        factors: The factor of the training weight per class; empty for none.
-        knots: The knots of numbers, by transformed feature.
-        moments: Mean and deviation of the channels of images, by transformed feature.
+        statistics: The statistics of the train split.
         batch_size: The number of examples of an update, over all replicas.
         replica_batch_size: The number of examples of an update on each replica.
     """
@@ -46,10 +43,7 @@ class TrainingData:
     in_model: InModel | None
     train: SplitShard
     evaluation: SplitShard
-    names: tuple[str, ...]
-    factors: np.ndarray
-    knots: Knots
-    moments: PixelMoments
+    statistics: TrainStatistics
     batch_size: int
     replica_batch_size: int
 
@@ -57,11 +51,6 @@ class TrainingData:
     def steps_per_epoch(self) -> int:
         """The number of updates per epoch."""
         return self.train.steps(self.replica_batch_size)
-
-    @property
-    def statistics(self) -> TrainStatistics:
-        """The statistics of the train split."""
-        return TrainStatistics(self.names, self.train.counts, self.factors, self.knots, self.moments)
 
 
 def load_data(
@@ -108,21 +97,8 @@ def load_data(
     evaluation = load_shard(files["eval"], workers, lambda own: load("eval", own), len(names))
     for split, counts in (("train", train.counts), ("eval", evaluation.counts)):
         check_loss(label, spec.config.training.loss, split, counts)
-    factors = class_factors(label, names, train.counts)
-    features = transformed_outputs(spec.preprocessing, tft_output)
-    knots = _agreed(sample_knots(train.split, features, in_model, spec.config.training.seed), workers)
-    moments = pixel_moments(train.split, features, in_model, workers)
-    data = TrainingData(placement, in_model, train, evaluation, names, factors, knots, moments, 0, 0)
-    return sized(data, spec)
-
-
-def _agreed(knots: Knots, workers: Workers) -> Knots:
-    """Returns the mean of the knots of all workers, so that they build the same model."""
-    if not knots:
-        return knots
-    together = np.stack(list(knots.values()))
-    mean = workers.all_gather(together.ravel().tolist()).mean(axis=0).reshape(together.shape)
-    return dict(zip(knots, mean.astype(np.float32), strict=True))
+    statistics = train_statistics(spec, train.split, train.counts, in_model, workers)
+    return sized(TrainingData(placement, in_model, train, evaluation, statistics, 0, 0), spec)
 
 
 def sized(data: TrainingData, spec: TrainingSpec) -> TrainingData:

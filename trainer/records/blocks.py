@@ -8,10 +8,16 @@ parsing.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import tensorflow as tf
+
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT
+
+IMAGE_RANK = 4
+"""Rank of a batch of pixels; no other transformed feature has it."""
+
 
 Block = dict[str, tf.Tensor | tf.RaggedTensor]
 """Rows of transformed features by name: dense [rows, ...] or ragged [rows, (ids)]."""
@@ -254,3 +260,68 @@ def _lengths(column: Column) -> str:
 
 def _values(column: Column) -> str:
     return f"values/{column.name}"
+
+
+def pack_bytes(layout: Layout, rows: Mapping[str, np.ndarray]) -> bytes:
+    """Encodes packed rows as the content of a block file."""
+    tensors = [part for key in layout.parts() for part in _stored(rows[key])]
+    return np.array([len(tensor) for tensor in tensors], np.int64).tobytes() + b"".join(tensors)
+
+
+@tf.autograph.experimental.do_not_convert
+def unpack_bytes(layout: Layout, blocks: tf.Tensor) -> Packed:
+    """Decodes the rows of block files.
+
+    Args:
+        layout: The layout of the rows.
+        blocks: The content of block files, string [n].
+    """
+    parts = layout.parts()
+    count = sum(2 if dtype == tf.string else 1 for dtype, _ in parts.values())
+    sizes = tf.reshape(tf.io.decode_raw(tf.strings.substr(blocks, 0, 8 * count), tf.int64), [-1, count])
+    starts = 8 * count + tf.cumsum(sizes, axis=1, exclusive=True)
+    pieces = iter(
+        tf.strings.reduce_join(tf.strings.substr(blocks, starts[:, index], sizes[:, index])) for index in range(count)
+    )
+    packed = {}
+    for key, (dtype, shape) in parts.items():
+        flat = _text(next(pieces), next(pieces)) if dtype == tf.string else tf.io.decode_raw(next(pieces), dtype)
+        packed[key] = tf.reshape(flat, [-1, *shape])
+    return packed
+
+
+def _stored(value: np.ndarray) -> list[bytes]:
+    """Returns the bytes of a tensor on disk; for text, the lengths of all strings, then the strings."""
+    if value.dtype != object:
+        return [value.tobytes()]
+    strings = value.ravel().tolist()
+    return [np.fromiter(map(len, strings), np.int64, len(strings)).tobytes(), b"".join(strings)]
+
+
+def _text(lengths: tf.Tensor, joined: tf.Tensor) -> tf.Tensor:
+    sizes = tf.io.decode_raw(lengths, tf.int64)
+    return tf.strings.substr(joined[tf.newaxis], tf.cumsum(sizes, exclusive=True), sizes)
+
+
+def pack_weighted(layout: Layout, block: Block) -> Packed:
+    """Returns the rows of a block whose weight is not 0, packed."""
+    packed, used = layout.pack(block), block[EXAMPLE_WEIGHT] > 0
+    return tf.cond(
+        tf.reduce_all(used),
+        lambda: {key: tf.identity(value) for key, value in packed.items()},
+        lambda: Rows(packed).gather(tf.where(used)[:, 0]),
+    )
+
+
+class Chunk(TypedDict):
+    """The rows of one parse call.
+
+    Keys:
+        packed: The rows of a weight above 0.
+        rows: The number of all rows, int64 [].
+        finite: Whether all numbers that the model reads are finite, bool [].
+    """
+
+    packed: Packed
+    rows: tf.Tensor
+    finite: tf.Tensor

@@ -7,14 +7,30 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.trainer.fit.fit import Batches
-from fullpass.trainer.fit.worker_channel import Workers
-from fullpass.trainer.input.batch_order import BatchOrder
+from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.split_counts import SplitCounts
+from fullpass.trainer.input.workers import Workers
+
+
+@dataclass(frozen=True)
+class Batches:
+    """An endless dataset that may begin at any batch.
+
+    Attributes:
+        begin: Takes an epoch and the number of its steps to skip; returns this worker's batches from there on, one per
+            replica.
+        steps: The steps of one pass.
+    """
+
+    begin: Callable[[int, int], tf.data.Dataset]
+    steps: int
+
+
+_UNEVEN = 1.1
+
 
 # The largest shard may hold this many times the bytes of the mean shard; above that, all workers read all files.
-_UNEVEN = 1.1
 
 
 @dataclass(frozen=True)

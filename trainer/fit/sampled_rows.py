@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.columns.compute_at import raw_name
 from fullpass.trainer.input.load_split import Split
-from fullpass.trainer.input.placement import InModel
-from fullpass.trainer.models.model_inputs import apply_model, input_name
+from fullpass.trainer.input.placement import InModel, with_model_features
+from fullpass.trainer.models.model_inputs import apply_model
 from fullpass.trainer.models.weight_semantics import Network
 
 _BATCH, _IMAGES = 8192, 1024
@@ -74,13 +73,8 @@ def sample_rows(split: Split, in_model: InModel | None, rows: int) -> SampledRow
     """
     rows = min(rows, max(1, _MAX_BYTES // max(1, split.row_bytes)))
     batch, label, weight = split.sample(rows)
-    features: dict[str, tf.Tensor] = dict(batch)
-    if in_model is not None:
-        columns = {raw_name(name): batch[input_name(raw_name(name))] for name in in_model.columns}
-        features |= {input_name(name): value for name, value in in_model(columns).items()}
-    return SampledRows(
-        {name: value.numpy() for name, value in features.items()}, label.numpy(), _of_mean_one(weight.numpy())
-    )
+    features = {name: value.numpy() for name, value in with_model_features(batch, in_model).items()}
+    return SampledRows(features, label.numpy(), _of_mean_one(weight.numpy()))
 
 
 def _of_mean_one(weights: np.ndarray) -> np.ndarray:

@@ -20,10 +20,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
-from fullpass.trainer.input.cache.blocks import Block, Column, Layout, Packed
-from fullpass.trainer.input.input_fn import IMAGE_RANK, Decode, Decoder
-from fullpass.trainer.input.parsed_chunks import Chunk
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, ROW_ID
+from fullpass.trainer.records.blocks import IMAGE_RANK, Block, Chunk, Column, Layout, Packed
 
 FOLDER = "columns"
 """The folder of the columns in the artifact of transformed examples."""
@@ -88,14 +86,13 @@ class SplitColumns:
         return content
 
 
-def find_columns(files: Sequence[str], decode: Decode) -> SplitColumns | None:
-    """Returns the columns of TFRecord files, or None if there are none with all features that `decode` reads.
+def find_columns(files: Sequence[str], layout: Layout | None) -> SplitColumns | None:
+    """Returns the columns of TFRecord files, or None if there are none with all features of a layout.
 
     Args:
         files: The TFRecord files.
-        decode: Decodes their records.
+        layout: The layout of the rows; None if parsing does not give it.
     """
-    layout = _layout(decode)
     folders = {posixpath.dirname(file) for file in files}
     root, _, split = min(folders).rpartition(f"/{_SPLIT_FOLDER}")
     if layout is None or len(folders) > 1 or not root:
@@ -174,21 +171,6 @@ def as_columns(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
         dense = lists if column.ragged else lists.flatten()
         arrays.append(pa.FixedSizeListArray.from_arrays(dense, column.width) if column.shape else dense)
     return pa.RecordBatch.from_arrays(arrays, [column.name for column in layout.columns])
-
-
-def _layout(decode: Decode) -> Layout | None:
-    """Returns the layout of the rows that `decode` returns, or None if it does more than parse."""
-    if not isinstance(decode, Decoder) or decode.graph_part is not None or decode.keys:
-        return None
-    columns = []
-    for name, spec in decode.stored.items():
-        if isinstance(spec, tf.io.FixedLenFeature):
-            columns.append(Column(name, spec.dtype.name, tuple(spec.shape)))
-        elif isinstance(spec, tf.io.RaggedFeature) and name != LABEL:  # decoding makes a label dense
-            columns.append(Column(name, spec.dtype.name, ragged=True))
-        else:
-            return None
-    return Layout(tuple(columns))
 
 
 def _sizes(files: Sequence[str]) -> dict[str, int]:

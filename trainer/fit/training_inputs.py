@@ -1,17 +1,15 @@
 """Reads TFX's FnArgs once, for the Trainer and for the Tuner."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import tensorflow_transform as tft
 
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.trainer.config import TrainerConfig
-from fullpass.trainer.input.input_fn import list_files
-from fullpass.trainer.training_spec import TrainingSpec
-from fullpass.trainer.tuning.config import TuningConfig
-from fullpass.trainer.tuning.search_space import best_values, with_values
+from fullpass.trainer.config import TrainerConfig, TrainingSpec
+from fullpass.trainer.records.record_files import list_files
 
 if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs
@@ -50,41 +48,34 @@ class TrainingInputs:
         return [*list_files(self.train_files, "train"), *list_files(self.eval_files, "eval")]
 
 
-def parse_fn_args(fn_args: "FnArgs") -> TrainingInputs:
+def parse_fn_args(
+    fn_args: "FnArgs", hyperparameters: Mapping[str, Any] = MappingProxyType({}), **sections: Mapping[str, Any]
+) -> TrainingInputs:
     """Returns the parsed FnArgs of TFX's Trainer or Tuner.
+
+    Args:
+        fn_args: TFX's FnArgs.
+        hyperparameters: The values that a Tuner found, by path in the YAML.
+        **sections: `trainer` and `preprocessing` with these values, in place of those of `custom_config`.
 
     Raises:
         ValidationError: `custom_config` was not written by this version.
     """
     custom = fn_args.custom_config
-    values, sections, declared = _tuned(custom, getattr(fn_args, "hyperparameters", None))
+    given = {**custom, **sections}
     transform_output = getattr(fn_args, "transform_output", None) or fn_args.transform_graph_path
     return TrainingInputs(
         spec=TrainingSpec(
-            preprocessing=PreprocessingConfig.model_validate(declared),
-            config=TrainerConfig.model_validate(sections),
+            preprocessing=PreprocessingConfig.model_validate(given["preprocessing"]),
+            config=TrainerConfig.model_validate(given["trainer"]),
             tft_output=tft.TFTransformOutput(transform_output),
         ),
-        train_files=_patterns(fn_args.train_files),
-        eval_files=_patterns(fn_args.eval_files),
+        train_files=tuple(fn_args.train_files or ()),
+        eval_files=tuple(fn_args.eval_files or ()),
         transform_output=transform_output,
         serving_model_dir=getattr(fn_args, "serving_model_dir", None) or "",
         model_run_dir=getattr(fn_args, "model_run_dir", None) or "",
         base_model=getattr(fn_args, "base_model", None),
-        hyperparameters=values,
+        hyperparameters=hyperparameters,
         custom=custom,
     )
-
-
-def _tuned(
-    custom: Mapping[str, Any], found: Mapping[str, Any] | None
-) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
-    """Returns the best values of a Tuner, and the sections trainer and preprocessing with these values."""
-    if not found:
-        return {}, custom["trainer"], custom["preprocessing"]
-    values = best_values(found, TuningConfig.model_validate_json(custom["tuning"]))
-    return values, *with_values(values, custom["trainer"], custom["preprocessing"])
-
-
-def _patterns(files: Sequence[str] | None) -> tuple[str, ...]:
-    return tuple(files or ())

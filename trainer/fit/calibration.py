@@ -19,7 +19,7 @@ import tensorflow as tf
 from scipy import optimize
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.insight.sampled_rows import SampledRows
+from fullpass.trainer.fit.sampled_rows import SampledRows
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network

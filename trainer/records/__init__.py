@@ -1,0 +1,1 @@
+"""Files of rows: TFRecord files, column files, and rows packed into blocks."""
