@@ -25,10 +25,10 @@ from benchmarks.common import ROOT, Ratio, median_timing, print_ratios, time_com
 
 _STOCK = "import tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
 _OURS = """
-from fullpass.kubeflow.runtime import entrypoint, executor_imports
+from fullpass.kubeflow.runtime import entrypoint
 from fullpass.pipeline.process_environment import set_environment
 set_environment()
-with executor_imports.libraries_for({executor!r}, direct=False):
+with entrypoint.libraries_for({executor!r}, direct=False):
     from tfx.dsl.components.base import base_executor
 import fullpass.kubeflow.runtime.artifact_messages
 """
@@ -70,7 +70,7 @@ def _imports(scratch: Path, repeat: int) -> list[Ratio]:
 
 def _tasks(scratch: Path) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:
     """Returns node -> seconds in a container and in the local runner, and look-up task -> seconds."""
-    from fullpass.kubeflow.compile.parts import task_name
+    from fullpass.kubeflow.compile.task import task_name
 
     harness = importlib.import_module("tests.kubeflow.backend.run")
     data = importlib.util.find_spec("tfx").submodule_search_locations[0]  # type: ignore[union-attr,index]

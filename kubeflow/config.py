@@ -8,29 +8,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fullpass.kubeflow.beam_engines import Engine
+from fullpass.kubeflow.kfp_internals import Release
 from fullpass.preprocessing.spec import Count, Flag, Name, Spec
-
-RELEASES = ("2.4", "2.5", "2.14", "2.15", "2.16", "2.17")
-"""Supported releases of the open-source Kubeflow Pipelines backend, oldest first."""
-
-Release = Literal["2.4", "2.5", "2.14", "2.15", "2.16", "2.17"]
-
-RESTRICTED_SINCE = "2.16"
-"""The first release whose pods meet the restricted pod security standard of Kubernetes."""
-
-SCHEDULE_TIME_SINCE = "2.17"
-"""The first release that provides a recurring run with its scheduled time."""
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)?")
 _CORES = re.compile(r"(\d+(?:\.\d+)?)(m)?")
 _TIME = re.compile(r"(\d+)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-def is_before(release: str, other: str) -> bool:
-    """Returns whether a release of the backend is older than another release."""
-    return RELEASES.index(release) < RELEASES.index(other)
 
 
 def byte_count(text: str) -> int:

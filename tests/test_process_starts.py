@@ -69,9 +69,11 @@ def _start(hostile, start, monkeypatch):
 
 
 def test_the_containers_are_started_as_tested():
-    from fullpass.kubeflow.compile import lookup_tasks, node_tasks, worker_jobs
+    from fullpass.kubeflow import protocol
+    from fullpass.kubeflow.deploy import worker_jobs
 
-    for command in (lookup_tasks.COMMAND, node_tasks.ENTRYPOINT, worker_jobs.COMMAND):
+    commands = (protocol.NODE_COMMAND, protocol.LOOKUP_COMMAND, protocol.WORKER_LAUNCHER_COMMAND, worker_jobs.COMMAND)
+    for command in commands:
         assert [*command, "--help"] in STARTS.values()
 
 

@@ -75,9 +75,9 @@ def _compile_for_kubeflow(loaded: Loaded, env: Path, output: Path) -> None:
 
     environment = load_environment(env)
     compiled = compile_quietly(loaded, environment)
-    from fullpass.kubeflow.compile.package import write
+    from fullpass.kubeflow.compile.package import to_yaml
 
-    write(compiled.package, output)
+    write_atomically(output, to_yaml(compiled.package))
     print_text(f"{output}: {len(compiled.package.tasks)} tasks for Kubeflow Pipelines {environment.config.kubeflow}")
     for sentence in compiled.remarks:
         print_text(f"  {sentence}")
@@ -97,15 +97,7 @@ def _compile_for_airflow(loaded: Loaded, env: Path | None, output: Path) -> None
 
 
 def compile_quietly(loaded: Loaded, environment: "Environment") -> "Compiled":
-    """Returns the package of a checked config, without the output of TFX and TensorFlow; warnings go to standard error.
-
-    Args:
-        loaded: a file that passes `checks.require`.
-        environment: the environment file.
-
-    Raises:
-        UserError: The environment file has problems, or the package would not run.
-    """
+    """Returns `compile_package` without the output of TFX and TensorFlow; warnings go to standard error."""
     from fullpass.pipeline.running.execution.quiet_imports import noise_to
 
     with TemporaryDirectory() as folder, noise_to(Path(folder) / "imports.log"):

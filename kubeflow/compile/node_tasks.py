@@ -1,94 +1,76 @@
 """Converts a node of the TFX pipeline to a task whose container runs the node's executor."""
 
 import json
-from typing import Any
+from dataclasses import dataclass, field
 
 from tfx import types
-from tfx.dsl.component.experimental import executor_specs
-from tfx.dsl.components.base import base_component, base_driver, base_node, executor_spec
+from tfx.dsl.components.base import base_component, base_node, executor_spec
 from tfx.types.channel import OutputChannel
 
-from fullpass.base.errors import UserError
-from fullpass.kubeflow.compile.parts import Json, Output, Task, task_name
+from fullpass.kubeflow.compile.look_ups import message_args
+from fullpass.kubeflow.compile.task import Output, Task, Value, task_name
 from fullpass.kubeflow.config import EnvironmentConfig
+from fullpass.kubeflow.protocol import Json
 from fullpass.pipeline.config import BeamConfig
 
-ENTRYPOINT = ("python", "-P", "-m", "fullpass.kubeflow.runtime.entrypoint")
-_TYPE_NAMES = {str: "str", int: "int", float: "float", bool: "bool"}
 
-Sources = dict[tuple[str, str], Output]
-"""Names of a node and its output in TFX -> the corresponding output in the package."""
+@dataclass
+class Sources:
+    """The outputs that inputs of nodes come from.
 
-
-def node_task(node: base_node.BaseNode, sources: Sources, environment: EnvironmentConfig) -> Task:
-    """Returns the task of a component.
-
-    Args:
-        node: a component whose inputs are all in `sources`.
-        sources: the outputs that inputs come from.
-        environment: the environment file.
-
-    Raises:
-        UserError: The node is of a kind that cannot run on Kubeflow.
+    Attributes:
+        outputs: Names of a node and its output in TFX -> the corresponding output in the package.
+        window: The examples of a window of spans, which nodes find in the registry.
     """
-    _check_kind(node)
-    settings = environment.node(node.id)
-    properties = {name: value for name, value in node.exec_properties.items() if value is not None}
+
+    outputs: dict[tuple[str, str], Output] = field(default_factory=dict)
+    window: Output | None = None
+
+    def of(self, channel: types.BaseChannel) -> Output:
+        """Returns the output that a channel stands for."""
+        return self.outputs[channel.producer_component_id, channel.output_key]
+
+
+def node_task(node: base_node.BaseNode, sources: Sources, *, cache: bool) -> Task:
+    """Returns the task of a component whose inputs are all in `sources`."""
     return Task(
         name=task_name(node.id),
-        label=node.id,
-        parameters={name: _constant(node, name, value) for name, value in properties.items()},
-        artifacts={
-            name: (_source(node, name, channel, sources), title(channel.type)) for name, channel in node.inputs.items()
-        },
+        parameters=_parameters(node),
+        artifacts={name: (sources.of(channel), title(channel.type)) for name, channel in node.inputs.items()},
         outputs={name: title(channel.type) for name, channel in node.outputs.items()},
         after=_waits_for(node),
-        cache=settings.cache is not False,
+        cache=cache,
     )
 
 
 def executor_args(
-    node: base_node.BaseNode,
-    beam: BeamConfig,
-    environment: EnvironmentConfig,
-    sources: Sources,
-    *,
-    window: Output | None,
-    ingest: Json | None,
+    node: base_node.BaseNode, sources: Sources, environment: EnvironmentConfig, beam: BeamConfig, ingest: Json | None
 ) -> list[str]:
     """Returns the arguments of the container that runs a component.
 
-    Kubeflow replaces the placeholders: `{{$}}` becomes all inputs and outputs of the task, `.path` the local copy of an
-    artifact. The arguments contain artifact types, because the backend passes artifacts without types.
+    They contain artifact types, because the backend passes artifacts without types.
 
     Args:
-        node: a component.
-        beam: the section `beam` of the pipeline YAML.
-        environment: the environment file.
-        sources: the outputs that inputs come from.
-        window: the examples of a window of spans, which nodes find in the registry.
-        ingest: for Ingest, where it finds its request and where spans are kept.
+        node: A component.
+        sources: The outputs that its inputs come from.
+        environment: The environment file.
+        beam: The Beam section of the node.
+        ingest: For Ingest, where it finds its request and where spans are kept.
     """
+    runs_beam = isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)
     plan = {
         "node": node.id,
         "executor": node.executor_spec.class_path,
-        "parameters": {n: _TYPE_NAMES[type(v)] for n, v in node.exec_properties.items() if v is not None},
+        "parameters": {name: type(value).__name__ for name, value in _parameters(node).items()},
         "inputs": {name: class_path(channel.type) for name, channel in node.inputs.items()},
-        "windows": [name for name, c in node.inputs.items() if _source(node, name, c, sources) == window],
+        "windows": [name for name, channel in node.inputs.items() if sources.of(channel) == sources.window],
         "outputs": {name: class_path(channel.type) for name, channel in node.outputs.items()},
-        "beam": beam.model_dump(mode="json")
-        if isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)
-        else None,
+        "beam": beam.model_dump(mode="json") if runs_beam else None,
         "folder": environment.folder,
         "artifacts": environment.artifacts,
         "ingest": ingest,
     }
-    args = ["--plan", json.dumps(plan, sort_keys=True), "--executor-input", "{{$}}"]
-    for name in node.inputs:
-        args.append(f"--input={name}={{{{$.inputs.artifacts['{name}'].path}}}}")
-    for name in node.outputs:
-        args.append(f"--output={name}={{{{$.outputs.artifacts['{name}'].path}}}}")
-    return args
+    return ["--plan", json.dumps(plan, sort_keys=True), *message_args(node.inputs, node.outputs)]
 
 
 def class_path(artifact: type[types.Artifact]) -> str:
@@ -102,18 +84,8 @@ def title(artifact: type[types.Artifact]) -> str:
     return f"{'fullpass' if ours else 'tfx'}.{artifact.__name__}"
 
 
-def _check_kind(node: base_node.BaseNode) -> None:
-    instead = "Leave it out of the pipeline, or run the pipeline with `fullpass run`."
-    if not isinstance(node, base_component.BaseComponent):
-        raise UserError(f"{node.id}: a {type(node).__name__} has no container on Kubeflow. {instead}")
-    if isinstance(node.executor_spec, executor_specs.TemplatedExecutorContainerSpec):
-        raise UserError(f"{node.id}: runs its own container, whose inputs Kubeflow cannot provide. {instead}")
-    if not isinstance(node.executor_spec, executor_spec.ExecutorClassSpec):
-        raise UserError(f"{node.id}: its executor is not a Python class. {instead}")
-    if node.driver_class is not base_driver.BaseDriver:
-        raise UserError(
-            f"{node.id}: has its own driver ({node.driver_class.__name__}), which Kubeflow never calls. {instead}"
-        )
+def _parameters(node: base_node.BaseNode) -> dict[str, Value]:
+    return {name: value for name, value in node.exec_properties.items() if value is not None}
 
 
 def _waits_for(node: base_node.BaseNode) -> tuple[str, ...]:
@@ -121,18 +93,3 @@ def _waits_for(node: base_node.BaseNode) -> tuple[str, ...]:
     read = {channel.producer_component_id for channel in node.inputs.values() if isinstance(channel, OutputChannel)}
     upstream = (other for other in node.upstream_nodes if isinstance(other, base_component.BaseComponent))
     return tuple(sorted(task_name(other.id) for other in upstream if other.id not in read))
-
-
-def _constant(node: base_node.BaseNode, name: str, value: Any) -> str | int | float | bool:
-    if type(value) not in _TYPE_NAMES:
-        raise UserError(f"{node.id}.{name}: a parameter must be text or a number. Received: {type(value).__name__}.")
-    return value
-
-
-def _source(node: base_node.BaseNode, name: str, channel: types.BaseChannel, sources: Sources) -> Output:
-    if not isinstance(channel, OutputChannel):
-        raise UserError(
-            f"{node.id}.{name}: comes from a {type(channel).__name__}; Kubeflow connects one output to one input. Give "
-            "the output of one node."
-        )
-    return sources[channel.producer_component_id, channel.output_key]

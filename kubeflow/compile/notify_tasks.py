@@ -1,23 +1,19 @@
-"""`notify:` in a package: a task that records the outcome of a run, and an exit task that notifies receivers.
-
-The backend runs an exit task after the one task that it waits for, whether that succeeded or not
-(v2/compiler/argocompiler/dag.go:65 at 2.5.0, a lifecycle hook of Argo). So all other tasks go into one separate DAG.
-"""
+"""`notify:` in a package: a task that records the outcome of a run, and an exit task that notifies receivers."""
 
 import json
 from collections.abc import Sequence
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.compile.parts import Json, Output, Task
+from fullpass.kubeflow.compile.task import Output, Task
 from fullpass.kubeflow.config import EnvironmentConfig
-from fullpass.kubeflow.runtime.notify_container import SENT
-from fullpass.kubeflow.runtime.pod_outcomes import VARIABLE
-from fullpass.pipeline.config import Hook
+from fullpass.kubeflow.kfp_internals import EXIT, NOTIFY_SINCE, is_before
+from fullpass.kubeflow.protocol import SENT, Json
+from fullpass.pipeline.config import Hook, PipelineConfig
 
 NODE = "Notify"
 """Name of the tasks that record outcomes and notify receivers, as used in the environment file."""
 RUN = "pipeline"
-EXIT = {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}
+"""Name of the DAG with all tasks that the exit task waits for."""
 
 
 def check(hooks: Sequence[Hook], environment: EnvironmentConfig) -> None:
@@ -26,10 +22,11 @@ def check(hooks: Sequence[Hook], environment: EnvironmentConfig) -> None:
     Raises:
         UserError: The release does not support it, or the notifying container lacks a variable.
     """
-    if environment.kubeflow == "2.4":
+    if is_before(environment.kubeflow, NOTIFY_SINCE):
         raise UserError(
-            "notify: needs Kubeflow Pipelines 2.5 or later: in 2.4 a task without outputs cannot identify its run, "
-            "so it cannot report a failure. Remove notify, or set a later kubeflow in the environment file."
+            f"notify: needs Kubeflow Pipelines {NOTIFY_SINCE} or later: in {environment.kubeflow} a task without "
+            "outputs cannot identify its run, so it cannot report a failure. Remove notify, or set a later kubeflow in "
+            "the environment file."
         )
     node = environment.node(NODE)
     given = {*node.env, *(name for secret in node.secrets for name in secret.env)}
@@ -42,39 +39,31 @@ def check(hooks: Sequence[Hook], environment: EnvironmentConfig) -> None:
                 )
 
 
-def variables(pipeline: str, environment: EnvironmentConfig) -> dict[str, str]:
-    """Returns the environment variables of every container of a pipeline with `notify:`."""
-    return {VARIABLE: f"{environment.registry}/{pipeline}/outcomes"}
-
-
 def outcome_task(evaluated: str, artifacts: dict[str, tuple[Output, str]], after: Sequence[str]) -> Task:
     """Returns the task that records the outcome of a run, after all other tasks.
 
     Args:
         evaluated: JSON of the config's section `evaluation`.
         artifacts: `evaluation`, `blessing`, `pushed_model` and `report`, with their types.
-        after: tasks that end later than the producers of `artifacts`.
+        after: Tasks that end later than the producers of `artifacts`.
     """
-    return Task(
-        name="record-outcome",
-        label=NODE,
-        parameters={"evaluated": evaluated},
-        artifacts=artifacts,
-        after=tuple(after),
-        cache=False,
-    )
+    return Task("record-outcome", parameters={"evaluated": evaluated}, artifacts=artifacts, after=tuple(after))
 
 
-def notify_task(pipeline: str, file: str, hooks: Sequence[Hook], folder: str) -> Task:
-    """Returns the exit task."""
-    listed = json.dumps([hook.model_dump(mode="json", exclude_none=True) for hook in hooks])
+def notify_task(config: PipelineConfig, file: str, folder: str) -> Task:
+    """Returns the exit task.
+
+    Args:
+        config: The pipeline.
+        file: Path of the pipeline YAML in the image.
+        folder: Folder in which commands are run.
+    """
+    hooks = json.dumps([hook.model_dump(mode="json", exclude_none=True) for hook in config.notify])
     return Task(
         name="notify",
-        label=NODE,
-        parameters={"pipeline": pipeline, "file": file, "hooks": listed, "folder": folder},
+        parameters={"pipeline": config.name, "file": file, "hooks": hooks, "folder": folder},
         outputs={SENT: "system.Artifact"},
         after=(RUN,),
-        cache=False,
     )
 
 
@@ -82,8 +71,8 @@ def with_exit_task(pipeline: Json, task: Task) -> Json:
     """Returns a pipeline whose tasks are moved into a separate DAG, with `task` beside it, which runs after that DAG.
 
     Args:
-        pipeline: a specification that has the component and executor of `task`, but not yet the task.
-        task: the exit task, which waits for RUN.
+        pipeline: A specification that has the component and executor of `task`, but not yet the task.
+        task: The exit task, which waits for RUN.
     """
     root = pipeline["root"]
     parameters = root.get("inputDefinitions", {}).get("parameters", {})

@@ -1,19 +1,21 @@
 """A package: the pipeline specification and its Kubernetes part, two YAML documents in one file."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import yaml
 
-from fullpass.base.errors import UserError
-from fullpass.base.files import write_atomically
-from fullpass.kubeflow.compile.parts import Json
+from fullpass.kubeflow.protocol import Json
 
 
 @dataclass(frozen=True)
 class Package:
-    """pipeline: a PipelineSpec of schema 2.1.0. platform: its PlatformSpec, without executors if no executor needs
-    Kubernetes options."""
+    """One package.
+
+    Attributes:
+        pipeline: A PipelineSpec of schema 2.1.0.
+        platform: Its PlatformSpec, without executors if no executor needs Kubernetes options.
+    """
 
     pipeline: Json
     platform: Json
@@ -24,10 +26,14 @@ class Package:
         return self.pipeline["pipelineInfo"]["name"]
 
     @property
+    def parameters(self) -> Json:
+        """Parameters of a run, by name."""
+        return self.pipeline["root"].get("inputDefinitions", {}).get("parameters", {})
+
+    @property
     def tasks(self) -> Json:
         """Name -> task, over all DAGs; the backend identifies tasks by name alone."""
-        dags = [self.pipeline["root"], *self.pipeline["components"].values()]
-        return {name: task for dag in dags if "dag" in dag for name, task in dag["dag"]["tasks"].items()}
+        return {name: task for _, dag in self.dags() for name, task in dag["dag"]["tasks"].items()}
 
     @property
     def executors(self) -> Json:
@@ -38,6 +44,15 @@ class Package:
     def kubernetes(self) -> Json:
         """Label of an executor -> its Kubernetes part."""
         return self.platform.get("platforms", {}).get("kubernetes", {}).get("deploymentSpec", {}).get("executors", {})
+
+    def dags(self) -> Iterator[tuple[str, Json]]:
+        """Yields name and component of each DAG, the root first."""
+        yield "root", self.pipeline["root"]
+        yield from ((name, found) for name, found in self.pipeline["components"].items() if "dag" in found)
+
+    def component(self, task: Json) -> Json:
+        """Returns the component of a task; empty if it does not exist."""
+        return self.pipeline["components"].get(task["componentRef"]["name"], {})
 
 
 class _Plain(yaml.SafeDumper):
@@ -53,23 +68,3 @@ def to_yaml(package: Package) -> str:
     return yaml.dump_all(
         documents, Dumper=_Plain, sort_keys=True, default_flow_style=False, width=1_000_000, allow_unicode=True
     )
-
-
-def from_yaml(text: str) -> Package:
-    """Returns the package in `text`.
-
-    Raises:
-        UserError: The text is not YAML of one or two documents, each a mapping.
-    """
-    try:
-        documents = [document for document in yaml.safe_load_all(text) if document is not None]
-    except yaml.YAMLError as error:
-        raise UserError(f"the package is not YAML: {error}") from error
-    if not documents or len(documents) > 2 or not all(isinstance(document, dict) for document in documents):
-        raise UserError(f"a package contains one or two YAML documents, each a mapping. Received: {len(documents)}.")
-    return Package(documents[0], documents[1] if len(documents) == 2 else {})
-
-
-def write(package: Package, target: Path) -> None:
-    """Writes a package atomically: a reader finds either the old or the new file, complete."""
-    write_atomically(target, to_yaml(package))

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.config import (
-    RESTRICTED_SINCE,
     Cpu,
     EnvironmentConfig,
     Memory,
@@ -13,9 +11,10 @@ from fullpass.kubeflow.config import (
     Retries,
     byte_count,
     cores,
-    is_before,
     seconds,
 )
+from fullpass.kubeflow.kfp_internals import RESTRICTED_SINCE, is_before
+from fullpass.kubeflow.protocol import Json
 
 LOOKUP_MEMORY = "256Mi"
 """A look-up needs 97 MiB at start, and more with the driver of a store."""
@@ -24,16 +23,16 @@ LAUNCHER_MEMORY = "1Gi"
 _WAITING_CORES = "100m"
 
 
-def helper_pod_settings(node: NodeConfig, defaults: NodeConfig, memory: str) -> NodeConfig:
+def helper_pod_settings(node: NodeConfig, defaults: NodeConfig, memory: str = LOOKUP_MEMORY) -> NodeConfig:
     """Returns the settings of a pod that looks something up for a node, or waits for it.
 
     It opens the node's volumes with the node's secrets, but needs neither its devices nor the machines with these
     devices. Its limits are those of the defaults, because a namespace with quotas requires limits for every pod.
 
     Args:
-        node: the settings of the node.
-        defaults: the section `defaults` of the environment file.
-        memory: memory request of the pod.
+        node: The settings of the node.
+        defaults: The section `defaults` of the environment file.
+        memory: Memory request of the pod.
     """
     return node.model_copy(
         update={
@@ -48,13 +47,7 @@ def helper_pod_settings(node: NodeConfig, defaults: NodeConfig, memory: str) -> 
 
 
 def container(node: NodeConfig, command: Sequence[str], args: Sequence[str]) -> Json:
-    """Returns the container of an executor.
-
-    Args:
-        node: the settings of the node.
-        command: program and first arguments.
-        args: further arguments; they may contain placeholders that Kubeflow replaces.
-    """
+    """Returns the container of an executor; its arguments may contain placeholders that Kubeflow replaces."""
     spec: Json = {"image": node.image, "command": list(command), "args": list(args)}
     if node.env:
         spec["env"] = [{"name": name, "value": value} for name, value in sorted(node.env.items())]

@@ -23,12 +23,7 @@ def redacted_pipeline(loaded: Loaded) -> tuple[Loaded, list[str]]:
 
 
 def redacted_environment(config: EnvironmentConfig, file: str) -> tuple[EnvironmentConfig, list[str]]:
-    """Returns an environment file without secrets, and sentences that name the places of removed values.
-
-    Args:
-        config: the environment.
-        file: name of the environment file.
-    """
+    """Returns an environment without secrets, and sentences that name the places of removed values in its file."""
     fields = config.model_dump(mode="json")
     redacted = redact_tree(fields)
     for node in (redacted["defaults"], *redacted["nodes"].values()):

@@ -23,7 +23,7 @@ def explain_errors(host: str, action: str) -> Iterator[None]:
 
     Args:
         host: URL of the API.
-        action: the request, such as "listing pipelines".
+        action: The request, such as "listing pipelines".
 
     Raises:
         Unreachable: The API does not answer or has a server error.
@@ -101,6 +101,6 @@ def _connection_error(host: str, action: str, message: str) -> UserError:
             f"its certificate authority. ({message})"
         )
     return Unreachable(
-        f"{action}: nothing answers at {host}. Check the address and the network; use --port-forward for a cluster "
-        f"without its own address. ({message})"
+        f"{action}: nothing answers at {host}. Check the address, the network, and a port that kubectl forwards. "
+        f"({message})"
     )

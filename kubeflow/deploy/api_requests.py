@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fullpass.base.errors import UserError
 from fullpass.kubeflow.deploy.api_errors import explain_errors
+from fullpass.kubeflow.kfp_internals import MAX_LENGTH, MAX_PACKAGE_BYTES, has_json_answer
 
 if TYPE_CHECKING:
     from kfp_server_api import ApiClient
@@ -17,15 +18,11 @@ if TYPE_CHECKING:
 _PAGE = 100
 _TIMEOUT = (10, 120)
 """Timeouts in seconds: for connecting, and between two parts of a response."""
-_MAX_LENGTH = {"pipeline": 128, "version": 127, "experiment": 128, "namespace": 63}
-"""Largest number of characters that the API server stores (apiserver/validation/length.go, 2.14 and later)."""
-_MAX_BYTES = 32 * 2**20
-"""Largest package in bytes (apiserver/common/const.go)."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a pipeline, with its ids in the API. new: whether it was just uploaded."""
+    """A version of a pipeline, with its ids in the API, and whether it was just uploaded."""
 
     pipeline_id: str
     version_id: str
@@ -72,9 +69,9 @@ class Cluster:
             UserError: The server rejects the package; the message has its reason.
         """
         _check_length("pipeline", pipeline)
-        if len(package.encode()) > _MAX_BYTES:
+        if len(package.encode()) > MAX_PACKAGE_BYTES:
             raise UserError(
-                f"the package has {len(package.encode()):,} bytes; Kubeflow accepts at most {_MAX_BYTES:,}."
+                f"the package has {len(package.encode()):,} bytes; Kubeflow accepts at most {MAX_PACKAGE_BYTES:,}."
             )
         name, pipeline_id = version_name(package), self._pipeline_id(pipeline)
         found = self._version(pipeline_id, name) if pipeline_id else None
@@ -180,14 +177,13 @@ class Cluster:
     def _call(self, action: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         with explain_errors(self.host, action):
             answer = method(*arguments, **options, _request_timeout=_TIMEOUT)
-            # kfp's client parses a page of another server as a response with empty fields.
-            if not isinstance(json.loads(self._client.last_response.data), dict):
+            if not has_json_answer(self._client):
                 raise ValueError("no JSON object")
             return answer
 
 
 def _check_length(kind: str, name: str) -> None:
-    if len(name) > _MAX_LENGTH[kind]:
+    if len(name) > MAX_LENGTH[kind]:
         raise UserError(
-            f"{kind}: Kubeflow accepts at most {_MAX_LENGTH[kind]} characters. Received {len(name)}: {name!r}."
+            f"{kind}: Kubeflow accepts at most {MAX_LENGTH[kind]} characters. Received {len(name)}: {name!r}."
         )

@@ -1,25 +1,24 @@
 """The commands of `fullpass` for Kubeflow: compile, submit, and the commands of `fullpass schedule`."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fullpass.base.errors import UsageError, UserError
 from fullpass.kubeflow.compile.compile_command import compile_, compile_quietly
-from fullpass.kubeflow.deploy.connection import HOST, Connection, connected
+from fullpass.kubeflow.deploy.connection import HOST, client
+from fullpass.kubeflow.protocol import NEW, SCHEDULED, SPAN
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.cron import six_fields
 from fullpass.pipeline.printing import print_text
 
 if TYPE_CHECKING:
-    from fullpass.kubeflow.compile.compile import Compiled
-    from fullpass.kubeflow.compile.parts import Json
     from fullpass.kubeflow.deploy.api_requests import Cluster
+    from fullpass.kubeflow.environment import Environment
     from fullpass.pipeline.authoring.loading.load import Loaded
-    from fullpass.pipeline.schedule_config import ScheduleConfig
 
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
 _Env = Annotated[Path, typer.Option(help="The environment file: image, resources, secrets, volumes.")]
@@ -29,13 +28,6 @@ _Host = Annotated[
 _Namespace = Annotated[
     str | None, typer.Option(help="Of your profile, in a multi-user installation.", envvar="KF_PIPELINES_NAMESPACE")
 ]
-_Forward = Annotated[
-    str | None,
-    typer.Option(
-        "--port-forward", metavar="NAMESPACE", help="Namespace of the installation, to reach it with kubectl."
-    ),
-]
-_Context = Annotated[str | None, typer.Option(help="Of the kubeconfig, with --port-forward.")]
 _Account = Annotated[
     str | None, typer.Option(help="Kubernetes service account of the pods.", show_default="the installation's")
 ]
@@ -47,12 +39,13 @@ _Span = Annotated[
     str | None, typer.Option(help="As in `fullpass run`: latest, a date, a number, or A:B; or new.", show_default=False)
 ]
 _Experiment = Annotated[str | None, typer.Option(help="Where runs are listed.", show_default="name of the pipeline")]
-_CHANGES = {
+_Change = Literal["pause", "resume", "delete"]
+_CHANGES: dict[_Change, tuple[str, str]] = {
     "pause": ("Pause the schedule in Kubeflow: no run starts until it is resumed.", "paused"),
     "resume": ("Resume a paused schedule in Kubeflow.", "its schedule is resumed"),
     "delete": ("Delete the schedule from Kubeflow. Runs that it started remain.", "its schedule is deleted"),
 }
-"""Command of `fullpass schedule` and function of `recurring_runs` -> its help, and its message on success."""
+"""Command of `fullpass schedule` -> its help, and its message on success."""
 
 
 def register(app: typer.Typer, schedule: typer.Typer) -> None:
@@ -66,8 +59,8 @@ def register(app: typer.Typer, schedule: typer.Typer) -> None:
     app.command()(submit)
     schedule.command("apply")(apply)
     schedule.command("list")(list_)
-    for name, (summary, done) in _CHANGES.items():
-        schedule.command(name)(_changes_schedule(summary, name, done))
+    for change, (summary, done) in _CHANGES.items():
+        schedule.command(change)(_changes_schedule(summary, change, done))
 
 
 def submit(
@@ -75,8 +68,6 @@ def submit(
     env: _Env,
     host: _Host = None,
     namespace: _Namespace = None,
-    forward: _Forward = None,
-    context: _Context = None,
     experiment: _Experiment = None,
     service_account: _Account = None,
     param: _Parameters = None,
@@ -87,23 +78,27 @@ def submit(
     ] = None,
 ) -> None:
     """Compile the pipeline, upload it to Kubeflow Pipelines, and run it there once."""
+    from fullpass.kubeflow.environment import load_environment
+
     loaded = load_checked(file, runs_here=False)
-    compiled = _compile(loaded, env)
+    package = compile_quietly(loaded, load_environment(env)).package
     from fullpass.kubeflow.compile.package import to_yaml
     from fullpass.kubeflow.deploy import submit as verb
 
-    parameters = verb.parameters(compiled.package, [*(param or []), *_span_parameter(compiled, span)])
+    if span is not None and SPAN not in package.parameters:
+        raise UsageError(f"--span {span}: data.source has no spans. Add span fields to its path (docs/spans.md).")
+    spans = [] if span is None else [f"{SPAN}={span}"]
+    parameters = verb.parameters(package, [*(param or []), *spans])
     settings = verb.Settings(experiment or loaded.config.name, service_account, parameters)
-    with _cluster(Connection(host, forward, context, namespace)) as cluster:
-        run = verb.start(cluster, compiled.package, to_yaml(compiled.package), settings)
-        print_text(f"run {run.run_id}: {verb.link(cluster, run.run_id)}")
-        if not wait:
-            return
-        tasks = list(compiled.package.tasks)
-        try:
-            run = verb.wait(cluster, run.run_id, tasks, print_text, timeout=timeout)
-        except KeyboardInterrupt:
-            raise UserError(f"no longer waiting; run {run.run_id} continues.") from None
+    cluster = _cluster(host, namespace)
+    run = verb.start(cluster, package, to_yaml(package), settings)
+    print_text(f"run {run.run_id}: {verb.link(cluster, run.run_id)}")
+    if not wait:
+        return
+    try:
+        run = verb.wait(cluster, run.run_id, list(package.tasks), print_text, timeout=timeout)
+    except KeyboardInterrupt:
+        raise UserError(f"no longer waiting; run {run.run_id} continues.") from None
     print_text(f"run {run.run_id}: {run.state.lower()}")
     if run.state != "SUCCEEDED":
         raise UserError("\n".join(verb.failures(run)) or "See its page and the logs of its pods for the cause.")
@@ -114,61 +109,100 @@ def apply(
     env: _Env,
     host: _Host = None,
     namespace: _Namespace = None,
-    forward: _Forward = None,
-    context: _Context = None,
     experiment: _Experiment = None,
     service_account: _Account = None,
     param: _Parameters = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")] = False,
 ) -> None:
     """Create the YAML's schedule in Kubeflow. An unchanged schedule is kept; a changed one is replaced."""
-    loaded = load_checked(file, runs_here=False)
-    schedule = loaded.config.schedule
-    if schedule is None:
-        raise UserError(f'{file}: schedule is missing. For every day at three: schedule: {{cron: "0 3 * * *"}}.')
-    by_time = _finds_span_of_its_time(loaded, env)
-    cron = _cron_line(loaded, schedule, by_time=by_time)
-    compiled = _compile(loaded, env)
-    from fullpass.kubeflow.compile.lookup_tasks import NEW, SCHEDULED, SPAN
+    from fullpass.kubeflow.environment import load_environment
+
+    loaded, environment = load_checked(file, runs_here=False), load_environment(env)
+    by_time = _finds_span_of_its_time(loaded, environment)
+    cron = _cron_line(loaded, by_time=by_time)
+    package = compile_quietly(loaded, environment).package
     from fullpass.kubeflow.compile.package import to_yaml
     from fullpass.kubeflow.deploy import recurring_runs
     from fullpass.kubeflow.deploy.submit import Settings, parameters
 
     # Both values make a run fail if a model was already trained on the span (see recurring_runs.py).
-    spans = [f"{SPAN}={SCHEDULED if by_time else NEW}"] if SPAN in _declared(compiled) else []
-    settings = Settings(
-        experiment or loaded.config.name, service_account, parameters(compiled.package, [*spans, *(param or [])])
-    )
-    desired = recurring_runs.DesiredSchedule(loaded.config.name, six_fields(cron), to_yaml(compiled.package), settings)
-    with _cluster(Connection(host, forward, context, namespace)) as cluster:
-        planned = recurring_runs.plan(cluster, desired)
-        for line in planned.lines(desired):
-            print_text(line)
-        if dry_run:
-            print_text("Nothing was changed.")
-            return
-        print_text(f"recurring run {recurring_runs.apply(cluster, desired, planned)}")
+    spans = [f"{SPAN}={SCHEDULED if by_time else NEW}"] if SPAN in package.parameters else []
+    given = parameters(package, [*spans, *(param or [])])
+    settings = Settings(experiment or loaded.config.name, service_account, given)
+    desired = recurring_runs.DesiredSchedule(loaded.config.name, six_fields(cron), to_yaml(package), settings)
+    cluster = _cluster(host, namespace)
+    planned = recurring_runs.plan(cluster, desired)
+    for line in planned.lines(desired):
+        print_text(line)
+    if dry_run:
+        print_text("Nothing was changed.")
+        return
+    print_text(f"recurring run {recurring_runs.apply(cluster, desired, planned)}")
 
 
-def _finds_span_of_its_time(loaded: "Loaded", env: Path) -> bool:
+def list_(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Of this pipeline. Needed without --env.")
+    ] = None,
+    env: Annotated[
+        Path | None, typer.Option(help="The environment file: list the schedules in Kubeflow.", show_default="here")
+    ] = None,
+    root: Annotated[Path | None, typer.Option(help="Folder of artifacts, metadata and logs, instead of root.")] = None,
+    runs: Annotated[int, typer.Option(min=0, help="How many of the last runs to show.")] = 10,
+    host: _Host = None,
+    namespace: _Namespace = None,
+) -> None:
+    """List the last and next runs of this machine's scheduler; with --env, the schedules in Kubeflow."""
+    if env is None:
+        sources = {name: context.get_parameter_source(name) for name in ("host", "namespace")}
+        given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+        if given or file is None:
+            what = f"{given[0]} applies to a cluster: give --env too" if given else "give FILE, or --env for Kubeflow's"
+            raise typer.BadParameter(f"{what}.")
+        from fullpass.pipeline.scheduling.schedule_table import table
+
+        print_text(table(load_checked(file, runs_here=False), root=root, runs=runs))
+        return
+    from fullpass.kubeflow.deploy import recurring_runs
+
+    name = load_checked(file, runs_here=False).config.name if file else None
+    print_text(recurring_runs.table(_cluster(host, namespace).recurring_runs(name)))
+
+
+def _changes_schedule(summary: str, change: _Change, done: str) -> Callable[..., None]:
+    """Returns the command that changes the schedule of a pipeline."""
+
+    def command(file: _File, host: _Host = None, namespace: _Namespace = None) -> None:
+        from fullpass.kubeflow.deploy import recurring_runs
+
+        name = load_checked(file, runs_here=False).config.name
+        recurring_runs.change(_cluster(host, namespace), name, change)
+        print_text(f"{name}: {done}")
+
+    command.__doc__ = summary
+    return command
+
+
+def _finds_span_of_its_time(loaded: "Loaded", environment: "Environment") -> bool:
     from fullpass.components.ingest.spans.spans import span_unit
-    from fullpass.kubeflow.compile.lookup_tasks import schedule_time
-    from fullpass.kubeflow.environment import load_environment
+    from fullpass.kubeflow.compile.look_ups import schedule_time
 
-    release = load_environment(env).config.kubeflow
-    return bool(schedule_time(loaded.config.schedule, span_unit(loaded.config.data), release))
+    return bool(schedule_time(loaded.config.schedule, span_unit(loaded.config.data), environment.config.kubeflow))
 
 
-def _cron_line(loaded: "Loaded", schedule: "ScheduleConfig", *, by_time: bool) -> str:
+def _cron_line(loaded: "Loaded", *, by_time: bool) -> str:
     """Returns the cron line; rejects keys that recurring runs of Kubeflow do not support.
 
     by_time: whether a run takes the span of its scheduled time.
     """
+    schedule = loaded.config.schedule
+    if schedule is None:
+        raise UserError(f'{loaded.file}: schedule is missing. For every day at three: schedule: {{cron: "0 3 * * *"}}.')
     beyond = ("new_span", "drift", "lag", "wait_for", "timeout", "on_late", "catch_up", "poll")
     unsupported = [name for name in beyond if name in schedule.model_fields_set and not (by_time and name == "lag")]
-    refused = unsupported[0] if unsupported else None
-    if refused is not None or schedule.cron is None:
-        key = refused or "cron"
+    if unsupported or schedule.cron is None:
+        key = unsupported[0] if unsupported else "cron"
         raise UserError(
             f"{loaded.file}:{loaded.line('schedule', key)}: schedule.{key}: recurring runs of Kubeflow start only at "
             "set times. Give cron, at a time when the files exist, and lag if spans are dates (from 2.17)."
@@ -182,81 +216,7 @@ def _cron_line(loaded: "Loaded", schedule: "ScheduleConfig", *, by_time: bool) -
     return schedule.cron
 
 
-def list_(
-    context_: typer.Context,
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Of this pipeline. Needed without --env.")
-    ] = None,
-    env: Annotated[
-        Path | None, typer.Option(help="The environment file: list the schedules in Kubeflow.", show_default="here")
-    ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of artifacts, metadata and logs, instead of root.")] = None,
-    runs: Annotated[int, typer.Option(min=0, help="How many of the last runs to show.")] = 10,
-    host: _Host = None,
-    namespace: _Namespace = None,
-    forward: _Forward = None,
-    context: _Context = None,
-) -> None:
-    """List the last and next runs of this machine's scheduler; with --env, the schedules in Kubeflow."""
-    if env is None:
-        sources = {name: context_.get_parameter_source(name) for name in ("host", "namespace", "forward", "context")}
-        given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
-        if given or file is None:
-            what = f"{given[0]} applies to a cluster: give --env too" if given else "give FILE, or --env for Kubeflow's"
-            raise typer.BadParameter(f"{what}.")
-        from fullpass.pipeline.scheduling.schedule_table import table
-
-        print_text(table(load_checked(file, runs_here=False), root=root, runs=runs))
-        return
-    from fullpass.kubeflow.deploy import recurring_runs
-
-    name = load_checked(file, runs_here=False).config.name if file else None
-    with _cluster(Connection(host, forward, context, namespace)) as cluster:
-        print_text(recurring_runs.table(cluster.recurring_runs(name)))
-
-
-def _changes_schedule(summary: str, change: str, done: str) -> Callable[..., None]:
-    """Returns the command that calls the function `change` of `recurring_runs` for the schedule of a pipeline."""
-
-    def command(
-        file: _File,
-        host: _Host = None,
-        namespace: _Namespace = None,
-        forward: _Forward = None,
-        context: _Context = None,
-    ) -> None:
-        from fullpass.kubeflow.deploy import recurring_runs
-
-        name = load_checked(file, runs_here=False).config.name
-        with _cluster(Connection(host, forward, context, namespace)) as cluster:
-            getattr(recurring_runs, change)(cluster, name)
-        print_text(f"{name}: {done}")
-
-    command.__doc__ = summary
-    return command
-
-
-def _compile(loaded: "Loaded", env: Path) -> "Compiled":
-    from fullpass.kubeflow.environment import load_environment
-
-    return compile_quietly(loaded, load_environment(env))
-
-
-def _declared(compiled: "Compiled") -> "Json":
-    return compiled.package.pipeline["root"].get("inputDefinitions", {}).get("parameters", {})
-
-
-def _span_parameter(compiled: "Compiled", span: str | None) -> list[str]:
-    from fullpass.kubeflow.compile.lookup_tasks import SPAN
-
-    if span is not None and SPAN not in _declared(compiled):
-        raise UsageError(f"--span {span}: data.source has no spans. Add span fields to its path (docs/spans.md).")
-    return [] if span is None else [f"{SPAN}={span}"]
-
-
-@contextmanager
-def _cluster(connection: Connection) -> Iterator["Cluster"]:
+def _cluster(host: str | None, namespace: str | None) -> "Cluster":
     from fullpass.kubeflow.deploy.api_requests import Cluster
 
-    with connected(connection) as client:
-        yield Cluster(client, connection.namespace)
+    return Cluster(client(host, os.environ), namespace)

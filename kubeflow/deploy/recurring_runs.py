@@ -4,27 +4,22 @@ The API cannot change a recurring run, so a changed one is replaced. A recurring
 uploaded later is scheduled only after the schedule is applied again. Every run looks up its files when it begins. A
 missed run is therefore not caught up: it would read the files of the next run. If the source has spans, a scheduled run
 takes the newest span and fails if a model was trained on it before. Unlike a date from the container's clock, this is
-correct for spans of every unit, for runs that start late, and for files that arrive late.
-
-From 2.17 on a run may take the span of its scheduled time: the driver replaces
-{{$.pipeline_job_schedule_time_utc}} in a task's constants (backend/src/v2/cmd/driver/main.go,
-resolvePipelineJobTimes). The driver of 2.16 has the name but no time (driver.Options.PipelineJobScheduleTimeUTC is
-never set). No release replaces [[ScheduledTime]] for v2 pipelines, because the compiled workflow holds the parameters
-as text (apiserver/template/v2_template.go, ScheduledWorkflow; github.com/kubeflow/pipelines/issues/12494).
+correct for spans of every unit, for runs that start late, and for files that arrive late. From 2.17 on a run may take
+the span of its scheduled time.
 """
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.deploy.api_requests import Cluster, Version, version_name
 from fullpass.kubeflow.deploy.submit import Settings
+from fullpass.kubeflow.protocol import Json
 
 
 @dataclass(frozen=True)
 class DesiredSchedule:
-    """A schedule to create. name: name of the pipeline. cron: six fields. package: YAML of the package."""
+    """A schedule to create: name of the pipeline, a cron line of six fields, and the YAML of the package."""
 
     name: str
     cron: str
@@ -36,8 +31,12 @@ class DesiredSchedule:
 class SchedulePlan:
     """The changes of applying a schedule.
 
-    change: the change of the recurring run. reasons: the differences, "old -> new". kept: id of the recurring run that
-    is kept. obsolete: ids of the recurring runs to delete. paused: whether it is paused, and stays paused.
+    Attributes:
+        change: The change of the recurring run.
+        reasons: The differences, "old -> new".
+        kept: Id of the recurring run that is kept.
+        obsolete: Ids of the recurring runs to delete.
+        paused: Whether it is paused, and stays paused.
     """
 
     change: Literal["create", "keep", "replace"]
@@ -83,22 +82,24 @@ def apply(cluster: Cluster, desired: DesiredSchedule, planned: SchedulePlan) -> 
     return recurring_run_id
 
 
-def pause(cluster: Cluster, name: str) -> None:
-    """Pauses the schedule of a pipeline."""
-    for run in _runs_of(cluster, name):
-        cluster.enable(run.recurring_run_id, False)
+def change(cluster: Cluster, name: str, verb: Literal["pause", "resume", "delete"]) -> None:
+    """Pauses, resumes or deletes the schedule of a pipeline.
 
-
-def resume(cluster: Cluster, name: str) -> None:
-    """Resumes the schedule of a pipeline."""
-    for run in _runs_of(cluster, name):
-        cluster.enable(run.recurring_run_id, True)
-
-
-def delete(cluster: Cluster, name: str) -> None:
-    """Deletes the schedule of a pipeline."""
-    for run in _runs_of(cluster, name):
-        cluster.delete(run.recurring_run_id)
+    Raises:
+        UserError: The pipeline has no schedule.
+    """
+    found = cluster.recurring_runs(name)
+    if not found:
+        others = sorted({run.display_name for run in cluster.recurring_runs()})
+        raise UserError(
+            f"{name} has no schedule at {cluster.host}. Existing schedules: {', '.join(others) or 'none'}. "
+            "Create it with `fullpass schedule apply`."
+        )
+    for run in found:
+        if verb == "delete":
+            cluster.delete(run.recurring_run_id)
+        else:
+            cluster.enable(run.recurring_run_id, verb == "resume")
 
 
 def table(runs: list[Any]) -> str:
@@ -112,17 +113,6 @@ def table(runs: list[Any]) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
-
-
-def _runs_of(cluster: Cluster, name: str) -> list[Any]:
-    found = cluster.recurring_runs(name)
-    if not found:
-        others = sorted({run.display_name for run in cluster.recurring_runs()})
-        raise UserError(
-            f"{name} has no schedule at {cluster.host}. Existing schedules: {', '.join(others) or 'none'}. "
-            "Create it with `fullpass schedule apply`."
-        )
-    return found
 
 
 def _body(cluster: Cluster, desired: DesiredSchedule, *, paused: bool) -> Json:

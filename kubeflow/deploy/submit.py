@@ -10,9 +10,9 @@ from typing import Any
 from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.secret_formats import find_shape
 from fullpass.kubeflow.compile.package import Package
-from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.deploy.api_errors import Unreachable
 from fullpass.kubeflow.deploy.api_requests import Cluster, Version
+from fullpass.kubeflow.protocol import Json
 
 Say = Callable[[str], None]
 
@@ -28,8 +28,10 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 class Settings:
     """Settings of a run, in addition to its package.
 
-    experiment: experiment that lists the run. service_account: service account of its pods, by default that of the
-    installation. parameters: pipeline parameters.
+    Attributes:
+        experiment: Experiment that lists the run.
+        service_account: Service account of its pods, by default that of the installation.
+        parameters: Pipeline parameters.
     """
 
     experiment: str
@@ -53,8 +55,7 @@ def parameters(package: Package, given: list[str]) -> Json:
     Raises:
         UserError: The package has no such parameter, or the value has another type or looks like a secret.
     """
-    declared: Json = package.pipeline["root"].get("inputDefinitions", {}).get("parameters", {})
-    values: Json = {}
+    declared, values = package.parameters, {}
     for item in given:
         name, equals, text = item.partition("=")
         if not equals or name not in declared:
@@ -86,14 +87,8 @@ def _typed(name: str, kind: str, text: str) -> Any:
 
 
 def start(cluster: Cluster, package: Package, text: str, settings: Settings) -> Any:
-    """Uploads a package if it is not uploaded yet, starts a run of it, and returns the run (kfp's V2beta1Run).
-
-    Args:
-        cluster: the installation.
-        package: the package.
-        text: the uploaded form of the package.
-        settings: settings of the run.
-    """
+    """Uploads a package, whose uploaded form is `text`, unless it was uploaded before; starts a run of it and returns
+    the run (kfp's V2beta1Run)."""
     version = cluster.upload(package.name, text)
     now = datetime.now(UTC)
     return cluster.start(settings.body(cluster, version, f"{package.name} {now:%Y-%m-%d %H:%M:%S}"))
@@ -112,13 +107,13 @@ def wait(
     """Waits for the end of a run, prints the states of its tasks, and returns it (kfp's V2beta1Run).
 
     Args:
-        cluster: the installation.
-        run_id: id of the run.
-        tasks: names of the tasks to print; the backend also lists internal tasks.
-        say: prints one line.
-        timeout: seconds after which waiting ends; the run continues.
-        poll: seconds between two requests.
-        patience: seconds for which the API may be unreachable.
+        cluster: The installation.
+        run_id: Id of the run.
+        tasks: Names of the tasks to print; the backend also lists internal tasks.
+        say: Prints one line.
+        timeout: Seconds after which waiting ends; the run continues.
+        poll: Seconds between two requests.
+        patience: Seconds for which the API may be unreachable.
 
     Raises:
         UserError: The timeout expired, the API rejected a request, or it stayed unreachable.

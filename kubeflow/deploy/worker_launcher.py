@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from fullpass.base.errors import UserError
 from fullpass.base.files import write_atomically
 from fullpass.base.redact import redact_streams
-from fullpass.kubeflow.compile.parts import Json
-from fullpass.kubeflow.compile.worker_jobs import manifests
 from fullpass.kubeflow.config import NodeConfig
-from fullpass.kubeflow.runtime import pod_outcomes, pod_provenance, termination
+from fullpass.kubeflow.deploy.worker_jobs import manifests
+from fullpass.kubeflow.protocol import FACTS_VARIABLE, OUTCOMES_VARIABLE, Json
+from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.executor_input import add_arguments, from_arguments
 from fullpass.kubeflow.runtime.worker_entrypoint import output_address
 
@@ -69,11 +69,11 @@ def run(
 
     Args:
         client: API client of the cluster.
-        namespace: namespace of the run.
-        settings: from the compiler: `pipeline`, `node_id`, `node` (its NodeConfig), `pull_secrets`, `pull_policy`.
-        args: arguments of each worker's container.
-        account: the service account of each worker; by default the namespace's.
-        poll: seconds between two requests.
+        namespace: Namespace of the run.
+        settings: From the compiler: `pipeline`, `node_id`, `node` (its NodeConfig), `pull_secrets`, `pull_policy`.
+        args: Arguments of each worker's container.
+        account: The service account of each worker; by default the namespace's.
+        poll: Seconds between two requests.
 
     Raises:
         UserError: The cluster rejects the Job, or a worker failed; the message includes the worker's message.
@@ -84,8 +84,7 @@ def run(
     add_arguments(parser)
     task = from_arguments(parser.parse_known_args(list(args))[0])
     node = NodeConfig.model_validate(settings["node"])
-    variables = (pod_provenance.VARIABLE, pod_outcomes.VARIABLE)
-    env = {name: os.environ[name] for name in variables if name in os.environ}
+    env = {name: os.environ[name] for name in (FACTS_VARIABLE, OUTCOMES_VARIABLE) if name in os.environ}
     node = node.model_copy(update={"env": node.env | env})
     name = job_name(settings["pipeline"], settings["node_id"])
     service, job = manifests(
@@ -112,10 +111,9 @@ def job_name(pipeline: str, node: str) -> str:
 
 
 def service_account(token: str) -> str | None:
-    """Returns the service account of a pod's token, or None if it belongs to no service account.
+    """Returns the service account of a pod's token (a JSON Web Token), or None if it belongs to no service account.
 
-    Args:
-        token: a JSON Web Token (RFC 7519). Its signature is not checked, because the pod has it from Kubernetes.
+    Its signature is not checked, because the pod has it from Kubernetes.
     """
     payload = token.strip().split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
@@ -190,7 +188,7 @@ class Job:
             if error.status == 403:
                 raise UserError(
                     f"{action} {self.name}: the run's service account may not do this in {self.namespace}. Grant it "
-                    "create, get and delete of jobs (batch) and services, and list of pods (docs/kubeflow-cluster.md)."
+                    "create, get and delete of jobs (batch) and services, and list of pods (docs/kubeflow.md)."
                 ) from error
             raise UserError(f"{action} {self.name}: rejected (status {error.status}): {error.body}") from error
         except HTTPError as error:

@@ -2,69 +2,63 @@
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
 
 from tfx import types
-from tfx.types import artifact as tfx_artifact
+from tfx.types.artifact import PropertyType
 from tfx.utils import import_utils
 
 from fullpass.components.mlmd_values import ADDRESS, properties_of
-from fullpass.kubeflow.compile.parts import Json
+from fullpass.kubeflow.kfp_internals import BACKEND_PROPERTIES
+from fullpass.kubeflow.protocol import Json
 from fullpass.kubeflow.runtime.executor_input import ArtifactCopy
 
-_NOT_OURS = ("display_name", "store_session_info", ADDRESS)
+_NOT_OURS = (*BACKEND_PROPERTIES, ADDRESS)
 """Properties that the backend adds, or that only executors receive."""
+_CASTS = {PropertyType.INT: int, PropertyType.FLOAT: float, PropertyType.STRING: str}
 
 
 def to_tfx(copy: ArtifactCopy, class_path: str, *, direct: bool) -> types.Artifact:
     """Returns the TFX artifact for an executor.
 
     Args:
-        copy: the artifact from the launcher's input.
-        class_path: its type, which the backend does not pass on.
-        direct: whether to use the object store itself instead of the local copy.
+        copy: The artifact from the launcher's input.
+        class_path: Its type, which the backend does not pass on.
+        direct: Whether to use the object store itself instead of the local copy.
     """
     result = import_utils.import_class_by_path(class_path)()
-    message = result.mlmd_artifact
-    message.uri = copy.uri if direct else str(copy.path)
-    if not direct:
-        message.custom_properties[ADDRESS].string_value = copy.uri
+    result.uri = copy.uri if direct else str(copy.path)
     if copy.name:
-        message.id = _number(copy.name)
+        result.id = _number(copy.name)
     declared = result.PROPERTIES or {}
     for name, value in copy.metadata.items():
         if value is None or name in _NOT_OURS:
             continue
         if name in declared:
-            _set_property(message.properties[name], declared[name].type, value)
+            setattr(result, name, _CASTS.get(declared[name].type, _unchanged)(value))
         else:
-            # Stored as JSON, which TFX's getters convert to the requested type: the backend passes an int as a float.
-            message.custom_properties[name].struct_value.CopyFrom(tfx_artifact._encode_struct_value(value))
+            # As JSON, which TFX's getters convert to the requested type: the backend passes an int as a float.
+            result.set_json_value_custom_property(name, value)
+    message = result.mlmd_artifact
+    if not direct:
+        message.custom_properties[ADDRESS].string_value = copy.uri
     result.set_mlmd_artifact(message)
     return result
-
-
-def _set_property(target: Any, kind: tfx_artifact.PropertyType, value: Any) -> None:
-    if kind is tfx_artifact.PropertyType.INT:
-        target.int_value = int(value)
-    elif kind is tfx_artifact.PropertyType.FLOAT:
-        target.double_value = float(value)
-    elif kind is tfx_artifact.PropertyType.STRING:
-        target.string_value = str(value)
-    else:
-        target.struct_value.CopyFrom(tfx_artifact._encode_struct_value(value))
 
 
 def metadata_of(artifact: types.Artifact, copies: Iterable[ArtifactCopy]) -> Json:
     """Returns the properties of an artifact for Kubeflow, without nulls, which Kubeflow rejects.
 
     Args:
-        artifact: the artifact after the executor ran.
-        copies: artifacts of the task; local paths in properties that are in one of these are replaced by its URI.
+        artifact: The artifact after the executor ran.
+        copies: Artifacts of the task; local paths in properties that are in one of these are replaced by its URI.
     """
     found = properties_of(artifact.mlmd_artifact)
     kept = {name: value for name, value in found.items() if value is not None and name not in _NOT_OURS}
     return {name: _to_address(value, copies) for name, value in kept.items()}
+
+
+def _unchanged(value: object) -> object:
+    return value
 
 
 def _to_address(value: object, copies: Iterable[ArtifactCopy]) -> object:

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,11 @@ from typing import Any
 from fullpass.base.errors import UserError
 from fullpass.base.files import write_atomically
 from fullpass.base.redact import redact_tree
-from fullpass.kubeflow.compile.packed import unpack
-from fullpass.kubeflow.compile.parts import Json
+from fullpass.kubeflow.kfp_internals import UNRESOLVED
+from fullpass.kubeflow.protocol import Json, unpack
 
 ABSENT = "FULLPASS_ABSENT"
 """File that marks the folder of an absent artifact; the backend has no empty inputs."""
-_UNRESOLVED = "{{$."
-"""Start of a placeholder that the launcher did not replace."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +36,11 @@ class ArtifactCopy:
 class ExecutorInput:
     """The input of a container from the launcher.
 
-    parameters: values by name. inputs, outputs: artifacts by name, without the backend's own (executor-logs), whose
-    paths the container does not receive. output_file: path of the output message. message: the launcher's JSON,
-    unchanged.
+    Attributes:
+        inputs: Artifacts by name.
+        outputs: Artifacts by name, without the backend's own (executor-logs), whose paths the container does not get.
+        output_file: Path of the output message.
+        message: The launcher's JSON, unchanged.
     """
 
     parameters: Json
@@ -55,11 +55,12 @@ Outputs = tuple[Mapping[str, tuple[ArtifactCopy, Json]], Mapping[str, Any]]
 
 
 def parse(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, str]) -> ExecutorInput:
-    """Parses the message that replaces `{{$}}` in the container's arguments.
+    """Parses the launcher's message.
 
     Args:
-        text: the message.
-        input_paths, output_paths: name -> local path of the artifact.
+        text: The message.
+        input_paths: Name -> local path of the artifact.
+        output_paths: Likewise.
 
     Raises:
         UserError: The message is invalid.
@@ -99,20 +100,6 @@ def from_arguments(arguments: argparse.Namespace) -> ExecutorInput:
     return replace(task, parameters={**task.parameters, **arguments.constants})
 
 
-def run_id(addresses: Iterable[str], pipeline: str) -> str | None:
-    """Returns the id of the run from the URIs of its outputs, or None if they are not URIs of the backend.
-
-    Every release stores outputs at ROOT/PIPELINE/RUN/TASK/SALT/OUTPUT (v2/metadata/client.go:316 and
-    v2/driver/driver.go:2046 at 2.5.0). The placeholder `{{$.pipeline_job_uuid}}` exists only from 2.5 on, and as a
-    parameter it would be part of the cache key.
-    """
-    for address in addresses:
-        parts = address.split("/")
-        if len(parts) >= 6 and parts[-5] == pipeline:
-            return parts[-4]
-    return None
-
-
 def write_absent(copy: ArtifactCopy) -> None:
     """Marks an artifact as absent."""
     copy.path.mkdir(parents=True, exist_ok=True)
@@ -122,35 +109,29 @@ def write_absent(copy: ArtifactCopy) -> None:
 def write_output(file: Path, artifacts: Mapping[str, tuple[ArtifactCopy, Json]], parameters: Mapping[str, Any]) -> None:
     """Writes the output message for the launcher, atomically.
 
+    It has no secrets, because the backend stores it where everyone can read it. The URIs of artifacts are the backend's
+    own and stay.
+
     Args:
-        file: path at which the launcher reads the message.
-        artifacts: name -> artifact and its metadata.
-        parameters: name -> value.
+        file: Path at which the launcher reads the message.
+        artifacts: Name -> artifact and its metadata.
+        parameters: Name -> value.
     """
-    answer: Json = {
+    answer = {
         "artifacts": {
-            name: {"artifacts": [{"name": copy.name, "uri": copy.uri, "metadata": metadata}]}
+            name: {"artifacts": [{"name": copy.name, "uri": copy.uri, "metadata": redact_tree(metadata)}]}
             for name, (copy, metadata) in artifacts.items()
         },
-        "parameterValues": dict(parameters),
+        "parameterValues": redact_tree(dict(parameters)),
     }
     file.parent.mkdir(parents=True, exist_ok=True)
-    # The backend stores both, and everyone can read them.
-    write_atomically(file, json.dumps(_redacted(answer), sort_keys=True))
-
-
-def _redacted(answer: Json) -> Json:
-    """Returns the output message without secrets; the URIs of artifacts are the backend's own and stay."""
-    for listed in answer["artifacts"].values():
-        for artifact in listed["artifacts"]:
-            artifact["metadata"] = redact_tree(artifact["metadata"])
-    return {**answer, "parameterValues": redact_tree(answer["parameterValues"])}
+    write_atomically(file, json.dumps(answer, sort_keys=True))
 
 
 def name_values(pairs: list[str]) -> dict[str, str]:
     """Returns NAME=VALUE arguments as a mapping, without those whose placeholder the launcher did not replace."""
     split = (pair.partition("=") for pair in pairs)
-    return {name: value for name, _, value in split if not value.startswith(_UNRESOLVED)}
+    return {name: value for name, _, value in split if not value.startswith(UNRESOLVED)}
 
 
 def _copies(artifacts: Json, paths: Mapping[str, str]) -> dict[str, ArtifactCopy]:

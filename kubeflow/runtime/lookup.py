@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 import os
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -24,7 +25,7 @@ from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, 
 from fullpass.components.ingest.spans.span_pattern import label_of
 from fullpass.components.ingest.spans.spans import LATEST, Span, Window, find_window, span_unit
 from fullpass.components.push.push import rolled_back_origins
-from fullpass.kubeflow.compile.lookup_tasks import (
+from fullpass.kubeflow.protocol import (
     DATA_PATH,
     EMPTY_ARTIFACT,
     ENTRIES,
@@ -38,8 +39,8 @@ from fullpass.kubeflow.compile.lookup_tasks import (
     SPAN,
     SPANS,
     WINDOW,
+    Json,
 )
-from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.executor_input import (
     ExecutorInput,
@@ -50,10 +51,9 @@ from fullpass.kubeflow.runtime.executor_input import (
     write_output,
 )
 from fullpass.kubeflow.runtime.notify_container import notify_receivers, record_outcome
-from fullpass.kubeflow.runtime.pod_outcomes import NoNewSpanError, container_records, record_failure
-from fullpass.kubeflow.runtime.registry_store import FolderRegistry, Trained
+from fullpass.kubeflow.runtime.outcomes import NoNewSpanError, container_records, record_failure
+from fullpass.kubeflow.runtime.registry import FolderRegistry, Trained
 from fullpass.kubeflow.runtime.span_store import SpanStore
-from fullpass.kubeflow.runtime.volume_access import check_writable
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling.due import expected_span
@@ -202,15 +202,15 @@ def find_blessed_model(task: ExecutorInput) -> Outputs:
 
     It returns the URI of the empty artifact if there is no such model.
     """
-    check_writable(task.parameters[PUSH_TO])
-    rolled_back = rolled_back_origins(Path(task.parameters[PUSH_TO]))
+    registry, push_to = FolderRegistry(task.parameters["registry"]), task.parameters[PUSH_TO]
+    check_writable(push_to)
+    rolled_back = rolled_back_origins(Path(push_to))
     for model in sorted(rolled_back):
         logging.info("not a baseline, because it was rolled back: %s", model)
-    registry, pipeline = FolderRegistry(task.parameters["registry"]), task.parameters["pipeline"]
-    found = registry.newest_blessed(pipeline, made_from=_made_from(task.parameters), rolled_back=rolled_back)
-    logging.info(
-        "%s", f"the baseline is {found.model}, blessed {found.time}" if found else "no model was blessed before"
-    )
+    made_from = _made_from(task.parameters)
+    found = registry.newest_blessed(task.parameters["pipeline"], made_from=made_from, rolled_back=rolled_back)
+    text = f"the baseline is {found.model}, blessed {found.time}" if found else "no model was blessed before"
+    logging.info("%s", text)
     return {}, {MODEL_URI: found.model if found else task.inputs[EMPTY_ARTIFACT].uri}
 
 
@@ -233,6 +233,29 @@ def _made_from(given: Mapping[str, Any]) -> str:
     """Returns a digest of a model's parameters and data, given the parameters of the look-up in its run."""
     parts = [given.get("made_from"), given.get("request")]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def check_writable(folder: str) -> None:
+    """Checks that a folder, or its nearest existing ancestor, is writable; URLs always pass.
+
+    The backend sets no fsGroup, and new disks belong to root. The check runs early, so no training is lost because of a
+    volume that was never writable.
+
+    Raises:
+        UserError: The folder is not writable; the message names owner, mode and user.
+    """
+    if is_address(folder):
+        return
+    there = next(path for path in (Path(folder), *Path(folder).parents) if path.is_dir())
+    if os.access(there, os.W_OK | os.X_OK):
+        return
+    found = there.stat()
+    owner = f"user {found.st_uid} and group {found.st_gid}, {stat.filemode(found.st_mode)}"
+    raise UserError(
+        f"{folder}: {there} belongs to {owner}, and this container runs as user {os.geteuid()} of group "
+        f"{os.getegid()}, which cannot write there. Make the volume writable for the group once, as in "
+        "docs/kubeflow.md, Volumes."
+    )
 
 
 LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {

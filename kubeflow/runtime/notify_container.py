@@ -9,15 +9,15 @@ from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import read_verdict
+from fullpass.kubeflow.protocol import SENT
 from fullpass.kubeflow.runtime.executor_input import ExecutorInput, Outputs
-from fullpass.kubeflow.runtime.pod_outcomes import Outcome, OutcomeRecords, container_records
+from fullpass.kubeflow.runtime.outcomes import Outcome, OutcomeRecords, container_records
 from fullpass.pipeline.config import Hook
 from fullpass.pipeline.exit_codes import OUTCOME_CODES
 from fullpass.pipeline.running.notify.payload import Payload, event_text
 from fullpass.pipeline.running.notify.send import notify
 
-SENT = "sent"
-PAYLOAD_FILE = "payload.json"
+_PAYLOAD_FILE = "payload.json"
 
 
 def record_outcome(task: ExecutorInput) -> Outputs:
@@ -64,7 +64,7 @@ def notify_receivers(task: ExecutorInput) -> Outputs:
     logging.info("%s", payload.text)
     sent = task.outputs[SENT]
     sent.path.mkdir(parents=True, exist_ok=True)
-    (sent.path / PAYLOAD_FILE).write_text(to_json_text(payload.facts(), indent=1) + "\n")
+    (sent.path / _PAYLOAD_FILE).write_text(to_json_text(payload.facts(), indent=1) + "\n")
     return {SENT: (sent, {"event": ended.event})}, {}
 
 

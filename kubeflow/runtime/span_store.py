@@ -21,7 +21,7 @@ from fullpass.base.errors import UserError, prefix_errors
 from fullpass.base.files import is_address
 from fullpass.base.shared_folder import Folder
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
-from fullpass.kubeflow.compile.parts import Json
+from fullpass.kubeflow.protocol import Json
 from fullpass.kubeflow.runtime.executor_input import ArtifactCopy
 
 WINDOW_FILE = "window.json"
@@ -33,7 +33,7 @@ _TRANSFERS = 8
 
 @dataclass(frozen=True)
 class StoredSpan:
-    """An ingested span. label: readable name. records: folder or URL. metadata: metadata of its artifact."""
+    """An ingested span: its readable name, the folder or URL of its records, and the metadata of its artifact."""
 
     label: str
     records: str
@@ -91,11 +91,11 @@ def ingest_window(
     """Ingests the spans of a window that the store lacks, and returns all spans of the window.
 
     Args:
-        request: the request for all spans of the window.
-        store: the store of ingested spans; newly ingested spans are added.
-        records: folder or URL under which new folders are created.
-        ingest: writes records to a folder that TensorFlow can write to.
-        reingest_all: whether to ingest all spans even if the store has them.
+        request: The request for all spans of the window.
+        store: The store of ingested spans; newly ingested spans are added.
+        records: Folder or URL under which new folders are created.
+        ingest: Writes records to a folder that TensorFlow can write to.
+        reingest_all: Whether to ingest all spans even if the store has them.
     """
     missing_spans = list(request.spans) if reingest_all else store.missing_spans(request.spans)
     for begin in range(0, len(missing_spans), _SPANS_AT_ONCE):
@@ -137,8 +137,8 @@ def open_window(copy: ArtifactCopy, *, direct: bool) -> list[ArtifactCopy]:
     """Returns the examples of each span of a window: in place if they are on a volume, otherwise as a local copy.
 
     Args:
-        copy: the artifact from `write_window`.
-        direct: whether to use records at gs:// in place.
+        copy: The artifact from `write_window`.
+        direct: Whether to use records at gs:// in place.
 
     Raises:
         UserError: The records of a span do not exist.

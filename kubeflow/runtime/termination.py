@@ -27,30 +27,32 @@ class Terminated(BaseException):
         return _STOPPED
 
 
-def run_to_end(name: str, work: Callable[[], None], note: Callable[[BaseException], None] = lambda _: None) -> NoReturn:
+def run_to_end(
+    name: str, work: Callable[[], None], record_error: Callable[[BaseException], None] = lambda _: None
+) -> NoReturn:
     """Runs the work of a container and exits, with the cause of a failure in the termination message.
 
     The process exits without running `atexit` handlers and destructors: TensorFlow, Beam and gRPC can abort during
     Python's shutdown after all output is written, and the task would count as failed.
 
     Args:
-        name: name of the node, for the message.
-        work: the work.
-        note: called with the error if the work failed.
+        name: Name of the node, for the message.
+        work: The work.
+        record_error: Called with the error if the work failed.
     """
     signal.signal(signal.SIGTERM, _stop)
     try:
         work()
         code = ExitCode.DONE
     except Terminated as error:
-        note(error)
+        record_error(error)
         logging.warning("Stopped by SIGTERM.")
         report(name, _STOPPED)
         code = ExitCode.TERMINATED
     except BaseException as error:
         logging.exception("%s failed.", name)
         report(name, failure.explain(error))
-        note(error)
+        record_error(error)
         code = ExitCode.FAILED
     logging.shutdown()
     sys.stdout.flush()

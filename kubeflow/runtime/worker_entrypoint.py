@@ -3,13 +3,16 @@
 `python -m fullpass.kubeflow.runtime.worker_entrypoint`, with the arguments of `fullpass.kubeflow.runtime.entrypoint`.
 """
 
+import json
 import os
+from collections.abc import Mapping
 
-from fullpass.kubeflow.compile.worker_jobs import INDEX, tf_config
 from fullpass.kubeflow.runtime import entrypoint
 from fullpass.kubeflow.runtime.executor_input import ExecutorInput
 from fullpass.trainer.fit.worker_cluster import VARIABLE
 
+JOB, WORKERS, PORT, INDEX = "FULLPASS_JOB", "FULLPASS_WORKERS", "FULLPASS_PORT", "JOB_COMPLETION_INDEX"
+"""Variables of a pod: name of the Job, number of its pods, their port, and the index of the pod (set by Kubernetes)."""
 _OUTPUT = ".answer.json"
 
 
@@ -17,6 +20,18 @@ def main() -> None:
     """Runs one worker, then exits the process."""
     os.environ[VARIABLE] = tf_config(os.environ)
     entrypoint.main(on_success=publish_output)
+
+
+def tf_config(variables: Mapping[str, str]) -> str:
+    """Returns TF_CONFIG of a pod, from the variables that the Job sets.
+
+    Example:
+        >>> tf_config({"FULLPASS_JOB": "j", "FULLPASS_WORKERS": "2", "FULLPASS_PORT": "1", "JOB_COMPLETION_INDEX": "0"})
+        '{"cluster": {"worker": ["j-0.j:1", "j-1.j:1"]}, "task": {"type": "worker", "index": 0}}'
+    """
+    job, port = variables[JOB], variables[PORT]
+    addresses = [f"{job}-{index}.{job}:{port}" for index in range(int(variables[WORKERS]))]
+    return json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": int(variables[INDEX])}})
 
 
 def publish_output(task: ExecutorInput) -> None:

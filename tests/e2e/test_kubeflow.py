@@ -13,16 +13,16 @@ import pytest
 import yaml
 
 from fullpass.components.push.push import rollback, rolled_back, served_version
-from fullpass.kubeflow.compile.package import from_yaml
+from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE
 from fullpass.kubeflow.runtime.executor_input import parse
 from fullpass.kubeflow.runtime.notify_container import record_outcome
-from fullpass.kubeflow.runtime.pod_outcomes import VARIABLE, OutcomeRecords
+from fullpass.kubeflow.runtime.outcomes import OutcomeRecords
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.running.record_provenance import config_hash, source_digest
 from tests import REPOSITORY, warm_process
 from tests.e2e.kubeflow_package import compiled, taxi_lines
 from tests.kubeflow.backend.run import Backend
-from tests.kubeflow.test_imports import not_in_the_small_image
+from tests.kubeflow.runtime.test_entrypoint_imports import not_in_the_small_image
 
 pytestmark = pytest.mark.e2e
 
@@ -83,7 +83,7 @@ def test_the_first_run_finds_no_baseline_and_says_so_without_a_trace(runs):
 
 def test_nodes_without_tensorflow_ran_without_what_their_image_lacks(runs):
     folder, _, _, _ = runs
-    executors = from_yaml((folder / "p.yaml").read_text()).executors
+    executors = next(yaml.safe_load_all((folder / "p.yaml").read_text()))["deploymentSpec"]["executors"]
     assert {task for task in FRESH if executors[f"exec-{task}"]["container"]["image"] == SMALL} == FRESH - {
         "serving-check"
     }
@@ -145,7 +145,7 @@ def test_receivers_are_told_of_both_runs(runs):
 def test_a_model_that_was_not_blessed_is_told_of_with_the_reasons(runs, tmp_path, monkeypatch):
     """Judges the metrics of the first run by thresholds that it does not reach."""
     _, backend, first, _ = runs
-    monkeypatch.setenv(VARIABLE, f"{tmp_path}/taxi/outcomes")
+    monkeypatch.setenv(OUTCOMES_VARIABLE, f"{tmp_path}/taxi/outcomes")
     [metrics] = [k for k in backend.store.keys() if f"/{first.id}/evaluator/" in k and "/evaluation/metrics" in k]
     made = {
         "evaluation": {},

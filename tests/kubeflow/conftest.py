@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fullpass.kubeflow.compile.packed import unpack
+from fullpass.kubeflow.protocol import unpack
 from tests import REPOSITORY
 
 ENVIRONMENT = """\

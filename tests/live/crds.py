@@ -12,9 +12,9 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from fullpass.kubeflow.compile.worker_jobs import manifests
 from fullpass.kubeflow.config import EnvironmentConfig
-from tests.kubeflow.test_workers import ENVIRONMENT, NODE
+from fullpass.kubeflow.deploy.worker_jobs import manifests
+from tests.kubeflow.deploy.test_worker_launcher import ENVIRONMENT, NODE
 from tests.live.servers import needed
 
 PATHS = {

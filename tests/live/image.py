@@ -23,11 +23,11 @@ import pytest
 
 from fullpass.kubeflow.compile.package import Package, to_yaml
 from fullpass.kubeflow.image_requirements import variant_entries
-from fullpass.kubeflow.runtime.executor_imports import IN_SMALL_IMAGE
+from fullpass.kubeflow.protocol import IN_SMALL_IMAGE
 from tests import REPOSITORY
 from tests.kubeflow.conftest import compile_taxi, taxi_package  # noqa: F401
-from tests.kubeflow.test_image import NODES, WITHOUT
-from tests.kubeflow.test_imports import PROGRAM
+from tests.kubeflow.runtime.test_entrypoint_imports import PROGRAM
+from tests.kubeflow.test_kubeflow_image import NODES, WITHOUT
 
 NAME, SMALL_NAME = "localhost/fullpass:check", "localhost/fullpass:check-small"
 USER, GROUP = "65532", "0"

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
-from fullpass.kubeflow.compile.package import from_yaml
-from fullpass.kubeflow.config import RELEASES, SCHEDULE_TIME_SINCE, is_before
+from fullpass.kubeflow.compile.package import Package
+from fullpass.kubeflow.kfp_internals import RELEASES, SCHEDULE_TIME_SINCE, is_before
 from tests.e2e.kubeflow_package import ROWS_OF_SPAN, SPAN_BY_SPAN, taxi_lines, write_span
 from tests.kubeflow.backend.metadata import DAG
 from tests.live.kfp_cluster import GROUP, USER, Cluster
@@ -96,7 +97,7 @@ def runs(cluster):
     package = cluster.folder.parent / "package.yaml"
     compiled = subprocess.run(["fullpass", *map(str, command), "-o", str(package)], capture_output=True, text=True)
     assert compiled.returncode == 0, compiled.stderr
-    taken, began = from_yaml(package.read_text()), time.monotonic()
+    taken, began = Package(*yaml.safe_load_all(package.read_text())), time.monotonic()
     first = cluster.run(taken)
     print(f"\nthe first run: {cluster.pods} pods in {time.monotonic() - began:.0f} s")
     again = cluster.run(taken)

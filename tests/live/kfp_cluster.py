@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fullpass.kubeflow.compile.package import Package
-from fullpass.kubeflow.config import SCHEDULE_TIME_SINCE, is_before
+from fullpass.kubeflow.kfp_internals import SCHEDULE_TIME_SINCE, is_before
 from tests import REPOSITORY
 from tests.live.kfp_services import Services
 

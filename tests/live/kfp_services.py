@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from tests.kubeflow.backend.metadata import Metadata
-from tests.kubeflow.backend.metadata_service import metadata_service
+from tests.live.metadata_service import metadata_service
 from tests.live.servers import free_port, listens, server
 
 NAMESPACE, BUCKET = "kubeflow", "artifacts"

@@ -62,7 +62,7 @@ def keys(prefix: str) -> list[str]:
 @pytest.mark.parametrize("how", ["busy", "hang_up"])
 def test_what_fails_once_is_asked_again(healed, how):
     from fullpass.components.ingest.spans.ingest_request import KnownSpan
-    from fullpass.kubeflow.runtime.registry_store import FolderRegistry
+    from fullpass.kubeflow.runtime.registry import FolderRegistry
 
     registry = FolderRegistry(f"{BUCKET}/once-{how}")
     healed.fail("PUT", "/blessed/", 1, how)
@@ -79,7 +79,7 @@ def test_what_fails_once_is_asked_again(healed, how):
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 def test_a_store_that_stays_away_is_named_and_is_no_first_run(healed, method):
     from fullpass.base.errors import UserError
-    from fullpass.kubeflow.runtime.registry_store import FolderRegistry
+    from fullpass.kubeflow.runtime.registry import FolderRegistry
 
     registry = FolderRegistry(f"{BUCKET}/away")
     registry.record_blessed("taxi", "s3://b/1", "x", "a")
@@ -95,7 +95,7 @@ def test_a_wrong_secret_is_named_and_is_no_first_run(store, monkeypatch):
     import s3fs
 
     from fullpass.base.errors import UserError
-    from fullpass.kubeflow.runtime.registry_store import FolderRegistry
+    from fullpass.kubeflow.runtime.registry import FolderRegistry
 
     FolderRegistry(f"{BUCKET}/locked").record_blessed("taxi", "s3://b/1", "x", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")

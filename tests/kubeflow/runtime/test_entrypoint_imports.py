@@ -11,19 +11,19 @@ from packaging.utils import canonicalize_name
 
 from fullpass.base.errors import UserError
 from fullpass.kubeflow.image_requirements import variant_entries
-from fullpass.kubeflow.runtime.executor_imports import IN_SMALL_IMAGE, WITHOUT_TENSORFLOW, libraries_for
-from tests.kubeflow.test_image import LOCK, PROJECT, names
+from fullpass.kubeflow.protocol import IN_SMALL_IMAGE, WITHOUT_TENSORFLOW
+from fullpass.kubeflow.runtime.entrypoint import libraries_for
+from tests.kubeflow.test_kubeflow_image import LOCK, PROJECT, names
 
 pytestmark = pytest.mark.integration
 PROGRAM = """
 import json, sys
 sys.modules |= dict.fromkeys(sys.argv[3:])
-from fullpass.kubeflow.runtime.entrypoint import _import_executor
-from fullpass.kubeflow.runtime.executor_imports import libraries_for
+from fullpass.kubeflow.runtime.entrypoint import import_executor, libraries_for
 from fullpass.pipeline.process_environment import set_environment
 set_environment()
 with libraries_for(sys.argv[1], direct=json.loads(sys.argv[2])):
-    found = _import_executor(sys.argv[1], "/nowhere")
+    found = import_executor(sys.argv[1], "/nowhere")
 import fullpass.kubeflow.runtime.artifact_messages
 print(json.dumps([found.__name__, sorted(name for name, module in sys.modules.items() if module and "." not in name)]))
 """

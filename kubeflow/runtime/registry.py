@@ -21,8 +21,11 @@ Entry = TypeVar("Entry")
 class Blessed:
     """A blessed model.
 
-    model, blessing: URIs of the artifacts. time: time of the record, ISO 8601 in UTC. made_from: digest of its data and
-    parameters; "" if an earlier version recorded it.
+    Attributes:
+        model: URI of the model.
+        blessing: URI of its blessing.
+        time: Time of the record, ISO 8601 in UTC.
+        made_from: Digest of its data and parameters; "" if an earlier version recorded it.
     """
 
     model: str
@@ -62,8 +65,8 @@ class FolderRegistry:
         """Returns the newest blessed model with other data or parameters, or None on a first run.
 
         Args:
-            pipeline: name of the pipeline.
-            made_from: digest of the data and parameters of the new model.
+            pipeline: Name of the pipeline.
+            made_from: Digest of the data and parameters of the new model.
             rolled_back: URIs of models to skip.
         """
         for name in reversed(self._names(pipeline, "blessed")):
@@ -109,9 +112,9 @@ class FolderRegistry:
         """Stores a request to Ingest, whose size grows with its files, and returns the name for reading it.
 
         Args:
-            pipeline: name of the pipeline.
-            request: the request as JSON.
-            again: whether to return a name that no earlier run had, because spans of this request must be ingested.
+            pipeline: Name of the pipeline.
+            request: The request as JSON.
+            again: Whether to return a name that no earlier run had, because spans of this request must be ingested.
         """
         digest = hashlib.sha256(request.encode()).hexdigest()[:32]
         numbers = [int(name.split(".")[1]) for name in self._names(pipeline, "requests") if name.startswith(digest)]

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from fullpass.kubeflow.compile.package import write
-from fullpass.kubeflow.compile.packed import unpack
+from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.environment import load_environment
+from fullpass.kubeflow.protocol import unpack
 from fullpass.pipeline.authoring.loading import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
 from tests.kubeflow.conftest import ENVIRONMENT
@@ -36,13 +36,12 @@ def test_the_check_refuses_literal_secrets_and_names_kubernetes_secrets(tmp_path
     assert not [secret for secret in SECRETS if secret in str(refused.value)]
 
 
-def test_a_package_has_none_and_says_where_they_were(compile_taxi, monkeypatch, tmp_path):
+def test_a_package_has_none_and_says_where_they_were(compile_taxi, monkeypatch):
     monkeypatch.setattr(load, "secret_problems", lambda *_: [])
     comments = "".join(f"# {planted.text}\n" for planted in PLANTED)
     hook = "notify: [{on: [failure], command: " + json.dumps(["send", *(planted.text for planted in PLANTED)]) + "}]\n"
     compiled = compile_taxi(_environment(), {"name: taxi\n": f"name: taxi\n{comments}{hook}"})
-    write(compiled.package, tmp_path / "package.yaml")
-    text = (tmp_path / "package.yaml").read_text()
+    text = to_yaml(compiled.package)
     containers = [executor["container"] for executor in compiled.package.executors.values() if "container" in executor]
     packed = [unpack(c["args"][c["args"].index("--constants") + 1]) for c in containers if "--constants" in c["args"]]
     facts = [unpack(v["value"]) for c in containers for v in c["env"] if v["name"] == "FULLPASS_PACKAGE_FACTS"]

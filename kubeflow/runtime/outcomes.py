@@ -14,13 +14,12 @@ from typing import Any
 from fullpass.base.errors import UserError
 from fullpass.base.shared_folder import Folder
 from fullpass.components.ingest.spans.spans import SpanNotFoundError
-from fullpass.kubeflow.runtime.executor_input import run_id
+from fullpass.kubeflow.kfp_internals import run_id
+from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE
 from fullpass.pipeline.config import Event
 from fullpass.pipeline.running.execution import failure
 
-VARIABLE = "FULLPASS_OUTCOMES"
-"""Environment variable of a container: folder of the records of all runs, REGISTRY/PIPELINE/outcomes."""
-GATE = "DataGate"
+_GATE = "DataGate"
 _END, _WINDOW, _FAILED = "end.json", "window.json", "failed-"
 
 
@@ -30,7 +29,7 @@ class NoNewSpanError(SpanNotFoundError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a run. event, message: for receivers. facts: further fields of the payload."""
+    """The outcome of a run for receivers; `facts` are further fields of the payload."""
 
     event: Event
     message: str
@@ -85,10 +84,10 @@ def container_records(variables: Mapping[str, str], message: str) -> OutcomeReco
     """Returns the records of a container's run; None without `notify:`, or if the run is unknown.
 
     Args:
-        variables: environment variables of the container.
-        message: the launcher's message, which replaces `{{$}}`.
+        variables: Environment variables of the container.
+        message: The launcher's message.
     """
-    folder = variables.get(VARIABLE)
+    folder = variables.get(OUTCOMES_VARIABLE)
     if folder is None:
         return None
     run = run_id(_output_addresses(message), folder.rstrip("/").split("/")[-2])
@@ -108,7 +107,7 @@ def record_failure(variables: Mapping[str, str], message: str, task: str, error:
 def _event(task: str, error: BaseException) -> Event:
     if isinstance(error, NoNewSpanError):
         return "skipped"
-    return "gate_stop" if task == GATE else "failure"
+    return "gate_stop" if task == _GATE else "failure"
 
 
 def _output_addresses(message: str) -> list[str]:

@@ -4,15 +4,13 @@ They are plain data in the form of core/v1 and batch/v1. An Indexed Job names it
 Job's name gives them host names. Every pod can therefore derive the addresses of all pods.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.config import NodeConfig, Workers, seconds
+from fullpass.kubeflow.protocol import Json
+from fullpass.kubeflow.runtime.worker_entrypoint import JOB, PORT, WORKERS
 
 COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.worker_entrypoint")
-JOB, WORKERS, PORT, INDEX = "FULLPASS_JOB", "FULLPASS_WORKERS", "FULLPASS_PORT", "JOB_COMPLETION_INDEX"
-"""Variables of a pod: name of the Job, number of its pods, their port, and the index of the pod (set by Kubernetes)."""
 QUEUE = "kueue.x-k8s.io/queue-name"
 """Label of a Job with the queue that admits it."""
 _NO_SIDECAR = {"sidecar.istio.io/inject": "false"}
@@ -36,11 +34,12 @@ def manifests(
     of the node does. They resume from the last checkpoint if the node has one.
 
     Args:
-        name: name of both, at most 50 letters, digits and dashes.
-        node: the settings of each pod, with `workers`.
-        args: arguments of each pod's container.
-        pull_secrets, pull_policy: as in the environment file.
-        service_account: service account of the pods, which is that of the run because it may grant access to the store.
+        name: Name of both, at most 50 letters, digits and dashes.
+        node: The settings of each pod, with `workers`.
+        args: Arguments of each pod's container.
+        pull_secrets: As in the environment file.
+        pull_policy: As in the environment file.
+        service_account: Service account of the pods, which is that of the run because it may grant access to the store.
             By default the namespace's.
 
     Raises:
@@ -105,18 +104,6 @@ def manifests(
         },
     }
     return service, job
-
-
-def tf_config(variables: Mapping[str, str]) -> str:
-    """Returns TF_CONFIG of a pod, from the variables that the Job sets.
-
-    Example:
-        >>> tf_config({"FULLPASS_JOB": "j", "FULLPASS_WORKERS": "2", "FULLPASS_PORT": "1", "JOB_COMPLETION_INDEX": "0"})
-        '{"cluster": {"worker": ["j-0.j:1", "j-1.j:1"]}, "task": {"type": "worker", "index": 0}}'
-    """
-    job, port = variables[JOB], variables[PORT]
-    addresses = [f"{job}-{index}.{job}:{port}" for index in range(int(variables[WORKERS]))]
-    return json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": int(variables[INDEX])}})
 
 
 def _environment(name: str, node: NodeConfig, workers: Workers) -> list[Json]:

@@ -20,7 +20,7 @@ from fullpass.kubeflow.runtime.lookup import (
     record_blessing,
     record_window,
 )
-from fullpass.kubeflow.runtime.registry_store import FolderRegistry
+from fullpass.kubeflow.runtime.registry import FolderRegistry
 from fullpass.kubeflow.runtime.span_store import SpanStore, StoredSpan
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.kubeflow.backend.metadata import DAG

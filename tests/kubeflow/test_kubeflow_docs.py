@@ -7,7 +7,7 @@ import yaml
 
 from fullpass.kubeflow.config import EnvironmentConfig
 from tests.kubeflow.conftest import REPOSITORY
-from tests.kubeflow.kubernetes_server import as_kubernetes_reads_it
+from tests.kubeflow.deploy.kubernetes_server import as_kubernetes_reads_it
 
 TEXT = "\n".join((REPOSITORY / "docs" / name).read_text() for name in ("kubeflow.md", "kubeflow-cluster.md"))
 HERE_DOCUMENTS = re.compile(r"(?s)<<'END'\n(.*?)\n    END")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.kubeflow.compile.package import to_yaml
-from fullpass.kubeflow.compile.packed import unpack
+from fullpass.kubeflow.protocol import unpack
 from fullpass.kubeflow.runtime.entrypoint import _CASTS
 from fullpass.kubeflow.runtime.executor_input import name_values, parse, write_output
 from tests.kubeflow.conftest import as_text, toy, toy_package

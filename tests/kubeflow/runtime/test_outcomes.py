@@ -10,14 +10,20 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.spans.spans import SpanNotFoundError
-from fullpass.kubeflow.compile.lint import lint
 from fullpass.kubeflow.compile.package import to_yaml
-from fullpass.kubeflow.runtime import pod_outcomes
-from fullpass.kubeflow.runtime.pod_outcomes import NoNewSpanError, Outcome, OutcomeRecords, container_records
+from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE
+from fullpass.kubeflow.runtime.outcomes import (
+    NoNewSpanError,
+    Outcome,
+    OutcomeRecords,
+    container_records,
+    record_failure,
+)
 from fullpass.pipeline.config import EVENTS
 from fullpass.pipeline.exit_codes import OUTCOME_CODES
 from tests.kubeflow.backend.launcher import TaskFailed
 from tests.kubeflow.backend.run import Backend
+from tests.kubeflow.compile.package_lint import lint
 from tests.kubeflow.conftest import ENVIRONMENT, as_text
 
 MESSAGE = {
@@ -31,12 +37,12 @@ with open(sys.argv[1], "a") as file:
 
 
 def note(variables, task, error):
-    pod_outcomes.record_failure(variables, json.dumps(MESSAGE), task, error)
+    record_failure(variables, json.dumps(MESSAGE), task, error)
 
 
 @pytest.fixture
 def variables(tmp_path):
-    return {pod_outcomes.VARIABLE: f"{tmp_path}/taxi/outcomes"}
+    return {OUTCOMES_VARIABLE: f"{tmp_path}/taxi/outcomes"}
 
 
 def test_every_event_has_an_exit_code():
@@ -80,7 +86,7 @@ def test_a_run_that_left_no_word_has_failed(variables, tmp_path):
 
 def test_where_nobody_is_told_nothing_is_noted(tmp_path):
     note({}, "Trainer", UserError("no"))
-    note({pod_outcomes.VARIABLE: "/dev/null/taxi/outcomes"}, "Trainer", UserError("no"))
+    note({OUTCOMES_VARIABLE: "/dev/null/taxi/outcomes"}, "Trainer", UserError("no"))
     assert list(tmp_path.iterdir()) == []
 
 

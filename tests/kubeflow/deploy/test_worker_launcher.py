@@ -9,11 +9,12 @@ import textwrap
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.compile.packed import pack
-from fullpass.kubeflow.compile.worker_jobs import manifests, tf_config
 from fullpass.kubeflow.config import EnvironmentConfig
+from fullpass.kubeflow.deploy.worker_jobs import manifests
 from fullpass.kubeflow.deploy.worker_launcher import job_name, run, service_account
-from tests.kubeflow.kubernetes_server import KubernetesServer, as_kubernetes_reads_it
+from fullpass.kubeflow.protocol import pack
+from fullpass.kubeflow.runtime.worker_entrypoint import tf_config
+from tests.kubeflow.deploy.kubernetes_server import KubernetesServer, as_kubernetes_reads_it
 
 ENVIRONMENT = {
     "image": "registry.example/taxi:1",

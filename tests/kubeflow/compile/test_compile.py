@@ -10,20 +10,24 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.compile.argument_sizes import LIMIT, sizes
-from fullpass.kubeflow.compile.package import from_yaml, to_yaml
-from fullpass.kubeflow.compile.packed import unpack
-from fullpass.kubeflow.compile.parts import task_name
-from fullpass.kubeflow.config import RELEASES
+from fullpass.kubeflow.compile.package import Package, to_yaml
+from fullpass.kubeflow.compile.package_checks import sizes
+from fullpass.kubeflow.compile.task import task_name
+from fullpass.kubeflow.kfp_internals import ARGUMENT_LIMIT, RELEASES
+from fullpass.kubeflow.protocol import unpack
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
+from tests.kubeflow.compile.package_lint import lint
 from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY, constants
 
 pytestmark = pytest.mark.integration
 
 
 FILES = "    path: package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
+DATED = {FILES: "    path: trips/{YYYY}-{MM}-{DD}.csv\n  window: {spans: 3}",
+         "training: {": 'schedule: {cron: "0 3 * * *", lag: 1}\ntraining: {'}  # fmt: skip
+DIRECT = "artifacts: direct\npipeline_root: gs://bucket/root\n"
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +49,25 @@ def test_the_taxi_package_is_the_golden_one(taxi_package, golden):
     golden("kubeflow_taxi.yaml", to_yaml(shown))
 
 
+@pytest.mark.parametrize(
+    ("environment", "edit"),
+    [
+        (ENVIRONMENT, {}),
+        (ENVIRONMENT.replace('"2.5"', '"2.4"').replace("    retries: {count: 2, backoff: 1m}\n", ""), {}),
+        (ENVIRONMENT.replace('"2.5"', '"2.17"'), DATED),
+        (ENVIRONMENT.replace('"2.5"', '"2.14"'), {"training: {": "notify: [{command: [tell]}]\ntraining: {"}),
+        (ENVIRONMENT.replace('"2.5"', '"2.16"') + DIRECT, DATED),
+    ],
+)
+def test_the_backend_of_each_release_can_run_its_package(compile_taxi, environment, edit):
+    release = environment.partition('kubeflow: "')[2].partition('"')[0]
+    assert lint(compile_taxi(environment, edit).package, release) == []
+
+
 def test_two_compiles_are_identical_and_read_back_the_same(compile_taxi, taxi_package):
     again = to_yaml(compile_taxi().package)
     assert again == to_yaml(taxi_package)
-    assert from_yaml(again) == taxi_package
+    assert Package(*yaml.safe_load_all(again)) == taxi_package
 
 
 def test_kfp_parses_both_documents_strictly(taxi_package):
@@ -215,9 +234,9 @@ def test_neither_features_nor_spans_make_a_package_large(compile_taxi):
     package = compile_taxi(edit={FILES: path, "features:\n": f"features:\n{features}"}).package
     components = package.pipeline["components"].values()
     dags = [package.pipeline["root"], *(component for component in components if "dag" in component)]
-    assert max(len(json.dumps(dag)) for dag in dags) < LIMIT / 2
+    assert max(len(json.dumps(dag)) for dag in dags) < ARGUMENT_LIMIT / 2
     largest = {release: max(size.bytes for size in sizes(package, release)) for release in RELEASES}
-    assert max(largest.values()) < LIMIT / 2, largest
+    assert max(largest.values()) < ARGUMENT_LIMIT / 2, largest
 
 
 def test_a_run_is_told_its_span_and_by_default_takes_the_newest(spans_package):

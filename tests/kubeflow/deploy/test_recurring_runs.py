@@ -72,14 +72,14 @@ def test_a_changed_schedule_is_replaced_and_says_why(cluster, server, wanted, pa
 
 def test_a_paused_schedule_stays_paused_when_it_is_replaced(cluster, server, wanted):
     applied(cluster, wanted)
-    recurring_runs.pause(cluster, "toy")
+    recurring_runs.change(cluster, "toy", "pause")
     assert applied(cluster, wanted).lines(wanted) == ["toy: is up to date (0 0 3 * * *), paused"]
     other = DesiredSchedule("toy", "0 0 4 * * *", wanted.package, wanted.settings)
     assert "paused" in applied(cluster, other).lines(other)[0]
     assert [(job["trigger"]["cron_schedule"]["cron"], job["status"]) for job in jobs(server)] == [
         ("0 0 4 * * *", "DISABLED")
     ]
-    recurring_runs.resume(cluster, "toy")
+    recurring_runs.change(cluster, "toy", "resume")
     assert jobs(server)[0]["status"] == "ENABLED"
 
 
@@ -102,10 +102,10 @@ def test_a_refusal_leaves_the_old_schedule(cluster, server, wanted):
 def test_the_schedules_of_others_are_left(cluster, server, wanted):
     applied(cluster, DesiredSchedule("other", "0 0 1 * * *", wanted.package, wanted.settings))
     applied(cluster, wanted)
-    recurring_runs.delete(cluster, "toy")
+    recurring_runs.change(cluster, "toy", "delete")
     assert [job["display_name"] for job in jobs(server)] == ["other"]
     with pytest.raises(UserError, match="toy has no schedule.*Existing schedules: other.*schedule apply"):
-        recurring_runs.delete(cluster, "toy")
+        recurring_runs.change(cluster, "toy", "delete")
 
 
 def test_a_parameter_that_the_pipeline_lacks_is_refused(cluster, wanted):

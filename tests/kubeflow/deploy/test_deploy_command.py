@@ -1,15 +1,12 @@
-"""The command line against the fake server, and a port that a fake kubectl forwards."""
+"""The command line against the fake server."""
 
-import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.deploy.connection import Connection, connected
 from fullpass.pipeline.cli import app
 from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY
 
@@ -110,49 +107,3 @@ def test_a_schedule_that_waits_for_a_file_is_not_taken_for_one_that_does(files, 
     Path(files[0]).write_text(text)
     refused = fullpass("schedule", "apply", *files, "--host", server.address)
     assert "start only at set times" in str(refused.exception) and not server.requests
-
-
-@pytest.fixture
-def kubectl(tmp_path, monkeypatch):
-    """Returns `kubectl(body)`, which puts a fake kubectl on PATH; its body gets the arguments as `args`."""
-
-    def install(body: str) -> None:
-        program = tmp_path / "bin" / "kubectl"
-        program.parent.mkdir()
-        program.write_text(f"#!{sys.executable}\nimport os, sys, time\nargs = sys.argv[1:]\n{body}\n")
-        program.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-
-    return install
-
-
-def test_a_port_is_forwarded_for_as_long_as_it_is_used(kubectl, server, tmp_path):
-    recorded, port = tmp_path / "recorded", server.address.rsplit(":", 1)[1]
-    kubectl(
-        f"open({str(recorded)!r}, 'w').write(f'{{os.getpid()}} {{chr(32).join(args)}}')\n"
-        f"print('Forwarding from 127.0.0.1:{port} -> 3000', flush=True)\ntime.sleep(600)"
-    )
-    with connected(Connection(forward="kubeflow", context="kind"), {}) as client:
-        assert client.configuration.host == server.address
-    pid, *arguments = recorded.read_text().split()
-    assert arguments == [
-        "--context", "kind", "--namespace", "kubeflow", "port-forward", "--address", "127.0.0.1",
-        "service/ml-pipeline-ui", ":80",
-    ]  # fmt: skip
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid), 0)
-
-
-def test_what_kubectl_says_is_passed_on(kubectl):
-    kubectl("print('error: services \"ml-pipeline-ui\" not found', file=sys.stderr); sys.exit(1)")
-    with (
-        pytest.raises(UserError, match='namespace kfp: error: services "ml-pipeline-ui" not found.*current-context'),
-        connected(Connection(forward="kfp"), {}),
-    ):
-        pass
-
-
-def test_without_kubectl(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="kubectl on PATH"), connected(Connection(forward="kubeflow"), {}):
-        pass

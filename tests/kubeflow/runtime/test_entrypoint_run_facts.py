@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fullpass.kubeflow.compile.packed import unpack
-from fullpass.kubeflow.runtime import pod_provenance
-from fullpass.kubeflow.runtime.executor_input import ArtifactCopy, ExecutorInput, run_id
+from fullpass.kubeflow.compile.package_builder import package_facts
+from fullpass.kubeflow.kfp_internals import run_id
+from fullpass.kubeflow.protocol import FACTS_VARIABLE, unpack
+from fullpass.kubeflow.runtime.entrypoint import COMMIT_VARIABLE, provide_run_facts
+from fullpass.kubeflow.runtime.executor_input import ArtifactCopy, ExecutorInput
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.user_code import code_digest
 from fullpass.pipeline.running.record_provenance import config_hash
@@ -36,11 +38,11 @@ def loaded(tmp_path):
 
 
 def test_neither_kubernetes_nor_argo_changes_what_the_package_says(loaded):
-    text = pod_provenance.package_facts(loaded)
+    text = package_facts(loaded)
     assert not re.search(r"\$|\{\{", text)
     facts = unpack(text)
     assert facts["config"] == {"hash": config_hash(loaded.config), "yaml": YAML}
-    assert text == pod_provenance.package_facts(loaded)
+    assert text == package_facts(loaded)
 
 
 def test_a_node_is_told_its_run_and_the_code_that_is_in_its_image(loaded, tmp_path, monkeypatch):
@@ -48,10 +50,8 @@ def test_a_node_is_told_its_run_and_the_code_that_is_in_its_image(loaded, tmp_pa
     (tmp_path / "image" / "my_told_functions.py").write_text("def scaled(inputs): ...\n")
     monkeypatch.syspath_prepend(str(tmp_path / "image"))
     monkeypatch.setenv(RUN_FACTS_VARIABLE, "")
-    given = {pod_provenance.VARIABLE: pod_provenance.package_facts(loaded), pod_provenance.COMMIT_VARIABLE: "4f2a"}
-    pod_provenance.provide_run_facts(
-        given, executor_input("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path / "pod"
-    )
+    given = {FACTS_VARIABLE: package_facts(loaded), COMMIT_VARIABLE: "4f2a"}
+    provide_run_facts(given, executor_input("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path / "pod")
     facts = read_run_facts()
     assert facts["run"] == "run-7" and facts["config"]["yaml"] == YAML
     assert facts["code"]["commit"] == "4f2a" and facts["code"]["fullpass"] == version("fullpass")
@@ -62,7 +62,7 @@ def test_a_node_is_told_its_run_and_the_code_that_is_in_its_image(loaded, tmp_pa
 
 def test_a_node_that_is_told_nothing_stays_as_it_is(tmp_path, monkeypatch):
     monkeypatch.delenv(RUN_FACTS_VARIABLE, raising=False)
-    pod_provenance.provide_run_facts({}, executor_input("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path)
+    provide_run_facts({}, executor_input("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path)
     assert read_run_facts() == {} and list(tmp_path.iterdir()) == []
 
 

@@ -1,0 +1,313 @@
+"""Builds a package node by node, in the order of the DAG."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfx.components.trainer.component import Trainer
+from tfx.dsl.components.base import base_node
+from tfx.dsl.components.common.resolver import RESOLVER_CONFIG, Resolver
+from tfx.types import standard_artifacts
+
+from fullpass.base.errors import UserError
+from fullpass.components.artifacts import Report
+from fullpass.components.ingest.component import Ingest, SpansOfWindow
+from fullpass.components.ingest.config import SpanColumn
+from fullpass.components.ingest.spans.spans import LATEST, span_unit
+from fullpass.kubeflow.beam_engines import beam_config
+from fullpass.kubeflow.compile import notify_tasks
+from fullpass.kubeflow.compile.look_ups import LookUps, ModelImport, empty_artifact_task, message_args, schedule_time
+from fullpass.kubeflow.compile.node_tasks import Sources, executor_args, node_task, title
+from fullpass.kubeflow.compile.package import Package
+from fullpass.kubeflow.compile.pod import (
+    LAUNCHER_MEMORY,
+    container,
+    helper_pod_settings,
+    kubernetes,
+    retry_policy,
+)
+from fullpass.kubeflow.compile.task import Output, Task, Value, task_name
+from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Volume
+from fullpass.kubeflow.kfp_internals import END_COMMAND, SCHEMA_VERSION
+from fullpass.kubeflow.protocol import (
+    DATA_PATH,
+    EMPTY_ARTIFACT,
+    ENTRIES,
+    FACTS_VARIABLE,
+    IN_SMALL_IMAGE,
+    LOOKUP_COMMAND,
+    NODE_COMMAND,
+    OUTCOMES_VARIABLE,
+    PACK_ABOVE,
+    REQUEST,
+    SPAN,
+    SPANS,
+    WINDOW,
+    WORKER_LAUNCHER_COMMAND,
+    Json,
+    pack,
+)
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.running.record_provenance import config_facts, user_functions
+
+
+@dataclass
+class PackageBuilder:
+    """The package so far.
+
+    Attributes:
+        spanned: Whether the source has spans.
+        remarks: Sentences about nodes that run differently on Kubeflow.
+        blessed_model: Id of the node that finds the last blessed model.
+        made_from: Inputs of look-ups that identify the parameters and the data of a model.
+        request: The output of a look-up that identifies the data of a run.
+    """
+
+    loaded: Loaded
+    environment: EnvironmentConfig
+    spanned: bool
+    remarks: list[str] = field(default_factory=list)
+    sources: Sources = field(default_factory=Sources)
+    components: Json = field(default_factory=dict)
+    executors: Json = field(default_factory=dict)
+    kubernetes: Json = field(default_factory=dict)
+    tasks: Json = field(default_factory=dict)
+    blessed_model: str = ""
+    made_from: dict[str, Value] = field(default_factory=dict)
+    request: Output | None = None
+
+    @property
+    def look_ups(self) -> LookUps:
+        """The look-up tasks of the pipeline."""
+        return LookUps(self.environment.registry, self.loaded.config.name)
+
+    def add_node(self, node: base_node.BaseNode) -> None:
+        """Adds the tasks of a node."""
+        if not isinstance(node, Resolver):
+            self._add_component(node)
+        elif node.exec_properties["resolver_class"] is SpansOfWindow:
+            # The ingest tasks produce the window.
+            self.sources.outputs[node.id, "examples"] = self.sources.of(node.raw_inputs["examples"])
+        else:
+            self._add_blessed_model(node)
+
+    def package(self) -> Package:
+        """Returns the package of all added nodes."""
+        config = self.loaded.config
+        pipeline: Json = {
+            "pipelineInfo": {"name": config.name},
+            "schemaVersion": SCHEMA_VERSION,
+            "sdkVersion": "fullpass",
+            "deploymentSpec": {"executors": self.executors},
+            "components": self.components,
+            "root": {"dag": {"tasks": self.tasks}},
+        }
+        if self._run_parameters():
+            pipeline["root"]["inputDefinitions"] = {"parameters": self._run_parameters()}
+        if config.notify:
+            pipeline = self._with_notify(pipeline)
+        if config.mlflow is not None:
+            self.remarks.append(
+                "mlflow: runs of packages are not recorded in MLflow; only `fullpass run` records its runs."
+            )
+        if self.environment.pipeline_root:
+            pipeline["defaultPipelineRoot"] = self.environment.pipeline_root
+        return Package(pipeline, {"platforms": {"kubernetes": {"deploymentSpec": {"executors": self.kubernetes}}}})
+
+    def _add_component(self, node: base_node.BaseNode) -> None:
+        environment = self.environment
+        task = node_task(node, self.sources, cache=environment.node(node.id).cache is not False)
+        ingest = self._with_request(node, task) if isinstance(node, Ingest) else None
+        # TFX needs TensorFlow to open artifacts at gs:// directly.
+        small = environment.artifacts == "copied" and node.executor_spec.class_path in IN_SMALL_IMAGE
+        settings = environment.node(node.id, small=small)
+        beam = beam_config(settings.beam, self.loaded.config.beam, environment.pipeline_root)
+        args = executor_args(node, self.sources, environment, beam, ingest)
+        command: Sequence[str] = NODE_COMMAND
+        if settings.workers:
+            self.remarks.append(
+                f"{node.id}: runs in {settings.workers.count} pods of a separate Job; its task waits for them."
+            )
+            command, args = WORKER_LAUNCHER_COMMAND, ["--workers", self._job_settings(node, settings), *args]
+            settings = helper_pod_settings(settings, environment.defaults, LAUNCHER_MEMORY)
+        if isinstance(node, Trainer):
+            settings = settings.model_copy(update={"env": settings.env | {FACTS_VARIABLE: package_facts(self.loaded)}})
+        self._add_container(task, command, args, settings)
+        self.sources.outputs |= {(node.id, key): Output(task.name, key) for key in node.outputs}
+        if isinstance(node, Ingest) and self.spanned:
+            self.sources.window = Output(task.name, "examples")
+        if isinstance(node, Trainer) and self.spanned and self.request:
+            record = self.look_ups.record_window(self.request, node.id)
+            self._add_lookup("record-window", record, node.id)
+            self.remarks.append(f"{node.id}: {record.name} records the window for runs that train only on new spans.")
+        for key, channel in node.outputs.items():
+            if channel.type is standard_artifacts.ModelBlessing:
+                self._record_blessing(node.id, Output(task.name, key))
+
+    def _job_settings(self, node: base_node.BaseNode, settings: NodeConfig) -> str:
+        """Returns the settings of the container that runs a node as a Job."""
+        launcher = {
+            "pipeline": self.loaded.config.name,
+            "node_id": node.id,
+            "node": settings.model_dump(mode="json"),
+            "pull_secrets": self.environment.image_pull_secrets,
+            "pull_policy": self.environment.image_pull_policy,
+        }
+        return json.dumps(launcher, sort_keys=True)
+
+    def _with_request(self, node: Ingest, task: Task) -> Json:
+        """Adds the look-up of Ingest's inputs; returns where Ingest finds its request, and where spans are kept."""
+        config, where = self.loaded.config, span_records(self.loaded, self.environment) if self.spanned else {}
+        window = {SPANS: str(config.data.window.spans), ENTRIES: where["entries"]} if where else {}
+        if where:
+            window |= schedule_time(config.schedule, span_unit(config.data), self.environment.kubeflow)
+        found = self.look_ups.find_inputs(
+            node.id, node.exec_properties["request"], self.environment.folder, by_path=self._has_path, window=window
+        )
+        # With a span column, the look-up must read the rows, like Ingest, to determine their spans.
+        self._add_lookup("inputs", found, node.id, small=not isinstance(config.data.span, SpanColumn))
+        self.remarks.append(f"{node.id}: {found.name} finds its files and their fingerprints when a run begins.")
+        task.parameters[REQUEST] = Output(found.name, REQUEST)
+        self.request = Output(found.name, WINDOW if where else REQUEST)
+        registry = {"registry": self.environment.registry, "pipeline": config.name}
+        if not where:
+            return registry
+        self.remarks.append(f"{node.id}: spans that earlier runs ingested are reused from the registry.")
+        return {**registry, **where, "anew": not task.cache}
+
+    def _add_blessed_model(self, node: Resolver) -> None:
+        """Adds the tasks that find and import the last blessed model."""
+        given, name = node.exec_properties[RESOLVER_CONFIG], task_name(node.id)
+        if self.request is None:
+            raise ValueError(f"{node.id} is before Ingest, whose request identifies the data of a model")
+        self.blessed_model = node.id
+        self.made_from = {"made_from": given["made_from"], REQUEST: self.request}
+        nothing = empty_artifact_task(node.id, cache=self.environment.node(node.id).cache is not False)
+        self._add_lookup("nothing", nothing, node.id)
+        found = self.look_ups.find_blessed_model(
+            node.id, given["target"], self.made_from, Output(nothing.name, EMPTY_ARTIFACT)
+        )
+        self._add_lookup("blessed-model", found, node.id, volumes=self._push_volume(node.id, given["target"]))
+        imported = ModelImport(name, found.name)
+        self.tasks[name] = imported.task_spec()
+        self.components |= imported.components()
+        self.executors[f"exec-{imported.importer}"] = imported.executor()
+        inside = self.components[f"comp-{name}"]["dag"]["tasks"]
+        settings = self._helper_settings(node.id).model_copy(update={"volumes": (), "secrets": (), "env": {}})
+        self._add_container(imported.end, END_COMMAND, (), settings, inside)
+        self.sources.outputs[node.id, "model"] = Output(name, "model")
+        self.remarks.append(
+            f"{node.id}: {found.name} searches the registry {self.environment.registry}; {imported.importer} imports "
+            "the model."
+        )
+
+    def _push_volume(self, node: str, push_to: str) -> tuple[Volume, ...]:
+        """Returns the volume that a look-up also mounts to find models that were rolled back."""
+        pushed, own = self.environment.node("Pusher").volume_of(push_to), self.environment.node(node).volumes
+        if pushed is None or pushed in own:
+            return ()
+        for volume in own:
+            if volume.mount == pushed.mount:
+                raise UserError(
+                    f"nodes.{node}.volumes: claim {volume.claim} is mounted at {volume.mount}, where claim "
+                    f"{pushed.claim} of Pusher is needed to see which models in {push_to} were rolled back. Mount "
+                    f"{volume.claim} at another folder."
+                )
+        return (pushed,)
+
+    def _record_blessing(self, node: str, blessing: Output) -> None:
+        record = self.look_ups.record_blessed_model(self.blessed_model, blessing, self.made_from)
+        self._add_lookup("record", record, self.blessed_model)
+        self.remarks.append(f"{node}: {record.name} records a blessed model for later runs.")
+
+    def _with_notify(self, pipeline: Json) -> Json:
+        """Returns the pipeline with a task that records the outcome of a run, and a task that notifies receivers."""
+        config = self.loaded.config
+        reported: dict[str, tuple[str, Any]] = {
+            "evaluation": ("Evaluator", standard_artifacts.ModelEvaluation),
+            "blessing": ("Evaluator", standard_artifacts.ModelBlessing),
+            "pushed_model": ("Pusher", standard_artifacts.PushedModel),
+            "report": ("Report", Report),
+        }
+        artifacts = {key: (self.sources.outputs[node, key], title(kind)) for key, (node, kind) in reported.items()}
+        records = [name for name in self.tasks if name.startswith("record-")]
+        outcome = notify_tasks.outcome_task(config.evaluation.model_dump_json(), artifacts, records)
+        self._add_lookup("outcome", outcome, notify_tasks.NODE)
+        folder = self.environment.folder
+        notified = notify_tasks.notify_task(config, f"{folder}/{self.loaded.file.name}", folder)
+        self._add_lookup("tell", notified, notify_tasks.NODE)
+        del self.tasks[notified.name]
+        self.remarks.append(f"notify: {notified.name} runs after all other tasks and notifies the receivers.")
+        return notify_tasks.with_exit_task(pipeline, notified)
+
+    def _run_parameters(self) -> Json:
+        declared: Json = {}
+        if self._has_path:
+            text = "Files to read instead of data.source.path: a path, or the value of that key as JSON."
+            declared[DATA_PATH] = _text_parameter("", text)
+        if self.spanned:
+            text = (
+                "The newest span to train on, as a date or number, or A:B; latest; or new, the newest, which must not "
+                "have been trained on before."
+            )
+            declared[SPAN] = _text_parameter(LATEST, text)
+        return declared
+
+    @property
+    def _has_path(self) -> bool:
+        return hasattr(self.loaded.config.data.source, "path")
+
+    def _helper_settings(self, node: str, *, small: bool = True) -> NodeConfig:
+        return helper_pod_settings(self.environment.node(node, small=small), self.environment.defaults)
+
+    def _add_lookup(
+        self, kind: str, task: Task, node: str, *, small: bool = True, volumes: tuple[Volume, ...] = ()
+    ) -> None:
+        settings = self._helper_settings(node, small=small)
+        settings = settings.model_copy(update={"volumes": settings.volumes + volumes})
+        args = ["--kind", kind, *message_args(task.artifacts, task.outputs)]
+        self._add_container(task, LOOKUP_COMMAND, args, settings)
+
+    def _add_container(
+        self, task: Task, command: Sequence[str], args: Sequence[str], settings: NodeConfig, dag: Json | None = None
+    ) -> None:
+        """Adds a task to a DAG, by default to the root."""
+        if self.loaded.config.notify:
+            outcomes = f"{self.environment.registry}/{self.loaded.config.name}/outcomes"
+            settings = settings.model_copy(update={"env": settings.env | {OUTCOMES_VARIABLE: outcomes}})
+        if settings.retries:
+            task.retry = retry_policy(settings.retries)
+        constants = task.take_constants(PACK_ABOVE)
+        if constants:
+            args = [*args, "--constants", pack(constants)]
+        self.components[f"comp-{task.name}"] = task.component()
+        self.executors[f"exec-{task.name}"] = {"container": container(settings, command, args)}
+        kubernetes_part = kubernetes(settings, self.environment)
+        if kubernetes_part:
+            self.kubernetes[f"exec-{task.name}"] = kubernetes_part
+        (self.tasks if dag is None else dag)[task.name] = task.task_spec()
+
+
+def package_facts(loaded: Loaded) -> str:
+    """Returns the facts common to all runs of a package, as the value of an environment variable.
+
+    The backend's cache key consists of image, arguments, parameters and inputs (v2/cacheutils/cache.go:52 at 2.5.0,
+    :173 at 2.17.0), without variables: a changed comment in the YAML causes no new training.
+    """
+    facts = {"pipeline": loaded.config.name, "config": config_facts(loaded), "functions": user_functions(loaded.config)}
+    return pack(facts)
+
+
+def span_records(loaded: Loaded, environment: EnvironmentConfig) -> Json:
+    """Returns the folders of ingested spans: `entries`, which name them, and `records`.
+
+    Beam on a cluster cannot write to a volume, so records are stored beside the artifacts if Beam may run on a cluster.
+    """
+    kept = f"{environment.registry}/{loaded.config.name}"
+    root = f"{environment.pipeline_root}/{loaded.config.name}" if environment.artifacts == "direct" else kept
+    return {"entries": f"{kept}/examples", "records": f"{root}/examples/files"}
+
+
+def _text_parameter(default: str, description: str) -> Json:
+    return {"parameterType": "STRING", "defaultValue": default, "isOptional": True, "description": description}

@@ -1,0 +1,87 @@
+"""What Fullpass relies on in Kubeflow Pipelines beyond its documented interface, in one place, with the reasons.
+
+References without another name are to github.com/kubeflow/pipelines at tag 2.5.0, below backend/src. The tests of this
+module compare it with the installed `kfp` and `kfp-server-api`, so a new version of these fails there first.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
+
+Release = Literal["2.4", "2.5", "2.14", "2.15", "2.16", "2.17"]
+"""A supported release of the open-source backend."""
+RELEASES: tuple[Release, ...] = get_args(Release)
+"""The supported releases, oldest first."""
+RETRIES_SINCE = "2.5"
+"""First release that retries tasks (v2/compiler/argocompiler/container.go:280)."""
+NOTIFY_SINCE = "2.5"
+"""First release in which a task without outputs can identify its run."""
+RESTRICTED_SINCE = "2.16"
+"""First release whose pods meet the restricted pod security standard of Kubernetes."""
+SCHEDULE_TIME_SINCE = "2.17"
+"""First release that tells a recurring run its scheduled time. The driver of 2.16 has the name but no time, and no
+release replaces [[ScheduledTime]] for v2 pipelines (github.com/kubeflow/pipelines/issues/12494)."""
+
+SCHEMA_VERSION = "2.1.0"
+"""The only version that the API server accepts (apiserver/template/v2_template.go:190)."""
+MESSAGE = "{{$}}"
+"""Placeholder that the launcher replaces by all inputs and outputs of a task, as JSON."""
+SCHEDULE_TIME_PLACEHOLDER = "{{$.pipeline_job_schedule_time_utc}}"
+"""Placeholder that the driver replaces by the scheduled time, where it is the whole constant of a parameter
+(v2/cmd/driver/main.go at 2.17.0, resolvePipelineJobTimes)."""
+UNRESOLVED = "{{$."
+"""Start of a placeholder that the launcher did not replace."""
+IMPORTER_URI, IMPORTER_ARTIFACT = "uri", "artifact"
+"""Names of an importer's input and output in Kubeflow's SDK; its local runner supports no others."""
+EXIT = {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}
+"""Trigger policy of an exit task: a lifecycle hook of the one task that it waits for, run whether that succeeded or not
+(v2/compiler/argocompiler/dag.go:65). So all other tasks are in one separate DAG."""
+END_COMMAND = ("true",)
+"""Command of a container that exists only to end: the backend sets the state of a DAG when one of its containers ends
+(v2/component/launcher_v2.go:200; :227 at 2.17.0), but not when an importer ends, which would leave the DAG in the state
+RUNNING."""
+BACKEND_PROPERTIES = ("display_name", "store_session_info")
+"""Properties that the backend adds to every artifact."""
+
+ARGUMENT_LIMIT = 131_071
+"""Largest argument or variable of a process in bytes: Linux's MAX_ARG_STRLEN without the terminating zero."""
+WITH_TEMPLATE_VARIABLE = ("2.4", "2.5")
+"""Releases with Argo 3.4 and 3.5, which pass each pod its whole template in the variable ARGO_TEMPLATE. From 2.17 on
+(Argo 4.0.5, workflow/controller/workflowpod.go:535) large templates can be offloaded to files."""
+MAX_LENGTH = {"pipeline": 128, "version": 127, "experiment": 128, "namespace": 63}
+"""Largest number of characters that the API server stores (apiserver/validation/length.go, 2.14 and later)."""
+MAX_PACKAGE_BYTES = 32 * 2**20
+"""Largest package (apiserver/common/const.go)."""
+
+
+def is_before(release: str, other: str) -> bool:
+    """Returns whether a release of the backend is older than another release."""
+    releases: tuple[str, ...] = RELEASES
+    return releases.index(release) < releases.index(other)
+
+
+def path_placeholder(side: Literal["inputs", "outputs"], name: str) -> str:
+    """Returns the placeholder that the launcher replaces by the local path of an artifact."""
+    return f"{{{{$.{side}.artifacts['{name}'].path}}}}"
+
+
+def run_id(addresses: Iterable[str], pipeline: str) -> str | None:
+    """Returns the id of the run from the URIs of its outputs, or None if they are not URIs of the backend.
+
+    Every release stores outputs at ROOT/PIPELINE/RUN/TASK/SALT/OUTPUT (v2/metadata/client.go:316 and
+    v2/driver/driver.go:2046). The placeholder `{{$.pipeline_job_uuid}}` exists only from 2.5 on, and as a parameter it
+    would be part of the cache key.
+    """
+    for address in addresses:
+        parts = address.split("/")
+        if len(parts) >= 6 and parts[-5] == pipeline:
+            return parts[-4]
+    return None
+
+
+def has_json_answer(client: Any) -> bool:
+    """Returns whether the last answer that kfp's client received is a JSON object.
+
+    The client parses a page of another server as an answer with empty fields.
+    """
+    return isinstance(json.loads(client.last_response.data), dict)
