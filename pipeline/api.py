@@ -4,7 +4,6 @@ Each function imports heavy modules in its body, like the commands of the comman
 """
 
 import subprocess
-import sys
 import tempfile
 import webbrowser
 from collections import deque
@@ -26,6 +25,7 @@ from fullpass.pipeline.process_environment import set_environment
 from fullpass.pipeline.registry.list_versions import Version, read_versions
 from fullpass.pipeline.registry.pushed_folder import pushed_to
 from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root
+from fullpass.pipeline.running.request import RunRequest
 
 if TYPE_CHECKING:
     from fullpass.components.predict.predict import Exported
@@ -149,24 +149,24 @@ def run(
         UserError: The run could not start: the span does not exist, or another run holds the root.
     """
     loaded = _loaded(pipeline)
-    options = {
-        "--root": root,
-        "--from": from_node,
-        "--to": to_node,
-        "--span": span,
-        "--gate": gate,
-        "--parallel": parallel,
-    }
-    command = [sys.executable, "-P", "-m", "fullpass", "run", str(loaded.file.absolute())]
-    command += [text for name, value in options.items() if value is not None for text in (name, str(value))]
-    command += [name for name, wanted in {"--fresh": fresh, "--wait": wait}.items() if wanted]
     with tempfile.TemporaryDirectory() as scratch:
         summary = Path(scratch, SUMMARY)
-        tail = _printed([*command, "--summary", str(summary)], quiet=quiet)
+        request = RunRequest(
+            root=Path(root) if root else None,
+            from_node=from_node,
+            to_node=to_node,
+            fresh=fresh,
+            span=span,
+            gate=gate,
+            parallel=parallel,
+            wait=wait,
+            summary=summary,
+        )
+        tail = _printed(request.command(loaded.file.absolute()), quiet=quiet)
         if not summary.is_file():
             raise UserError(tail)
         facts = state_file.read(summary, _DAMAGED_SUMMARY)
-    return _outcome(facts, RootLayout(pipeline_root(loaded, Path(root) if root else None)))
+    return _outcome(facts, RootLayout(pipeline_root(loaded, request.root)))
 
 
 def runs(pipeline: PipelineFile, *, root: Path | str | None = None) -> list[Outcome]:

@@ -19,6 +19,7 @@ from fullpass.pipeline.registry.bless_command import bless
 from fullpass.pipeline.registry.lineage_command import lineage
 from fullpass.pipeline.registry.models_command import models
 from fullpass.pipeline.registry.retention.gc_command import gc
+from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import schedule_command
 
 if TYPE_CHECKING:
@@ -216,8 +217,7 @@ def run(
     loaded = _checked(file)
     from fullpass.pipeline.running.run import run as run_pipeline
 
-    code = run_pipeline(
-        loaded,
+    request = RunRequest(
         root=root,
         from_node=from_node,
         to_node=to_node,
@@ -228,6 +228,7 @@ def run(
         wait=wait,
         summary=summary,
     )
+    code = run_pipeline(loaded, request)
     # All output is written. A normal exit would tear down TFX and TensorFlow, which takes seconds.
     # The exit code is that of the run, even if nobody reads its output.
     flush_streams()

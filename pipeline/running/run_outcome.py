@@ -23,27 +23,33 @@ class FinishedRun:
     """A run that has ended.
 
     Attributes:
-        window: the spans and files of its data.
-        result, summary: the outcomes of its nodes, and the facts of its artifacts.
-        exit_code: the exit code of `fullpass run`.
-        partial: whether `--from` or `--to` selected a part of the pipeline.
+        loaded: The pipeline.
+        root: The root of the pipeline.
+        window: The spans and files of its data.
+        result: The outcomes of its nodes.
+        summary: The facts of its artifacts.
+        exit_code: The exit code of `fullpass run`.
+        whole: Whether all nodes were asked for.
     """
 
+    loaded: Loaded
+    root: Path
     window: Window
     result: RunResult
     summary: Summary
     exit_code: ExitCode
-    partial: bool
+    whole: bool
+
+    @property
+    def span_labels(self) -> tuple[str, str] | None:
+        """The labels of the oldest and the newest span of the window; None for a source without spans."""
+        if not self.window.unit:
+            return None
+        return self.window.label(self.window.spans[0].number), self.window.label(self.window.spans[-1].number)
 
 
-def record(loaded: Loaded, root: Path, finished: FinishedRun) -> RunRecord:
-    """Records a run in the history; returns the record, even if the history cannot be written.
-
-    Args:
-        loaded: the pipeline.
-        root: the root of the pipeline.
-        finished: the run.
-    """
+def record(finished: FinishedRun) -> RunRecord:
+    """Records a run in the history; returns the record, even if the history cannot be written."""
     result, summary = finished.result, finished.summary
     outcome = "interrupted" if result.interrupted else outcome_of(finished.exit_code)
     window, ended = finished.window, datetime.now(UTC)
@@ -59,28 +65,46 @@ def record(loaded: Loaded, root: Path, finished: FinishedRun) -> RunRecord:
         first=window.spans[0].number if window.unit else None,
         last=window.spans[-1].number if window.unit else None,
         data=data_digest(window),
-        config=config_digest(loaded.config),
+        config=config_digest(finished.loaded.config),
         trained=result.ok and summary.verdict is not None and not _from_elsewhere(result),
         pushed_to=summary.pushed_to,
     )
-    with report_errors(f"{RootLayout(root).history}: the run could not be recorded"):
-        History(root).record(run)
+    with report_errors(f"{RootLayout(finished.root).history}: the run could not be recorded"):
+        History(finished.root).record(run)
     return run
 
 
-def payload_of(loaded: Loaded, root: Path, run: RunRecord, finished: FinishedRun) -> Payload | None:
+def payload_of(finished: FinishedRun, run: RunRecord) -> Payload | None:
     """Returns the payload of a run's notification, or None.
 
     There is none for an interrupted run, and for a successful partial run (`--to`) that ended before the Evaluator.
 
     Args:
-        loaded: the pipeline.
-        root: the root of the pipeline.
-        run: the record of the run.
-        finished: the run.
+        finished: The run.
+        run: Its record.
     """
-    notifies = run.outcome in get_args(Event) and (run.trained or not finished.partial or run.outcome == "failure")
-    return _payload(loaded, root, run, finished) if notifies else None
+    if run.outcome not in get_args(Event) or not (run.trained or finished.whole or run.outcome == "failure"):
+        return None
+    summary, name = finished.summary, finished.loaded.config.name
+    first_span, span = finished.span_labels or (None, None)
+    return Payload(
+        event=run.outcome,  # type: ignore[arg-type]
+        text=event_text(name, run.outcome, span, run.message),
+        pipeline=name,
+        file=str(finished.loaded.file.absolute()),
+        exit_code=run.exit_code,
+        span=span,
+        first_span=first_span,
+        occasion=run.occasion or None,
+        run_id=run.run_id,
+        seconds=round(finished.result.seconds, 3),
+        metrics={m.metric: m.value for m in summary.verdict.metrics} if summary.verdict else {},
+        reasons=tuple(summary.verdict.reasons) if summary.verdict else (),
+        model=summary.model,
+        pushed_to=summary.pushed_to if summary.newly_pushed else None,
+        report=summary.report,
+        logs=str(RootLayout(finished.root).run_logs(run.run_id)),
+    )
 
 
 def _from_elsewhere(result: RunResult) -> bool:
@@ -99,27 +123,3 @@ def _message(result: RunResult, summary: Summary, outcome: str) -> str:
     if summary.newly_pushed:
         return f"pushed to {summary.pushed_to}"
     return summary.pushed.not_served if summary.pushed else ""
-
-
-def _payload(loaded: Loaded, root: Path, run: RunRecord, finished: FinishedRun) -> Payload:
-    window, summary = finished.window, finished.summary
-    spans = [window.label(number) for number in (run.first, run.last) if number is not None]
-    name = loaded.config.name
-    return Payload(
-        event=run.outcome,  # type: ignore[arg-type]
-        text=event_text(name, run.outcome, spans[-1] if spans else None, run.message),
-        pipeline=name,
-        file=str(loaded.file.absolute()),
-        exit_code=run.exit_code,
-        span=spans[-1] if spans else None,
-        first_span=spans[0] if spans else None,
-        occasion=run.occasion or None,
-        run_id=run.run_id,
-        seconds=round(finished.result.seconds, 3),
-        metrics={m.metric: m.value for m in summary.verdict.metrics} if summary.verdict else {},
-        reasons=tuple(summary.verdict.reasons) if summary.verdict else (),
-        model=summary.model,
-        pushed_to=summary.pushed_to if summary.newly_pushed else None,
-        report=summary.report,
-        logs=str(RootLayout(root).run_logs(run.run_id)),
-    )

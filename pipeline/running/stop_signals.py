@@ -8,14 +8,30 @@ from contextlib import contextmanager
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
+class StopSignals(threading.Event):
+    """An event that stop signals set.
+
+    Attributes:
+        count: Number of signals received.
+    """
+
+    count = 0
+
+    def receive(self, number: int, frame: object) -> None:
+        """Handles a signal."""
+        self.count += 1
+        if self.count == 1:  # a handler may interrupt another one, and `set` takes a lock
+            self.set()
+
+
 @contextmanager
-def stop_signals() -> Iterator[threading.Event]:
+def stop_signals() -> Iterator[StopSignals]:
     """Yields an event that SIGTERM and SIGINT set instead of ending this process, in the main thread."""
-    stop = threading.Event()
+    stop = StopSignals()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.signal(number, lambda number, frame: stop.set()) for number in _SIGNALS}
+    before = {number: signal.signal(number, stop.receive) for number in _SIGNALS}
     try:
         yield stop
     finally:

@@ -14,6 +14,7 @@ from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.history import OCCASION_VARIABLE, History, RunRecord, config_digest, data_digest
+from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.running.stop_signals import stop_signals
 from fullpass.pipeline.scheduling import run_process
 
@@ -28,12 +29,12 @@ class Step:
 
     Attributes:
         label: label of its newest span.
-        options: options of `fullpass run`.
+        to_node: Its last node; None for all nodes.
         done: an earlier run that completed this step, if any.
     """
 
     label: str
-    options: tuple[str, ...]
+    to_node: str | None
     done: RunRecord | None = None
 
 
@@ -71,7 +72,7 @@ def backfill(
     say(f"backfill of {loaded.config.name}: {window.lines()[0]}")
     say(f"{counted}, {len(steps) - len(open_ones)} done already")
     if last_only and open_ones:
-        ingested = _run(loaded, Step(spans, ("--span", spans, "--to", "Ingest")), root, layout, f"{spans}: ingest", say)
+        ingested = _run(loaded, Step(spans, "Ingest"), root, layout, f"{spans}: ingest", say)
         if ingested:
             return ingested
     last = steps[-1].done
@@ -96,7 +97,7 @@ def _steps(loaded: Loaded, window: Window, layout: RootLayout, *, last_only: boo
         own = find_window(loaded.config.data, loaded.resolve, label, index=layout.span_index)
         done = history.trained_on(last=span.number, data=data_digest(own), config=config)
         behind = newest is not None and newest.last is not None and newest.last > span.number
-        steps.append(Step(label, ("--span", label, *(("--to", "Evaluator") if behind else ())), done))
+        steps.append(Step(label, "Evaluator" if behind else None, done))
     return steps
 
 
@@ -105,7 +106,8 @@ def _run(loaded: Loaded, step: Step, root: Path | None, layout: RootLayout, name
     begun = datetime.now(UTC)
     log = layout.schedule / f"{begun:%Y%m%d-%H%M%S-%f}.log"
     occasion = f"backfill {step.label} {begun.isoformat()}"
-    command = run_process.run_command(loaded.file.absolute(), root.absolute() if root else None, *step.options)
+    request = RunRequest(root=root and root.absolute(), span=step.label, to_node=step.to_node, wait=True)
+    command = request.command(loaded.file.absolute())
     with stop_signals() as stop:
         try:
             running = run_process.start(

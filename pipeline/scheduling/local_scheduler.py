@@ -18,6 +18,7 @@ from fullpass.pipeline.root.locks import run_lock
 from fullpass.pipeline.running.history import OCCASION_VARIABLE, History
 from fullpass.pipeline.running.notify.payload import Payload
 from fullpass.pipeline.running.notify.send import notify
+from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.running.stop_signals import stop_signals
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling import run_process
@@ -92,8 +93,9 @@ def _deps(loaded: Loaded, root: Path | None, folder: Path, stop: threading.Event
     label = functools.partial(label_of, unit)
 
     def launch(start: Start, log: str) -> run_process.RunProcess:
-        span = [] if start.span is None else ["--span", label(start.span)]
-        command = run_process.run_command(loaded.file.absolute(), root.absolute() if root else None, *span)
+        span = None if start.span is None else label(start.span)
+        request = RunRequest(root=root and root.absolute(), span=span, wait=True)
+        command = request.command(loaded.file.absolute())
         variables = {OCCASION_VARIABLE: start.occasion.key}
         return run_process.start(command, folder=folder, log=Path(log), environment=variables)
 

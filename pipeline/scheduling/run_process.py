@@ -8,7 +8,6 @@ import fcntl
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,18 +49,11 @@ class RunProcess:
             return None
 
 
-def run_command(file: Path, root: Path | None, *options: str) -> list[str]:
-    """Returns the command line of `fullpass run` for a file, with this interpreter and these modules."""
-    where = ["--root", str(root)] if root else []
-    # -P: files in the working folder must not shadow installed modules.
-    return [sys.executable, "-P", "-m", "fullpass", "run", str(file), "--wait", *where, *options]
-
-
 def start(command: list[str], *, folder: Path, log: Path, environment: Mapping[str, str]) -> RunProcess:
     """Starts a run.
 
     Args:
-        command: the command line from `run_command`.
+        command: the command line from `RunRequest.command`.
         folder: the folder of the lock that the run holds.
         log: the file for the output of the run.
         environment: additional environment variables.

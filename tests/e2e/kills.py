@@ -24,6 +24,7 @@ from fullpass.pipeline.root.layout import pipeline_root
 from fullpass.pipeline.running.build import build
 from fullpass.pipeline.running.execution import runner
 from fullpass.pipeline.running.execution.events import new_run_id
+from fullpass.pipeline.running.request import RunRequest
 
 LIMIT_SECONDS = 300
 # The nodes for which unrecorded finished work is most harmful: spans ingested twice, models pushed twice.
@@ -69,7 +70,8 @@ def run(loaded, victim: str | None, how: str) -> dict[str, str]:
     runner.launch = watched
     root, run_id = pipeline_root(loaded), new_run_id()
     with locks.run_lock(root, wait=True):
-        result = runner.run(build(loaded, root=root), log_dir=root / "logs" / run_id, run_id=run_id, parallel=1)
+        request = RunRequest(parallel=1)
+        result = runner.run(build(loaded, root=root), request, log_dir=root / "logs" / run_id, run_id=run_id)
     return {node.id: str(node.status) for node in result.nodes}
 
 

@@ -311,8 +311,10 @@ def test_a_run_loads_nothing_that_no_node_needs(tmp_path):
     code = (
         "from pathlib import Path\n"
         "from fullpass.pipeline.authoring.checks.check import load_checked\n"
+        "from fullpass.pipeline.running.request import RunRequest\n"
         "from fullpass.pipeline.running.run import run\n"
-        f"run(load_checked(Path('examples/taxi/pipeline.yaml')), root=Path({str(tmp_path)!r}), to_node='Schema')\n"
+        f"request = RunRequest(root=Path({str(tmp_path)!r}), to_node='Schema')\n"
+        "run(load_checked(Path('examples/taxi/pipeline.yaml')), request)\n"
     )
     unneeded = ("IPython", "kubernetes", "nltk", "sacrebleu", "keras_tuner", "tensorflow_model_analysis.evaluators")
     assert loaded_by(code, unneeded) == "[]\n"
@@ -325,10 +327,12 @@ def test_a_node_on_beam_imports_nothing_for_notebooks(tmp_path):
         "import sys\n"
         "from pathlib import Path\n"
         "from fullpass.pipeline.authoring.checks.check import load_checked\n"
+        "from fullpass.pipeline.running.request import RunRequest\n"
         "from fullpass.pipeline.running.run import run\n"
         f"note = lambda event, of: event == 'import' and of[0] == 'IPython.core' and Path({str(seen)!r}).touch()\n"
         "sys.addaudithook(note)\n"  # nodes are forks, and have it too
-        f"run(load_checked(Path('examples/taxi/pipeline.yaml')), root=Path({str(root)!r}), to_node='Ingest')\n"
+        f"request = RunRequest(root=Path({str(root)!r}), to_node='Ingest')\n"
+        "run(load_checked(Path('examples/taxi/pipeline.yaml')), request)\n"
     )
     loaded_by(code, ())
     assert list(root.glob("Ingest/examples/*")) and not seen.exists()

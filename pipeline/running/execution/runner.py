@@ -1,11 +1,8 @@
 """Runs a TFX pipeline on this machine: independent nodes run in parallel, each in its own process."""
 
-import signal
 import tempfile
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,8 +33,11 @@ from fullpass.pipeline.running.execution.launch import launch
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata, close_abandoned, close_executions
 from fullpass.pipeline.running.execution.node_process import NodeProcess
 from fullpass.pipeline.running.execution.selection import Selection, select
+from fullpass.pipeline.running.request import DEFAULTS, RunRequest
+from fullpass.pipeline.running.stop_signals import StopSignals, stop_signals
 
 _TICK_SECONDS = 0.25
+_NO_STEP = object()
 _GPU_NODE_TYPES = frozenset({"tfx.components.trainer.component.Trainer", "fullpass.components.tuning.component.Tuner"})
 _DONE = frozenset({Status.OK, Status.CACHED, Status.SKIPPED})
 
@@ -52,6 +52,16 @@ class _Compiled:
     metadata_path: Path
 
     @property
+    def name(self) -> str:
+        """The name of the pipeline."""
+        return self.ir.pipeline_info.id
+
+    @property
+    def nodes(self) -> dict[str, pipeline_pb2.PipelineNode]:
+        """The nodes by id, in the order of the pipeline."""
+        return {node.pipeline_node.node_info.id: node.pipeline_node for node in self.ir.nodes}
+
+    @property
     def root(self) -> str:
         """The pipeline root."""
         return self.ir.runtime_spec.pipeline_root.field_value.string_value
@@ -59,13 +69,10 @@ class _Compiled:
 
 def run(
     pipeline: Pipeline,
+    request: RunRequest = DEFAULTS,
     *,
     log_dir: Path,
     run_id: str | None = None,
-    from_node: str | None = None,
-    to_node: str | None = None,
-    fresh: bool = False,
-    parallel: int | None = None,
     listener: Listener = lambda event: None,
     meanwhile: Iterable[object] = (),
 ) -> RunResult:
@@ -80,55 +87,43 @@ def run(
 
     Args:
         pipeline: A pipeline whose metadata is a SQLite file.
+        request: The nodes to run, and how many of them at a time.
         log_dir: The folder for `<node id>.log` of every started node; created if missing.
         run_id: Id of the run in the metadata; a new one by default.
-        from_node: Start here, with the outputs of the newest earlier run that has them.
-        to_node: Start nothing beyond this node.
-        fresh: Run every node, even if nothing has changed.
-        parallel: Maximum number of nodes that run at a time; by default the number of cores this process may use.
         listener: Called in this thread with every event. It must not start threads: nodes are forked.
         meanwhile: Other work to do step by step while nodes run, such as imports that later nodes need.
 
     Raises:
-        UserError: `from_node` or `to_node` is invalid. The failure of a node is not raised; the result contains it.
+        UserError: There is no such node. The failure of a node is not raised; the result contains it.
         RuntimeError: TensorFlow has computed something in this process, so a forked node would hang.
     """
     started = time.monotonic()
     _require_no_tensorflow_runtime()
-    compiled = _compile(pipeline, run_id or new_run_id(), fresh=fresh)
+    compiled = _compile(pipeline, run_id or new_run_id(), fresh=request.fresh)
     log_dir.mkdir(parents=True, exist_ok=True)
-    close_abandoned(compiled.metadata_path, compiled.root, compiled.ir.pipeline_info.id)
-    with tempfile.TemporaryDirectory() as scratch:
-        selection = select(compiled.ir, from_node=from_node, to_node=to_node, metadata_path=compiled.metadata_path)
-        listener(
-            RunStarted(
-                run_id=compiled.run_id,
-                pipeline_name=compiled.ir.pipeline_info.id,
-                node_ids=selection.start,
-                base_run_id=selection.base_run_id,
-            )
+    close_abandoned(compiled.metadata_path, compiled.root, compiled.name)
+    selection = select(
+        compiled.ir, from_node=request.from_node, to_node=request.to_node, metadata_path=compiled.metadata_path
+    )
+    listener(
+        RunStarted(
+            run_id=compiled.run_id,
+            pipeline_name=compiled.name,
+            node_ids=selection.start,
+            base_run_id=selection.base_run_id,
         )
-        nodes = _NodeScheduler(
-            compiled,
-            selection.start,
-            log_dir=log_dir,
-            scratch=Path(scratch),
-            parallel=parallel or usable_cores(),
-            listener=listener,
-            meanwhile=meanwhile,
-        )
-        with _signals() as received:
-            nodes.run(received)
+    )
+    with tempfile.TemporaryDirectory() as scratch, stop_signals() as received:
+        nodes = _NodeScheduler(compiled, selection.start, request, log_dir, Path(scratch), listener)
+        nodes.run(received, iter(meanwhile))
     result = RunResult(
         run_id=compiled.run_id,
-        pipeline_name=compiled.ir.pipeline_info.id,
+        pipeline_name=compiled.name,
         metadata_path=compiled.metadata_path,
-        nodes=tuple(
-            _result_of(node.pipeline_node.node_info.id, selection, nodes.results) for node in compiled.ir.nodes
-        ),
+        nodes=tuple(_result_of(node_id, selection, nodes.results) for node_id in compiled.nodes),
         seconds=time.monotonic() - started,
         base_run_id=selection.base_run_id,
-        interrupted=bool(received),
+        interrupted=received.is_set(),
     )
     listener(RunEnded(result=result))
     return result
@@ -151,63 +146,53 @@ class _NodeScheduler:
         self,
         compiled: _Compiled,
         to_start: Sequence[str],
-        *,
+        request: RunRequest,
         log_dir: Path,
         scratch: Path,
-        parallel: int,
         listener: Listener,
-        meanwhile: Iterable[object],
     ) -> None:
         self.results: dict[str, NodeResult] = {}
         self._compiled = compiled
-        self._protos = {node.pipeline_node.node_info.id: node.pipeline_node for node in compiled.ir.nodes}
         self._waiting = list(to_start)
         self._running: list[NodeProcess] = []
+        self._parallel = request.parallel or usable_cores()
         self._log_dir = log_dir
         self._scratch = scratch
-        self._parallel = parallel
         self._listener = listener
-        self._meanwhile = iter(meanwhile)
 
-    def run(self, received: Sequence[int]) -> None:
-        """Runs all nodes until they end or `received`, to which signal handlers append, contains a stop signal.
+    def run(self, received: StopSignals, meanwhile: Iterator[object]) -> None:
+        """Runs all nodes until they end or a stop signal is received.
 
         No node is left running, even if the listener raises because its terminal or pipe is gone.
         """
         try:
-            self._schedule(received)
+            self._schedule(received, meanwhile)
         finally:
             for process in self._running:
                 node_process.kill(process)
                 node_process.collect(process)
                 self._close_executions(process.id)
 
-    def _schedule(self, received: Sequence[int]) -> None:
+    def _schedule(self, received: StopSignals, meanwhile: Iterator[object]) -> None:
         killed_after = float("inf")
         while self._start_ready(received) or self._running:
-            if received and killed_after == float("inf"):
+            if received.is_set() and killed_after == float("inf"):
                 killed_after = time.monotonic() + node_process.GRACE_SECONDS
                 for process in self._running:
                     node_process.interrupt(process)
-            if len(received) > 1 or time.monotonic() > killed_after:
+            if received.count > 1 or time.monotonic() > killed_after:
                 for process in self._running:
                     node_process.kill(process)
-            seconds = 0.0 if self._take_step() else _TICK_SECONDS
+            seconds = _TICK_SECONDS if next(meanwhile, _NO_STEP) is _NO_STEP else 0.0
             for process in node_process.wait_any(self._running, seconds):
-                self._collect_ended(process, interrupted=bool(received))
+                self._collect_ended(process, interrupted=received.is_set())
             for process in self._running:
                 self._listener(NodeRunning(id=process.id, seconds=process.seconds, progress=process.read_progress()))
 
-    def _take_step(self) -> bool:
-        """Does the next step of the `meanwhile` work; returns whether there was one."""
-        for _ in self._meanwhile:
-            return True
-        return False
-
-    def _start_ready(self, received: Sequence[int]) -> bool:
+    def _start_ready(self, received: StopSignals) -> bool:
         """Starts the nodes that are ready; returns whether any node is running."""
         bad = any(result.status not in _DONE for result in self.results.values())
-        ready = () if bad or received else [node for node in self._waiting if self._is_ready(node)]
+        ready = () if bad or received.is_set() else [node for node in self._waiting if self._is_ready(node)]
         for node_id in ready[: self._parallel - len(self._running)]:
             self._start(node_id)
         return bool(self._running)
@@ -215,20 +200,15 @@ class _NodeScheduler:
     def _is_ready(self, node_id: str) -> bool:
         """Returns whether all upstream nodes have ended."""
         pending = {*self._waiting, *(process.id for process in self._running)}
-        return pending.isdisjoint(self._protos[node_id].upstream_nodes)
+        return pending.isdisjoint(self._compiled.nodes[node_id].upstream_nodes)
 
     def _start(self, node_id: str) -> None:
         compiled = self._compiled
-        work = partial(
-            launch,
-            self._protos[node_id],
-            compiled.ir,
-            compiled.deployment,
-            LockedMetadata(compiled.metadata_path),
-        )
+        node = compiled.nodes[node_id]
+        work = partial(launch, node, compiled.ir, compiled.deployment, LockedMetadata(compiled.metadata_path))
         log = self._log_dir / f"{node_id}.log"
+        gpus = node.node_info.type.name in _GPU_NODE_TYPES
         self._waiting.remove(node_id)
-        gpus = self._protos[node_id].node_info.type.name in _GPU_NODE_TYPES
         self._running.append(node_process.start(node_id, work, log=log, scratch=self._scratch, gpus=gpus))
         self._listener(NodeStarted(id=node_id, log=log))
 
@@ -242,8 +222,7 @@ class _NodeScheduler:
 
     def _close_executions(self, node_id: str) -> None:
         compiled = self._compiled
-        path, name = compiled.metadata_path, compiled.ir.pipeline_info.id
-        close_executions(path, compiled.root, name, run_id=compiled.run_id, node_id=node_id)
+        close_executions(compiled.metadata_path, compiled.root, compiled.name, run_id=compiled.run_id, node_id=node_id)
 
 
 def _with_interruptions(result: NodeResult, *, interrupted: bool) -> NodeResult:
@@ -281,21 +260,3 @@ def _compile(pipeline: Pipeline, run_id: str, *, fresh: bool) -> _Compiled:
             f"{connection.WhichOneof('config') or 'none'}. Give it a sqlite_metadata_connection_config."
         )
     return _Compiled(ir=ir, deployment=deployment, run_id=run_id, metadata_path=Path(connection.sqlite.filename_uri))
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM in a list if this is the main thread."""
-    received: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield received
-        return
-    previous = {
-        number: signal.signal(number, lambda number, frame: received.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield received
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -13,7 +13,7 @@ from fullpass.base.redact import redact_tree
 from fullpass.components.evaluation.config import SliceBounds
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.evaluation.metrics import METRICS
-from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution.events import Status
 from fullpass.pipeline.running.history import RunRecord
@@ -64,19 +64,12 @@ class TrackedRun:
         return to_json_text(redact_tree(vars(self))).encode()
 
 
-def tracked_run(loaded: Loaded, root: Path, record: RunRecord, finished: FinishedRun) -> TrackedRun:
-    """Returns the facts of a run to record.
-
-    Args:
-        loaded: The pipeline, with a section `mlflow`.
-        root: The root of the pipeline.
-        record: The run's entry in the history.
-        finished: The run.
-    """
-    config, summary = loaded.config, finished.summary
+def tracked_run(finished: FinishedRun, record: RunRecord) -> TrackedRun:
+    """Returns the facts of a run, whose pipeline has a section `mlflow`, and of its record in the history."""
+    config, summary = finished.loaded.config, finished.summary
     assert config.mlflow is not None  # noqa: S101
     training = _json(Path(summary.model_run) / TRAINING_FILE) if summary.model_run else {}
-    facts = _json(RootLayout(root).run_logs(record.run_id) / RUN_FACTS_FILE)
+    facts = _json(RootLayout(finished.root).run_logs(record.run_id) / RUN_FACTS_FILE)
     texts, files = _files(summary, facts) if config.mlflow.files else ({}, ())
     tuned = any(node.id == "Tuner" and node.status is Status.OK for node in finished.result.nodes)
     return TrackedRun(
@@ -85,8 +78,8 @@ def tracked_run(loaded: Loaded, root: Path, record: RunRecord, finished: Finishe
         failed=record.outcome not in _GOOD,
         started=_milliseconds(record.started),
         ended=_milliseconds(record.ended),
-        params=_params(loaded, training),
-        tags=_tags(loaded, record, finished, facts),
+        params=_params(config, training),
+        tags=_tags(record, finished, facts),
         metrics={name: values for name, values in _metrics(finished, training) if values},
         texts=texts,
         files=files,
@@ -109,9 +102,8 @@ def flattened(section: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, st
             yield path, value if isinstance(value, str) else to_json_text(value)
 
 
-def _params(loaded: Loaded, training: Mapping[str, Any]) -> dict[str, str]:
+def _params(config: PipelineConfig, training: Mapping[str, Any]) -> dict[str, str]:
     """Returns the settings of model and training; values that a search found replace those of the YAML."""
-    config = loaded.config
     dumped = config.model_dump(mode="json")
     params = {path: text for section in _SECTIONS for path, text in flattened(dumped[section], section)}
     params["features"] = ", ".join(config.all_features)
@@ -121,22 +113,22 @@ def _params(loaded: Loaded, training: Mapping[str, Any]) -> dict[str, str]:
     return params | {path: value if isinstance(value, str) else to_json_text(value) for path, value in found.items()}
 
 
-def _tags(loaded: Loaded, record: RunRecord, finished: FinishedRun, facts: Mapping[str, Any]) -> dict[str, str]:
+def _tags(record: RunRecord, finished: FinishedRun, facts: Mapping[str, Any]) -> dict[str, str]:
     summary, result = finished.summary, finished.result
     code = facts.get("code", {})
-    spans = [finished.window.label(number) for number in (record.first, record.last) if number is not None]
+    first_span, span = finished.span_labels or (None, None)
     tags = {
-        "mlflow.source.name": str(loaded.file.absolute()),
+        "mlflow.source.name": str(finished.loaded.file.absolute()),
         "mlflow.source.type": "PROJECT",
         "mlflow.source.git.commit": code.get("commit"),
-        "fullpass.pipeline": loaded.config.name,
+        "fullpass.pipeline": finished.loaded.config.name,
         "fullpass.version": code.get("fullpass"),
         "fullpass.code": code.get("source"),
         "fullpass.config": facts.get("config", {}).get("hash"),
         "fullpass.outcome": record.outcome,
         "fullpass.message": record.message,
-        "fullpass.first_span": spans[0] if spans else None,
-        "fullpass.span": spans[-1] if spans else None,
+        "fullpass.first_span": first_span,
+        "fullpass.span": span,
         "fullpass.occasion": record.occasion,
         "fullpass.model": summary.model,
         "fullpass.pushed_to": summary.pushed_to if summary.newly_pushed else None,

@@ -9,6 +9,7 @@ from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.root.check import check_own_root, claim_root
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.node_names import node_names
+from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.running.run import run
 
 YAML = """\
@@ -71,9 +72,9 @@ def test_an_unknown_node_is_refused_before_anything_is_written(tmp_path, options
     (tmp_path / "d.csv").write_text("a,y\n1,0\n2,1\n")
     (tmp_path / "p.yaml").write_text(YAML)
     with pytest.raises(UserError, match='there is no node "Nosuch"'):
-        run(load(tmp_path / "p.yaml"), **options)
+        run(load(tmp_path / "p.yaml"), RunRequest(**options))
     with pytest.raises(UserError, match="it holds d.csv, p.yaml"):
-        run(load(tmp_path / "p.yaml"), root=tmp_path, to_node="Ingest")
+        run(load(tmp_path / "p.yaml"), RunRequest(root=tmp_path, to_node="Ingest"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d.csv", "p.yaml"]
 
 

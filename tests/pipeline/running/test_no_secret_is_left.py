@@ -15,6 +15,7 @@ import pytest
 from fullpass.base.secret_formats import BLANK
 from fullpass.pipeline.authoring.loading import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
+from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.running.run import run
 from tests.planted_secrets import PLANTED
 
@@ -118,7 +119,7 @@ def test_a_run_and_a_push_leave_none(unchecked, planted_file, tmp_path, capfd):
 def test_a_run_that_fails_leaves_none(unchecked, planted_file, capfd):
     """The file at the address has no rows, and the error names it: in the log, the history, and on the terminal."""
     _put("trip,fare,tip\n")
-    code = run(load.load(planted_file), to_node="Ingest")
+    code = run(load.load(planted_file), RunRequest(to_node="Ingest"))
     printed = capfd.readouterr()
     assert code == 1 and f"no rows in memory:///{BLANK}@store" in " ".join(printed.out.split())
     planted_file.unlink()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import run_process
 from tests import REPOSITORY
 
@@ -76,7 +77,7 @@ def test_a_run_is_asked_to_stop_and_then_made_to(tmp_path):
 def test_the_command_is_that_of_these_modules_wherever_it_is_started(tmp_path):
     (tmp_path / "pipeline").mkdir()
     (tmp_path / "pipeline" / "__init__.py").write_text("raise RuntimeError('not this one')")
-    command = run_process.run_command(Path("no.yaml"), None, "--span", "5")
+    command = RunRequest(span="5", wait=True).command(Path("no.yaml"))
     done = subprocess.run(
         command,
         cwd=tmp_path,

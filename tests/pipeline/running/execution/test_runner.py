@@ -32,6 +32,7 @@ from fullpass.pipeline.running.execution.events import (
     RunStarted,
     new_run_id,
 )
+from fullpass.pipeline.running.request import RunRequest
 from tests import REPOSITORY, warm_process
 from tests.pipeline import toys
 
@@ -44,7 +45,9 @@ LIMIT_SECONDS = 300
 def run(tmp_path: Path):
     """Runs nodes under `tmp_path`; the logs of each run have a directory of their own."""
 
-    def run_nodes(*nodes, cache: bool = True, wait: bool = False, **options) -> RunResult:
+    def run_nodes(
+        *nodes, cache: bool = True, wait: bool = False, listener=lambda event: None, meanwhile=(), **options
+    ) -> RunResult:
         run_id = new_run_id()
         with locks.run_lock(tmp_path / "artifacts", wait=wait):
             pipeline = toys.pipeline_of(tmp_path, nodes, cache=cache)
@@ -52,7 +55,8 @@ def run(tmp_path: Path):
             store, facts = tmp_path / "metadata" / "metadata.db", {"config": {"hash": "", "yaml": ""}, "code": {}}
             store.parent.mkdir(exist_ok=True)
             metadata_store.record_run(store, "toy", run_id, facts)
-            return runner.run(pipeline, log_dir=tmp_path / "logs" / run_id, run_id=run_id, **options)
+            where = {"log_dir": tmp_path / "logs" / run_id, "run_id": run_id}
+            return runner.run(pipeline, RunRequest(**options), **where, listener=listener, meanwhile=meanwhile)
 
     return run_nodes
 

@@ -1,0 +1,61 @@
+"""What a run is asked to do: the options of `fullpass run`, of the Python API and of scheduled runs."""
+
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+_OPTIONS = {"from_node": "--from", "to_node": "--to"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """The options of one run.
+
+    Attributes:
+        root: Folder of artifacts, metadata and logs, instead of `root:` of the YAML plus the pipeline's name.
+        from_node: The first node to run, with the outputs of the newest earlier run that has them.
+        to_node: The last node to run.
+        fresh: Run every node, even if nothing has changed.
+        span: The newest span to train on, as a date or number, or A:B; by default the newest existing span.
+        gate: `warn` trains even if the data gate would stop the run, and reports the findings.
+        parallel: Maximum number of nodes that run at a time; by default the number of cores this process may use.
+        wait: Wait for another run on the same root, instead of refusing.
+        summary: File for a copy of the JSON summary, which is also written beside the logs.
+    """
+
+    root: Path | None = None
+    from_node: str | None = None
+    to_node: str | None = None
+    fresh: bool = False
+    span: str | None = None
+    gate: Literal["stop", "warn"] = "stop"
+    parallel: int | None = None
+    wait: bool = False
+    summary: Path | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether all nodes are asked for."""
+        return self.from_node is None and self.to_node is None
+
+    def command(self, file: Path) -> list[str]:
+        """Returns the command line of this run of a YAML, with this interpreter and these modules.
+
+        Example:
+            >>> RunRequest(to_node="Ingest", wait=True).command(Path("taxi.yaml"))[2:]
+            ['-m', 'fullpass', 'run', 'taxi.yaml', '--to', 'Ingest', '--wait']
+        """
+        # -P: files in the working folder must not shadow installed modules.
+        words = [sys.executable, "-P", "-m", "fullpass", "run", str(file)]
+        for field in fields(self):
+            option, value = _OPTIONS.get(field.name, f"--{field.name}"), getattr(self, field.name)
+            if value is True:
+                words.append(option)
+            elif value != field.default:
+                words += [option, str(value)]
+        return words
+
+
+DEFAULTS = RunRequest()
+"""The request for a whole run."""
