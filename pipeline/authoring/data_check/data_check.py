@@ -53,13 +53,7 @@ CHECKS: tuple[Check, ...] = (
 
 @dataclass(frozen=True)
 class DataReport:
-    """The findings of a data check.
-
-    Attributes:
-        problems: the findings, in file order.
-        rows: number of rows in the sample.
-        seen: number of rows that the sample was drawn from.
-    """
+    """The findings of a data check, in file order, from a sample of `rows` of the rows seen."""
 
     problems: tuple[Problem, ...]
     rows: int
@@ -80,8 +74,8 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
         False
 
     Args:
-        loaded: a file that passes `checks.require`.
-        rows: size of the sample.
+        loaded: A file that passes `checks.require`.
+        rows: Size of the sample.
 
     Raises:
         UserError: The data cannot be read at all.
@@ -94,9 +88,8 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
         nothing = Finding(("data", "source", "path"), "no row in any span of the window; the files are empty.")
         return DataReport(_problems(loaded, [nothing]), 0, 0)
     needed = _needed(loaded)
-    absent = list(_absent(loaded, files, needed))
-    present = [name for name in needed if name not in {name for name, _ in absent}]
-    findings = [finding for _, finding in absent]
+    absent = dict(_absent(loaded, files, needed))
+    present, findings = [name for name in needed if name not in absent], list(absent.values())
     if not present:
         return DataReport(_problems(loaded, findings), 0, 0)
     declared = known_raw_columns(loaded.config)
@@ -111,10 +104,11 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
     return DataReport(problems, sample.rows, sample.seen)
 
 
-def check_sample(loaded: Loaded, sample: Sample) -> tuple[Problem, ...]:
+def check_sample(loaded: Loaded, sample: Sample, *, leaks: bool = True) -> tuple[Problem, ...]:
     """Returns the errors and warnings of a sample that holds at least one row, in file order."""
     sampled = sampled_data(loaded, sample)
-    return _problems(loaded, [finding for check in CHECKS for finding in check(sampled)])
+    checks = CHECKS if leaks else [check for check in CHECKS if check is not label_findings.check_leaks]
+    return _problems(loaded, [finding for check in checks for finding in check(sampled)])
 
 
 def _is_empty(file: SourceFile, source: Source) -> bool:
@@ -168,12 +162,8 @@ def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) 
                 known.setdefault(name, (columns, file.path))
     for name, (columns, path) in known.items():
         where = f"{path} has no column {name!r}" if len(files) > 1 else f"no column {name!r} in the data"
-        yield (
-            name,
-            Finding(
-                first_reader(loaded.config, name), f"{where}.{did_you_mean(name, columns)} Columns: {listed(columns)}."
-            ),
-        )
+        message = f"{where}.{did_you_mean(name, columns)} Columns: {listed(columns)}."
+        yield name, Finding(first_reader(loaded.config, name), message)
 
 
 def table(report: DataReport, *, width: int = 120) -> str:

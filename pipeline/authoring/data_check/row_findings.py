@@ -17,48 +17,43 @@ from fullpass.pipeline.authoring.profile.sample import row_keys, split_indices
 _FEW_EVAL_ROWS = 100
 _MANY_DUPLICATES = 0.01
 _MOSTLY = 0.5
-_SPLIT: Keys = ("data", "split")
+_PATH: Keys = ("data", "source", "path")
 
 
 def check_bad_rows(sampled: SampledData) -> Iterator[Finding]:
     """Rows that cannot be read stay within `data.bad_rows`."""
-    sample, budget = sampled.sample, sampled.loaded.config.data.bad_rows
-    total = sample.seen + sample.malformed
+    sample, budget, keys = sampled.sample, sampled.config.data.bad_rows, ("data", "bad_rows")
     if not sample.malformed:
         return
-    first = sample.bad[0]
+    total, first = sample.seen + sample.malformed, sample.bad[0]
     what = f"{sample.malformed:,} of {total:,} rows ({sample.malformed / total:.2%}) cannot be read: {first.reason}"
     what += f"; for example {shown(first.text, 60)!r}."
     if sample.malformed > budget.max_fraction * total or sample.malformed > (budget.max_rows or np.inf):
-        yield Finding(
-            ("data", "bad_rows"),
-            f"{what} data.bad_rows allows {budget.max_fraction:.2%}. Fix the file, check separator and quoting, or "
-            "raise max_fraction.",
-        )
+        fix = "Fix the file, check separator and quoting, or raise max_fraction."
+        yield Finding(keys, f"{what} data.bad_rows allows {budget.max_fraction:.2%}. {fix}")
     else:
-        yield warning(("data", "bad_rows"), f"{what} They are set aside.")
+        yield warning(keys, f"{what} They are set aside.")
 
 
 def check_splits(sampled: SampledData) -> Iterator[Finding]:
     """Every row falls into a split, every split gets rows, and the eval split gets enough."""
-    names = sampled.loaded.config.data.split_names
-    indices = split_indices(sampled.loaded.config.data, sampled.sample)
+    data, sample = sampled.config.data, sampled.sample
+    indices = split_indices(data, sample)
     if indices is None:
         return
-    keys: Keys = ("data", "source", "path") if sampled.sample.splits else ("data", "split")
+    keys: Keys = _PATH if sample.splits else ("data", "split")
     unsplit = float((indices == NO_SPLIT).mean())
-    if unsplit > sampled.loaded.config.data.bad_rows.max_fraction:
-        columns = columns_of_split(sampled.loaded.config.data.split)
+    if unsplit > data.bad_rows.max_fraction:
+        columns = columns_of_split(data.split)
         examples = sampled.values[columns[0]].texts[:3] if columns and columns[0] in sampled.values else ()
-        yield Finding(
-            keys, f"{unsplit:.1%} of rows fit no split by {', '.join(columns)}; commonest values: {listed(examples)}."
-        )
-    for index, name in enumerate(names):
+        what = f"{unsplit:.1%} of rows fit no split by {', '.join(columns)}"
+        yield Finding(keys, f"{what}; commonest values: {listed(examples)}.")
+    for index, name in enumerate(data.split_names):
         rows = int((indices == index).sum())
-        about = rows * sampled.sample.seen / max(sampled.sample.rows, 1)
+        about = rows * sample.seen / max(sample.rows, 1)
         if not rows:
             yield Finding(keys, f"no row falls into split {name}.")
-        elif name == "eval" and sampled.sample.whole and about < _FEW_EVAL_ROWS:
+        elif name == "eval" and sample.whole and about < _FEW_EVAL_ROWS:
             yield warning(keys, f"split eval gets about {about:.0f} rows; metrics of so few are mostly chance.")
 
 
@@ -69,23 +64,22 @@ def check_duplicates(sampled: SampledData) -> Iterator[Finding]:
     share = repeated / max(len(rows), 1)
     if share < _MANY_DUPLICATES:
         return
-    what = f"{repeated:,} of {len(rows):,} rows ({share:.1%}) repeat an earlier row in all columns that are read."
-    split = sampled.loaded.config.data.split
+    split = sampled.config.data.split
+    keys: Keys = ("data", "split")
     if sampled.sample.splits:
-        yield warning(("data", "source", "path"), what)
+        keys, where = _PATH, ""
     elif reads_whole_rows(split):
-        yield warning(_SPLIT, f"{what} Rows that are equal in every column of the data stay in one split.")
+        where = " Rows that are equal in every column of the data stay in one split."
     elif isinstance(split, HashSplit) and sampled.raw.keys() >= set(columns_of_split(split)):
-        key = ", ".join(columns_of_split(split))
-        yield warning(_SPLIT, f"{what} They have the same key ({key}), so they stay in one split.")
+        where = f" They have the same key ({', '.join(columns_of_split(split))}), so they stay in one split."
     elif share > _MOSTLY:
-        yield warning(
-            _SPLIT, f"{what} With so few different rows, train contains most rows of eval, whatever the split."
-        )
+        where = " With so few different rows, train contains most rows of eval, whatever the split."
     elif isinstance(split, RandomSplit):
-        yield warning(_SPLIT, f"{what} They can fall into both train and eval: split by {{method: hash}} instead.")
+        where = " They can fall into both train and eval: split by {method: hash} instead."
     else:
-        yield warning(_SPLIT, f"{what} Equal rows may be in several splits.")
+        where = " Equal rows may be in several splits."
+    what = f"{repeated:,} of {len(rows):,} rows ({share:.1%}) repeat an earlier row in all columns that are read."
+    yield warning(keys, f"{what}{where}")
 
 
 def check_split_leakage(sampled: SampledData) -> Iterator[Finding]:
@@ -103,6 +97,6 @@ def check_split_leakage(sampled: SampledData) -> Iterator[Finding]:
         share = both / len(others)
         what = f"{both:,} of {len(others):,} rows of {name} ({share:.1%}) are also in train, equal in all columns read"
         if share > _MOSTLY:
-            yield Finding(("data", "source", "path", name), f"{what}. Is it the same file?")
+            yield Finding((*_PATH, name), f"{what}. Is it the same file?")
         elif both:
-            yield warning(("data", "source", "path", name), f"{what}; the model has seen them in training.")
+            yield warning((*_PATH, name), f"{what}; the model has seen them in training.")

@@ -1,21 +1,24 @@
 """The sample that `fullpass check --data` checks, as the pipeline file reads it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from fullpass.components.ingest.config import Source
 from fullpass.components.ingest.splitting.assign_split import raw_split_columns
+from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.column_profile import shown
-from fullpass.pipeline.authoring.profile.derived_arrays import array_of, values_of_array
-from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate
+from fullpass.pipeline.authoring.profile.evaluate_expression import array_of, evaluate
+from fullpass.pipeline.authoring.profile.label_candidates import label_rows
 from fullpass.pipeline.authoring.profile.sample import Sample
-from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
+from fullpass.pipeline.authoring.profile.strength import Target
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_computed, count_values
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.columns.raw_columns import RawColumn, feature_columns
 from fullpass.preprocessing.features.feature import Feature
@@ -28,8 +31,8 @@ class SampledData:
     """A pipeline file and a sample of its data.
 
     Attributes:
-        raw: the raw columns and how they are read.
-        values: raw and derived columns by name, without missing tokens. Lists of numbers are only in `sample`.
+        raw: The raw columns and how they are read.
+        values: Raw and derived columns by name, without missing tokens. Lists of numbers are only in `sample`.
     """
 
     loaded: Loaded
@@ -38,25 +41,38 @@ class SampledData:
     values: Mapping[str, ValueCounts]
 
     @property
-    def source(self) -> Source:
-        """The section `data.source`."""
-        return self.loaded.config.data.source
+    def config(self) -> PipelineConfig:
+        """The pipeline file."""
+        return self.loaded.config
 
-    @property
-    def decimal(self) -> str:
-        """The decimal sign of numbers."""
-        return str(getattr(self.source, "decimal", "."))
+    @cached_property
+    def target(self) -> Target | None:
+        """The label of every row; None if its column is not in the sample."""
+        label = self.config.label
+        values = self.values.get(label.name)
+        if values is None:
+            return None
+        y = label_rows(values, label.task, label.positive, label.classes)
+        return Target(label.task, y, label.name, () if label.task == "regression" else values.texts)
 
     def features(self) -> Iterator[tuple[Keys, Feature, str, ValueCounts]]:
         """Yields each feature with each of its columns that holds one value per row."""
-        for name, feature in self.loaded.config.all_features.items():
+        for name, feature in self.config.all_features.items():
             for column in feature_columns(name, feature):
                 if column in self.values:
-                    yield self.loaded.config.keys_of(name), feature, column, self.values[column]
+                    yield self.config.keys_of(name), feature, column, self.values[column]
 
     def reader(self, column: str) -> Keys:
         """Returns the path of the first key that reads a raw column."""
-        return first_reader(self.loaded.config, column)
+        return first_reader(self.config, column)
+
+    def set_aside(self, keys: Keys, share: float, what: str, fix: str = "") -> Iterator[Finding]:
+        """Yields a finding for a share of rows that Ingest sets aside: an error if it exceeds `data.bad_rows`."""
+        allowed = self.config.data.bad_rows.max_fraction
+        if share > allowed:
+            yield Finding(keys, f"{what} The run allows {allowed:.2%} (data.bad_rows).{fix}")
+        elif share:
+            yield warning(keys, f"{what} Those rows are set aside.")
 
 
 def first_reader(config: PipelineConfig, column: str) -> Keys:
@@ -75,38 +91,48 @@ def first_reader(config: PipelineConfig, column: str) -> Keys:
     return next((("data", "derive", name) for name in derived), ("data",))
 
 
+def decimal_of(source: Source) -> str:
+    """Returns the decimal sign of numbers."""
+    return str(getattr(source, "decimal", "."))
+
+
 def sampled_data(loaded: Loaded, sample: Sample) -> SampledData:
     """Returns the sample as the file reads it, with the derived columns whose inputs are in the sample."""
     source = loaded.config.data.source
-    decimal = str(getattr(source, "decimal", "."))
     raw = {name: column for name, column in known_raw_columns(loaded.config).items() if name in sample.columns}
     values = {}
     for name, array in sample.columns.items():
         if pa.types.is_string(array.type):
-            array = sample.numbers.get(name, array)
-            missing: Sequence[str] = source.missing_of(name)
+            array, missing = sample.numbers.get(name, array), source.missing_of(name)
             if name in raw and raw[name].token:
-                array, missing = as_tokens(array), [as_token(text) for text in missing]
-            values[name] = count_values(array, decimal=decimal).without(missing)
-    return SampledData(loaded, sample, raw, {**values, **_derived(loaded, values, raw, sample.rows)})
+                array, missing = as_tokens(array), tuple(as_token(text) for text in missing)
+            values[name] = count_values(array, decimal=decimal_of(source)).without(missing)
+    return SampledData(loaded, sample, raw, {**values, **_derived(loaded.config, values, raw, sample.rows)})
 
 
 def _derived(
-    loaded: Loaded, values: Mapping[str, ValueCounts], raw: Mapping[str, RawColumn], rows: int
+    config: PipelineConfig, values: Mapping[str, ValueCounts], raw: Mapping[str, RawColumn], rows: int
 ) -> dict[str, ValueCounts]:
+    types, _ = derived_types(config)
+    expressions, _ = parsed(config.data.derive)
+    read = {column for expression in expressions.values() for column in expression.columns}
     arrays: dict[str, np.ndarray] = {
-        name: array_of(values[name], column.type) for name, column in raw.items() if name in values
+        name: array_of(values[name], column.type) for name, column in raw.items() if name in values and name in read
     }
-    types, _ = derived_types(loaded.config)
-    expressions, _ = parsed(loaded.config.data.derive)
     found: dict[str, ValueCounts] = {}
     for name, expression in expressions.items():
         if name in types and expression.columns <= arrays.keys():
             arrays[name] = evaluate(expression, arrays, rows)
-            found[name] = values_of_array(arrays[name])
+            found[name] = count_computed(arrays[name])
     return found
 
 
 def listed(texts: Iterable[str], longest: int = 24) -> str:
     """Returns examples for a message: `"?", "n/a"`."""
     return ", ".join(f'"{shown(text, longest)}"' for text in texts)
+
+
+def such_as(values: ValueCounts, wrong: np.ndarray) -> str:
+    """Returns the commonest of the wrong values, bool [values], for a message: `, such as "?", "n/a"`."""
+    examples = listed(values.examples(wrong))
+    return f", such as {examples}" if examples else ""

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from fullpass.base.errors import UsageError, UserError
-from fullpass.pipeline.authoring.init.propose_crosses import Combinations, combine_columns
-from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of
+from fullpass.pipeline.authoring.init.propose_crosses import combine_columns
+from fullpass.pipeline.authoring.init.propose_features import feature_of
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
 from fullpass.pipeline.authoring.init.propose_sequences import propose_sequences
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
-from fullpass.pipeline.authoring.init.select_columns import Candidate, Selection, select_columns
+from fullpass.pipeline.authoring.init.select_columns import Selection, select_columns
 from fullpass.pipeline.authoring.init.write_checked import write_checked
-from fullpass.pipeline.authoring.init.yaml_text import Draft, yaml_of
+from fullpass.pipeline.authoring.init.yaml_text import Draft, YamlLine, yaml_of
 from fullpass.pipeline.authoring.loading.problems import Problem
 from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
@@ -29,7 +29,7 @@ _TREES_FROM = 3_000
 """From this number of rows, boosted trees do better than a network on numbers and categories (docs/training.md)."""
 _BOTH_UP_TO = 200_000
 """Up to this number of rows, a network is tried beside trees, whose training time grows more slowly with the rows."""
-_OF_TREES = ("number", "written_number", "category", "boolean", "date")
+_OF_TREES = {"number", "category", "boolean", "date"}
 _MOST_SLICES, _SLICE_VALUES = 2, 12
 _BUDGET, _MOST_BAD_ROWS = 0.001, 0.01
 _LONGEST_PATH = 42
@@ -39,13 +39,7 @@ _SURELY = {"beyond_chance": 0.95}
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A pipeline file that `init` wrote.
-
-    Attributes:
-        file: the path of the file.
-        text: its content.
-        summary: the lines to print for the user.
-    """
+    """A pipeline file that `init` wrote: its path, its content, and the lines to print for the user."""
 
     file: str
     text: str
@@ -67,12 +61,12 @@ def init(
         >>> written = init("trips.csv", output="trips.yaml", label="tips")  # doctest: +SKIP
 
     Args:
-        data: a file, folder, pattern or package:NAME/PATH.
-        output: the file to write; it must not exist yet.
-        label: a column, or a condition or formula over columns; None takes the most likely label column.
-        task: the task; None infers it from the label's values.
-        rows: number of rows in the sample.
-        bad_rows: share of rows that may be unreadable, to be written as `data.bad_rows`; None accepts 1 %.
+        data: A file, folder, pattern or package:NAME/PATH.
+        output: The file to write; it must not exist yet.
+        label: A column, or a condition or formula over columns; None takes the most likely label column.
+        task: The task; None infers it from the label's values.
+        rows: Number of rows in the sample.
+        bad_rows: Share of rows that may be unreadable, to be written as `data.bad_rows`; None accepts 1 %.
 
     Raises:
         UserError: The data cannot be read or learned from, too many rows are unreadable, no column is clearly the
@@ -87,12 +81,25 @@ def init(
     _refuse_bad_rows(data, profile, bad_rows)
     chosen = choose_label(profile, label, task)
     selection = select_columns(profile, chosen)
-    sequences = propose_sequences(profile, selection)
+    sequences = propose_sequences(profile.sample, selection)
     taken = [*(c.name for c in profile.columns), *(line.name for line in selection.derive), chosen.column.name]
     model = _model(profile, chosen, selection, sequences)
     trees = model[0].value["kind"] in ("auto", "trees")
     combined = combine_columns(profile, selection, chosen.target, taken, crosses=not trees)
-    draft = _draft(data, file, profile, chosen, selection, sequences, combined, model, bad_rows)
+    draft = Draft(
+        name=_slug(data, file),
+        head=_head(data, file, profile),
+        source=[YamlLine(key, value, profile.found.why.get(key, "")) for key, value in profile.found.settings.items()],
+        derive=[*([chosen.derive] if chosen.derive else []), *selection.derive, *combined.derive],
+        data=_data_lines(profile, chosen, selection, bad_rows),
+        splits=other_splits(profile),
+        label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
+        features=_with_unique_names([*_features(selection), *combined.features]),
+        left_out=selection.left_out,
+        sequences=sequences,
+        crosses=combined.crosses,
+        rest=[*model, _evaluation(profile, chosen, selection)],
+    )
     draft, problems = write_checked(file, draft, profile.sample)
     return WrittenFile(output, yaml_of(draft), tuple(_summary(output, profile, chosen, selection, draft, problems)))
 
@@ -118,59 +125,21 @@ def _refuse_bad_rows(data: str, profile: SourceProfile, allowed: float | None) -
     )
 
 
-def _draft(
-    data: str,
-    file: Path,
-    profile: SourceProfile,
-    chosen: ChosenLabel,
-    selection: Selection,
-    sequences: Sequence[YamlLine],
-    combined: Combinations,
-    model: Sequence[YamlLine],
-    bad_rows: float | None,
-) -> Draft:
-    found = profile.found
-    source = [YamlLine(key, value, found.why.get(key, "")) for key, value in found.settings.items()]
-    derive = [*([chosen.derive] if chosen.derive else []), *selection.derive, *combined.derive]
-    features = [_feature(candidate) for candidate in selection.features] + combined.features
-    return Draft(
-        name=_slug(data, file),
-        head=_head(data, file, profile),
-        source=source,
-        derive=derive,
-        data=_data_lines(profile, chosen, selection, bad_rows),
-        splits=other_splits(profile),
-        label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
-        features=_with_unique_names(features),
-        left_out=selection.left_out,
-        sequences=sequences,
-        crosses=combined.crosses,
-        rest=[*model, _evaluation(profile, chosen, selection)],
-    )
-
-
-def _feature(candidate: Candidate) -> YamlLine:
-    line = feature_of(candidate.column, candidate.strength, candidate.text)
-    return (
-        replace(line, why=f"{line.why}; CHECK: {candidate.doubt}; is it known at serving time?")
-        if candidate.doubt
-        else line
-    )
+def _features(selection: Selection) -> list[YamlLine]:
+    lines = []
+    for one in selection.features:
+        line = feature_of(one.column, one.strength, one.text)
+        why = f"{line.why}; CHECK: {one.doubt}; is it known at serving time?" if one.doubt else line.why
+        lines.append(replace(line, why=why))
+    return lines
 
 
 def _head(data: str, file: Path, profile: SourceProfile) -> list[str]:
     sample = profile.sample
-    of = (
-        f"the first {sample.seen:,}"
-        if not sample.evenly_spread
-        else f"about {sample.total:,}"
-        if sample.total
-        else "many"
-    )
-    of = f"{sample.seen:,}" if sample.whole else of
-    which = (
-        f"all {sample.rows:,} rows" if sample.whole and sample.rows == sample.seen else f"{sample.rows:,} of {of} rows"
-    )
+    of = f"about {sample.total:,}" if sample.total else "many"
+    of = f"{sample.seen:,}" if sample.whole else of if sample.evenly_spread else f"the first {sample.seen:,}"
+    which = f"{sample.rows:,} of {of} rows"
+    which = f"all {sample.rows:,} rows" if sample.whole and sample.rows == sample.seen else which
     name = data if len(data) <= _LONGEST_PATH else f".../{PurePath(data).name}"
     return [
         f"Written by `fullpass init` from {shown(name, _LONGEST_PATH)}: by {which}; each line has its reason.",
@@ -229,24 +198,18 @@ def _linear_for_texts(chosen: ChosenLabel, selection: Selection) -> dict[str, An
 
     docs/init.md has the measurements for two classes with bags of words, and for several with weighted n-grams.
     """
-    weighted = {c.text.chosen.rare if c.text is not None else None for c in selection.features}
+    weighted = {c.text.chosen.is_weighted if c.text is not None else None for c in selection.features}
     if chosen.guess.task == "binary" and weighted == {False}:
         return {"kind": "linear", "l2": 0.0001}
     return {"kind": "linear"} if chosen.guess.task == "multiclass" and weighted == {True} else None
-
-
-def _is_for_trees(chosen: ChosenLabel, selection: Selection) -> bool:
-    """Whether all features are single numbers, categories and dates, and the label is one that trees learn."""
-    kinds = {candidate.column.kind for candidate in selection.features}
-    return chosen.guess.task != "multilabel" and kinds <= set(_OF_TREES)
 
 
 def _model(
     profile: SourceProfile, chosen: ChosenLabel, selection: Selection, sequences: Sequence[YamlLine]
 ) -> list[YamlLine]:
     """Returns the line `model`, followed by `training` if the model needs it."""
-    rows = profile.sample.seen
-    if any(candidate.column.kind == "image" for candidate in selection.features):
+    rows, kinds = profile.sample.seen, {candidate.column.kind for candidate in selection.features}
+    if "image" in kinds:
         return [YamlLine("model", {"kind": "mlp", "hidden": [64]}, "layers above the network of the image")]
     linear = None if sequences else _linear_for_texts(chosen, selection)
     if linear is not None:
@@ -257,23 +220,19 @@ def _model(
     if rows < _SMALL:
         model = {"kind": "wide_deep", "hidden": [32], "dropout": 0.2}
         return [YamlLine("model", model, f"small, for {rows:,} rows")]
-    if rows >= _TREES_FROM and not sequences and _is_for_trees(chosen, selection):
+    if rows >= _TREES_FROM and not sequences and chosen.guess.task != "multilabel" and kinds <= _OF_TREES:
         if (profile.sample.total or rows) > _BOTH_UP_TO:
-            return [
-                YamlLine("model", {"kind": "trees"}, "boosted trees: all features are single numbers and categories")
-            ]
+            why = "boosted trees: all features are single numbers and categories"
+            return [YamlLine("model", {"kind": "trees"}, why)]
         why = "boosted trees or a network, whichever is better; to choose one, write trees or wide_deep"
         return [YamlLine("model", {"kind": "auto"}, why)]
     return [YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")]
 
 
 def _evaluation(profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> YamlLine:
-    evaluation: dict[str, Any] = {}
-    slices = _slices(profile, selection)
-    if slices:
-        evaluation["slices"] = [[name] for name in slices]
+    slices = [[name] for name in _slices(profile, selection)]
     threshold, why = _push_threshold(chosen)
-    return YamlLine("evaluation", {**evaluation, "thresholds": threshold}, why)
+    return YamlLine("evaluation", {**({"slices": slices} if slices else {}), "thresholds": threshold}, why)
 
 
 def _slices(profile: SourceProfile, selection: Selection) -> list[str]:
@@ -282,7 +241,7 @@ def _slices(profile: SourceProfile, selection: Selection) -> list[str]:
     for candidate in selection.features:
         values = candidate.column.values
         is_raw = profile.column(candidate.column.name) is not None
-        if candidate.column.kind in ("category", "boolean") and values is not None and is_raw:
+        if candidate.column.kind in ("category", "boolean") and is_raw:
             if 2 <= values.distinct <= _SLICE_VALUES and values.counts[1] >= 0.05 * values.rows:
                 found.append((values.distinct, candidate.column.name))
     return [name for _, name in sorted(found)[:_MOST_SLICES]]
@@ -296,14 +255,9 @@ def _push_threshold(chosen: ChosenLabel) -> tuple[dict[str, Any], str]:
         return {"auc": {"min": _BASELINE_AUC, **_SURELY}}, "the result of any constant guess"
     if task == "multiclass":
         share = float(np.unique(y, return_counts=True)[1].max() / len(y))
-        return {
-            "multiclass_accuracy": {"min": _rounded(share), **_SURELY}
-        }, "the result of always predicting the most common class"
+        why = "the result of always predicting the most common class"
+        return {"multiclass_accuracy": {"min": float(f"{share:.4g}"), **_SURELY}}, why
     return {"explained": {"min": 0, **_SURELY}}, "share of the label's variance; always predicting the mean explains 0"
-
-
-def _rounded(number: float) -> float:
-    return float(f"{number:.4g}")
 
 
 def _summary(

@@ -7,7 +7,6 @@ import numpy as np
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.init.propose_features import (
-    YamlLine,
     bucket_of,
     duration_of,
     feature_of,
@@ -16,10 +15,10 @@ from fullpass.pipeline.authoring.init.propose_features import (
 )
 from fullpass.pipeline.authoring.init.propose_label import evaluated, quoted, unique
 from fullpass.pipeline.authoring.init.select_columns import Selection
-from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
+from fullpass.pipeline.authoring.init.yaml_text import YamlLine
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_computed
 from fullpass.pipeline.authoring.profile.cross_strength import find_pairs
 from fullpass.pipeline.authoring.profile.date_formats import parts_of
-from fullpass.pipeline.authoring.profile.derived_arrays import derived_column
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import Target, groups_of, strength_of
 from fullpass.preprocessing.columns.outputs import date_part_kind
@@ -45,11 +44,11 @@ def combine_columns(
     """Returns the features and crosses that combine several columns.
 
     Args:
-        profile: the data.
-        selection: the columns that are features.
-        target: the label.
-        taken: names of the existing columns and features.
-        crosses: whether to cross columns. Trees find interactions of columns themselves. A cross of many values has
+        profile: The data.
+        selection: The columns that are features.
+        target: The label.
+        taken: Names of the existing columns and features.
+        crosses: Whether to cross columns. Trees find interactions of columns themselves. A cross of many values has
             few rows per value, and trees memorize them.
     """
     combined = Combinations()
@@ -90,7 +89,7 @@ def _add_distance(
     except UserError:
         return
     name = _new("distance_km", names)
-    distance = derived_column(name, evaluated(parse(formula), profile, {c.name: "number" for c in four}))
+    distance = profile_computed(name, evaluated(parse(formula), profile, {c.name: "number" for c in four}))
     strength = strength_of(distance, target)
     if distance.kind == "number" and not (strength and strength.is_leak):
         combined.derive.append(YamlLine(name, formula, "km along the great circle"))
@@ -106,7 +105,7 @@ def _add_duration(combined: Combinations, columns: Sequence[ColumnProfile], targ
         seconds = seconds_between(start, end)
         if seconds is not None:
             name = _new("duration", names)
-            strength = strength_of(derived_column(name, seconds.astype(np.float32)), target)
+            strength = strength_of(profile_computed(name, seconds.astype(np.float32)), target)
             if not (strength and strength.is_leak):
                 line = duration_of(name, start, end, seconds)
                 told = f"; {strength.shown} alone" if strength else ""
@@ -119,7 +118,8 @@ def _add_crosses(combined: Combinations, columns: Sequence[ColumnProfile], targe
     for column in columns:
         inputs |= {name: groups for name, groups in _inputs(column).items() if name == column.name or name not in names}
     for pair in find_pairs(inputs, target):
-        value: dict[str, object] = {"inputs": list(pair.inputs), "hash_buckets": _buckets(pair.combinations)}
+        buckets = min(max(100, -(-2 * pair.combinations // 100) * 100), 10_000)
+        value: dict[str, object] = {"inputs": list(pair.inputs), "hash_buckets": buckets}
         name = "_x_".join(pair.inputs)
         if name in names:
             value = {"name": _new(name, names), **value}
@@ -129,8 +129,6 @@ def _add_crosses(combined: Combinations, columns: Sequence[ColumnProfile], targe
 
 def _inputs(column: ColumnProfile) -> Mapping[str, np.ndarray]:
     """Returns the cross inputs that a column provides: input -> int [rows]."""
-    if column.values is None:
-        return {}
     if column.kind in ("category", "boolean") and 2 <= column.values.distinct <= _MOST_VALUES:
         groups = groups_of(column, _MOST_VALUES)
         return {} if groups is None else {column.name: groups}
@@ -153,10 +151,6 @@ def _part(when: np.ndarray, part: str) -> np.ndarray:
         "day": (days.astype("datetime64[D]") - days.astype("datetime64[D]").astype("datetime64[M]")).astype(np.int64),
     }[part]
     return np.where(np.isnan(when), 0, number + 1)
-
-
-def _buckets(combinations: int) -> int:
-    return int(min(max(100, -(-2 * combinations // 100) * 100), 10_000))
 
 
 def _new(name: str, names: list[str]) -> str:

@@ -1,11 +1,12 @@
 """Proposes the feature for a column from its profile, with the reason that is written beside it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
 from fullpass.pipeline.authoring.profile.date_formats import parts_of
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile
@@ -19,22 +20,16 @@ _OFTEN_BEFORE = 0.05
 _MANY_VALUES, _VERY_MANY_VALUES = 32, 200
 _TOP_K = 10_000
 _OFTEN = 0.02
-
-
-@dataclass(frozen=True)
-class YamlLine:
-    """An entry of the YAML: its key, its value as plain data, and its reason."""
-
-    name: str
-    value: Any
-    why: str
+_LATITUDE, _LONGITUDE = ("latitude", "lat"), ("longitude", "lon", "lng", "long")
+_UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 
 
 def feature_of(column: ColumnProfile, strength: Strength | None, text: MeasuredText | None = None) -> YamlLine:
     """Returns the entry of `features` for a column whose kind can be a feature; `text` is the encoding of a text."""
     what, value = _BY_KIND[column.kind](column) if text is None else _encoded(column, text.chosen)
     told = f"; {strength.shown} alone" if strength is not None else f"; {text.shown}" if text is not None else ""
-    return YamlLine(column.name, value, what + _missing_text(column) + told)
+    missing = column.values.missing_share
+    return YamlLine(column.name, value, what + (f"; {missing:.1%} missing" if missing >= 0.0005 else "") + told)
 
 
 def is_usable(column: ColumnProfile) -> bool:
@@ -46,10 +41,9 @@ def duration_of(name: str, start: ColumnProfile, end: ColumnProfile, seconds: np
     """Returns the time between two date columns as a feature, in the largest unit that its median reaches."""
     median = float(np.nanmedian(seconds))
     unit, size = next((u, s) for u, s in _UNITS if median >= s or s == 1)
-    value: dict[str, Any] = {"type": "duration", "start": start.name, "end": end.name}
-    if start.dates is not None and start.dates.format != "iso":
-        value["format"] = start.dates.format
+    form = {"format": start.dates.format} if start.dates is not None and start.dates.format != "iso" else {}
     transforms = [{"clip": {"min": 0, "max_quantile": 0.999}}, "log1p", "z_score"]
+    value: dict[str, Any] = {"type": "duration", "start": start.name, "end": end.name, **form}
     value |= {"unit": unit, "missing": "median", "transforms": transforms}
     return YamlLine(name, value, f"from {start.name} to {end.name}, median {median / size:.3g} {unit}")
 
@@ -59,9 +53,7 @@ def seconds_between(start: ColumnProfile, end: ColumnProfile) -> np.ndarray | No
 
     None if the two columns have different formats, or if `start` is often later than `end`.
     """
-    if start.dates is None or end.dates is None or start.values is None or end.values is None:
-        return None
-    if start.dates.format != end.dates.format:
+    if start.dates is None or end.dates is None or start.dates.format != end.dates.format:
         return None
     between = end.values.per_row(end.dates.moments) - start.values.per_row(start.dates.moments)
     known = between[~np.isnan(between)]
@@ -76,40 +68,37 @@ def bucket_of(name: str, column: ColumnProfile, buckets: int) -> YamlLine:
     return YamlLine(name, value, f"{column.name} in {buckets} buckets with equal numbers of rows, for crosses")
 
 
-def position_pairs(columns: Sequence[ColumnProfile]) -> tuple[tuple[ColumnProfile, ColumnProfile], ...]:
+def position_pairs(columns: Sequence[ColumnProfile]) -> list[tuple[ColumnProfile, ColumnProfile]]:
     """Returns matching latitude and longitude columns: by name, with values in -90 .. 90 and -180 .. 180."""
-    latitudes = {_place(c, "latitude", "lat"): c for c in columns if _is_position(c, 90, "latitude", "lat")}
-    longitudes = {_place(c, "longitude", "lon", "lng", "long"): c for c in columns if _is_position(c, 180, *_LONGITUDE)}
-    return tuple((column, longitudes[words]) for words, column in latitudes.items() if words in longitudes)
+    latitudes, longitudes = _positions(columns, 90, _LATITUDE), _positions(columns, 180, _LONGITUDE)
+    return [(column, longitudes[of]) for of, column in latitudes.items() if of in longitudes]
 
 
-_LONGITUDE = ("longitude", "lon", "lng", "long")
-_UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
-
-
-def _place(column: ColumnProfile, *words: str) -> frozenset[str]:
-    return words_of(column.name) - set(words)
-
-
-def _is_position(column: ColumnProfile, limit: float, *words: str) -> bool:
-    numbers = column.numbers
-    if column.kind != "number" or numbers is None or not words_of(column.name) & set(words):
-        return False
-    return -limit <= numbers.low and numbers.high <= limit
+def _positions(
+    columns: Sequence[ColumnProfile], limit: float, words: Sequence[str]
+) -> dict[frozenset[str], ColumnProfile]:
+    """Returns the columns of latitudes or longitudes by the other words of their names."""
+    found = {}
+    for column in columns:
+        numbers, name = column.numbers, words_of(column.name)
+        if column.kind == "number" and numbers is not None and name.intersection(words):
+            if -limit <= numbers.low and numbers.high <= limit:
+                found[name.difference(words)] = column
+    return found
 
 
 def _number(column: ColumnProfile) -> tuple[str, Any]:
     numbers = column.numbers
     if numbers is None:
         return "numbers", "number"
-    fields: dict[str, Any] = {}
     transforms, why = _transforms(numbers)
-    missing = column.values.missing_share if column.values is not None else 0.0
-    if missing and transforms != ["z_score"]:
+    missing, is_usual = column.values.missing_share, transforms == ["z_score"]
+    fields: dict[str, Any] = {}
+    if missing >= _OFTEN_MISSING or (missing and not is_usual):
         fields["missing"] = "median"
     if missing >= _OFTEN_MISSING:
-        fields |= {"missing": "median", "indicator": True}
-    if transforms != ["z_score"]:
+        fields["indicator"] = True
+    if not is_usual:
         fields["transforms"] = transforms
     what = f"{numbers.low:.6g} to {numbers.high:.6g}, median {numbers.median:.6g}"
     what += f"; {column.bad:.2%} are no number and set aside" if column.bad else ""
@@ -127,18 +116,18 @@ def _transforms(numbers: NumberProfile) -> tuple[list[Any], str]:
         clip["min_quantile"] = 0.001
     if above is not None:
         clip["max_quantile"] = 0.999
-    transforms = [{"clip": clip}] if clip else []
     reasons = ["skewed"] if skewed else []
     reasons += ["outliers are clipped"] if {"min_quantile", "max_quantile"} & set(clip) else []
     reasons += ["values below 0 become 0"] if "min" in clip else []
-    return [*transforms, *(["log1p"] if skewed else []), "z_score"], ", ".join(reasons)
+    transforms = [*([{"clip": clip}] if clip else []), *(["log1p"] if skewed else []), "z_score"]
+    return transforms, ", ".join(reasons)
 
 
 def _category(column: ColumnProfile) -> tuple[str, Any]:
     values = column.values
-    if values is None:
-        return column.why, "category"
-    fields = _vocabulary(values.distinct, values.present)
+    fields: dict[str, Any] = {"top_k": _TOP_K} if values.distinct > _VERY_MANY_VALUES else {}
+    if values.distinct > _MANY_VALUES:
+        fields |= {"min_count": 5 if values.present >= 1000 else 2, "oov_buckets": 4}
     share = values.counts[0] / values.present if values.present else 0.0
     what = f"{values.distinct:,} values"
     if share >= _OFTEN:
@@ -150,20 +139,9 @@ def _category(column: ColumnProfile) -> tuple[str, Any]:
     return what, {"type": "category", "vocabulary": fields} if fields else "category"
 
 
-def _vocabulary(distinct: int, present: int) -> dict[str, Any]:
-    if distinct <= _MANY_VALUES:
-        return {}
-    fields: dict[str, Any] = {"top_k": _TOP_K} if distinct > _VERY_MANY_VALUES else {}
-    return {**fields, "min_count": 5 if present >= 1000 else 2, "oov_buckets": 4}
-
-
 def _categories(column: ColumnProfile) -> tuple[str, Any]:
     vocabulary = {"top_k": _TOP_K, "min_count": 2}
     return column.why, {"type": "category", "separator": column.separator, "vocabulary": vocabulary}
-
-
-def _boolean(column: ColumnProfile) -> tuple[str, Any]:
-    return column.why, "boolean"
 
 
 def _date(column: ColumnProfile) -> tuple[str, Any]:
@@ -176,22 +154,14 @@ def _date(column: ColumnProfile) -> tuple[str, Any]:
     return f"{column.why}, {first} to {last}", {"type": "date", **fields, "parts": list(parts_of(dates))}
 
 
-def _text(column: ColumnProfile) -> tuple[str, Any]:
-    return _encoded(column, text_encodings(column)[0])
-
-
 def _encoded(column: ColumnProfile, encoding: TextEncoding) -> tuple[str, Any]:
     return f"{column.why}; {encoding.what}", {"type": "text", **encoding.fields} if encoding.fields else "text"
-
-
-def _vector(column: ColumnProfile) -> tuple[str, Any]:
-    return column.why, {"type": "vector", "width": column.width}
 
 
 def _image(column: ColumnProfile) -> tuple[str, Any]:
     shape = column.image
     if shape is None:
-        raise ValueError(f"{column.name} holds no images")
+        return column.why, "image"
     return column.why, {"type": "image", "size": list(shape.size), **({"channels": 1} if shape.channels == 1 else {})}
 
 
@@ -207,19 +177,14 @@ def _list(column: ColumnProfile) -> tuple[str, Any]:
     return f"{column.why}; {what}", {**kept, "list": True}
 
 
-_BY_KIND: Mapping[str, Any] = {
+_BY_KIND: Mapping[str, Callable[[ColumnProfile], tuple[str, Any]]] = {
     "number": _number,
     "category": _category,
     "categories": _categories,
-    "boolean": _boolean,
+    "boolean": lambda column: (column.why, "boolean"),
     "date": _date,
-    "text": _text,
-    "vector": _vector,
+    "text": lambda column: _encoded(column, text_encodings(column)[0]),
+    "vector": lambda column: (column.why, {"type": "vector", "width": column.width}),
     "image": _image,
     "list": _list,
 }
-
-
-def _missing_text(column: ColumnProfile) -> str:
-    share = column.values.missing_share if column.values is not None else 0.0
-    return f"; {share:.1%} missing" if share >= 0.0005 else ""

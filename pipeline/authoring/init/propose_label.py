@@ -1,5 +1,6 @@
 """`fullpass init`: chooses the label: the column or condition that the user names, or the most likely column."""
 
+import itertools
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -8,11 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
-from fullpass.pipeline.authoring.init.propose_features import YamlLine
-from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
-from fullpass.pipeline.authoring.profile.derived_arrays import array_of, derived_column
+from fullpass.pipeline.authoring.init.yaml_text import YamlLine
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_computed
 from fullpass.pipeline.authoring.profile.detect_source import column_names
-from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate
+from fullpass.pipeline.authoring.profile.evaluate_expression import array_of, evaluate
 from fullpass.pipeline.authoring.profile.label_candidates import LabelGuess, label_of, most_likely_label, target_of
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import Target
@@ -35,12 +35,11 @@ class ChosenLabel:
     """The label.
 
     Attributes:
-        column: the profile of its values.
-        guess: the section `label`.
-        target: its value in every row.
-        derive: the derived column that computes it; None if it is a raw column.
-        reads: raw columns that it is computed from, with the type that each is read as.
-        unlabelled: a file beside the data without the label; None if there is none.
+        guess: The section `label`.
+        target: Its value in every row.
+        derive: The derived column that computes it; None if it is a raw column.
+        reads: Raw columns that it is computed from, with the type that each is read as.
+        unlabelled: A file beside the data without the label; None if there is none.
     """
 
     column: ColumnProfile
@@ -52,14 +51,26 @@ class ChosenLabel:
 
 
 def choose_label(profile: SourceProfile, label: str | None, task: Task | None) -> ChosenLabel:
-    """Returns the label, as `_choose` does, with the file beside the data that lacks it."""
+    """Returns the label by its name, its expression, a file that lacks it, or the names and positions of all columns.
+
+    Args:
+        profile: The data.
+        label: A column; a condition or formula over columns, with or without a name in front (`tipped = tips > 0`); or
+            None for the most likely column.
+        task: The task; None infers it from the values.
+
+    Raises:
+        UserError: There is no such column, no column is clearly the label, or the column cannot be a label.
+    """
     _refuse_column_of_some_files(profile, label)
     beside = find_unlabelled(profile.found)
     why = ""
-    if label is None and beside is not None:
-        columns = [column for column in profile.columns if column.name in beside.lacking]
-        if len(columns) == 1:
-            label, why = columns[0].name, f"{beside.file} lacks this column; --label chooses another"
+    if label is None:
+        lacking = [c.name for c in profile.columns if beside is not None and c.name in beside.lacking]
+        if beside is not None and len(lacking) == 1:
+            label, why = lacking[0], f"{beside.file} lacks this column; --label chooses another"
+        else:
+            label, why = most_likely_label(profile.columns)
     chosen = _choose(profile, label, task)
     if why:
         chosen = replace(chosen, guess=replace(chosen.guess, why=f"{chosen.guess.why}; {why}"))
@@ -82,34 +93,19 @@ def _refuse_column_of_some_files(profile: SourceProfile, label: str | None) -> N
     )
 
 
-def _choose(profile: SourceProfile, label: str | None, task: Task | None) -> ChosenLabel:
-    """Returns the label by its name, its expression, or the names and positions of all columns.
-
-    Args:
-        profile: the data.
-        label: a column; a condition or formula over columns, with or without a name in front (`tipped = tips > 0`); or
-            None for the most likely column.
-        task: the task; None infers it from the values.
-
-    Raises:
-        UserError: There is no such column, no column is clearly the label, or the column cannot be a label.
-    """
-    why = ""
-    if label is None:
-        label, why = most_likely_label(profile.columns)
+def _choose(profile: SourceProfile, label: str, task: Task | None) -> ChosenLabel:
     column = profile.column(label)
     if column is None:
         return _computed(profile, label, task)
-    if column.kind == "written_number" and column.values is not None:
+    names = [c.name for c in profile.columns]
+    if column.kind == "written_number":
         return _of_expression(profile, f"{column.name}_number", number_expression(column), task)
     same = _same_in_all_splits(profile, column)
     if same is not None:
-        return _of_expression(profile, unique("label", [c.name for c in profile.columns]), same, task)
+        return _of_expression(profile, unique("label", names), same, task)
     guess = label_of(column, task)
     if guess.task == "regression" and column.numbers is not None and column.numbers.outliers != (None, None):
-        name = unique(f"{column.name}_kept", [c.name for c in profile.columns])
-        return _of_expression(profile, name, _without_outliers(column), task)
-    guess = replace(guess, why=f"{guess.why}; {why}" if why else guess.why)
+        return _of_expression(profile, unique(f"{column.name}_kept", names), _without_outliers(column), task)
     return ChosenLabel(column, guess, target_of(column, guess), None, {})
 
 
@@ -134,7 +130,7 @@ def _same_in_all_splits(profile: SourceProfile, column: ColumnProfile) -> str | 
         UserError: The label has other values in another split, and a full stop does not explain the difference.
     """
     values = column.values
-    if values is None or column.kind not in ("category", "boolean") or "train" not in profile.sample.splits:
+    if column.kind not in ("category", "boolean") or "train" not in profile.sample.splits:
         return None
     texts = {
         s: {values.texts[c] for c in set(values.codes[rows]) if c >= 0} for s, rows in profile.sample.splits.items()
@@ -189,8 +185,7 @@ def quoted(name: str) -> str:
 
 def evaluated(expression: Expression, profile: SourceProfile, types: Mapping[str, Type]) -> np.ndarray:
     """Returns a derived column of the sample, [rows]."""
-    known = {column.name: column.values for column in profile.columns if column.values is not None}
-    arrays = {name: array_of(known[name], types[name]) for name in expression.columns}
+    arrays = {c.name: array_of(c.values, types[c.name]) for c in profile.columns if c.name in expression.columns}
     return evaluate(expression, arrays, profile.sample.rows)
 
 
@@ -212,9 +207,9 @@ def _computed(profile: SourceProfile, text: str, task: Task | None) -> ChosenLab
 
 def _of_expression(profile: SourceProfile, name: str, formula: str, task: Task | None) -> ChosenLabel:
     expression = parse(formula)
-    types = {c.name: _type_of(c) for c in profile.columns if c.values is not None}
+    types = {c.name: _type_of(c) for c in profile.columns if c.values.rows}
     check_types(expression, types)
-    column = derived_column(name, evaluated(expression, profile, types))
+    column = profile_computed(name, evaluated(expression, profile, types))
     guess = label_of(column, task)
     reads: dict[str, ColumnType] = {n: "string" if types[n] == "string" else "number" for n in expression.columns}
     line = YamlLine(name, formula, _WHY_COMPUTED.get(formula.split("(")[0], "the label; serving does not need it"))
@@ -223,14 +218,10 @@ def _of_expression(profile: SourceProfile, name: str, formula: str, task: Task |
 
 def _type_of(column: ColumnProfile) -> Type:
     """Returns the type that expressions assume for a raw column: number if every value is a number, else string."""
-    numeric = column.values is not None and column.values.present > 0 and column.values.number_share == 1
-    return "number" if numeric else "string"
+    return "number" if column.values.present and column.values.number_share == 1 else "string"
 
 
 def unique(name: str, taken: Sequence[str]) -> str:
     """Returns a name that is not taken: the name itself, or the name with a number appended."""
-    number = 2
-    candidate = name
-    while candidate in taken:
-        candidate, number = f"{name}_{number}", number + 1
-    return candidate
+    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+    return next(candidate for candidate in names if candidate not in taken)

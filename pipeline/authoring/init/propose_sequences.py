@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of
+from fullpass.pipeline.authoring.init.propose_features import feature_of
 from fullpass.pipeline.authoring.init.propose_label import unique
 from fullpass.pipeline.authoring.init.select_columns import Candidate, Selection
-from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
+from fullpass.pipeline.authoring.init.yaml_text import YamlLine
+from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.preprocessing.values.list_values import lengths_of
 
 _KINDS = ("number", "category", "boolean", "date")
@@ -15,7 +16,7 @@ _LONGEST = 50
 _FEWEST_LENGTHS = 3
 
 
-def propose_sequences(profile: SourceProfile, selection: Selection) -> list[YamlLine]:
+def propose_sequences(sample: Sample, selection: Selection) -> list[YamlLine]:
     """Removes the columns of sequences from the features, and returns the entries of `sequences`.
 
     The fields of structs or objects in one list form a sequence. Lists of other columns form a sequence if they are
@@ -23,11 +24,11 @@ def propose_sequences(profile: SourceProfile, selection: Selection) -> list[Yaml
     """
     groups: dict[tuple[str, bytes], list[Candidate]] = {}
     for candidate in selection.features:
-        elements, lists = candidate.column.elements, profile.sample.seen_columns.get(candidate.column.name)
-        if candidate.column.kind == "list" and elements is not None and elements.kind in _KINDS and lists is not None:
-            lengths = lengths_of(lists)
+        name, elements = candidate.column.name, candidate.column.elements
+        if candidate.column.kind == "list" and elements is not None and elements.kind in _KINDS:
+            lengths = lengths_of(sample.seen_columns[name])
             if len(np.unique(lengths)) >= _FEWEST_LENGTHS:
-                groups.setdefault((_within(candidate), lengths.tobytes()), []).append(candidate)
+                groups.setdefault((name.rpartition(".")[0], lengths.tobytes()), []).append(candidate)
     lines: list[YamlLine] = []
     for (within, lengths_of_group), members in groups.items():
         if 1 < len(members) < len(selection.features):  # at least one feature must remain outside the sequences
@@ -37,10 +38,6 @@ def propose_sequences(profile: SourceProfile, selection: Selection) -> list[Yaml
             selection.features = [one for one in selection.features if one not in members]
             selection.left_out = [line for line in selection.left_out if line.name != within]
     return lines
-
-
-def _within(candidate: Candidate) -> str:
-    return candidate.column.name.rpartition(".")[0]
 
 
 def _line(name: str, within: str, members: Sequence[Candidate], longest: int) -> YamlLine:
@@ -53,6 +50,5 @@ def _line(name: str, within: str, members: Sequence[Candidate], longest: int) ->
 
 def _column(candidate: Candidate) -> str | dict:
     """Returns the feature of a column as a sequence declares it: without the key `list`."""
-    value = dict(feature_of(candidate.column, None).value)
-    del value["list"]
+    value = {key: field for key, field in feature_of(candidate.column, None).value.items() if key != "list"}
     return value if len(value) > 1 else value["type"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fullpass.pipeline.authoring.init.propose_features import YamlLine
+from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, words_of
 from fullpass.pipeline.authoring.profile.sample import row_keys
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
@@ -47,19 +47,17 @@ def other_splits(profile: SourceProfile) -> list[YamlLine]:
     for column in profile.columns:
         values = column.values
         entity = words_of(column.name) & _ENTITY and words_of(column.name) & {"id", "key", "no", "number", "name"}
-        if values is not None and entity and column.kind == "category" and 50 <= values.distinct < 0.7 * values.present:
+        if entity and column.kind == "category" and 50 <= values.distinct < 0.7 * values.present:
             split = {"method": "hash", "column": column.name, "ratios": {"train": 8, "eval": 2}}
             notes.append(YamlLine("split", split, f"instead: keeps all rows of one {column.name} in one split"))
     dated = next((column for column in profile.columns if _spans_weeks(column)), None)
-    if dated is not None and dated.dates is not None and dated.values is not None:
-        moments = dated.values.per_row(dated.dates.moments)
-        limit = _as_written(float(np.nanquantile(moments, 0.8)), dated)
-        split = {"method": "time", "column": dated.name, "format": dated.dates.format, "until": {"train": limit}}
-        notes.append(YamlLine("split", split, _NEWEST))
-    elif dated is None:
-        by_parts = _split_by_parts(profile)
-        notes += [YamlLine("split", by_parts, _NEWEST)] if by_parts is not None else []
-    return notes
+    newest = _split_by_parts(profile)
+    if dated is not None and dated.dates is not None:
+        moments = dated.dates.moments
+        after = float(np.nanquantile(dated.values.per_row(moments), 0.8))
+        limit = dated.values.texts[int(np.nanargmin(np.abs(moments - after)))]
+        newest = {"method": "time", "column": dated.name, "format": dated.dates.format, "until": {"train": limit}}
+    return [*notes, YamlLine("split", newest, _NEWEST)] if newest is not None else notes
 
 
 def _split_by_parts(profile: SourceProfile) -> dict[str, Any] | None:
@@ -67,11 +65,11 @@ def _split_by_parts(profile: SourceProfile) -> dict[str, Any] | None:
     columns, directives, texts = [], [], []
     for names, directive in _PARTS_OF_DATES:
         column = next((c for c in profile.columns if c.name.lower() in names and _is_part(c)), None)
-        if column is None or column.values is None:
+        if column is None:
             break
         columns.append(column.name)
         directives.append(directive)
-        texts.append(np.array([*column.values.texts, ""], dtype=object)[column.values.codes])
+        texts.append(column.values.row_texts)
     if not columns:
         return None
     rows = ["-".join(parts) for parts in zip(*texts, strict=True) if all(parts)]
@@ -89,7 +87,7 @@ def _split_by_parts(profile: SourceProfile) -> dict[str, Any] | None:
 
 
 def _is_part(column: ColumnProfile) -> bool:
-    return column.numbers is not None and column.numbers.whole and column.values is not None
+    return column.numbers is not None and column.numbers.whole
 
 
 def _spans_weeks(column: ColumnProfile) -> bool:
@@ -97,10 +95,3 @@ def _spans_weeks(column: ColumnProfile) -> bool:
         return False
     moments = column.dates.moments
     return bool(np.nanmax(moments) - np.nanmin(moments) > _WEEKS)
-
-
-def _as_written(moment: float, column: ColumnProfile) -> str:
-    """Returns the value of a date column that is nearest to a moment."""
-    if column.dates is None or column.values is None:
-        raise ValueError(f"{column.name} holds no dates")
-    return column.values.texts[int(np.nanargmin(np.abs(column.dates.moments - moment)))]

@@ -2,21 +2,19 @@
 
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from fullpass.base.errors import UserError
-from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of, is_usable
+from fullpass.pipeline.authoring.init.propose_features import feature_of, is_usable
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, evaluated, number_expression, unique
-from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
-from fullpass.pipeline.authoring.profile.derived_arrays import derived_column
-from fullpass.pipeline.authoring.profile.leaks import BY_MISSING, indicators_of_label, strongest_aspect
-from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
-from fullpass.pipeline.authoring.profile.strength import (
-    Strength,
-    is_better_by_value,
+from fullpass.pipeline.authoring.init.yaml_text import YamlLine
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_computed, shown, words_of
+from fullpass.pipeline.authoring.profile.leaks import (
+    BY_MISSING,
+    indicators_of_label,
     leaking_summands,
-    strength_of_pair,
+    strongest_aspect,
 )
+from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
+from fullpass.pipeline.authoring.profile.strength import Strength, is_better_by_value, strength_of_pair
 from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, measure_text
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.expressions.expression import parse
@@ -26,12 +24,8 @@ _MOST_CODES = 100
 _PREDICTION = frozenset("prediction predictions predicted pred preds yhat forecast forecasted".split())
 _WHY_NOT = {
     "id": "an id: {why}",
-    "constant": "{why}",
-    "empty": "{why}",
     "image_path": "{why}, which do not exist or are in no supported format; see docs/images.md",
-    "unreadable": "{why}",
 }
-
 _COULD_BE = {
     "id": {"type": "category", "hash": {"buckets": 1000}},
     "constant": "category",
@@ -44,9 +38,9 @@ class Candidate:
     """A column that may be a feature.
 
     Attributes:
-        strength: how well it predicts the label by groups; None if unknown.
-        text: the encoding of a text; None if it was not measured.
-        doubt: why it may be unknown at serving time, in words; empty if there is no doubt.
+        strength: How well it predicts the label by groups; None if unknown.
+        text: The encoding of a text; None if it was not measured.
+        doubt: Why it may be unknown at serving time, in words; empty if there is no doubt.
     """
 
     column: ColumnProfile
@@ -60,10 +54,10 @@ class Selection:
     """The selected and the omitted columns.
 
     Attributes:
-        features: the columns that become features, in the order of the file.
-        left_out: the omitted columns, with the reason.
-        derive: derived columns that features need.
-        types: types of raw columns to declare in `data.types`.
+        features: The columns that become features, in the order of the file.
+        left_out: The omitted columns, with the reason.
+        derive: Derived columns that features need.
+        types: Types of raw columns to declare in `data.types`.
     """
 
     features: list[Candidate] = field(default_factory=list)
@@ -109,7 +103,7 @@ def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel
         if column.name not in chosen.reads:
             _read_number(column, profile, chosen, selection)
     elif not is_usable(column):
-        why = _WHY_NOT[column.kind].format(why=column.why)
+        why = _WHY_NOT.get(column.kind, "{why}").format(why=column.why)
         selection.left_out.append(YamlLine(column.name, _COULD_BE.get(column.kind), why))
     else:
         selection.features.append(Candidate(column, strongest_aspect(column, chosen.target)))
@@ -130,10 +124,10 @@ def _as_measured(candidate: Candidate, chosen: ChosenLabel) -> Candidate:
 
 def _as_category(column: ColumnProfile, chosen: ChosenLabel) -> ColumnProfile:
     """Returns whole numbers of few values as a category, if each value predicts the label in its own way."""
-    values, numbers = column.values, column.numbers
-    if column.kind != "number" or values is None or numbers is None or not numbers.whole or numbers.low < 0:
+    numbers = column.numbers
+    if column.kind != "number" or numbers is None or not numbers.whole or numbers.low < 0:
         return column
-    if not 3 <= values.distinct <= _MOST_CODES or not is_better_by_value(column, chosen.target):
+    if not 3 <= column.values.distinct <= _MOST_CODES or not is_better_by_value(column, chosen.target):
         return column
     return replace(column, kind="category", why="whole numbers; each value has a separate effect, by measurement")
 
@@ -147,7 +141,7 @@ def _read_number(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLa
         return
     taken = [c.name for c in profile.columns] + [line.name for line in selection.derive] + [chosen.column.name]
     name = unique(f"{column.name}_number", taken)
-    number = derived_column(name, evaluated(parse(formula), profile, {column.name: "string"}))
+    number = profile_computed(name, evaluated(parse(formula), profile, {column.name: "string"}))
     selection.derive.append(YamlLine(name, formula, f"{column.name}: {column.why}"))
     selection.types[column.name] = "string"
     if is_usable(number):
@@ -181,21 +175,22 @@ def _leave_out_predictions(selection: Selection) -> None:
 
 def _leave_out_unknown(chosen: ChosenLabel, selection: Selection) -> None:
     """Omits columns that, like the label, are not in the file of rows to predict."""
-    for candidate in list(selection.features) if chosen.unlabelled is not None else []:
-        if chosen.unlabelled is not None and candidate.column.name in chosen.unlabelled.unknown:
-            selection.leave_out(candidate, f"{chosen.unlabelled.file} lacks it, like the label")
+    beside = chosen.unlabelled
+    for candidate in list(selection.features):
+        if beside is not None and candidate.column.name in beside.unknown:
+            selection.leave_out(candidate, f"{beside.file} lacks it, like the label")
 
 
 def _leave_out_indicators(chosen: ChosenLabel, selection: Selection) -> None:
     """Omits columns that follow from the label and leak it, such as its one-hot columns; puts others in doubt."""
-    columns = {c.column.name: c.column.values for c in selection.features if c.column.values is not None}
-    found = indicators_of_label(columns, chosen.target)
-    for candidate in list(selection.features):
-        indicator = found.get(candidate.column.name)
-        if indicator is not None and indicator.is_leak:
-            selection.leave_out(candidate, f"gives the label away: {indicator.why}")
-        elif indicator is not None:
-            selection.features[selection.features.index(candidate)] = replace(candidate, doubt=indicator.why)
+    candidates = {c.column.name: c for c in selection.features if c.column.values.rows}
+    found = indicators_of_label({name: c.column.values for name, c in candidates.items()}, chosen.target)
+    for name, indicator in found.items():
+        if indicator.is_leak:
+            selection.leave_out(candidates[name], f"gives the label away: {indicator.why}")
+        else:
+            index = selection.features.index(candidates[name])
+            selection.features[index] = replace(candidates[name], doubt=indicator.why)
 
 
 def _leave_out_leaks(chosen: ChosenLabel, selection: Selection) -> None:
@@ -217,17 +212,14 @@ def _leave_out_leaks(chosen: ChosenLabel, selection: Selection) -> None:
 
 def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> None:
     """Omits columns whose sums leak the label or one of its inputs."""
-    hidden = {name: _numbers(profile.column(name)) for name in chosen.reads}
+    hidden = {c.name: c.values.row_numbers for c in profile.columns if c.name in chosen.reads}
     if chosen.target.task == "regression" and chosen.derive is None:
         hidden[chosen.column.name] = chosen.target.y
     kept = {candidate.column.name for candidate in selection.features}
     for name, target in hidden.items():
-        for _ in range(_MOST_SUMS):
-            if target is None or name in kept:
-                break
+        for _ in range(_MOST_SUMS if name not in kept else 0):
             numbers = {c.column.name: c for c in selection.features if c.column.kind == "number"}
-            arrays = {n: _numbers(c.column) for n, c in numbers.items()}
-            held = leaking_summands({n: a for n, a in arrays.items() if a is not None}, target)
+            held = leaking_summands({n: c.column.values.row_numbers for n, c in numbers.items()}, target)
             if not held:
                 break
             for column in held:
@@ -240,14 +232,8 @@ def _leave_out_repetitions(selection: Selection) -> None:
     """Omits columns that equal an earlier column in every row."""
     seen: dict[bytes, str] = {}
     for candidate in list(selection.features):
-        values = candidate.column.values
-        if values is None:
-            continue
+        name, values = candidate.column.name, candidate.column.values
         key = repr(values.texts).encode() + values.codes.tobytes()
-        first = seen.setdefault(key, candidate.column.name)
-        if first != candidate.column.name:
+        first = seen.setdefault(key, name) if values.rows else name
+        if first != name:
             selection.leave_out(candidate, f"the same as {first} in every row")
-
-
-def _numbers(column: ColumnProfile | None) -> np.ndarray | None:
-    return column.values.row_numbers if column is not None and column.values is not None else None

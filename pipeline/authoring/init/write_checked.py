@@ -1,7 +1,7 @@
 """Writes a pipeline file only with entries that a run accepts: an entry that check refuses becomes a comment."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +9,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.sources.source_config import ImagesSource
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.data_check.data_check import check_sample
-from fullpass.pipeline.authoring.init.propose_features import YamlLine
-from fullpass.pipeline.authoring.init.yaml_text import Draft, yaml_of
+from fullpass.pipeline.authoring.init.yaml_text import Draft, YamlLine, yaml_of
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path
 from fullpass.pipeline.authoring.profile.sample import Sample
@@ -29,19 +28,19 @@ def write_checked(file: Path, draft: Draft, sample: Sample) -> tuple[Draft, tupl
     try:
         while True:
             pending.write_text(yaml_of(draft), encoding="utf-8")
+            refused = False
             try:
                 loaded = load(pending)
                 require(loaded)
                 images = isinstance(loaded.config.data.source, ImagesSource)
-                problems = () if images else check_sample(loaded, sample)
-                errors = [p for p in problems if p.severity == "error"]
-                mended = next(_mended(draft, errors), None)
+                problems = () if images else check_sample(loaded, sample, leaks=False)  # `select_columns` judged them
             except ConfigError as error:
-                errors = [p for p in error.problems if p.severity == "error"]
-                mended = next(_mended(draft, errors), None)
-                if mended is None:
-                    found = "\n".join(f"  {p.path}: {p.message}" for p in errors)
-                    raise UserError(f"{file}: not written, because a run would refuse it:\n{found}") from error
+                problems, refused = error.problems, True
+            errors = [p for p in problems if p.severity == "error"]
+            mended = next((found for error in errors if (found := _without(draft, error)) is not None), None)
+            if mended is None and refused:
+                told = "\n".join(f"  {p.path}: {p.message}" for p in errors)
+                raise UserError(f"{file}: not written, because a run would refuse it:\n{told}")
             if mended is None:
                 pending.replace(file)
                 return draft, problems
@@ -50,27 +49,32 @@ def write_checked(file: Path, draft: Draft, sample: Sample) -> tuple[Draft, tupl
         pending.unlink(missing_ok=True)
 
 
-def _mended(draft: Draft, errors: list[Problem]) -> Iterator[Draft]:
-    """Yields the draft without an entry that an error is about."""
-    for error in errors:
-        for line in draft.features:
-            if _is_at(error.path, ("features", line.name)) and len(draft.features) > 1:
-                left_out = [*draft.left_out, replace(line, why=f"a run would refuse it: {error.message}")]
-                yield replace(draft, features=[f for f in draft.features if f is not line], left_out=left_out)
-        for line in draft.sequences:
-            if _is_at(error.path, ("sequences", line.name)):
-                left_out = [*draft.left_out, YamlLine(line.name, None, f"a run would refuse it: {error.message}")]
-                yield replace(draft, sequences=[s for s in draft.sequences if s is not line], left_out=left_out)
-        for number, line in enumerate(draft.crosses):
-            if _is_at(error.path, ("crosses", number)):
-                yield replace(draft, crosses=[c for c in draft.crosses if c is not line])
-        for line in draft.rest:
-            slices = line.value.get("slices", []) if line.name == "evaluation" else []
-            kept = [s for i, s in enumerate(slices) if not _is_at(error.path, ("evaluation", "slices", i))]
-            if len(kept) < len(slices):
-                value = {key: kept if key == "slices" else entry for key, entry in line.value.items()}
-                evaluation = replace(line, value={key: entry for key, entry in value.items() if entry != []})
-                yield replace(draft, rest=[evaluation if other is line else other for other in draft.rest])
+def _without(draft: Draft, error: Problem) -> Draft | None:
+    """Returns the draft without the entry that an error is about; None if it is about no entry that can be removed."""
+    feature = next((line for line in draft.features if _is_at(error.path, ("features", line.name))), None)
+    sequence = next((line for line in draft.sequences if _is_at(error.path, ("sequences", line.name))), None)
+    why = f"a run would refuse it: {error.message}"
+    if feature is not None and len(draft.features) > 1:
+        left_out = [*draft.left_out, replace(feature, why=why)]
+        return replace(draft, features=_others(draft.features, feature), left_out=left_out)
+    if sequence is not None:
+        left_out = [*draft.left_out, YamlLine(sequence.name, None, why)]
+        return replace(draft, sequences=_others(draft.sequences, sequence), left_out=left_out)
+    for number, line in enumerate(draft.crosses):
+        if _is_at(error.path, ("crosses", number)):
+            return replace(draft, crosses=_others(draft.crosses, line))
+    for line in draft.rest:
+        slices = line.value.get("slices", []) if line.name == "evaluation" else []
+        kept = [s for i, s in enumerate(slices) if not _is_at(error.path, ("evaluation", "slices", i))]
+        if len(kept) < len(slices):
+            value = {key: kept if key == "slices" else entry for key, entry in line.value.items()}
+            evaluation = replace(line, value={key: entry for key, entry in value.items() if entry != []})
+            return replace(draft, rest=[evaluation if other is line else other for other in draft.rest])
+    return None
+
+
+def _others(lines: Sequence[YamlLine], removed: YamlLine) -> list[YamlLine]:
+    return [line for line in lines if line is not removed]
 
 
 def _is_at(path: str, keys: Keys) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fullpass.pipeline.authoring.init.propose_features import YamlLine
 from fullpass.preprocessing.expressions.syntax_tree import one_line
 
 _WIDTH = 120
@@ -18,15 +17,24 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 @dataclass(frozen=True)
+class YamlLine:
+    """An entry of the YAML: its key, its value as plain data, and its reason, which is written as a comment."""
+
+    name: str
+    value: Any
+    why: str = ""
+
+
+@dataclass(frozen=True)
 class Draft:
-    """The content of a pipeline file to write. A `YamlLine` without a reason is written without a comment.
+    """The content of a pipeline file to write.
 
     A line that begins with # is valid YAML without the #. A remark on its own line begins with ##.
 
     Attributes:
-        head: lines of the remark at the top of the file.
-        splits: alternative splits.
-        left_out: omitted columns, with the feature that each could be, or None.
+        head: Lines of the remark at the top of the file.
+        splits: Alternative splits.
+        left_out: Omitted columns, with the feature that each could be, or None.
     """
 
     name: str

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.pipeline.authoring.profile.date_formats import Dates, find_dates
-from fullpass.pipeline.authoring.profile.detect_images import ImageShape
+from fullpass.pipeline.authoring.profile.images import ImageShape
 from fullpass.pipeline.authoring.profile.list_separator import list_separator
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile, are_values, profile_numbers
-from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
+from fullpass.pipeline.authoring.profile.value_counts import NO_VALUES, ValueCounts, count_computed, count_values
 from fullpass.pipeline.authoring.profile.written_numbers import WrittenNumbers, find_written
 from fullpass.preprocessing.features.feature import BooleanFeature
 from fullpass.preprocessing.values.arrow_text import as_mask, to_text
@@ -50,23 +50,22 @@ _LOOKED_AT = 5000
 
 @dataclass(frozen=True, eq=False)
 class ColumnProfile:
-    """A column with its kind and values.
+    """A column: all that `init` and `check --data` know of it.
 
     Attributes:
-        why: the reason for its kind, in a few words.
-        values: the values of a text column, without missing tokens.
-        separator: the separator of `categories`.
-        width: the width of a `vector`.
-        image: the shape of an `image`.
-        bad: share of present rows that do not fit the kind.
-        like: an example of how a `written_number` is written; None for plain numbers.
-        elements: the profile of the elements of a `list`.
+        why: The reason for its kind, in a few words.
+        values: Its values without missing tokens; `NO_VALUES` for lists and images.
+        separator: The separator of `categories`.
+        width: The width of a `vector`.
+        bad: Share of present rows that do not fit the kind.
+        like: An example of how a `written_number` is written; None for plain numbers.
+        elements: The elements of a `list`.
     """
 
     name: str
     kind: Kind
     why: str
-    values: ValueCounts | None = None
+    values: ValueCounts = NO_VALUES
     numbers: NumberProfile | None = None
     dates: Dates | None = None
     separator: str | None = None
@@ -100,6 +99,15 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
     if values.number_share >= _NEARLY_ALL:
         return _of_numbers(name, values)
     return _of_text(name, values)
+
+
+def profile_computed(name: str, result: np.ndarray) -> ColumnProfile:
+    """Returns the profile of a derived column, a result of `evaluate`."""
+    values = count_computed(result)
+    column = profile_column(name, values)
+    if result.dtype == object or column.kind in ("boolean", "constant", "empty"):
+        return column
+    return ColumnProfile(name, "number", "computed", values, profile_numbers(values.row_numbers))
 
 
 def profile_list_column(name: str, lists: pa.Array) -> ColumnProfile:

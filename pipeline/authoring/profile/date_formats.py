@@ -39,10 +39,10 @@ class Dates:
     """A column of dates.
 
     Attributes:
-        format: the format as a date feature accepts it.
-        share: share of present rows that fit the format.
+        format: The format as a date feature accepts it.
+        share: Share of present rows that fit the format.
         moments: float64 [values], seconds since 1970-01-01 UTC, NaN where the value does not fit.
-        ambiguous: another format that fits equally many rows.
+        ambiguous: Another format that fits equally many rows.
     """
 
     format: str
@@ -56,10 +56,6 @@ def find_dates(values: ValueCounts, name: str) -> Dates | None:
 
     Whole numbers count as seconds or milliseconds since 1970 only if the column's name refers to time and all of them
     lie in the years 1990 to 2040. Eight digits are a date only if all of them are days of the years 1900 to 2100.
-
-    Args:
-        values: the column.
-        name: its name.
     """
     if not values.distinct:
         return None

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any
@@ -20,8 +21,8 @@ from fullpass.components.ingest.readers.tfrecord import feature_names, payload_o
 from fullpass.components.ingest.sources.source_config import RECOGNIZED, Paths, Source, TfRecordSource
 from fullpass.components.ingest.sources.source_files import SourceFile, find_files, find_inputs, resolve_path
 from fullpass.components.ingest.sources.storage import find, is_compressed, matches, open_binary, open_raw, suffix_of
-from fullpass.pipeline.authoring.profile.detect_images import image_folders
 from fullpass.pipeline.authoring.profile.dialect import guess_dialect
+from fullpass.pipeline.authoring.profile.images import SPLIT_NAMES, image_folders
 
 _LOOK = 4 << 20
 _TAIL = 64 << 10
@@ -29,12 +30,7 @@ _NAMES_FROM = 1000
 _LONGEST_LINE = 64 << 20
 _FORMATS = {name: kind for name, kind in RECOGNIZED.items() if name != "numpy"}
 _READ = "CSV, JSON lines, Parquet, Arrow, ORC, Avro and TFRecords of tf.Example"
-_SPLIT_NAMES = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("eval", "valid", "validation", "val", "dev"), "eval"),
-    **dict.fromkeys(("test", "testing"), "test"),
-}
-_SPLIT = re.compile(rf"(?<![a-z])({'|'.join(_SPLIT_NAMES)})(?![a-z])")
+_SPLIT = re.compile(rf"(?<![a-z])({'|'.join(SPLIT_NAMES)})(?![a-z])")
 _NAMED_SPLITS = "the file names give the splits"
 _SOURCE: TypeAdapter[Source] = TypeAdapter(Source)
 
@@ -44,28 +40,28 @@ class FoundSource:
     """The inferred section `data.source`.
 
     Attributes:
-        settings: the section as written in YAML.
-        why: the reasons for some of its keys.
-        files: the files that the source reads.
+        settings: The section as written in YAML.
+        why: The reasons for some of its keys.
+        files: The files that the source reads.
     """
 
     settings: Mapping[str, Any]
     why: Mapping[str, str]
     files: tuple[SourceFile, ...]
 
-    @property
+    @cached_property
     def source(self) -> Source:
         """The section as the run reads it."""
         return _SOURCE.validate_python(dict(self.settings))
 
+    def changed(self, key: str, value: object, why: str) -> "FoundSource":
+        """Returns the source with one more setting and its reason."""
+        return FoundSource({**self.settings, key: value}, {**self.why, key: why}, self.files)
+
 
 @dataclass(frozen=True)
 class _Named:
-    """The paths that the user named.
-
-    Attributes:
-        endings: the file endings to read if a path is a folder.
-    """
+    """The paths that the user named, and the file endings to read if a path is a folder."""
 
     paths: Paths
     endings: Sequence[str] = ()
@@ -76,9 +72,9 @@ def find_source(data: str, folder: Path, *, known: Collection[str] = ()) -> Foun
     """Returns the source that reads `data`.
 
     Args:
-        data: a file, a folder, a pattern, or package:NAME/PATH, relative to the current directory.
-        folder: the folder of the YAML to write; paths are written relative to it.
-        known: known column names. The first line of a CSV file is a header if it holds one of them.
+        data: A file, a folder, a pattern, or package:NAME/PATH, relative to the current directory.
+        folder: The folder of the YAML to write; paths are written relative to it.
+        known: Known column names. The first line of a CSV file is a header if it holds one of them.
 
     Raises:
         UserError: There is no such file, it is empty, or its format cannot be read.
@@ -130,11 +126,6 @@ def _images(data: str) -> Any:
     return image_folders(Path(data)) if all(suffix_of(file.path) == ".txt" for file in tables) else None
 
 
-def changed(found: FoundSource, key: str, value: object, why: str) -> FoundSource:
-    """Returns the source with one more setting and its reason."""
-    return FoundSource({**found.settings, key: value}, {**found.why, key: why}, found.files)
-
-
 def column_names(file: SourceFile, source: Source) -> list[str]:
     """Returns the columns of a file in file order; those of the first 1,000 rows if there is no header.
 
@@ -179,22 +170,14 @@ def _settings(file: SourceFile, known: Collection[str]) -> tuple[dict[str, Any],
     content = look_at(file.path, _LOOK)
     if content.other:
         raise UserError(f"{file.path} is {content.other}. `init` reads {_READ}.")
-    if content.format == "tfrecord":
-        return _tfrecord_settings(file)
     if content.format == "numpy":
         raise UserError(f"{file.path} is a NumPy file. `init` reads {_READ}.")
+    if content.format == "tfrecord" and payload_of(file.path) != "example":
+        why = "the first record holds feature lists: columns of lists, beside the context features"
+        return {"format": "tfrecord", "payload": "sequence_example"}, {"payload": why}
     if content.format:
         return {"format": content.format}, {}
     return _csv_settings(file, content.start, whole=content.whole, known=known)
-
-
-def _tfrecord_settings(file: SourceFile) -> tuple[dict[str, Any], dict[str, str]]:
-    if payload_of(file.path) == "example":
-        return {"format": "tfrecord"}, {}
-    return (
-        {"format": "tfrecord", "payload": "sequence_example"},
-        {"payload": "the first record holds feature lists: columns of lists, beside the context features"},
-    )
 
 
 def _csv_settings(
@@ -211,22 +194,7 @@ def _csv_settings(
             f"{file.path}: no separator (comma, tab, semicolon, bar, blank) gives two columns or more.{aligned} "
             f"`init` reads {_READ}, with a label and at least one feature."
         )
-    settings: dict[str, Any] = {"format": "csv"}
-    if dialect.separator != ",":
-        settings["separator"] = dialect.separator
-    if dialect.columns is not None:
-        settings["columns"] = list(dialect.columns)
-    if dialect.header_rows > 1:
-        settings["header_rows"] = dialect.header_rows
-    if dialect.skip_rows:
-        settings["skip_rows"] = dialect.skip_rows
-    if dialect.skip_lines:
-        settings["skip_lines"] = list(dialect.skip_lines)
-    if not dialect.quoting:
-        settings["quoting"] = False
-    if dialect.encoding != "utf-8":
-        settings["encoding"] = dialect.encoding
-    return settings, dialect.why
+    return {"format": "csv", **dialect.settings}, dict(dialect.why)
 
 
 def _end(file: SourceFile) -> bytes:
@@ -263,7 +231,8 @@ def _in_folder(folder: Path) -> _Named:
         raise UserError(f"{folder}: no file in this folder. `init` reads {_READ}.")
     ending = max(by_ending, key=lambda key: (key != ".txt", len(by_ending[key])))
     chosen = by_ending[ending]
-    by_split = _by_split([path for path in chosen if not _is_submission(path)])
+    # Competitions put a template of a submission beside train and test.
+    by_split = _by_split([path for path in chosen if "submission" not in PurePath(path).name.lower()])
     if by_split:
         return _Named(by_split, why=_NAMED_SPLITS)
     name = look_at(chosen[0]).format or "csv"
@@ -295,13 +264,8 @@ def _by_split(paths: Sequence[str]) -> dict[str, str | tuple[str, ...]] | None:
     return {split: found[split][0] if len(found[split]) == 1 else tuple(found[split]) for split in order}
 
 
-def _is_submission(path: str) -> bool:
-    """Returns whether a file is the submission template that competitions put beside train and test."""
-    return "submission" in PurePath(path).name.lower()
-
-
 def _split_words(name: str) -> set[str]:
-    return {_SPLIT_NAMES[word] for word in _SPLIT.findall(name.lower())}
+    return {SPLIT_NAMES[word] for word in _SPLIT.findall(name.lower())}
 
 
 def _map_paths(paths: Any, change: Callable[[str], str]) -> Any:

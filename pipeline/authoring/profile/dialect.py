@@ -5,8 +5,9 @@ Every guess is tried with the parser that reads the file later, so the result ma
 
 import codecs
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -28,32 +29,32 @@ _LONGEST_NAME, _MOST_WORDS = 64, 8
 
 @dataclass(frozen=True)
 class Dialect:
-    """The dialect of one CSV file.
+    """The dialect of one CSV file, in the words of `CsvSource`.
 
     Attributes:
-        columns: names for a file without a header line that fits; None if the first line holds the names.
-        header_rows, skip_rows, skip_lines: as in `CsvSource`.
-        why: the reason for each unusual value.
+        columns: Names for a file without a header line that fits; None if the first line holds the names.
+        why: The reason for each unusual value.
     """
 
-    separator: str
-    columns: tuple[str, ...] | None
-    quoting: bool
-    encoding: str
-    header_rows: int
-    skip_rows: int
-    skip_lines: tuple[str, ...]
-    why: dict[str, str]
+    why: Mapping[str, str]
+    separator: str = ","
+    columns: tuple[str, ...] | None = None
+    header_rows: int = 1
+    skip_rows: int = 0
+    skip_lines: tuple[str, ...] = ()
+    quoting: bool = True
+    encoding: str = "utf-8"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The unusual values, as written in the section `data.source`."""
+        values = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items() if k != "why"}
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """One attempt to read the text.
-
-    Attributes:
-        good: number of rows with as many cells as the first row.
-        bad: number of other rows.
-    """
+    """One attempt to read the text: rows with as many cells as the first row, and other rows."""
 
     separator: str
     quoting: bool
@@ -65,9 +66,12 @@ class _Trial:
     def score(self) -> float:
         """The regularity of rows times the cleanness of cells, as in CleverCSV: 0 (only one column) to 1."""
         width = self.table.num_columns
-        if width < 2 or (self.separator == " " and _share_empty(self.table) > _ALIGNED):
+        cells = [cell for column in _cells(self.table, _CLEAN_ROWS) for cell in column]
+        # Many empty cells mean columns aligned by blanks, which no separator splits.
+        if width < 2 or (self.separator == " " and cells.count("") > _ALIGNED * len(cells)):
             return 0.0
-        return (self.good / (self.good + self.bad)) ** 2 * _cleanness(self.table) * (width - 1) / width
+        clean = sum(map(_cleanness, cells)) / max(len(cells), 1)
+        return (self.good / (self.good + self.bad)) ** 2 * clean * (width - 1) / width
 
 
 def guess_encoding(start: bytes) -> str:
@@ -91,10 +95,10 @@ def guess_dialect(start: bytes, *, whole: bool, known: Collection[str] = (), end
     """Returns the dialect of a CSV file, or None if no separator gives two columns or more.
 
     Args:
-        start: the first bytes of the file, decompressed; a few megabytes show unbalanced quotes.
-        whole: whether `start` is the whole file, so its last line is complete.
-        known: known column names. The first line is a header if it holds one of them.
-        end: the last bytes of the file, if `start` is not the whole file.
+        start: The first bytes of the file, decompressed; a few megabytes show unbalanced quotes.
+        whole: Whether `start` is the whole file, so its last line is complete.
+        known: Known column names. The first line is a header if it holds one of them.
+        end: The last bytes of the file, if `start` is not the whole file.
     """
     encoding = guess_encoding(start)
     top = read_top(_utf8(start, encoding), _is_value)
@@ -118,7 +122,7 @@ def guess_dialect(start: bytes, *, whole: bool, known: Collection[str] = (), end
     last = footers(text, text if whole else _utf8(end, encoding), best.separator, trial.table.num_columns)
     if last:
         why["skip_lines"] = "; ".join([*filter(None, [why.get("skip_lines")]), "the last lines are totals or notes"])
-    return Dialect(best.separator, columns, not hidden, encoding, headers, top.skip_rows, (*top.skip_lines, *last), why)
+    return Dialect(why, best.separator, columns, headers, top.skip_rows, (*top.skip_lines, *last), not hidden, encoding)
 
 
 def _utf8(start: bytes, encoding: str) -> bytes:
@@ -154,6 +158,8 @@ def _trial(text: bytes, separator: str, quoting: bool) -> _Trial | None:
         bad += 1
         return "skip"
 
+    width = text.split(b"\n", 1)[0].count(separator.encode()) + 1
+    as_text = {f"f{i}": pa.binary() for i in range(width)}  # by the names that Arrow generates: no types are inferred
     try:
         table = pa.csv.read_csv(
             pa.BufferReader(text),  # with a Python file, Arrow's reader can block forever when parsing fails
@@ -164,17 +170,11 @@ def _trial(text: bytes, separator: str, quoting: bool) -> _Trial | None:
                 newlines_in_values=quoting,
                 invalid_row_handler=skip,
             ),
-            convert_options=pa.csv.ConvertOptions(check_utf8=False, column_types=_as_text(text, separator)),
+            convert_options=pa.csv.ConvertOptions(check_utf8=False, column_types=as_text),
         )
     except pa.ArrowInvalid:
         return None
     return _Trial(separator, quoting, table.num_rows, bad, table) if table.num_rows else None
-
-
-def _as_text(text: bytes, separator: str) -> dict[str, pa.DataType]:
-    """Returns types for the column names that Arrow generates, to prevent type inference."""
-    width = text.split(b"\n", 1)[0].count(separator.encode()) + 1
-    return {f"f{i}": pa.binary() for i in range(width)}
 
 
 def _lines_hidden_by_quotes(text: bytes, separator: str) -> int:
@@ -191,26 +191,12 @@ def _lines_hidden_by_quotes(text: bytes, separator: str) -> int:
 def _cells(table: pa.Table, rows: int) -> Iterator[list[str]]:
     """Yields the columns as text, stripped, up to `rows` rows."""
     for column in table.slice(0, rows).columns:
-        yield [_text(cell) for cell in column.to_pylist()]
+        cells = (c.decode("utf-8", "replace") if isinstance(c, bytes) else str(c) for c in column.to_pylist())
+        yield [cell.strip() for cell in cells]
 
 
-def _text(cell: object) -> str:
-    return (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip()
-
-
-def _share_empty(table: pa.Table) -> float:
-    """Returns the share of empty cells. A large share means columns aligned by blanks, which no separator splits."""
-    cells = [cell for column in _cells(table, _CLEAN_ROWS) for cell in column]
-    return cells.count("") / max(len(cells), 1)
-
-
-def _cleanness(table: pa.Table) -> float:
-    """Returns the share of cells that look like one value: empty, number, date, or text without separators."""
-    cells = [cell for column in _cells(table, _CLEAN_ROWS) for cell in column]
-    return sum(_is_clean(cell) for cell in cells) / max(len(cells), 1)
-
-
-def _is_clean(cell: str) -> float:
+def _cleanness(cell: str) -> float:
+    """Returns whether a cell looks like one value: empty, number, date, or text without separators."""
     if not cell or _NUMBER.fullmatch(cell) or _DATE.fullmatch(cell):
         return 1.0
     return 0.7 if any(separator in cell for separator in SEPARATORS[:4]) else 0.9
@@ -234,7 +220,8 @@ def _no_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> str | No
         return None
     named, valued = 0, []
     for cell, column in zip(first, below, strict=True):
-        numbers = _share_of_numbers(column)
+        present = [other for other in column if other]
+        numbers = sum(map(_is_value, present)) / len(present) if present else 0.0
         if _is_value(cell) and (numbers > 0.5 or not column):
             valued.append(cell)
         elif numbers > 0.9 and cell:
@@ -244,12 +231,8 @@ def _no_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> str | No
     if named > len(valued) or not (valued or _are_no_names(first)):
         return None
     example = valued[0] if valued else max(first, key=len)
-    return f"the first line holds values such as {_shortened(example)}, not names; these names are made up"
-
-
-def _share_of_numbers(column: Sequence[str]) -> float:
-    present = [cell for cell in column if cell]
-    return sum(_is_value(cell) for cell in present) / len(present) if present else 0.0
+    example = example if len(example) <= 30 else example[:27] + "..."
+    return f"the first line holds values such as {example}, not names; these names are made up"
 
 
 def _is_value(cell: str) -> bool:
@@ -261,7 +244,3 @@ def _are_no_names(first: Sequence[str]) -> bool:
     written = [cell for cell in first if cell]
     wordy = any(len(cell) > _LONGEST_NAME or len(cell.split()) > _MOST_WORDS for cell in written)
     return wordy or len(set(written)) < len(written) - 1
-
-
-def _shortened(cell: str) -> str:
-    return cell if len(cell) <= 30 else cell[:27] + "..."

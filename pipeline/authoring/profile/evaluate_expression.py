@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.preprocessing.expressions.expression import Expression
 from fullpass.preprocessing.expressions.functions import TABLE
 from fullpass.preprocessing.expressions.number_text import number_text, read_number
@@ -22,13 +23,18 @@ _NOTHING = np.array(None, dtype=object)
 _BLANKS = " \t\n\v\f\r"
 
 
+def array_of(values: ValueCounts, type: str) -> np.ndarray:
+    """Returns a column as an input of `evaluate`, [rows]: float32 for a number or boolean, objects for a string."""
+    return values.row_texts if type == "string" else values.row_numbers.astype(np.float32)
+
+
 def evaluate(expression: Expression, columns: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
     """Returns a derived column, [rows].
 
     Args:
-        expression: an expression that `check_types` has accepted for these columns.
-        columns: the columns that the expression reads; others are ignored.
-        rows: length of the result, for expressions that read no column.
+        expression: An expression that `check_types` has accepted for these columns.
+        columns: The columns that the expression reads; others are ignored.
+        rows: Length of the result, for expressions that read no column.
     """
     with np.errstate(all="ignore"):
         result = _evaluate(expression.root, columns)

@@ -28,6 +28,7 @@ _NO_LABEL = {
     "empty": "no value in any row",
     "image_path": "paths of images",
     "vector": "vectors",
+    "list": "lists",
     "image": "images",
     "unreadable": "values that cannot be read",
 }
@@ -35,12 +36,7 @@ _NO_LABEL = {
 
 @dataclass(frozen=True)
 class LabelGuess:
-    """The inferred label.
-
-    Attributes:
-        settings: the section `label` as written in YAML.
-        why: the reason, in a few words.
-    """
+    """The inferred section `label`, as written in YAML, and the reason in a few words."""
 
     settings: Mapping[str, object]
     why: str
@@ -69,18 +65,14 @@ def most_likely_label(columns: Sequence[ColumnProfile]) -> tuple[str, str]:
 
 
 def label_of(column: ColumnProfile, task: Task | None) -> LabelGuess:
-    """Returns the section `label` for a column.
-
-    Args:
-        column: the label.
-        task: the task that the user requests; None infers it from the values.
+    """Returns the section `label` for a column; without the task that a user requests, it follows from the values.
 
     Raises:
         UserError: The column cannot be a label, or not a label of this task.
     """
     if column.kind in _NO_LABEL and not (task == "regression" and column.numbers is not None):
         raise UsageError(f"label {column.name!r} holds {_NO_LABEL[column.kind]}. Choose another with --label.")
-    if column.values is None or column.values.distinct < 2:
+    if column.values.distinct < 2:
         raise UsageError(f"label {column.name!r} holds one value only; there is nothing to learn. Choose another.")
     chosen = task or _task_of(column)
     settings, why = _BY_TASK[chosen](column)
@@ -89,8 +81,6 @@ def label_of(column: ColumnProfile, task: Task | None) -> LabelGuess:
 
 def target_of(column: ColumnProfile, label: LabelGuess) -> Target:
     """Returns the label of every row, as the run would read it."""
-    if column.values is None:
-        raise UsageError(f"label {column.name!r} cannot be read.")
     settings = label.settings
     y = label_rows(column.values, label.task, settings.get("positive"), settings.get("classes"))  # type: ignore[arg-type]
     return Target(label.task, y, column.name, () if label.task == "regression" else column.values.texts)
@@ -102,10 +92,8 @@ def label_rows(
     """Returns the label of each row, float64 [rows], as in `Target`; NaN if it is missing or cannot be read.
 
     Args:
-        values: the column.
-        task: the task of the label.
         positive: `positive` of the section `label`.
-        classes: the accepted classes; None accepts all.
+        classes: `classes` of the section `label`; None accepts all.
     """
     if task == "regression":
         return values.row_numbers
@@ -120,10 +108,7 @@ def binary_values(
 ) -> np.ndarray:
     """Returns 1, 0 or NaN (no label) for each value of a binary label, float64 [texts].
 
-    Args:
-        texts: values as text.
-        positive: `positive` of the section `label`.
-        classes: `classes` of the section `label`. Without both, words for true and false are read.
+    Without `positive` and `classes` of the section `label`, words for true and false are read.
     """
     if classes is not None:
         return np.array([float(classes.index(text)) if text in classes else np.nan for text in texts])
@@ -134,7 +119,7 @@ def binary_values(
 def _points(column: ColumnProfile, index: int, columns: Sequence[ColumnProfile]) -> int:
     """Returns a score of how likely a column is the label; -1 if it cannot be the label."""
     values = column.values
-    if column.kind in _NO_LABEL or values is None or values.missing_share > 0.5:
+    if column.kind in _NO_LABEL or values.missing_share > 0.5:
         return -1
     words = words_of(column.name)
     last, lone = index == len(columns) - 1, len(words) == 1
@@ -150,17 +135,8 @@ def _is_unlike(column: ColumnProfile, others: Sequence[ColumnProfile]) -> bool:
     """Returns whether only this column can hold classes: the only text, or the only column of few whole numbers."""
     if column.kind == "category" and column.numbers is None:
         return all(other.numbers is not None or other.kind in _NO_LABEL for other in others)
-    values = column.values
-    few = (
-        values is not None
-        and 2 <= values.distinct <= _FEW_CLASSES
-        and column.numbers is not None
-        and column.numbers.whole
-    )
-    return few and all(
-        other.kind in _NO_LABEL or (other.values is not None and other.values.distinct > _FEW_CLASSES)
-        for other in others
-    )
+    few = 2 <= column.values.distinct <= _FEW_CLASSES and column.numbers is not None and column.numbers.whole
+    return few and all(other.kind in _NO_LABEL or other.values.distinct > _FEW_CLASSES for other in others)
 
 
 def _why_chosen(column: ColumnProfile, columns: Sequence[ColumnProfile]) -> str:
@@ -177,27 +153,26 @@ def _which(likely: Sequence[ColumnProfile], columns: Sequence[ColumnProfile]) ->
 
 
 def _values(column: ColumnProfile) -> str:
-    if column.numbers is not None and column.values is not None and column.values.distinct > _FEW_CLASSES:
+    texts = column.values.texts
+    if column.numbers is not None and len(texts) > _FEW_CLASSES:
         return f"numbers from {column.numbers.low:g} to {column.numbers.high:g}"
-    texts = column.values.texts if column.values is not None else ()
     return f"{len(texts)} values: " + ", ".join(shown(t, 16) for t in texts[:3]) + (" ..." if len(texts) > 3 else "")
 
 
 def _task_of(column: ColumnProfile) -> Task:
-    values = column.values
     if column.kind == "categories":
         return "multilabel"
-    if column.kind == "boolean" or (values is not None and values.distinct == 2):
+    if column.kind == "boolean" or column.values.distinct == 2:
         return "binary"
-    if column.numbers is None or values is None:
+    if column.numbers is None:
         return "multiclass"
-    few = values.distinct <= (_FEW_CLASSES if column.kind == "category" else _FEW_CLASSES // 2)
+    few = column.values.distinct <= (_FEW_CLASSES if column.kind == "category" else _FEW_CLASSES // 2)
     return "multiclass" if column.numbers.whole and few else "regression"
 
 
 def _binary(column: ColumnProfile) -> tuple[dict[str, object], str]:
     values = column.values
-    if values is None or values.distinct != 2 and column.kind != "boolean":
+    if values.distinct != 2 and column.kind != "boolean":
         name = column.name if column.name.isidentifier() else f"`{column.name}`"
         raise UsageError(
             f"label {column.name!r}: task binary takes two values. Received: {_values(column)}. "
@@ -208,10 +183,9 @@ def _binary(column: ColumnProfile) -> tuple[dict[str, object], str]:
     if column.numbers is not None:
         larger = int(np.argmax(values.numbers))
         share = values.counts[larger] / values.present
-        return {"positive": _plain(values.numbers[larger])}, f"the larger of two numbers: {share:.1%}"
-    return {
-        "classes": [values.texts[0], values.texts[1]]
-    }, f"the rarer of two values: {values.counts[1] / values.present:.1%}"
+        number = float(values.numbers[larger])
+        return {"positive": int(number) if number == int(number) else number}, f"the larger of two numbers: {share:.1%}"
+    return {"classes": list(values.texts)}, f"the rarer of two values: {values.counts[1] / values.present:.1%}"
 
 
 def _truth(values: ValueCounts) -> tuple[dict[str, object], str]:
@@ -224,17 +198,12 @@ def _truth(values: ValueCounts) -> tuple[dict[str, object], str]:
     return {"classes": [false, true]}, f"{true} in {values.share(is_true == 1):.1%}"
 
 
-def _plain(number: float) -> float | int:
-    return int(number) if number == int(number) else float(number)
-
-
 def _multiclass(column: ColumnProfile) -> tuple[dict[str, object], str]:
     values = column.values
-    if values is None or values.distinct > max(2, min(_MOST_CLASSES, values.present // 2)):
-        distinct, present = (values.distinct, values.present) if values else (0, 0)
+    if values.distinct > max(2, min(_MOST_CLASSES, values.present // 2)):
         raise UsageError(
-            f"label {column.name!r}: {distinct:,} values in {present:,} rows are too many classes. Choose another "
-            "label, or --task regression for numbers."
+            f"label {column.name!r}: {values.distinct:,} values in {values.present:,} rows are too many classes. "
+            "Choose another label, or --task regression for numbers."
         )
     share = values.counts[0] / values.present
     order = "; --task regression if their order matters" if column.numbers is not None else ""
@@ -256,7 +225,7 @@ def _regression(column: ColumnProfile) -> tuple[dict[str, object], str]:
 
 
 def _max_missing(column: ColumnProfile) -> dict[str, object]:
-    missing = column.values.missing_share if column.values is not None else 0.0
+    missing = column.values.missing_share
     return {"max_missing": min(1.0, float(np.ceil(missing * 120) / 100))} if missing > 0.04 else {}
 
 

@@ -1,4 +1,4 @@
-"""Finds columns that give the label away by one aspect: that they are missing, a part of their text, one class each."""
+"""Finds columns that give the label away: by one aspect of their values, by one class each, or as parts of a sum."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,13 +8,21 @@ from itertools import islice
 import numpy as np
 
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown
-from fullpass.pipeline.authoring.profile.strength import Strength, Target, most_groups, strength_of, strength_of_groups
+from fullpass.pipeline.authoring.profile.strength import (
+    FEWEST_ROWS,
+    Strength,
+    Target,
+    most_groups,
+    strength_of,
+    strength_of_groups,
+)
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 
 _TEXTS = ("category", "categories", "text")
 _FEWEST_OF_CLASS, _COVERED = 10, 0.9
 _OFTEN, _WRONG = 0.05, 0.01
 _MOST_CLASSES, _LOOKED_AT, _END = 50, 500, 64
+_SUM_ROWS, _EXACT, _REWEIGHTINGS, _ROWS_OF_SUMS = 0.3, 0.005, 60, 5000
 _TOKEN = re.compile(r"[^\W\d_]+|\d+")
 
 
@@ -42,7 +50,7 @@ BY_MISSING = "by whether it is missing"
 def _aspects(column: ColumnProfile, target: Target) -> Iterator[tuple[str, np.ndarray]]:
     """Yields aspects of a column in words, and the group of each row, int64 [rows]; -1 leaves the row out."""
     values = column.values
-    if values is None or not values.present:
+    if not values.present:
         return
     if values.present < values.rows:
         yield BY_MISSING, (values.codes < 0).astype(np.int64)
@@ -61,15 +69,14 @@ def _aspects(column: ColumnProfile, target: Target) -> Iterator[tuple[str, np.nd
 def _text_aspects(target: Target) -> Iterator[tuple[str, Callable[[str], str]]]:
     named = sorted((t.lower() for t in target.texts if any(c.isalpha() for c in t)), key=len, reverse=True)
     classes = re.compile("|".join(map(re.escape, named[:_MOST_CLASSES])) or "$")
-    yield f"by the value of {target.name} in its text", lambda text: _first(classes, text[:_LOOKED_AT].lower())
-    yield "by how it begins", lambda text: _first(_TOKEN, text[:_END].lower())
-    yield "by how it ends", lambda text: (_TOKEN.findall(text[-_END:].lower()) or [""])[-1]
+    yield f"by the value of {target.name} in its text", lambda text: _one(classes, text[:_LOOKED_AT], 0)
+    yield "by how it begins", lambda text: _one(_TOKEN, text[:_END], 0)
+    yield "by how it ends", lambda text: _one(_TOKEN, text[-_END:], -1)
     yield "by the letters in it", lambda text: re.sub(r"\d+", "0", text[:_END].lower())
 
 
-def _first(pattern: re.Pattern[str], text: str) -> str:
-    found = pattern.search(text)
-    return found.group() if found else ""
+def _one(pattern: re.Pattern[str], text: str, index: int) -> str:
+    return (pattern.findall(text.lower()) or [""])[index]
 
 
 def _groups_by(values: ValueCounts, aspect: Callable[[str], str]) -> np.ndarray:
@@ -84,8 +91,8 @@ class Indicator:
     """A column that follows from the label: with one value, or missing, exactly where the label has certain values.
 
     Attributes:
-        why: what it tells, in words.
-        is_leak: whether it must hold the label itself; else it may be known at serving time.
+        why: What it tells, in words.
+        is_leak: Whether it must hold the label itself; else it may be known at serving time.
     """
 
     why: str
@@ -97,9 +104,9 @@ class _Labels:
     """The label's values that occur often, as classes.
 
     Attributes:
-        rows: rows with a label.
+        rows: Rows with a label.
         codes: int64 [rows], the class of each.
-        names: the classes as text.
+        names: The classes as text.
         often: bool [classes], whether a class has enough rows to be judged.
     """
 
@@ -130,15 +137,13 @@ def indicators_of_label(columns: Mapping[str, ValueCounts], target: Target) -> d
     found = {name: told for name, values in columns.items() if (told := _told(values, labels)) is not None}
     classes = int(labels.often.sum())
     apart = np.unique([told.where[labels.often] for told in found.values()], axis=1).shape[1] if found else 0
-    if classes > 2 and apart == classes:
+    tell_all = classes > 2 and apart == classes
+    with_others = ""
+    if tell_all and len(found) > 1:
         others = ", ".join(list(found)[:3]) + (f" and {len(found) - 3} others" if len(found) > 3 else "")
-        with_others = f"; {others} tell all values of {target.name}" if len(found) > 1 else ""
-        return {name: Indicator(_words(told, labels, target) + with_others, True) for name, told in found.items()}
+        with_others = f"; {others} tell all values of {target.name}"
     return {
-        name: Indicator(
-            _words(told, labels, target),
-            target.task != "regression" and (told.state == "missing" or _is_named(name, told, labels, target)),
-        )
+        name: Indicator(_words(told, labels, target) + with_others, tell_all or _is_leak(name, told, labels, target))
         for name, told in found.items()
     }
 
@@ -175,8 +180,8 @@ def _told(values: ValueCounts, labels: _Labels) -> _Told | None:
         return None
     if states[0] < 0:
         return _Told("missing", where)
-    other = not _is_shorter(where)
-    return _Told(values.texts[states[int(other)]], ~where if other else where)
+    state = 0 if _is_shorter(where) else 1
+    return _Told(values.texts[states[state]], ~where if state else where)
 
 
 def _is_shorter(where: np.ndarray) -> bool:
@@ -185,15 +190,69 @@ def _is_shorter(where: np.ndarray) -> bool:
 
 
 def _words(told: _Told, labels: _Labels, target: Target) -> str:
-    verb, which = ("is", told.where) if _is_shorter(told.where) else ("is not", ~told.where)
-    which = np.flatnonzero(which)
-    listed = " or ".join(shown(labels.names[i], 20) for i in which[:3]) + (" or ..." if len(which) > 3 else "")
-    return f"{shown(told.state, 20)} exactly where {target.name} {verb} {listed}"
+    verb, where = ("is", told.where) if _is_shorter(told.where) else ("is not", ~told.where)
+    which = np.flatnonzero(where)
+    classes = " or ".join(shown(labels.names[i], 20) for i in which[:3]) + (" or ..." if len(which) > 3 else "")
+    return f"{shown(told.state, 20)} exactly where {target.name} {verb} {classes}"
 
 
-def _is_named(name: str, told: _Told, labels: _Labels, target: Target) -> bool:
-    """Returns whether a column's name begins with the label's, as target_0 does, or ends with the class it tells."""
+def _is_leak(name: str, told: _Told, labels: _Labels, target: Target) -> bool:
+    """Returns whether one column leaks classes: by being missing, or by a name that begins with the label's, as
+    target_0 does, or ends with the class that it tells."""
+    if target.task == "regression":
+        return False
+    if told.state == "missing":
+        return True
     name = name.lower()
     classes = "|".join(re.escape(labels.names[i].lower()) for i in np.flatnonzero(told.where))
     is_of_label = re.match(re.escape(target.name.lower()) + r"[\W\d_]", name) is not None
     return is_of_label or re.search(rf"(?:^|[\W_])(?=\D)(?:{classes})$", name) is not None
+
+
+def leaking_summands(columns: Mapping[str, np.ndarray], target: np.ndarray) -> tuple[str, ...]:
+    """Returns the columns that leak `target` as a sum or difference of columns, largest effect first.
+
+    A total leaks each part if the other parts are present, and the summands leak their total. The result holds the
+    added columns; the subtracted columns reveal nothing alone. The weight of each column must be about 1 or -1, so a
+    label that is a weighted sum by nature does not count. A missing value adds nothing.
+
+    Args:
+        columns: float64 [rows] each, NaN for missing.
+        target: float64 [rows], NaN for missing.
+    """
+    known = np.flatnonzero(~np.isnan(target))
+    known = known[:: -(-len(known) // _ROWS_OF_SUMS) or 1]
+    if len(columns) < 2 or len(known) < max(FEWEST_ROWS, 5 * len(columns)):
+        return ()
+    y = target[known]
+    matrix = np.column_stack([*(np.nan_to_num(column[known]) for column in columns.values()), np.ones(len(y))])
+    weights = _least_absolute(matrix, y)
+    exact = np.abs(y - matrix @ weights) < _EXACT * y.std()
+    effects = np.abs(weights[:-1]) * matrix[:, :-1].std(axis=0)
+    once = np.abs(np.abs(weights[:-1]) - 1) < 0.02
+    adding = once & (effects > 0.01 * y.std())
+    if exact.mean() < _SUM_ROWS or adding.sum() < 2 or effects[once].sum() < 0.9 * effects.sum():
+        return ()
+    held = adding & (weights[:-1] > 0)
+    if not held[effects.argmax()]:
+        return (list(columns)[int(effects.argmax())],)
+    names = list(columns)
+    return tuple(names[index] for index in np.argsort(-effects, kind="stable") if held[index])
+
+
+def _least_absolute(matrix: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Returns the weights of the linear model with the least sum of absolute errors.
+
+    If a linear model fits most rows exactly, this one does too, whatever the values of the other rows.
+
+    Source: iteratively reweighted least squares; Schlossmacher, An Iterative Technique for Absolute Deviations Curve
+    Fitting (1973).
+    """
+    scale = np.maximum(np.abs(matrix).max(axis=0), 1e-300)
+    scaled, least = matrix / scale, max(1e-4 * float(y.std()), 1e-300)
+    of_row = np.ones(len(y))
+    for _ in range(_REWEIGHTINGS):
+        root = np.sqrt(of_row)
+        weights = np.linalg.lstsq(scaled * root[:, None], y * root, rcond=None)[0]
+        of_row = 1 / np.maximum(np.abs(y - scaled @ weights), least)
+    return weights / scale

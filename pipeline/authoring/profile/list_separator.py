@@ -36,10 +36,8 @@ def list_separator(values: ValueCounts) -> str | None:
             continue
         cells = [tuple(token.strip() for token in text.split(separator)) for text in texts]
         if _differ(cells, weights) and _repeat(cells, weights) and not _are_numbers(cells, weights, separator):
-            spaced = f"{separator} "
-            return (
-                spaced if all(t.count(separator) == t.count(spaced) for t in texts) and separator != " " else separator
-            )
+            is_spaced = separator != " " and all(t.count(separator) == t.count(f"{separator} ") for t in texts)
+            return f"{separator} " if is_spaced else separator
     return None
 
 

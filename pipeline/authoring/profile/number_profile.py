@@ -1,11 +1,10 @@
-"""Profiles the numbers of a column: range, quantiles, skew, and values that mean "missing"."""
+"""Profiles the numbers of a column: range, quantiles, skew, and words and placeholders that mean "missing"."""
 
 import re
 from dataclasses import dataclass
 
 import numpy as np
 
-from fullpass.pipeline.authoring.profile.placeholders import find_placeholders
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.pipeline.authoring.profile.written_numbers import find_written
 
@@ -23,6 +22,12 @@ _MOSTLY = 0.8
 _FEWEST_ROWS, _OFTEN = 20, 0.01
 _PER_WORD, _FEW_NUMBERS = 4, 31
 _FAR_OUT = 10.0
+_LIMITS = frozenset({-(2.0**15), -(2.0**31), -(2.0**63), 2.0**15 - 1, 2.0**16 - 1, 2.0**31 - 1, 2.0**32 - 1})
+_MOST_AT_AN_END = 3
+_FEWEST_OTHERS, _FEWEST_BESIDE_NINES = 10, 5
+_FEWEST_PLACEHOLDERS, _LEAST_SHARE, _MOST_SHARE = 5, 0.001, 0.5
+_PILE = 2.0
+_VERY_FAR, _VERY_FAR_BELOW_0 = 10.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -30,12 +35,10 @@ class NumberProfile:
     """A column of numbers.
 
     Attributes:
-        low: the minimum.
-        high: the maximum.
-        quantiles: at 0.001, 0.01, 0.25, 0.5, 0.75, 0.99, 0.999.
-        skew: the third standardized moment of the values clipped to the 0.001 and 0.999 quantiles.
-        whole: whether all numbers are whole.
-        negative: share of present rows with a negative number.
+        quantiles: At 0.001, 0.01, 0.25, 0.5, 0.75, 0.99, 0.999.
+        skew: The third standardized moment of the values clipped to the 0.001 and 0.999 quantiles.
+        whole: Whether all numbers are whole.
+        negative: Share of present rows with a negative number.
     """
 
     low: float
@@ -88,9 +91,6 @@ def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
     In a column that mostly holds numbers, these are words such as `?`, up to three other words without a digit that are
     no values, and placeholders: numbers far from all others that occur often, and -99, -999 ... In other columns, these
     are only words that are hardly ever a value.
-
-    Example:
-        of ["1", "2", "?", "-999"] with many more small numbers: ("?", "-999")
     """
     numbers = values.numbers
     if values.number_share < _MOSTLY:
@@ -104,7 +104,7 @@ def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
     others = list(values.examples(other, most=len(other)))
     if len(others) > _MOST_OTHER_WORDS or are_values(values, numbers, other):
         others = []
-    return (*known, *others, *find_placeholders(values, numbers))
+    return (*known, *others, *_placeholders(values, numbers))
 
 
 def has_code_na(values: ValueCounts) -> bool:
@@ -119,9 +119,8 @@ def are_values(values: ValueCounts, numbers: np.ndarray, words: np.ndarray) -> b
     They are if the numbers are few beside them, or if they are single letters that are not rare beside a few numbers.
 
     Args:
-        values: the column.
-        numbers: float64 [values], its numbers, NaN where a value is none.
-        words: bool [values], the words.
+        numbers: float64 [values], NaN where a value is no number.
+        words: bool [values].
     """
     count = int((~np.isnan(numbers)).sum())
     letters = np.array([len(text) == 1 and text.isalpha() for text in values.texts], dtype=bool) & words
@@ -129,3 +128,64 @@ def are_values(values: ValueCounts, numbers: np.ndarray, words: np.ndarray) -> b
         return False
     often = values.counts[words].max() >= _OFTEN * values.present
     return often and bool(count < _PER_WORD * words.sum() or (letters.any() and count <= _FEW_NUMBERS))
+
+
+def _placeholders(values: ValueCounts, numbers: np.ndarray) -> tuple[str, ...]:
+    """Returns the values, as written, that are far from all others and in many rows; and -99, -999 ... in any row.
+
+    Far is farther than all others from each other, and above positive numbers also as a ratio: 500 is not far from 1,
+    2, 5 ... 200. Many is twice the median of the other values (1 of 1,000 rows for a number that is farther still), but
+    not most rows; 999, 9999 and the limits of integers need neither.
+    """
+    known = ~np.isnan(numbers)
+    found, index = np.unique(numbers[known], return_inverse=True)
+    rows = np.bincount(index, weights=values.counts[known], minlength=len(found))
+    kept = np.ones(len(found), dtype=bool)
+    while True:
+        gone = _at_an_end(found[kept], rows[kept], rows.sum())
+        if not len(gone):
+            break
+        kept &= ~np.isin(found, gone)
+    chosen = np.isin(numbers, found[~kept])
+    return tuple(values.examples(chosen, most=len(chosen)))
+
+
+def _at_an_end(found: np.ndarray, rows: np.ndarray, total: float) -> np.ndarray:
+    """Returns the placeholders at the lower or else the upper end of sorted numbers; empty without any."""
+    for step in (1, -1):
+        for size in range(1, _MOST_AT_AN_END + 1):
+            end, others = found[::step][:size], found[::step][size:]
+            if len(others) < 2 or not _is_far(end[-1], others):
+                continue
+            beside, lonely = rows[::step][size:], _is_very_far(end[-1], others)
+            pairs = zip(end, rows[::step][:size], strict=True)
+            if all(_stands_for_missing(*pair, beside, total, lonely=lonely) for pair in pairs):
+                return end
+    return found[:0]
+
+
+def _is_far(number: float, others: np.ndarray) -> bool:
+    """Returns whether a number is farther from sorted or reversed numbers than these are from each other."""
+    low, high = float(others.min()), float(others.max())
+    if number < low:
+        return low - number > high - low or (_is_nines(number) and number < 0 <= low)
+    above = others[others > 0]
+    as_ratio = not len(above) or number / high > high / float(np.median(above))
+    return number - high > high - low and as_ratio
+
+
+def _is_very_far(number: float, others: np.ndarray) -> bool:
+    low, high = float(others.min()), float(others.max())
+    return max(low - number, number - high) > (_VERY_FAR_BELOW_0 if number < 0 else _VERY_FAR) * (high - low)
+
+
+def _stands_for_missing(number: float, rows: float, beside: np.ndarray, total: float, *, lonely: bool) -> bool:
+    if _is_nines(number) or number in _LIMITS:
+        return number < 0 or (len(beside) >= _FEWEST_BESIDE_NINES and rows > 1)
+    pile = 0.0 if lonely else _PILE * float(np.median(beside))
+    often = rows >= max(_FEWEST_PLACEHOLDERS, _LEAST_SHARE * total, pile)
+    return bool(number != 0 and often and rows <= _MOST_SHARE * total and len(beside) >= _FEWEST_OTHERS)
+
+
+def _is_nines(number: float) -> bool:
+    return abs(number) < 1e15 and number == int(number) and set(str(abs(int(number)))) == {"9"} and abs(number) > 9

@@ -28,11 +28,10 @@ class Top:
     """The lines above the rows.
 
     Attributes:
-        text: the rest of the text, without comments.
-        skip_rows, skip_lines: as in `CsvSource`.
-        columns: names of the columns, if the line with the names fits no header; else None.
-        separator: the separator, if the file names it; else None.
-        why: key of `CsvSource` -> reason.
+        text: The rest of the text, without comments.
+        columns: Names of the columns, if the line with the names fits no header; else None.
+        separator: The separator, if the file names it; else None.
+        why: Key of `CsvSource` -> reason.
     """
 
     text: bytes
@@ -47,8 +46,8 @@ def read_top(text: bytes, is_value: Callable[[str], bool]) -> Top:
     """Returns what stands above the rows of a text in UTF-8.
 
     Args:
-        text: the beginning of the file.
-        is_value: whether a cell is a number or a date.
+        text: The beginning of the file.
+        is_value: Whether a cell is a number or a date.
     """
     named = _EXCEL.match(text)
     if named:
@@ -97,10 +96,10 @@ def footers(text: bytes, end: bytes, separator: str, width: int) -> tuple[str, .
     """Returns beginnings of the last lines that are no rows: a row of totals, or a line of one cell.
 
     Args:
-        text: the beginning of the file, to see that no row begins likewise.
-        end: the last lines of the file.
-        separator: the separator of cells.
-        width: number of columns.
+        text: The beginning of the file, to see that no row begins likewise.
+        end: The last lines of the file.
+        separator: The separator of cells.
+        width: Number of columns.
     """
     found: list[str] = []
     rows, last = text.splitlines(), [line for line in end.splitlines() if line.strip()]
@@ -114,12 +113,12 @@ def footers(text: bytes, end: bytes, separator: str, width: int) -> tuple[str, .
 
 def _footer(line: str, separator: str, width: int) -> str | None:
     cells = line.split(separator)
-    place = next((i for i, cell in enumerate(cells) if cell.strip(' "')), None)
+    first = next((i for i, cell in enumerate(cells) if cell.strip(' "')), None)
     if len(cells) == 1 and width > 1 and _NOTE.fullmatch(line):
         return line
-    if place is None or not _TOTAL.fullmatch(cells[place].strip(' "')):
+    if first is None or not _TOTAL.fullmatch(cells[first].strip(' "')):
         return None
-    return "".join(cell + separator for cell in cells[: place + 1])
+    return "".join(cell + separator for cell in cells[: first + 1])
 
 
 def _below_titles(text: bytes, is_value: Callable[[str], bool]) -> Top:

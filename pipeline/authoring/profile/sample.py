@@ -1,7 +1,8 @@
 """Samples rows of a source: reads them like the run, from all parts of the files, within a byte budget."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from fullpass.components.ingest.sources.source_config import CsvSource, JsonLine
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw
 from fullpass.components.ingest.splitting.assign_split import assign, raw_split_columns
-from fullpass.pipeline.authoring.profile.image_cells import image_shapes, image_texts
+from fullpass.pipeline.authoring.profile.images import Size, image_sizes, image_texts
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import as_declared, to_text
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, without_inner_lists
@@ -24,8 +25,7 @@ from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_
 _BUDGET = {"csv": 64 << 20, "parquet": 64 << 20, "arrow": 64 << 20, "orc": 64 << 20}
 _SLOW_BUDGET = 16 << 20
 _MOST_ROWS = 1_000_000
-_MOST_FILES = 16
-_PIECES = 16
+_MOST_FILES, _MOST_PARTS = 16, 16
 _LOOK = 4 << 20
 _LONGEST_LINE = 64 << 20
 _ONE_BYTE_LINE_ENDS = ("utf-8", "cp1252", "latin-1", "ascii", "cp1251")
@@ -36,31 +36,27 @@ class Sample:
     """Rows of a source.
 
     Attributes:
-        columns: name -> text, or lists as read, of the sampled rows.
-        seen_columns: name -> text, or lists as read, of all rows seen.
-        numbers: name -> text of the numbers that the run reads in the sampled rows, for declared numbers.
-        seen_numbers: the same, of all rows seen.
-        refused: name -> why the run refuses the type of a declared column.
-        unreadable: name -> Arrow type of columns that are neither text nor lists.
-        images: name -> height, width and channels of some images, for columns that hold encoded images.
-        splits: split -> bool [rows], for sources with data per split.
-        all_splits: split -> bool [seen], for sources with data per split.
-        seen: number of rows that were read and from which the sample was drawn.
-        malformed: number of rows that could not be read.
-        bad: the first of the malformed rows.
-        whole: whether every row of the source was seen.
-        evenly_spread: whether rows come from every part of the files, not only from their beginning.
-        total: number of rows of the whole source, estimated from bytes; None if unknown.
+        seen_columns: Name -> text, or lists as read, of all rows seen.
+        seen_numbers: Name -> text of the numbers that the run reads, for declared numbers.
+        picked: Indices of the sampled rows among the rows seen.
+        refused: Name -> why the run refuses the type of a declared column.
+        unreadable: Name -> Arrow type of columns that are neither text nor lists.
+        images: Name -> sizes of some images, for columns that hold encoded images.
+        all_splits: Split -> bool [seen], for sources with data per split.
+        seen: Number of rows that were read and from which the sample was drawn.
+        malformed: Number of rows that could not be read.
+        bad: The first of the malformed rows.
+        whole: Whether every row of the source was seen.
+        evenly_spread: Whether rows come from every part of the files, not only from their beginning.
+        total: Number of rows of the whole source, estimated from bytes; None if unknown.
     """
 
-    columns: Mapping[str, pa.Array]
     seen_columns: Mapping[str, pa.Array]
-    numbers: Mapping[str, pa.Array]
     seen_numbers: Mapping[str, pa.Array]
+    picked: pa.Array
     refused: Mapping[str, str]
     unreadable: Mapping[str, str]
-    images: Mapping[str, Sequence[tuple[int, int, int]]]
-    splits: Mapping[str, np.ndarray]
+    images: Mapping[str, Sequence[Size]]
     all_splits: Mapping[str, np.ndarray]
     seen: int
     malformed: int
@@ -72,26 +68,45 @@ class Sample:
     @property
     def rows(self) -> int:
         """Rows in the sample."""
-        return len(next(iter(self.columns.values()))) if self.columns else 0
+        return len(self.picked) if self.seen_columns else 0
+
+    @cached_property
+    def columns(self) -> Mapping[str, pa.Array]:
+        """Name -> text, or lists as read, of the sampled rows."""
+        return {name: array.take(self.picked) for name, array in self.seen_columns.items()}
+
+    @cached_property
+    def numbers(self) -> Mapping[str, pa.Array]:
+        """`seen_numbers` of the sampled rows."""
+        return {name: array.take(self.picked) for name, array in self.seen_numbers.items()}
+
+    @cached_property
+    def splits(self) -> Mapping[str, np.ndarray]:
+        """`all_splits` of the sampled rows."""
+        return {name: chosen[self.picked.to_numpy()] for name, chosen in self.all_splits.items()}
+
+
+@dataclass
+class _Cells:
+    """What is kept of one column of a file.
+
+    Attributes:
+        arrays: Text or lists, one array per batch.
+        numbers: Text of the numbers that the run reads, one array per batch, of a declared number.
+    """
+
+    arrays: list[pa.Array] = field(default_factory=list)
+    numbers: list[pa.Array] = field(default_factory=list)
+    images: list[Size] = field(default_factory=list)
+    refused: str = ""
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """The rows read from one file.
-
-    Attributes:
-        chunks: name -> one array per batch.
-        numbers: the same, for declared numbers, as text of the numbers that the run reads.
-        refused: name -> why the run refuses the type of a declared column.
-        images: name -> shapes of some images.
-        total: number of rows of the file; None if unknown.
-    """
+class _FileSample:
+    """The rows read from one file; `total` is its number of rows, None if unknown."""
 
     file: SourceFile
-    chunks: Mapping[str, list[pa.Array]]
-    numbers: Mapping[str, list[pa.Array]]
-    refused: Mapping[str, str]
-    images: Mapping[str, list[tuple[int, int, int]]]
+    cells: Mapping[str, _Cells]
     rows: int
     malformed: int
     bad: tuple[BadRow, ...]
@@ -112,7 +127,7 @@ def read_sample(
     """Returns up to `rows` rows (None for all that the budget allows), drawn uniformly from the rows that are read.
 
     A source within the budget (64 MB; 16 MB for formats that are slow to read) is read completely. From a larger one,
-    up to 16 files are read. A large file that can be cut is read in pieces from all its parts. A part of a Parquet,
+    up to 16 files are read. A large file that can be cut is read in parts from all over it. A part of a Parquet,
     Arrow or ORC file with too many rows is read completely, and only some of its batches are kept. Columns of encoded
     `images` become the texts of `image_texts`; None detects these columns by their content. Types of
     `declared` columns are judged, and their numbers read, as the run does.
@@ -121,65 +136,56 @@ def read_sample(
         UserError: A file is empty, lacks a column, or does not have its declared format.
     """
     budget = _BUDGET.get(source.format, _SLOW_BUDGET)
-    within = sum(file.size for file in files) <= budget
-    chosen = list(files) if within else _spread([file for file in files if file.size], _MOST_FILES)
+    size = sum(file.size for file in files)
+    chosen = list(files) if size <= budget else _spread([file for file in files if file.size], _MOST_FILES)
     limits = budget // len(chosen), _MOST_ROWS // len(chosen)
-    pieces = run_in_fork_if_native(
+    found = run_in_fork_if_native(
         source, lambda: [_read(f, source, columns, images, declared or {}, *limits) for f in chosen]
     )
-    total = sum(piece.rows for piece in pieces)
-    picked = _picked(total, rows)
-    owner = np.repeat(np.arange(len(pieces)), [piece.rows for piece in pieces])
-    files_read = [piece.file for piece in pieces]
-    found = {name: _concat([chunk for piece in pieces for chunk in piece.chunks[name]]) for name in columns}
-    in_lists = isinstance(source, TfRecordSource)
-    listed = {name: _as_list(array) for name, array in found.items()}
-    arrays = {name: _sole_values(array, source) if in_lists else array for name, array in listed.items()}
-    usable = {
-        name: array for name, array in arrays.items() if pa.types.is_string(array.type) or pa.types.is_list(array.type)
-    }
+    seen = sum(one.rows for one in found)
+    owner = np.repeat(np.arange(len(found)), [one.rows for one in found])
+    of_column = {name: [one.cells[name] for one in found] for name in columns}
+    arrays = {name: _one_array([a for c in of for a in c.arrays], source) for name, of in of_column.items()}
+    usable = {n: array for n, array in arrays.items() if pa.types.is_string(array.type) or pa.types.is_list(array.type)}
     numbers = {
-        name: _concat([chunk for piece in pieces for chunk in piece.numbers[name]])
-        for name in pieces[0].numbers
-        if name in usable and pa.types.is_string(usable[name].type) and not in_lists
+        name: _concat([array for cells in of_column[name] for array in cells.numbers])
+        for name, array in usable.items()
+        if pa.types.is_string(array.type)
+        and any(cells.numbers for cells in of_column[name])
+        and not isinstance(source, TfRecordSource)
     }
     return Sample(
-        columns={name: array.take(pa.array(picked)) for name, array in usable.items()},
         seen_columns=usable,
-        numbers={name: array.take(pa.array(picked)) for name, array in numbers.items()},
         seen_numbers=numbers,
-        refused={name: why for piece in reversed(pieces) for name, why in piece.refused.items()},
+        picked=pa.array(_picked(seen, rows)),
+        refused={n: why for n, of in of_column.items() if (why := next((c.refused for c in of if c.refused), ""))},
         unreadable={name: str(array.type) for name, array in arrays.items() if name not in usable},
-        images={name: shapes for piece in reversed(pieces) for name, shapes in piece.images.items()},
-        splits=_splits(files_read, owner[picked]),
-        all_splits=_splits(files_read, owner),
-        seen=total,
-        malformed=sum(piece.malformed for piece in pieces),
-        bad=tuple(row for piece in pieces for row in piece.bad[:100]),
-        whole=within and all(piece.whole for piece in pieces),
-        evenly_spread=all(piece.evenly_spread for piece in pieces),
-        total=_total(pieces, sum(file.size for file in files)),
+        images={n: sizes for n, of in of_column.items() if (sizes := next((c.images for c in of if c.images), []))},
+        all_splits=_splits([one.file for one in found], owner),
+        seen=seen,
+        malformed=sum(one.malformed for one in found),
+        bad=tuple(row for one in found for row in one.bad[:100]),
+        whole=size <= budget and all(one.whole for one in found),
+        evenly_spread=all(one.evenly_spread for one in found),
+        total=_total(found, size),
     )
 
 
-def _total(pieces: Sequence[_Piece], size: int) -> int | None:
+def _total(found: Sequence[_FileSample], size: int) -> int | None:
     """Returns the row count of a source of `size` bytes, estimated from bytes for unread files; None if unknown."""
-    known = [piece.total for piece in pieces if piece.total is not None]
-    read = sum(piece.file.size for piece in pieces)
-    if len(known) < len(pieces):
+    known = [one.total for one in found if one.total is not None]
+    read_bytes = sum(one.file.size for one in found)
+    if len(known) < len(found):
         return None
-    return sum(known) if read == size else round(sum(known) * size / read)
+    return sum(known) if read_bytes == size else round(sum(known) * size / read_bytes)
 
 
 def row_keys(sample: Sample, columns: Sequence[str]) -> pa.Array:
     """Returns one text per row seen, joined from the columns that hold text or lists of single values."""
     arrays = [sample.seen_columns[name] for name in columns if name in sample.seen_columns]
-    filled = [pc.fill_null(_joined(array), "\0") for array in arrays if not _is_nested_list(array.type)]
+    single = [array for array in arrays if not (is_list(array.type) and pa.types.is_nested(array.type.value_type))]
+    filled = [pc.fill_null(_joined(array), "\0") for array in single]
     return pc.binary_join_element_wise(*filled, "\x1f") if filled else pa.array([], pa.string())
-
-
-def _is_nested_list(kind: pa.DataType) -> bool:
-    return is_list(kind) and pa.types.is_nested(kind.value_type)
 
 
 def _joined(array: pa.Array) -> pa.Array:
@@ -222,32 +228,34 @@ def _splits(files: Sequence[SourceFile], owner: np.ndarray) -> dict[str, np.ndar
     return {name: np.isin(owner, [i for i, f in enumerate(files) if f.split == name]) for name in names}
 
 
-def _concat(chunks: Sequence[pa.Array]) -> pa.Array:
-    """Returns chunks as one array; as text if their types differ, such as lists in one batch and text in another."""
-    kinds = {chunk.type for chunk in chunks if not pa.types.is_null(chunk.type)} or {pa.string()}
-    if len(kinds) > 1:
-        chunks = [pa.array([None if v is None else str(v) for v in c.to_pylist()], pa.string()) for c in chunks]
-        return pa.concat_arrays(chunks)
-    kind = kinds.pop()
-    return pa.concat_arrays([chunk.cast(kind) for chunk in chunks]) if chunks else pa.array([], kind)
-
-
-def _as_list(array: pa.Array) -> pa.Array:
-    """Returns lists of any Arrow list type as one list type, and lists of one-element lists as lists."""
+def _one_array(arrays: Sequence[pa.Array], source: Source) -> pa.Array:
+    """Returns the batches of a column as text, or as lists of one Arrow type."""
+    array = _concat(arrays)
     if not is_list(array.type):
         return array
     single, several = without_inner_lists(array, lengths_of(array))
     array = array if several.any() else single
-    return array.cast(pa.list_(array.type.value_type))
+    array = array.cast(pa.list_(array.type.value_type))
+    return _sole_values(array, source) if isinstance(source, TfRecordSource) else array
+
+
+def _concat(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Returns arrays as one; as text if their types differ, such as lists in one batch and text in another."""
+    kinds = {array.type for array in arrays if not pa.types.is_null(array.type)} or {pa.string()}
+    if len(kinds) > 1:
+        texts = [pa.array([None if v is None else str(v) for v in a.to_pylist()], pa.string()) for a in arrays]
+        return pa.concat_arrays(texts)
+    kind = kinds.pop()
+    return pa.concat_arrays([array.cast(kind) for array in arrays]) if arrays else pa.array([], kind)
 
 
 def _sole_values(array: pa.Array, source: Source) -> pa.Array:
     """Returns lists of at most one value each as single values, since a tf.Example holds only lists."""
-    if not pa.types.is_list(array.type) or pc.max(pc.list_value_length(array)).as_py() != 1:
+    lengths = pc.fill_null(pc.list_value_length(array), 0)
+    if pc.max(lengths).as_py() != 1:
         return array
-    rows = np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy()) - 1
-    is_missing = pc.not_equal(pc.fill_null(pc.list_value_length(array), 0), 1)
-    return _as_text(array.flatten().take(pc.if_else(is_missing, None, pa.array(rows))), source)
+    rows = pa.array(np.cumsum(lengths.to_numpy()) - 1)
+    return _as_text(array.flatten().take(pc.if_else(pc.not_equal(lengths, 1), None, rows)), source)
 
 
 def _as_text(array: pa.Array, source: Source) -> pa.Array:
@@ -261,18 +269,6 @@ def _as_text(array: pa.Array, source: Source) -> pa.Array:
     return array if undecodable.sum() > len(text) - text.null_count else text
 
 
-def _as_numbers(cells: pa.Array, text: pa.Array, raw: RawColumn, source: Source) -> pa.Array:
-    """Returns the numbers that the run reads from a batch as text; `text` is the batch as text.
-
-    Raises:
-        UserError: The run refuses the type.
-    """
-    if is_list(cells.type) or pa.types.is_null(cells.type):
-        return text
-    numbers = as_declared(cells, raw)
-    return text if numbers.type == cells.type else _as_text(numbers, source)
-
-
 def _read(
     file: SourceFile,
     source: Source,
@@ -281,18 +277,14 @@ def _read(
     declared: Mapping[str, RawColumn],
     budget: int,
     rows: int,
-) -> _Piece:
+) -> _FileSample:
     """Reads a file, or parts of it, until its bytes in memory or its rows exceed the budget."""
     cut = _cut(file, source, budget)
     parts = cut.parts if cut else [WHOLE]
-    chunks: dict[str, list[pa.Array]] = {name: [] for name in columns}
-    numbers = {name: list[pa.Array]() for name in columns if name in declared and declared[name].type == "number"}
-    refused: dict[str, str] = {}
-    found: dict[str, list[tuple[int, int, int]]] = {}
-    malformed = total = 0
+    cells = {name: _Cells() for name in columns}
+    malformed = total = passed = 0
     bad: list[BadRow] = []
     whole = True
-    passed = 0
     for part in parts:
         reading = Reading(file, {name: RawColumn(name, "string") for name in columns}, part)
         kept = _KeptBatches(
@@ -304,29 +296,36 @@ def _read(
                 break
         for table in kept.tables:
             for name in columns:
-                cells = table.column(name).combine_chunks()
-                if images is None and (shapes := image_shapes(cells)):
-                    found.setdefault(name, shapes)
-                is_image = name in (found if images is None else images)
-                chunks[name].append(image_texts(cells) if is_image else _as_text(cells, source))
-                raw = declared.get(name)
-                if raw is None or raw.type == "vector" or is_image:
-                    continue
-                try:
-                    read_as = _as_numbers(cells, chunks[name][-1], raw, source)
-                except UserError as error:
-                    refused.setdefault(name, str(error))
-                    read_as = chunks[name][-1]
-                if name in numbers:
-                    numbers[name].append(read_as)
+                array = table.column(name).combine_chunks()
+                if images is None and not cells[name].images:
+                    cells[name].images = image_sizes(array)
+                if cells[name].images or name in (images or ()):
+                    cells[name].arrays.append(image_texts(array))
+                else:
+                    _add(cells[name], array, declared.get(name), source)
         whole = whole and not kept.is_full
         passed, total = passed + kept.passed, total + kept.rows
         malformed, bad = malformed + reading.malformed, bad + reading.bad
-    in_file = cut.rows or (round(passed / cut.share) if whole else None) if cut else passed if whole else None
+    rows_of_file = cut.rows or (round(passed / cut.share) if whole else None) if cut else passed if whole else None
     is_all = whole and not cut and total == passed
-    return _Piece(
-        file, chunks, numbers, refused, found, total, malformed, tuple(bad), is_all, whole or bool(cut), in_file
-    )
+    return _FileSample(file, cells, total, malformed, tuple(bad), is_all, whole or bool(cut), rows_of_file)
+
+
+def _add(cells: _Cells, array: pa.Array, raw: RawColumn | None, source: Source) -> None:
+    """Adds a batch as text, and for a declared number the text of the numbers that the run reads."""
+    text = _as_text(array, source)
+    cells.arrays.append(text)
+    if raw is None or raw.type == "vector":
+        return
+    numbers = text
+    if not is_list(array.type) and not pa.types.is_null(array.type):
+        try:
+            as_read = as_declared(array, raw)
+            numbers = text if as_read.type == array.type else _as_text(as_read, source)
+        except UserError as error:
+            cells.refused = cells.refused or str(error)
+    if raw.type == "number":
+        cells.numbers.append(numbers)
 
 
 class _KeptBatches:
@@ -379,10 +378,10 @@ def _cut(file: SourceFile, source: Source, budget: int) -> _Cut | None:
         return None
     if isinstance(source, IN_NATIVE_CODE):
         parts = parts_of(file, source)
-        chosen = _spread(parts, _PIECES)
+        chosen = _spread(parts, _MOST_PARTS)
         return _Cut(chosen, share=len(chosen) / len(parts))
     if isinstance(source, CsvSource | JsonLinesSource) and _ends_rows_with_lines(file.path, source):
-        return _cut_lines(file, budget // _PIECES)
+        return _cut_lines(file, budget // _MOST_PARTS)
     return None
 
 
@@ -403,11 +402,11 @@ def _cut_lines(file: SourceFile, size: int) -> _Cut:
     parts: list[FilePart] = []
     lines = looked_at = 0
     with open_raw(file.path) as stream:
-        for start in np.linspace(0, file.size - size, num=_PIECES).astype(int).tolist():
+        for start in np.linspace(0, file.size - size, num=_MOST_PARTS).astype(int).tolist():
             stream.seek(start)
             begin = start + len(stream.readline(_LONGEST_LINE)) if start else 0
-            piece = stream.read(max(start + size - begin, 0)) + stream.readline(_LONGEST_LINE)
-            if piece and (not parts or begin >= parts[-1].end):
-                parts.append(FilePart(begin, begin + len(piece)))
-                lines, looked_at = lines + piece.count(b"\n"), looked_at + len(piece)
+            text = stream.read(max(start + size - begin, 0)) + stream.readline(_LONGEST_LINE)
+            if text and (not parts or begin >= parts[-1].end):
+                parts.append(FilePart(begin, begin + len(text)))
+                lines, looked_at = lines + text.count(b"\n"), looked_at + len(text)
     return _Cut(parts, rows=round(file.size * lines / looked_at))

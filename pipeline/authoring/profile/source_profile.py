@@ -12,7 +12,7 @@ import pyarrow as pa
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
 from fullpass.components.ingest.readers.open_source import dictionary_columns
-from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource, ParquetSource, Source
+from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource, ParquetSource
 from fullpass.pipeline.authoring.profile.column_profile import (
     ID_WORDS,
     ColumnProfile,
@@ -21,15 +21,8 @@ from fullpass.pipeline.authoring.profile.column_profile import (
     shown,
     words_of,
 )
-from fullpass.pipeline.authoring.profile.detect_images import (
-    FROM_IMAGE,
-    find_named,
-    manifest_settings,
-    shape_of,
-    shape_of_columns,
-    shape_of_files,
-)
-from fullpass.pipeline.authoring.profile.detect_source import FoundSource, changed, column_names, find_source, path_from
+from fullpass.pipeline.authoring.profile.detect_source import FoundSource, column_names, find_source, path_from
+from fullpass.pipeline.authoring.profile.images import FROM_IMAGE, find_named, manifest_settings, shape_of
 from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, has_code_na, missing_tokens, profile_numbers
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
@@ -50,7 +43,7 @@ class SourceProfile:
     """A source and its columns.
 
     Attributes:
-        columns: the columns, in the order of the file.
+        columns: The columns, in the order of the file.
         unusable: (name, reason) of columns that cannot be read by name.
     """
 
@@ -68,10 +61,10 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
     """Returns the profile of the source `data`, from a sample of its rows.
 
     Args:
-        data: a file, folder, pattern or package:NAME/PATH.
-        folder: the folder of the YAML to write.
-        rows: number of rows in the sample.
-        known: known column names. The first line of a CSV file is a header if it holds one of them.
+        data: A file, folder, pattern or package:NAME/PATH.
+        folder: The folder of the YAML to write.
+        rows: Number of rows in the sample.
+        known: Known column names. The first line of a CSV file is a header if it holds one of them.
 
     Raises:
         UserError: There is no such data, it holds no rows, or its format cannot be read.
@@ -82,7 +75,7 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
     names, unusable = _usable_names(found)
     sample = read_sample(found.files, found.source, names, rows=rows)
     if isinstance(found.source, CsvSource) and _undecodable(sample, found.source) > _BAD_ENCODING:
-        found = changed(found, "encoding", "cp1252", "some of its bytes are not UTF-8")
+        found = found.changed("encoding", "cp1252", "some of its bytes are not UTF-8")
         sample = read_sample(found.files, found.source, names, rows=rows)
     if not sample.rows:
         raise UserError(f"{data}: no row that can be read: only a header line, or rows with another number of cells.")
@@ -90,19 +83,22 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
     found = _with_code_na(found, values)
     values = {name: column.without(found.source.missing) for name, column in values.items()}
     found = _with_decimal(found, values)
-    decimal = getattr(found.source, "decimal", ".")
-    found, known = _with_missing(found, {n: replace(v, decimal=decimal) for n, v in values.items()})
+    found, values = _with_missing(found, {n: replace(v, decimal=_decimal(found)) for n, v in values.items()})
     encoded = dictionary_columns(found.files[0], found.source)
-    columns = [_column(name, sample, known, found, encoded) for name in names]
+    columns = [_column(name, sample, values, found, encoded) for name in names]
     return _with_images(SourceProfile(found, sample, columns, unusable), folder)
 
 
+def _decimal(found: FoundSource) -> str:
+    return str(getattr(found.source, "decimal", "."))
+
+
 def _of_image_folders(found: FoundSource, rows: int) -> SourceProfile:
-    """Returns the profile of image folders: the image and its label."""
     sample = read_sample(found.files, found.source, ["label", "height", "width", "channels"], rows=rows)
     if not sample.rows:
         raise UserError(f"{found.files[0].path}: no image that can be read.")
-    shape = shape_of_columns(sample.columns)
+    sizes = ([int(text) for text in sample.columns[name].to_pylist()] for name in ("height", "width", "channels"))
+    shape = shape_of(list(zip(*sizes, strict=True)))
     values = count_values(sample.columns["label"])
     label = ColumnProfile("label", "constant" if values.distinct < 2 else "category", "names of folders", values)
     columns = [ColumnProfile("image", "image", shape.why, image=shape), label]
@@ -112,21 +108,20 @@ def _of_image_folders(found: FoundSource, rows: int) -> SourceProfile:
 def _with_images(profile: SourceProfile, folder: Path) -> SourceProfile:
     """Returns the profile of a table with its first column of paths read as images, if the files exist."""
     paths = next((column for column in profile.columns if column.kind == "image_path"), None)
-    if paths is None or paths.values is None or not isinstance(profile.found.source, CsvSource | ParquetSource):
+    table = profile.found.files[0].path
+    if paths is None or not isinstance(profile.found.source, CsvSource | ParquetSource) or is_address(table):
         return profile
     settings = manifest_settings(profile.found.settings, paths.name)
-    if settings is None or profile.column("image") is not None or is_address(profile.found.files[0].path):
+    if settings is None or profile.column("image") is not None:
         return profile
-    named = find_named(paths.values.texts, Path(profile.found.files[0].path))
+    named = find_named(paths.values.texts, Path(table))
     if named is None:
         return profile
     if named.folder is not None:
         settings["folders"] = [path_from(named.folder, folder)]
-    shape = shape_of_files(named.files)
     found = FoundSource(settings, {"labels": f"{paths.name} holds the paths of images"}, profile.found.files)
-    image = ColumnProfile("image", "image", shape.why, image=shape)
-    columns = [image if column is paths else column for column in profile.columns]
-    return replace(profile, found=found, columns=columns)
+    image = ColumnProfile("image", "image", named.shape.why, image=named.shape)
+    return replace(profile, found=found, columns=[image if column is paths else column for column in profile.columns])
 
 
 def _undecodable(sample: Sample, source: CsvSource) -> float:
@@ -136,62 +131,57 @@ def _undecodable(sample: Sample, source: CsvSource) -> float:
 
 
 def _column(
-    name: str, sample: Sample, known: Mapping[str, ValueCounts], found: FoundSource, encoded: Collection[str]
+    name: str, sample: Sample, values: Mapping[str, ValueCounts], found: FoundSource, encoded: Collection[str]
 ) -> ColumnProfile:
-    source, files = found.source, len(found.files)
     if name in sample.images:
-        heights, widths, channels = zip(*sample.images[name], strict=True)
-        shape = shape_of(heights, widths, max(channels))
+        shape = shape_of(sample.images[name])
         return ColumnProfile(name, "image", shape.why, image=shape)
-    if name in known:
-        column = profile_column(name, known[name])
-        if column.numbers is not None and column.like is None and _counts_rows(column, sample, source, files):
-            return replace(column, kind="id", why="one more than in the row above, in nearly all rows")
-        if column.kind == "number" and name in encoded:
-            return replace(column, kind="category", why="stored as a dictionary of values")
-        return _of_all_rows(column, sample, source) if column.kind == "number" else column
+    if name in values:
+        return _of_all_rows(profile_column(name, values[name]), sample, found, encoded)
     if name in sample.columns:
         return profile_list_column(name, sample.columns[name])
     return ColumnProfile(name, "unreadable", _why_unreadable(name, sample))
 
 
 def _why_unreadable(name: str, sample: Sample) -> str:
-    if name in sample.unreadable and sample.unreadable[name].startswith("struct"):
-        fields = [other for other in (*sample.columns, *sample.unreadable) if other.startswith(f"{name}.")]
-        if fields:
-            return f"a struct; its fields are columns: {', '.join(fields[:4])}"
-    if "binary" in sample.unreadable[name]:
+    kind = sample.unreadable[name]
+    fields = [other for other in (*sample.columns, *sample.unreadable) if other.startswith(f"{name}.")]
+    if kind.startswith("struct") and fields:
+        return f"a struct; its fields are columns: {', '.join(fields[:4])}"
+    if "binary" in kind:
         return "bytes that are neither text nor a JPEG, PNG, GIF or BMP image"
-    return f"{sample.unreadable[name]}, which no feature reads"
+    return f"{kind}, which no feature reads"
 
 
-def _counts_rows(column: ColumnProfile, sample: Sample, source: Source, files: int) -> bool:
-    """Returns whether the value of a column increases by one in nearly all rows seen, and hardly repeats.
-
-    A column named like an index may begin again in each file. Otherwise a number that begins again is an entity or a
-    day, not an id.
-    """
-    if column.numbers is None or not column.numbers.whole or column.values is None:
-        return False
-    if column.values.distinct < _FEWEST_OF_COUNTER:
-        return False
-    decimal = getattr(source, "decimal", ".")
+def _of_all_rows(column: ColumnProfile, sample: Sample, found: FoundSource, encoded: Collection[str]) -> ColumnProfile:
+    """Returns a column of numbers as all rows seen show it: as an id, or with its outliers and rare other cells."""
+    if column.numbers is None or column.like is not None:
+        return column
     array = sample.seen_columns[column.name]
-    numbers, _ = read_numbers(array, missing=source.missing_of(column.name), decimal=decimal)
-    steps = np.diff(numbers[~np.isnan(numbers)])
-    most_beginnings = files - 1 if words_of(column.name) & _COUNTERS else 0
-    return bool((steps == 1).mean() > _NEARLY_ALWAYS and (steps < 0).sum() <= most_beginnings)
-
-
-def _of_all_rows(column: ColumnProfile, sample: Sample, source: Source) -> ColumnProfile:
-    """Returns a number column profiled on all rows seen, because outliers and non-numeric cells are rare."""
-    decimal = getattr(source, "decimal", ".")
-    array = sample.seen_columns[column.name]
-    numbers, wrong = read_numbers(array, missing=source.missing_of(column.name), decimal=decimal)
+    numbers, wrong = read_numbers(array, missing=found.source.missing_of(column.name), decimal=_decimal(found))
+    if _counts_rows(column, numbers, len(found.files)):
+        return replace(column, kind="id", why="one more than in the row above, in nearly all rows")
+    if column.kind != "number":
+        return column
+    if column.name in encoded:
+        return replace(column, kind="category", why="stored as a dictionary of values")
     bad = wrong.sum() / max(len(array), 1)
     if bad > _MOST_BAD:
         return replace(column, kind="written_number", why=f"{bad:.2%} of cells are no number", bad=bad)
     return replace(column, numbers=profile_numbers(numbers), bad=bad)
+
+
+def _counts_rows(column: ColumnProfile, numbers: np.ndarray, files: int) -> bool:
+    """Returns whether a number increases by one in nearly all rows seen, and hardly repeats.
+
+    A column named like an index may begin again in each file. Otherwise a number that begins again is an entity or a
+    day, not an id.
+    """
+    if column.numbers is None or not column.numbers.whole or column.values.distinct < _FEWEST_OF_COUNTER:
+        return False
+    steps = np.diff(numbers[~np.isnan(numbers)])
+    most_beginnings = files - 1 if words_of(column.name) & _COUNTERS else 0
+    return bool((steps == 1).mean() > _NEARLY_ALWAYS and (steps < 0).sum() <= most_beginnings)
 
 
 def _usable_names(found: FoundSource) -> tuple[list[str], list[tuple[str, str]]]:
@@ -200,7 +190,7 @@ def _usable_names(found: FoundSource) -> tuple[list[str], list[tuple[str, str]]]
     counts = Counter(name for names in per_file for name in set(names))
     usable, unusable = [], []
     for name in dict.fromkeys(name for names in per_file for name in names):
-        why = None
+        why = ""
         if not name:
             why = "has no name in the header"
         elif any(names.count(name) > 1 for names in per_file):
@@ -211,10 +201,10 @@ def _usable_names(found: FoundSource) -> tuple[list[str], list[tuple[str, str]]]
             why = "is the name of a column that ingest adds"
         elif counts[name] < len(per_file):
             why = f"is in {counts[name]} of {len(per_file)} files only"
-        if why is None:
-            usable.append(name)
-        else:
+        if why:
             unusable.append((name, why))
+        else:
+            usable.append(name)
     if len(usable) < 2:
         raise UserError(
             f"{found.files[0].path}: a label and a feature are two columns. "
@@ -232,7 +222,7 @@ def _with_decimal(found: FoundSource, values: Mapping[str, ValueCounts]) -> Foun
     points = (text for v in values.values() if v.number_share > 0.9 for text in v.texts if "." in text)
     if not commas or not all(_THOUSANDS_POINTS.fullmatch(text) for text in points):
         return found
-    return changed(found, "decimal", ",", f"{commas[0]} holds numbers such as {values[commas[0]].texts[0]}")
+    return found.changed("decimal", ",", f"{commas[0]} holds numbers such as {values[commas[0]].texts[0]}")
 
 
 def _with_code_na(found: FoundSource, values: Mapping[str, ValueCounts]) -> FoundSource:
@@ -241,7 +231,7 @@ def _with_code_na(found: FoundSource, values: Mapping[str, ValueCounts]) -> Foun
     if not named or "NA" not in found.source.missing:
         return found
     kept = [token for token in found.source.missing if token != "NA"]
-    return changed(found, "missing", kept, f"without NA, which is a value of {named[0]}")
+    return found.changed("missing", kept, f"without NA, which is a value of {named[0]}")
 
 
 def _with_missing(found: FoundSource, values: Mapping[str, ValueCounts]) -> tuple[FoundSource, dict[str, ValueCounts]]:
@@ -257,10 +247,10 @@ def _with_missing(found: FoundSource, values: Mapping[str, ValueCounts]) -> tupl
     known = {n: v.without([*everywhere, *alone.get(n, ())]) for n, v in values.items()}
     if everywhere:
         why = ", ".join(f"{shown(t)} in {_rows_with(values, t):,} cells" for t in everywhere[:4])
-        found = changed(found, "missing", [*found.source.missing, *everywhere], why)
+        found = found.changed("missing", [*found.source.missing, *everywhere], why)
     if alone:
         why = "; ".join(_why_missing(n, values[n], known[n], alone[n]) for n in list(alone)[:4])
-        found = changed(found, "missing_in", alone, why)
+        found = found.changed("missing_in", alone, why)
     return found, known
 
 

@@ -1,11 +1,11 @@
-"""Measures how well one column predicts the label, and which columns leak it: target means per group, cross-fitted.
+"""Measures how well one column predicts the label: target means per group, cross-fitted.
 
 A column is cut into groups (its values, or quantiles of its numbers). The label's mean per group, shrunk towards the
 overall mean, is fitted on one half of the rows and predicts the other half, and vice versa. For several classes, a row
 is predicted by the other rows of its group. So a column with a unique value in every row predicts nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,15 +16,11 @@ from fullpass.preprocessing.features.label import Task
 _GROUPS, _GROUPS_OF_PAIRS = 200, 40
 _ROWS_PER_GROUP, _ROWS_PER_PAIR = 50, 10
 _PRIOR_ROWS = 2.0
-_FEWEST_ROWS, _FEWEST_OF_CLASS = 50, 10
+FEWEST_ROWS, _FEWEST_OF_CLASS = 50, 10
 _LEAK = {"binary": 0.99, "multiclass": 0.98, "regression": 0.98}
 _LEAK_OF_PAIR = {"binary": 0.99, "multiclass": 0.99, "regression": 0.98}
 _SUSPECT = {"binary": 0.95, "multiclass": 0.9, "regression": 0.9}
 _LEAST_GAIN, _BEYOND_CHANCE, _CLASSES_COMPARED, _MOST_BENDS = 0.005, 3.0, 5, 6
-_SUM_ROWS = 0.3
-_EXACT = 0.005
-_REWEIGHTINGS = 60
-_ROWS_OF_SUMS = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +29,7 @@ class Target:
 
     Attributes:
         y: float64 [rows]: 0 or 1, the number of the class, or the value; NaN where it is missing.
-        name: the label's name.
-        texts: the values of a label of classes as text; for several classes in the order of their numbers.
+        texts: The values of a label of classes as text; for several classes in the order of their numbers.
     """
 
     task: Task
@@ -50,8 +45,8 @@ class Strength:
     Attributes:
         value: AUC for binary; for multiclass the share of the majority class's errors that it corrects; for regression
             R² of the label's ranks, which a few far values do not decide.
-        shown: the metric as text for people, such as "AUC 0.81".
-        by: what predicts the label: the column alone, or one aspect of it.
+        shown: The metric as text for people, such as "AUC 0.81".
+        by: What predicts the label: the column alone, or one aspect of it.
     """
 
     task: Task
@@ -79,7 +74,7 @@ def strength_of(column: ColumnProfile, target: Target) -> Strength | None:
     """Returns how well a column predicts the label; None if its kind has no groups or too few rows have a label."""
     groups = groups_of(column, most_groups(target))
     strength = None if groups is None else strength_of_groups(groups, target)
-    if strength is None or target.task != "regression" or column.kind != "number" or column.values is None:
+    if strength is None or target.task != "regression" or column.kind != "number":
         return strength
     line = _r2_of_line(column.values.row_numbers, target.y)
     return _of_r2(line) if line > strength.value else strength
@@ -94,7 +89,7 @@ def strength_of_groups(groups: np.ndarray, target: Target) -> Strength | None:
     """Returns how well groups, int [rows], predict the label; None if too few rows have a label."""
     known = ~np.isnan(target.y)
     y, groups = target.y[known], groups[known]
-    if len(y) < _FEWEST_ROWS or target.task == "multilabel":
+    if len(y) < FEWEST_ROWS or target.task == "multilabel":
         return None
     if target.task == "regression":
         ranks = _ranks(y)
@@ -119,9 +114,9 @@ def strength_of_pair(one: ColumnProfile, other: ColumnProfile, target: Target) -
 
 def groups_of(column: ColumnProfile, most: int = _GROUPS) -> np.ndarray | None:
     """Returns the group of each row, int64 [rows], 0 for missing; None for kinds without groups."""
-    if column.values is None or column.kind in ("empty", "text", "unreadable", "image_path"):
-        return None
     values = column.values
+    if not values.present or column.kind in ("text", "image_path"):
+        return None
     if column.kind == "date" and column.dates is not None:
         return _by_quantile(values.per_row(column.dates.moments), most)
     if column.kind == "number" and values.distinct > most:
@@ -154,7 +149,7 @@ def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
     variance.
     """
     values = column.values
-    if values is None or target.task == "multilabel":
+    if target.task == "multilabel":
         return False
     x, y = values.row_numbers, target.y
     known = ~np.isnan(x) & ~np.isnan(y)
@@ -178,55 +173,6 @@ def _is_categorical_effect(x: np.ndarray, y: np.ndarray) -> bool:
         by_curve[half == fold] = curve[half == fold] @ np.linalg.lstsq(curve[fitted], y[fitted], rcond=None)[0]
     gain = (y - by_curve) ** 2 - (y - cross_fitted(groups, y)) ** 2
     return bool(gain.mean() > max(_LEAST_GAIN * y.var(), _BEYOND_CHANCE * gain.std() / len(y) ** 0.5))
-
-
-def leaking_summands(columns: Mapping[str, np.ndarray], target: np.ndarray) -> tuple[str, ...]:
-    """Returns the columns that leak `target` as a sum or difference of columns, largest effect first.
-
-    A total leaks each part if the other parts are present, and the summands leak their total. The result holds the
-    added columns; the subtracted columns reveal nothing alone. The weight of each column must be about 1 or -1, so a
-    label that is a weighted sum by nature does not count. A missing value adds nothing.
-
-    Args:
-        columns: float64 [rows] each, NaN for missing.
-        target: float64 [rows], NaN for missing.
-    """
-    known = np.flatnonzero(~np.isnan(target))
-    known = known[:: -(-len(known) // _ROWS_OF_SUMS) or 1]
-    if len(columns) < 2 or len(known) < max(_FEWEST_ROWS, 5 * len(columns)):
-        return ()
-    y = target[known]
-    matrix = np.column_stack([*(np.nan_to_num(column[known]) for column in columns.values()), np.ones(len(y))])
-    weights = _least_absolute(matrix, y)
-    exact = np.abs(y - matrix @ weights) < _EXACT * y.std()
-    effects = np.abs(weights[:-1]) * matrix[:, :-1].std(axis=0)
-    once = np.abs(np.abs(weights[:-1]) - 1) < 0.02
-    adding = once & (effects > 0.01 * y.std())
-    if exact.mean() < _SUM_ROWS or adding.sum() < 2 or effects[once].sum() < 0.9 * effects.sum():
-        return ()
-    held = adding & (weights[:-1] > 0)
-    if not held[effects.argmax()]:
-        return (list(columns)[int(effects.argmax())],)
-    names = list(columns)
-    return tuple(names[index] for index in np.argsort(-effects, kind="stable") if held[index])
-
-
-def _least_absolute(matrix: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Returns the weights of the linear model with the least sum of absolute errors.
-
-    If a linear model fits most rows exactly, this one does too, whatever the values of the other rows.
-
-    Source: iteratively reweighted least squares; Schlossmacher, An Iterative Technique for Absolute Deviations Curve
-    Fitting (1973).
-    """
-    scale = np.maximum(np.abs(matrix).max(axis=0), 1e-300)
-    scaled, least = matrix / scale, max(1e-4 * float(y.std()), 1e-300)
-    of_row = np.ones(len(y))
-    for _ in range(_REWEIGHTINGS):
-        root = np.sqrt(of_row)
-        weights = np.linalg.lstsq(scaled * root[:, None], y * root, rcond=None)[0]
-        of_row = 1 / np.maximum(np.abs(y - scaled @ weights), least)
-    return weights / scale
 
 
 def _by_quantile(numbers: np.ndarray, most: int) -> np.ndarray:
@@ -258,7 +204,7 @@ def _of_r2(r2: float) -> Strength:
 def _r2_of_line(x: np.ndarray, y: np.ndarray) -> float:
     """Returns R² of a straight line through the ranks of both variables (the square of Spearman's correlation)."""
     known = ~np.isnan(x) & ~np.isnan(y)
-    if known.sum() < _FEWEST_ROWS:
+    if known.sum() < FEWEST_ROWS:
         return 0.0
     x, y = _ranks(x[known]), _ranks(y[known])
     return float(np.corrcoef(x, y)[0, 1] ** 2) if x.std() > 0 and y.std() > 0 else 0.0

@@ -31,35 +31,26 @@ _OTHER_SIGNS = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True)
 class TextEncoding:
-    """A way to encode a text.
-
-    Attributes:
-        name: a name of one to three words.
-        what: a description in a phrase.
-        fields: the fields of the feature in the YAML.
-        ngrams: minimum and maximum number of tokens of an n-gram.
-        characters: whether tokens are characters instead of words.
-        subwords: whether words are split into pieces.
-        rare: whether rare n-grams have a larger weight.
-    """
+    """A way to encode a text: a name of one to three words, a phrase, and the fields of the feature in the YAML."""
 
     name: str
     what: str
     fields: Mapping[str, Any]
-    ngrams: tuple[int, int]
-    characters: bool = False
-    subwords: bool = False
-    rare: bool = False
+
+    @property
+    def feature(self) -> TextFeature:
+        """The feature."""
+        return TextFeature.model_validate({"type": "text", **self.fields})
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rare n-grams have a larger weight."""
+        return self.feature.output == "tf_idf"
 
 
 @dataclass(frozen=True)
 class MeasuredText:
-    """The best encoding of a text, with its measurements.
-
-    Attributes:
-        strengths: the strengths of the candidates, in their order.
-        rows: number of held-out rows that they were measured on.
-    """
+    """The best encoding of a text, and the strengths of all candidates on a number of held-out rows."""
 
     chosen: TextEncoding
     candidates: Sequence[TextEncoding]
@@ -75,46 +66,20 @@ class MeasuredText:
         return f"{metric} {value} of a linear model on {self.rows:,} held-out rows; {others}"
 
 
-_BAG = TextEncoding("words", "a bag of its words", {}, (1, 1))
-_PAIRS = TextEncoding(
-    "words and pairs",
-    "its words and pairs of them, rare ones count more",
-    {"ngrams": [1, 2], "output": "tf_idf"},
-    (1, 2),
-    rare=True,
+_WEIGHTED, _RARE = {"output": "tf_idf"}, "rare ones count more"
+_LETTERS: dict[str, Any] = {"tokenize": "words", "ngrams": [1, 2]}
+_RUNS = {"tokenize": "characters", "ngrams": [1, 4], **_WEIGHTED}
+_OF_WORDS = (
+    TextEncoding("words", "a bag of its words", {}),
+    TextEncoding("words and pairs", f"its words and pairs of them, {_RARE}", {"ngrams": [1, 2], **_WEIGHTED}),
+    TextEncoding("characters", f"runs of up to four characters, {_RARE}", _RUNS),
+    TextEncoding("pieces of words", f"pieces of its words, {_RARE}", {"tokenize": "subwords", **_WEIGHTED}),
 )
-_RUNS = TextEncoding(
-    "characters",
-    "runs of up to four characters, rare ones count more",
-    {"tokenize": "characters", "ngrams": [1, 4], "output": "tf_idf"},
-    (1, 4),
-    characters=True,
-    rare=True,
-)
-_PIECES = TextEncoding(
-    "pieces of words",
-    "pieces of its words, rare ones count more",
-    {"tokenize": "subwords", "output": "tf_idf"},
-    (1, 1),
-    subwords=True,
-    rare=True,
-)
-_LETTERS = {"tokenize": "words", "ngrams": [1, 2]}
 _OF_LETTERS = (
-    TextEncoding("letters and pairs", "its letters and pairs of them", _LETTERS, (1, 2)),
+    TextEncoding("letters and pairs", "its letters and pairs of them", _LETTERS),
+    TextEncoding("the same, weighted", f"its letters and pairs of them, {_RARE}", {**_LETTERS, **_WEIGHTED}),
     TextEncoding(
-        "the same, weighted",
-        "its letters and pairs of them, rare ones count more",
-        {**_LETTERS, "output": "tf_idf"},
-        (1, 2),
-        rare=True,
-    ),
-    TextEncoding(
-        "up to three letters",
-        "up to three letters in a row, rare ones count more",
-        {**_LETTERS, "ngrams": [1, 3], "output": "tf_idf"},
-        (1, 3),
-        rare=True,
+        "up to three letters", f"up to three letters in a row, {_RARE}", {**_LETTERS, "ngrams": [1, 3], **_WEIGHTED}
     ),
 )
 
@@ -124,8 +89,7 @@ def text_encodings(column: ColumnProfile) -> tuple[TextEncoding, ...]:
 
     In scripts without blanks, each letter is a word, and letters have no pieces.
     """
-    without_blanks = column.values is not None and is_without_blanks(column.values)
-    return _OF_LETTERS if without_blanks else (_BAG, _PAIRS, _RUNS, _PIECES)
+    return _OF_LETTERS if is_without_blanks(column.values) else _OF_WORDS
 
 
 def measure_text(column: ColumnProfile, target: Target) -> MeasuredText | None:
@@ -137,15 +101,16 @@ def measure_text(column: ColumnProfile, target: Target) -> MeasuredText | None:
     """
     rows, y = _rows(column, target)
     fitted = int(_FITTED * len(rows))
-    if column.values is None or target.task == "multilabel" or len(np.unique(y[fitted:])) < 2:
+    if target.task == "multilabel" or len(np.unique(y[fitted:])) < 2:
         return None
     texts = [_cleaned(column.values.texts[code]) for code in column.values.codes[rows]]
     outcomes, classes = _outcomes(y, target.task), np.unique(y)
     candidates = text_encodings(column)
     errors, strengths = [], []
     for candidate in candidates:
-        tokens = _in_pieces(texts, fitted) if candidate.subwords else texts
-        scores = _scores(tokens, candidate, outcomes[:fitted])
+        feature = candidate.feature
+        tokens = _in_pieces(texts, fitted, feature) if feature.tokenize == "subwords" else texts
+        scores = _scores(tokens, feature, outcomes[:fitted])
         errors.append(((outcomes[fitted:] - scores) ** 2).sum(axis=1))
         strengths.append(_strength(scores, y[fitted:], classes, target.task))
     return MeasuredText(candidates[_best(errors, strengths)], candidates, strengths, len(rows) - fitted)
@@ -154,8 +119,6 @@ def measure_text(column: ColumnProfile, target: Target) -> MeasuredText | None:
 def _rows(column: ColumnProfile, target: Target) -> tuple[np.ndarray, np.ndarray]:
     """Returns rows with distinct texts and a label, in random order, and their labels: int [rows], float [rows]."""
     none = np.zeros(0, dtype=np.int64), np.zeros(0)
-    if column.values is None:
-        return none
     known = np.flatnonzero((column.values.codes >= 0) & ~np.isnan(target.y))
     _, first = np.unique(column.values.codes[known], return_index=True)
     shuffled = np.random.default_rng(len(known)).permutation(known[first])[:_MOST_ROWS]
@@ -175,9 +138,9 @@ def _cleaned(text: str) -> str:
     return letters_apart(_OTHER_SIGNS.sub(" ", text[:_LONGEST].lower())).strip()
 
 
-def _in_pieces(texts: Sequence[str], fitted: int) -> list[str]:
+def _in_pieces(texts: Sequence[str], fitted: int, feature: TextFeature) -> list[str]:
     """Returns texts with blanks between the pieces of their words, learned from the first `fitted` texts."""
-    vocabulary = TextFeature.model_validate({"type": "text", **_PIECES.fields}).vocabulary
+    vocabulary = feature.vocabulary
     counts = sorted(Counter(word for text in texts[:fitted] for word in text.split()).items())
     words = [(count, word.encode()) for word, count in counts]
     pieces = learn_pieces(words, size=vocabulary.top_k or 1, min_count=vocabulary.min_count)
@@ -212,22 +175,23 @@ def _outcomes(y: np.ndarray, task: Task) -> np.ndarray:
     return np.equal(y[:, np.newaxis], np.unique(y)).astype(np.float64) if task == "multiclass" else y[:, np.newaxis]
 
 
-def _scores(texts: Sequence[str], encoding: TextEncoding, fitted: np.ndarray) -> np.ndarray:
+def _scores(texts: Sequence[str], feature: TextFeature, fitted: np.ndarray) -> np.ndarray:
     """Returns the predictions for the rows after the fitted ones, whose targets are `fitted`, [fitted, outcomes]."""
     from sklearn.feature_extraction import text  # takes half a second, which only data with texts needs
 
-    analyzer: dict[str, Any] = {"tokenizer": str.split, "token_pattern": None}
+    is_weighted = feature.output == "tf_idf"
+    words: dict[str, Any] = {"tokenizer": str.split, "token_pattern": None}
     hashing = text.HashingVectorizer(
-        **({"analyzer": "char"} if encoding.characters else analyzer),
+        **({"analyzer": "char"} if feature.tokenize == "characters" else words),
         lowercase=False,
-        ngram_range=encoding.ngrams,
+        ngram_range=feature.ngrams,
         n_features=_HASHED,
         alternate_sign=False,
-        binary=not encoding.rare,
+        binary=not is_weighted,
         norm=None,
     )
     counts, split = hashing.transform(texts), len(fitted)
-    weights = text.TfidfTransformer(use_idf=encoding.rare).fit(counts[:split])
+    weights = text.TfidfTransformer(use_idf=is_weighted).fit(counts[:split])
     known, new = weights.transform(counts[:split]), weights.transform(counts[split:])
     products = (known @ known.T).toarray()
     products.flat[:: split + 1] += _RIDGE
@@ -248,12 +212,7 @@ def _strength(scores: np.ndarray, y: np.ndarray, classes: np.ndarray, task: Task
 
 
 def _best(errors: Sequence[np.ndarray], strengths: Sequence[Strength]) -> int:
-    """Returns the index of the best candidate; a later one must beat an earlier one beyond chance and by a margin.
-
-    Args:
-        errors: squared errors of each candidate, [rows] each.
-        strengths: strength of each candidate.
-    """
+    """Returns the index of the best candidate; a later one must beat an earlier one beyond chance and by a margin."""
     best = 0
     for index, strength in enumerate(strengths):
         gain = errors[best] - errors[index]

@@ -19,9 +19,8 @@ class Unlabelled:
     """A file with the same columns as the data, but without some.
 
     Attributes:
-        file: its name.
-        lacking: the columns that it lacks; those that a submission file holds, if there is one.
-        unknown: all columns that it lacks.
+        lacking: The columns that it lacks; those that a submission file holds, if there is one.
+        unknown: All columns that it lacks.
     """
 
     file: str

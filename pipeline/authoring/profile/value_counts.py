@@ -16,10 +16,10 @@ class ValueCounts:
     """A text column, encoded by its distinct values.
 
     Attributes:
-        texts: the values, commonest first; equally common ones in alphabetical order.
+        texts: The values, commonest first; equally common ones in alphabetical order.
         counts: int64 [values], number of rows with each value.
         codes: int32 [rows], index of the value of each row; -1 where it is missing.
-        decimal: the decimal separator of numbers.
+        decimal: The decimal separator of numbers.
     """
 
     texts: tuple[str, ...]
@@ -32,7 +32,7 @@ class ValueCounts:
         """Number of rows."""
         return len(self.codes)
 
-    @property
+    @cached_property
     def present(self) -> int:
         """Number of rows that are not missing."""
         return int(self.counts.sum())
@@ -61,6 +61,11 @@ class ValueCounts:
     def row_numbers(self) -> np.ndarray:
         """float64 [rows], the column as numbers; NaN where it is missing or no number."""
         return self.per_row(self.numbers)
+
+    @property
+    def row_texts(self) -> np.ndarray:
+        """object [rows], the column as text; None where it is missing."""
+        return np.array([*self.texts, None], dtype=object)[self.codes]
 
     def share(self, chosen: np.ndarray) -> float:
         """Returns the share of present rows whose value is among the chosen ones, bool [values]."""
@@ -101,3 +106,15 @@ def count_values(column: pa.Array, *, decimal: str = ".") -> ValueCounts:
     new_codes = np.full(len(texts) + 1, -1, dtype=np.int32)
     new_codes[order.to_numpy()] = np.arange(len(texts), dtype=np.int32)
     return ValueCounts(tuple(texts.take(order).to_pylist()), counts[order.to_numpy()], new_codes[codes], decimal)
+
+
+def count_computed(result: np.ndarray) -> ValueCounts:
+    """Returns the value counts of a derived column, a result of `evaluate`."""
+    if result.dtype == object:
+        return count_values(pa.array(result.tolist(), pa.string()))
+    texts = [None if np.isnan(value) else f"{value:.9g}" for value in result.tolist()]
+    return count_values(pa.array(texts, pa.string()))
+
+
+NO_VALUES = count_values(pa.array([], pa.string()))
+"""The values of a column that holds no single texts, such as lists or images."""

@@ -35,7 +35,7 @@ class WrittenNumbers:
     """The numbers of a text column.
 
     Attributes:
-        like: an example for `number(text, like)`.
+        like: An example for `number(text, like)`.
         numbers: float64 [values], the number that the expression reads from each value; NaN where it reads none.
     """
 

@@ -3,8 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from fullpass.pipeline.authoring.init.propose_features import YamlLine
-from fullpass.pipeline.authoring.init.yaml_text import Draft, flow, yaml_of
+from fullpass.pipeline.authoring.init.yaml_text import Draft, YamlLine, flow, yaml_of
 from fullpass.pipeline.authoring.loading.yaml_tree import read_yaml
 
 TEXTS = st.one_of(

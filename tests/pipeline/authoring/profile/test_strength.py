@@ -4,12 +4,12 @@ import pytest
 
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_column
 from fullpass.pipeline.authoring.profile.cross_strength import find_pairs
+from fullpass.pipeline.authoring.profile.leaks import leaking_summands
 from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
 from fullpass.pipeline.authoring.profile.strength import (
     Target,
     groups_of,
     is_better_by_value,
-    leaking_summands,
     strength_of,
     strength_of_groups,
     strength_of_pair,
