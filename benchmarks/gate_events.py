@@ -18,9 +18,9 @@ from rich.table import Table
 
 from fullpass.components.data_gate.gate_verdict import Verdict
 from fullpass.components.data_gate.judge import judge
-from fullpass.components.data_gate.read_series import summarize_raw
-from fullpass.components.data_gate.series import Series, series_of
+from fullpass.components.data_gate.series import Series, SeriesSource
 from fullpass.components.data_gate.span_summary import Summary
+from fullpass.components.data_gate.summarize import summarize_raw
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import load
@@ -106,9 +106,9 @@ def read_spans(text: str, folder: Path, asked: str) -> Spans:
     window = find_window(config.data, loaded.resolve, asked, index=folder / "index")
     columns = tuple(raw_columns(preprocessing).values())
     request = Request(config.ingest_config, config.data.split_names, columns, gzip=False).with_window(window, ())
-    series = series_of(preprocessing, window.unit)
-    summaries = tuple(summarize_raw(request, span, preprocessing, series) for span in request.spans)
-    return Spans(config, series, summaries, window.unit)
+    source = SeriesSource.of(preprocessing, window.unit)
+    summaries = tuple(summarize_raw(request, span, source) for span in request.spans)
+    return Spans(config, source.series, summaries, window.unit)
 
 
 def told(verdict: Verdict) -> str:

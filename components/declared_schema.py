@@ -1,7 +1,10 @@
 """Components that write the schema declared by the features, and compare it with the data."""
 
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
+from tfx.dsl.components.base import base_node
 from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
 from tfx.utils import io_utils
@@ -13,13 +16,14 @@ from fullpass.preprocessing.config import PreprocessingConfig
 
 
 @component
-def DeclaredSchema(
-    schema: OutputArtifact[standard_artifacts.Schema],
-    preprocessing: Parameter[str],
-) -> None:
-    """Writes the schema of the raw examples, as declared by the features, the label and the slices."""
-    config = PreprocessingConfig.model_validate_json(preprocessing)
-    io_utils.write_pbtxt_file(f"{schema.uri}/schema.pbtxt", raw_schema(config))
+def DeclaredSchema(schema: OutputArtifact[standard_artifacts.Schema], declared: Parameter[str]) -> None:
+    """Writes the schema of the raw examples. declared: the schema as text."""
+    io_utils.write_pbtxt_file(f"{schema.uri}/schema.pbtxt", text_format.Parse(declared, schema_pb2.Schema()))
+
+
+def declared_schema(config: PreprocessingConfig) -> base_node.BaseNode:
+    """Returns the node that writes the schema declared by the features, the label and the slices."""
+    return DeclaredSchema(declared=text_format.MessageToString(raw_schema(config))).with_id("Schema")
 
 
 @component

@@ -1,28 +1,29 @@
 """The SpanComparison component, which compares the newest span with earlier ones and publishes the findings."""
 
-import glob
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import apache_beam as beam
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 from tfx import types
-from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
+from tfx.dsl.components.base import base_beam_executor
 from tfx.dsl.io import fileio
-from tfx.types import artifact_utils, component_spec, standard_artifacts
+from tfx.types import artifact_utils, standard_artifacts
 
 from fullpass.base.json_text import to_json_text
+from fullpass.components.accumulate import AccumulateFiles
 from fullpass.components.artifacts import SpanComparison as SpanComparisonArtifact
+from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.data_gate.gate_verdict import Verdict
 from fullpass.components.data_gate.judge import judge
-from fullpass.components.data_gate.read_series import sketch_records
-from fullpass.components.data_gate.series import Series, series_of
+from fullpass.components.data_gate.page import render_gate
+from fullpass.components.data_gate.series import SeriesSource
 from fullpass.components.data_gate.span_summary import Summary, SummaryStore
-from fullpass.components.data_gate.write_summary import Part, SpanName, WriteSummary, missing_summaries, span_name
+from fullpass.components.data_gate.summarize import SPAN, SpanName, SummarizeFiles, missing_summaries, span_name
 from fullpass.components.ingest.component import by_span
-from fullpass.components.report.gate_page import render_gate
+from fullpass.components.ingest.writing.record_writer import PENDING
+from fullpass.components.transform.component import split_files
 from fullpass.preprocessing.config import PreprocessingConfig
 
 _ANOMALIES = "SchemaDiff.pb"
@@ -31,31 +32,23 @@ _ANOMALIES = "SchemaDiff.pb"
 class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
     """Judges the newest span by the summaries that StatisticsGen has written. Missing summaries are computed again."""
 
-    def Do(
-        self,
-        input_dict: dict[str, list[types.Artifact]],
-        output_dict: dict[str, list[types.Artifact]],
-        exec_properties: dict[str, Any],
-    ) -> None:
-        """See base class."""
+    def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         options = json.loads(exec_properties["options"])
-        gates = GatesConfig.model_validate(options["gates"])
-        preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
-        unit = options["unit"]
-        series = series_of(preprocessing, unit)
-        store = SummaryStore(options["folder"], series, preprocessing)
+        gates, unit = GatesConfig.model_validate(options["gates"]), options["unit"]
+        source = SeriesSource.from_json(exec_properties["series"])
+        store = SummaryStore(options["folder"], source)
+        comparison = artifact_utils.get_single_instance(output_dict["comparison"])
         examples = by_span(input_dict["examples"])
         spans = [span_name(artifact, unit) for artifact in examples]
-        *window, newest = self._summaries(spans, examples, store, preprocessing, series)
+        *window, newest = self._summaries(spans, examples, store, source, f"{comparison.uri}/{PENDING}")
         earlier = (
             store.other_version(newest.number, newest.fingerprint)
             if unit is None
             else store.before(newest.number, most=gates.history)
         )
         anomalies = read_anomalies(artifact_utils.get_single_instance(input_dict["anomalies"]))
-        verdict = judge(newest, window, earlier, series, gates, unit=unit, anomalies=anomalies)
+        verdict = judge(newest, window, earlier, source.series, gates, unit=unit, anomalies=anomalies)
         store.keep(2 * max(len(examples), gates.history))
-        comparison = artifact_utils.get_single_instance(output_dict["comparison"])
         write_comparison(comparison, verdict, options["name"])
 
     def _summaries(
@@ -63,19 +56,14 @@ class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
         spans: Sequence[SpanName],
         examples: Sequence[types.Artifact],
         store: SummaryStore,
-        preprocessing: PreprocessingConfig,
-        series: tuple[Series, ...],
+        source: SeriesSource,
+        pending: str,
     ) -> list[Summary]:
         if new := missing_summaries(spans, store):
-            files = [(i, path) for i in new for path in _record_files(examples[i])]
+            files = [(path, ((SPAN, number),)) for number in new for path in _record_files(examples[number])]
             with self._make_beam_pipeline() as pipeline:
-                _ = (
-                    pipeline
-                    | "Files" >> beam.Create(files)
-                    | "Sketch" >> beam.ParDo(_Sketch(preprocessing, series))
-                    | "Span" >> beam.GroupByKey()
-                    | "Write" >> beam.MapTuple(WriteSummary(store, spans))
-                )
+                _ = pipeline | AccumulateFiles(files, SummarizeFiles(source, store, spans), pending)
+            fileio.rmtree(pending)
         written = [store.read(number, fingerprint) for number, _, fingerprint in spans]
         absent = [label for (_, label, _), summary in zip(spans, written, strict=True) if summary is None]
         if absent:
@@ -84,21 +72,9 @@ class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
 
 
 def _record_files(examples: types.Artifact) -> list[str]:
+    """Returns the files of all splits; an empty path if there are none."""
     splits = artifact_utils.decode_split_names(examples.split_names)
-    files = [file for split in splits for file in sorted(fileio.glob(f"{glob.escape(examples.uri)}/Split-{split}/*"))]
-    return files or [""]
-
-
-class _Sketch(beam.DoFn):
-    """Sketches one file: (span, path) -> (span, (rows, distributions)). An empty path has no rows."""
-
-    def __init__(self, preprocessing: PreprocessingConfig, series: tuple[Series, ...]):
-        self._preprocessing, self._series = preprocessing, series
-
-    def process(self, element: tuple[int, str]) -> Iterator[tuple[int, Part]]:
-        span, path = element
-        sketches = sketch_records([path] if path else [], self._preprocessing, self._series)
-        yield span, (sketches.rows, sketches.distributions())
+    return [file for split in splits for file in split_files([examples], split)] or [""]
 
 
 def read_anomalies(anomalies: types.Artifact) -> list[str]:
@@ -127,28 +103,17 @@ def write_comparison(comparison: types.Artifact, verdict: Verdict, name: str) ->
     comparison.set_int_custom_property("retrain", int(verdict.retrain))
 
 
-class SpanComparisonSpec(component_spec.ComponentSpec):
-    """Parameters, inputs and outputs of SpanComparison."""
-
-    PARAMETERS = {
-        "preprocessing": component_spec.ExecutionParameter(type=str),
-        "options": component_spec.ExecutionParameter(type=str),
-    }
-    INPUTS = {
-        "examples": component_spec.ChannelParameter(type=standard_artifacts.Examples),
-        "anomalies": component_spec.ChannelParameter(type=standard_artifacts.ExampleAnomalies),
-    }
-    OUTPUTS = {"comparison": component_spec.ChannelParameter(type=SpanComparisonArtifact)}
-
-
-class SpanComparison(base_beam_component.BaseBeamComponent):
+class SpanComparison(
+    BeamComponent,
+    executor=SpanComparisonExecutor,
+    parameters=("series", "options"),
+    inputs={"examples": standard_artifacts.Examples, "anomalies": standard_artifacts.ExampleAnomalies},
+    outputs={"comparison": SpanComparisonArtifact},
+):
     """Compares the newest span with the previous span and with the rest of the window.
 
     Outputs: `comparison`, with the custom properties span, compared_with, findings, stopped (0 or 1), retrain (0 or 1).
     """
-
-    SPEC_CLASS = SpanComparisonSpec
-    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(SpanComparisonExecutor)
 
     def __init__(
         self,
@@ -164,7 +129,7 @@ class SpanComparison(base_beam_component.BaseBeamComponent):
         """Constructs the component.
 
         Args:
-            preprocessing: features and label.
+            preprocessing: features and label, which determine the series; nothing else of them is in the cache key.
             gates: the section `gates:` of the YAML.
             examples: raw examples of every span.
             anomalies: output of ExampleValidator.
@@ -174,11 +139,8 @@ class SpanComparison(base_beam_component.BaseBeamComponent):
         """
         options = {"gates": gates.model_dump(mode="json"), "name": name, "unit": unit, "folder": folder}
         super().__init__(
-            SpanComparisonSpec(
-                preprocessing=preprocessing.model_dump_json(),
-                options=to_json_text(options),
-                examples=examples,
-                anomalies=anomalies,
-                comparison=types.Channel(type=SpanComparisonArtifact),
-            )
+            series=SeriesSource.of(preprocessing, unit).to_json(),
+            options=to_json_text(options),
+            examples=examples,
+            anomalies=anomalies,
         )

@@ -6,8 +6,9 @@ date column contributes positions in the periods that a span covers completely: 
 day of the week and the day of the month if a span is a month.
 """
 
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
@@ -122,25 +123,61 @@ def _label(config: PreprocessingConfig) -> Series:
     return Series(f"{LABEL} {label.name}", label.name, what, separator=label.separator, positive=positive)
 
 
-@dataclass
+@dataclass(frozen=True)
+class SeriesSource:
+    """The series of a config, and what they are computed from; nothing else of the config affects them.
+
+    Attributes:
+        series: The series, by column, the label last.
+        columns: The raw columns, sorted by name.
+        derive: The derived columns that the series read -> their expressions, in the order of the YAML.
+    """
+
+    series: tuple[Series, ...]
+    columns: tuple[RawColumn, ...]
+    derive: Mapping[str, str]
+
+    @staticmethod
+    def of(config: PreprocessingConfig, unit: str | None) -> "SeriesSource":
+        """Returns the series of a config. unit: length of a span; None for a source without spans."""
+        series = series_of(config, unit)
+        needed = with_source_columns({one.column for one in series}, config.derive)
+        derive = {name: text for name, text in config.derive.items() if name in needed}
+        return SeriesSource(series, tuple(raw_columns(config).values()), derive)
+
+    def to_json(self) -> str:
+        """Returns the series as JSON text."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "SeriesSource":
+        """Returns the series that `to_json` wrote."""
+        fields = json.loads(text)
+        series, columns = (Series(**one) for one in fields["series"]), (RawColumn(**one) for one in fields["columns"])
+        return SeriesSource(tuple(series), tuple(columns), fields["derive"])
+
+    def sketches(self) -> "Sketches":
+        """Returns sketches of every series, without rows."""
+        return Sketches(self)
+
+
 class Sketches:
     """Sketches of every series, filled batch by batch.
 
     Attributes:
-        config: features and label, from which the series are made.
-        series: the series to sketch.
-        rows: rows added so far.
+        rows: Rows added so far.
     """
 
-    config: PreprocessingConfig
-    series: tuple[Series, ...]
-    rows: int = 0
-
-    def __post_init__(self) -> None:
-        self._columns = list(raw_columns(self.config).values())
+    def __init__(self, source: SeriesSource):
+        self.rows = 0
+        self._source = source
         self._sketches: dict[str, NumberSketch | TokenSketch] = {
-            one.name: NumberSketch() if one.kind == "number" else TokenSketch() for one in self.series
+            one.name: NumberSketch() if one.kind == "number" else TokenSketch() for one in source.series
         }
+
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        """Adds the rows of a batch whose columns are those of `add`."""
+        self.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
 
     def add(self, columns: Mapping[str, pa.Array], rows: int) -> None:
         """Adds rows.
@@ -153,9 +190,9 @@ class Sketches:
         if not rows:
             return
         self.rows += rows
-        flat = {c.name: _flat(columns.get(c.name), rows, c) for c in self._columns if not c.many}
-        lists = {c.name: _elements(columns.get(c.name), rows, c) for c in self._columns if c.many}
-        for one in self.series:
+        flat = {c.name: _flat(columns.get(c.name), rows, c) for c in self._source.columns if not c.many}
+        lists = {c.name: _elements(columns.get(c.name), rows, c) for c in self._source.columns if c.many}
+        for one in self._source.series:
             array = (
                 lists[one.column]
                 if one.column in lists
@@ -177,9 +214,10 @@ class Sketches:
         return {name: sketch.distribution() for name, sketch in self._sketches.items()}
 
     def _derived(self, column: str, flat: Mapping[str, pa.Array]) -> pa.Array:
-        needed = with_source_columns([column], self.config.derive)
-        columns = [one for one in self._columns if one.name in needed] or [c for c in self._columns if not c.many]
-        return derived_column(column, flat, columns, derived_dependencies(column, self.config.derive))
+        every, derive = self._source.columns, self._source.derive
+        needed = with_source_columns([column], derive)
+        columns = [one for one in every if one.name in needed] or [one for one in every if not one.many]
+        return derived_column(column, flat, columns, derived_dependencies(column, derive))
 
 
 def _elements(array: pa.Array | None, rows: int, column: RawColumn) -> pa.Array:

@@ -13,9 +13,8 @@ from typing import Any
 from fullpass.base.json_text import to_json_text
 from fullpass.base.shared_folder import Folder
 from fullpass.components.data_gate.distribution import Distribution, merge
-from fullpass.components.data_gate.series import Series
+from fullpass.components.data_gate.series import SeriesSource
 from fullpass.components.data_gate.summary_entries import Entry, entries
-from fullpass.preprocessing.config import PreprocessingConfig
 
 _VERSION = 1
 _VERSIONS = 4
@@ -26,8 +25,8 @@ class Summary:
     """The summary of one span, or of several spans together.
 
     Attributes:
-        number, label: those of the span, or of the newest of several spans. The label is empty for a source without
-            spans.
+        number: number of the span, or of the newest of several spans.
+        label: label of the same span; empty for a source without spans.
         fingerprint: fingerprint of the span's records.
         rows: number of examples.
         distributions: distribution of each series, by name.
@@ -71,15 +70,16 @@ def merge_spans(summaries: Sequence[Summary]) -> Summary:
 class SummaryStore:
     """The summaries of a pipeline's spans: one file per version of a span, in a folder outside the runs."""
 
-    def __init__(self, folder: str, series: Sequence[Series], config: PreprocessingConfig) -> None:
+    def __init__(self, folder: str, source: SeriesSource) -> None:
         """Opens a store.
 
         Args:
             folder: path or address of the store.
-            series: the series of the summaries; summaries of other series are not read.
-            config: features and label, with the expressions of derived columns.
+            source: the series of the summaries; summaries of other series are not read.
         """
-        described = to_json_text([_VERSION, [asdict(one) for one in series], config.derive], sort_keys=True)
+        described = to_json_text(
+            [_VERSION, [asdict(one) for one in source.series], dict(source.derive)], sort_keys=True
+        )
         self._series = hashlib.sha256(described.encode()).hexdigest()[:8]
         self._folder = Folder(folder)
 

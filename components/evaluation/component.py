@@ -12,11 +12,13 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 from tfx import types
-from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
+from tfx.dsl.components.base import base_beam_executor
 from tfx.dsl.io import fileio
-from tfx.types import artifact_utils, component_spec, standard_artifacts
+from tfx.types import artifact_utils, standard_artifacts
 
 from fullpass.base.files import read_json
+from fullpass.components.accumulate import AccumulateFiles
+from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.dependence_file import FILE as DEPENDENCE_FILE
 from fullpass.components.evaluation.dependence_file import to_json as dependence_to_json
@@ -30,6 +32,7 @@ from fullpass.components.evaluation.texts_file import FILE as TEXTS_FILE
 from fullpass.components.evaluation.texts_file import to_json as texts_to_json
 from fullpass.components.evaluation.tfma_files import write_tfma_files
 from fullpass.components.ingest.component import rows_of
+from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.transform.component import serving_model, split_files
 from fullpass.preprocessing.columns.raw_columns import RawColumn, span_in_row_ids
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -41,15 +44,9 @@ SPLIT = "eval"
 class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
     """Runs the evaluation on Beam, writes the measurements, and sets the properties of the blessing."""
 
-    def Do(
-        self,
-        input_dict: dict[str, list[types.Artifact]],
-        output_dict: dict[str, list[types.Artifact]],
-        exec_properties: dict[str, Any],
-    ) -> None:
-        """See base class."""
-        # These modules import Keras, which is not needed to build a pipeline.
-        from fullpass.components.evaluation.beam_evaluation import Evaluate
+    def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
+        # This module imports TensorFlow's part for SavedModels, which is not needed to build a pipeline.
+        from fullpass.components.evaluation.score_rows import EvaluateFiles
 
         config = EvaluationConfig.model_validate_json(exec_properties["evaluated"])
         options = json.loads(exec_properties["options"])
@@ -62,18 +59,18 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         evaluation, blessing = (
             artifact_utils.get_single_instance(output_dict[name]) for name in ("evaluation", "blessing")
         )
-        files, rows = split_files(examples, SPLIT), rows_of(examples, SPLIT)
+        files, rows = split_files(examples, SPLIT) or [""], rows_of(examples, SPLIT)
         shown = None
         if runs := input_dict.get("model_run"):
             importance = read_json(f"{runs[0].uri}/{TRAINING_FILE}").get("importance", ())
             shown = (PreprocessingConfig.model_validate_json(exec_properties["preprocessing"]), importance)
+        evaluate = EvaluateFiles(accumulator, exports, options["columns"], rows)
+        pending = f"{evaluation.uri}/{PENDING}"
         with self._make_beam_pipeline() as pipeline:
-            states = (
-                pipeline
-                | "Files" >> beam.Create(files)
-                | "Evaluate" >> Evaluate(accumulator, exports, options["columns"], rows)
-            )
-            _ = states | "Write" >> beam.Map(_write_results, accumulator, config, evaluation.uri, exports, shown)
+            merged = pipeline | "Evaluate" >> AccumulateFiles([(file, ("",)) for file in files], evaluate, pending)
+            write = beam.Map(_write_results, accumulator, config, evaluation.uri, exports, shown)
+            _ = merged | beam.Values() | "Write" >> write
+        fileio.rmtree(pending)
         measured = read_measured(evaluation.uri)
         blessed = is_blessed(measured, config)
         _describe(blessing, models, blessed=blessed)
@@ -89,7 +86,7 @@ def _write_results(
     exports: Sequence[str],
     shown: tuple[PreprocessingConfig, Sequence[Mapping[str, Any]]] | None,
 ) -> None:
-    """Writes the files of the evaluation, as the last step on Beam; therefore no state is written to a file.
+    """Writes the files of the evaluation, as the last step on Beam.
 
     Args:
         state: the merged state of all rows.
@@ -167,34 +164,23 @@ def _describe(blessing: types.Artifact, models: Sequence[types.Artifact], *, ble
         file.write("")
 
 
-class EvaluatorSpec(component_spec.ComponentSpec):
-    """Parameters, inputs and outputs of the Evaluator."""
-
-    PARAMETERS = {
-        "evaluated": component_spec.ExecutionParameter(type=str),
-        "options": component_spec.ExecutionParameter(type=str),
-        "preprocessing": component_spec.ExecutionParameter(type=str),
-    }
-    INPUTS = {
-        "examples": component_spec.ChannelParameter(type=standard_artifacts.Examples),
-        "model": component_spec.ChannelParameter(type=standard_artifacts.Model),
-        "model_run": component_spec.ChannelParameter(type=standard_artifacts.ModelRun),
-        "baseline_model": component_spec.ChannelParameter(type=standard_artifacts.Model, optional=True),
-    }
-    OUTPUTS = {
-        "evaluation": component_spec.ChannelParameter(type=standard_artifacts.ModelEvaluation),
-        "blessing": component_spec.ChannelParameter(type=standard_artifacts.ModelBlessing),
-    }
-
-
-class Evaluator(base_beam_component.BaseBeamComponent):
+class Evaluator(
+    BeamComponent,
+    executor=EvaluatorExecutor,
+    parameters=("evaluated", "options", "preprocessing"),
+    inputs={
+        "examples": standard_artifacts.Examples,
+        "model": standard_artifacts.Model,
+        "model_run": standard_artifacts.ModelRun,
+        "baseline_model": standard_artifacts.Model,
+    },
+    outputs={"evaluation": standard_artifacts.ModelEvaluation, "blessing": standard_artifacts.ModelBlessing},
+    optional=("baseline_model",),
+):
     """Measures a model and the last blessed one on the eval split, and blesses the model if it holds its thresholds.
 
     Outputs: `evaluation`, with `measured.json`, the files of TFMA and the partial dependence; `blessing`.
     """
-
-    SPEC_CLASS = EvaluatorSpec
-    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(EvaluatorExecutor)
 
     def __init__(
         self,
@@ -223,15 +209,11 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         sliced = sorted({column for entry in config.slices for column in entry})
         options = {"columns": {name: columns[name].type for name in sliced}, "spanned": spanned}
         super().__init__(
-            EvaluatorSpec(
-                evaluated=config.model_dump_json(),
-                options=json.dumps(options),
-                preprocessing=preprocessing.model_dump_json(),
-                examples=examples,
-                model=model,
-                model_run=model_run,
-                baseline_model=baseline_model,
-                evaluation=types.Channel(type=standard_artifacts.ModelEvaluation),
-                blessing=types.Channel(type=standard_artifacts.ModelBlessing),
-            )
+            evaluated=config.model_dump_json(),
+            options=json.dumps(options),
+            preprocessing=preprocessing.model_dump_json(),
+            examples=examples,
+            model=model,
+            model_run=model_run,
+            baseline_model=baseline_model,
         )

@@ -15,7 +15,8 @@ from fullpass.preprocessing.columns.raw_columns import RawColumn, serving_column
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.export_files import SERVING_RAW
 from fullpass.trainer.export.signatures import column_keys
-from fullpass.trainer.input.raw_tensors import DTYPES, to_dense, to_request
+from fullpass.trainer.input.raw_examples import dense_columns
+from fullpass.trainer.input.raw_tensors import to_request
 
 
 def dependence_of_export(
@@ -36,9 +37,7 @@ def dependence_of_export(
     shown = most_important(column_readers(config), importance, MOST_COLUMNS)
     if not (shown and sampled):
         return None
-    spec = {name: tf.io.VarLenFeature(DTYPES[column.type]) for name, column in columns.items()}
-    parsed = tf.io.parse_example(tf.constant(list(sampled)), spec)
-    dense = {name: to_dense(parsed[name], column).numpy() for name, column in columns.items()}
+    dense = {name: value.numpy() for name, value in dense_columns(tf.constant(list(sampled)), columns).items()}
     return measure_dependence(_predict(export, columns), dense, shown)
 
 

@@ -1,6 +1,6 @@
-"""Scores batches of records with exported models, each batch once."""
+"""Scores the records of files with exported models, each batch once, and accumulates the metrics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -8,15 +8,50 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from fullpass.components.accumulate import FileAccumulator
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
+from fullpass.components.evaluation.slice_states import SliceAccumulator, State
+from fullpass.components.read_records import RecordReader
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.trainer.export.export_files import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
+from fullpass.trainer.input.raw_examples import RawExamples
+from fullpass.trainer.input.raw_tensors import DTYPES
 
 
 @lru_cache(maxsize=2)
 def load_export(folder: str) -> Any:
     """Returns the SavedModel in a folder. A process loads each of the new model and the baseline model once."""
     return tf.saved_model.load(folder)
+
+
+class EvaluateFiles(FileAccumulator):
+    """Scores files, and accumulates the metrics of their rows.
+
+    Args:
+        accumulator: Accumulator of the metrics.
+        exports: Folders of SavedModels; the new model first.
+        columns: Type of each raw column that slices use: `number` or `string`.
+        rows: Total number of rows.
+    """
+
+    def __init__(self, accumulator: SliceAccumulator, exports: Sequence[str], columns: Mapping[str, str], rows: int):
+        self._accumulator = accumulator
+        self._of_scorer = tuple(exports), dict(columns)
+        self._reader = RecordReader("evaluated", rows)
+
+    def start(self, constants: Any) -> None:
+        self._scorer = Scorer(*self._of_scorer)
+
+    def accumulate(self, path: str, groups: tuple[Any, ...]) -> Iterator[tuple[Any, State]]:
+        state = self._accumulator.start()
+        for records in self._reader.batches(path):
+            scored = self._scorer(tf.constant(records))
+            state = self._accumulator.add(state, scored)
+            state.sample = state.sample.with_rows(scored.row_ids, records)
+        yield groups[0], state
+
+    def merge(self, group: Any, states: Iterator[State]) -> State:
+        return self._accumulator.merge(states)
 
 
 class Scorer:
@@ -31,8 +66,7 @@ class Scorer:
 
     def __init__(self, exports: Sequence[str], columns: Mapping[str, str]):
         self._models = [load_export(export) for export in exports]
-        dtypes = {"number": tf.float32, "string": tf.string}
-        self._columns = {name: tf.io.VarLenFeature(dtypes[kind]) for name, kind in columns.items()}
+        self._examples = RawExamples({name: DTYPES[kind] for name, kind in columns.items()})
         self._graph = tf.function(
             self._score, autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")]
         )
@@ -61,9 +95,8 @@ class Scorer:
             quantiles = [outputs[name] for name in ("quantiles", "levels") if name in outputs]
             rows = rows or {name: transformed[name] for name in (ROW_ID, SPAN)}
             models.append((transformed[LABEL], transformed[EXAMPLE_WEIGHT], outputs["scores"], *quantiles))
-        parsed = tf.io.parse_example(examples, self._columns) if self._columns else {}
         columns = {}
-        for name, column in parsed.items():
+        for name, column in self._examples.tensors(examples).items():
             distinct = tf.unique(column.values, out_idx=tf.int64)
             columns[name] = (column.indices[:, 0], distinct.idx, distinct.y)
         return rows, columns, models

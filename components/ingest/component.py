@@ -5,11 +5,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tfx import types
-from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
+from tfx.dsl.components.base import base_beam_executor
 from tfx.dsl.components.common import resolver
-from tfx.types import artifact_utils, component_spec, standard_artifacts
+from tfx.types import artifact_utils, standard_artifacts
 
 from fullpass.base.errors import UserError
+from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.ingest.ingest import finish, run
 from fullpass.components.ingest.ingestion import ingestion_of
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
@@ -24,13 +25,7 @@ _READ = "rows_read"
 class IngestExecutor(base_beam_executor.BaseBeamExecutor):
     """Ingests every requested span, and describes each on its own Examples artifact."""
 
-    def Do(
-        self,
-        input_dict: dict[str, list[types.Artifact]],
-        output_dict: dict[str, list[types.Artifact]],
-        exec_properties: dict[str, Any],
-    ) -> None:
-        """See base class."""
+    def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         request = read_request(exec_properties["request"])
         artifacts = _artifact_per_span(artifact_utils.get_single_instance(output_dict["examples"]), request.spans)
         output_dict["examples"] = artifacts
@@ -82,15 +77,13 @@ def rows_of(examples: Sequence[types.Artifact], split: str) -> int:
     return sum(artifact.get_int_custom_property(f"rows_{split}") for artifact in examples)
 
 
-class IngestSpec(component_spec.ComponentSpec):
-    """Parameters and outputs of Ingest."""
-
-    PARAMETERS = {"request": component_spec.ExecutionParameter(type=str)}
-    INPUTS: dict[str, component_spec.ChannelParameter] = {}
-    OUTPUTS = {"examples": component_spec.ChannelParameter(type=standard_artifacts.Examples)}
-
-
-class Ingest(base_beam_component.BaseBeamComponent):
+class Ingest(
+    BeamComponent,
+    executor=IngestExecutor,
+    parameters=("request",),
+    inputs={},
+    outputs={"examples": standard_artifacts.Examples},
+):
     """Converts raw files to TFRecord files of tf.Examples, in splits and shards.
 
     Outputs: `examples`, one artifact per span that is not known, with the properties span and version and the custom
@@ -99,9 +92,6 @@ class Ingest(base_beam_component.BaseBeamComponent):
     row was bad, `quarantine.parquet`.
     """
 
-    SPEC_CLASS = IngestSpec
-    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(IngestExecutor)
-
     def __init__(self, request: Request, *, known: Collection[KnownSpan] = ()):
         """Constructs the component.
 
@@ -109,8 +99,7 @@ class Ingest(base_beam_component.BaseBeamComponent):
             request: description of the inputs from which the examples of the run are made.
             known: spans that are already ingested.
         """
-        examples = types.Channel(type=standard_artifacts.Examples)
-        super().__init__(IngestSpec(request=request.to_json(known=known), examples=examples))
+        super().__init__(request=request.to_json(known=known))
 
 
 class SpansOfWindow(resolver.ResolverStrategy):

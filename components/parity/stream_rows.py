@@ -10,7 +10,7 @@ from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn
 from fullpass.trainer.export.signatures import column_keys
 from fullpass.trainer.input.decoder import without_gaps
-from fullpass.trainer.input.raw_tensors import DTYPES, to_dense
+from fullpass.trainer.input.raw_examples import dense_columns
 from fullpass.trainer.records.blocks import Block
 from fullpass.trainer.records.record_files import record_batches as read_file
 
@@ -71,10 +71,8 @@ def through_raw(
     function: Callable[..., Mapping[str, tf.Tensor]], records: tf.Tensor, columns: Mapping[str, RawColumn]
 ) -> Features:
     """Returns the outputs of `serving_raw` for the raw columns of `records`, which is the path of a JSON request."""
-    keys = column_keys(tuple(columns))
-    spec = {name: tf.io.VarLenFeature(DTYPES[column.type]) for name, column in columns.items()}
-    parsed = tf.io.parse_example(records, spec)
-    return _numpy(function(**{keys[name]: to_dense(parsed[name], columns[name]) for name in columns}))
+    keys, dense = column_keys(tuple(columns)), dense_columns(records, columns)
+    return _numpy(function(**{keys[name]: value for name, value in dense.items()}))
 
 
 @dataclass

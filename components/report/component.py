@@ -8,8 +8,8 @@ from tfx.types import standard_artifacts
 from fullpass.base.files import read_json
 from fullpass.components import artifacts
 from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.pages.render import render_page
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
-from fullpass.components.report.pages import render_page
 from fullpass.components.report.report_data import Run, read_run
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 

@@ -7,7 +7,7 @@ from markupsafe import Markup, escape
 
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.score_curves import Curve
-from fullpass.components.report.charts import COLORS, svg
+from fullpass.components.pages.charts import COLORS, svg
 
 _SIDE, _LEFT, _TOP, _BOTTOM = 220, 40, 10, 52
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from markupsafe import Markup, escape
 
 from fullpass.components.evaluation.dependence_file import ColumnDependence
-from fullpass.components.report.charts import COLORS, svg
+from fullpass.components.pages.charts import COLORS, svg
 
 _WIDTH, _RIGHT = 310, 14
 _TOP, _BOTTOM = 22, 22

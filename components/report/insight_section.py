@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fullpass.components.report.charts import bar_chart
+from fullpass.components.pages.charts import bar_chart
 from fullpass.trainer.insight.words import reference_words
 
 _SHOWN = 20

@@ -12,8 +12,8 @@ from typing import Any
 
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.evaluation.metrics import METRICS
+from fullpass.components.pages.render import render_page
 from fullpass.components.report.insight_section import Insight
-from fullpass.components.report.pages import render_page
 from fullpass.components.report.report_data import Run
 
 _WORST_SLICES = 5

@@ -6,173 +6,110 @@ missing summaries itself.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from typing import Any
 
-import apache_beam as beam
-from apache_beam.coders import FastPrimitivesCoder
 from tfx import types
 from tfx.components.statistics_gen.executor import DEFAULT_FILE_NAME
-from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
+from tfx.dsl.components.base import base_beam_executor
 from tfx.dsl.io import fileio
-from tfx.types import artifact_utils, component_spec, standard_artifacts
+from tfx.types import artifact_utils, standard_artifacts
 
-from fullpass.base.progress import report
-from fullpass.components.data_gate.series import Series, Sketches, series_of
+from fullpass.components.accumulate import AccumulateFiles, FileAccumulator
+from fullpass.components.beam_component import Artifacts, BeamComponent
+from fullpass.components.data_gate.series import SeriesSource
 from fullpass.components.data_gate.span_summary import SummaryStore
-from fullpass.components.data_gate.write_summary import WriteSummary, missing_summaries, span_name
+from fullpass.components.data_gate.summarize import SPAN, SummarizeFiles, missing_summaries, span_name
 from fullpass.components.ingest.component import rows_of
 from fullpass.components.ingest.writing.record_writer import PENDING
-from fullpass.components.statistics.raw_records import RawRecords
-from fullpass.components.statistics.tfdv_accumulator import States, StatisticsAccumulator
+from fullpass.components.read_records import RecordReader
+from fullpass.components.statistics.tfdv_accumulator import StatisticsAccumulator
 from fullpass.components.transform.component import split_files
-from fullpass.components.transform.read_records import prefetch
-from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.trainer.input.raw_examples import RawExamples, raw_dtypes
 
-_SKETCHES = "sketches"
-_CODER = FastPrimitivesCoder()
-"""Encodes states like Beam does between two steps."""
+BATCH_ROWS = 16_384
+_SPLIT = "split"
 
 
 class StatisticsExecutor(base_beam_executor.BaseBeamExecutor):
-    """Accumulates each file, merges the states of the files of a split in their order, and writes TFDV's file.
+    """Accumulates each file once, for the statistics of its split and for the summary of its span."""
 
-    The states of each file are written to the pending folder, and the merge reads them one after the other. Therefore
-    the memory for a split does not grow with its number of files.
-    """
-
-    def Do(
-        self,
-        input_dict: dict[str, list[types.Artifact]],
-        output_dict: dict[str, list[types.Artifact]],
-        exec_properties: dict[str, Any],
-    ) -> None:
-        """See base class."""
+    def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         examples = input_dict["examples"]
         statistics = artifact_utils.get_single_instance(output_dict["statistics"])
         statistics.split_names = examples[0].split_names
         statistics.span = max(artifact.span for artifact in examples)
-        preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
-        splits = artifact_utils.decode_split_names(examples[0].split_names)
         options = json.loads(exec_properties["options"])
-        series = series_of(preprocessing, options["unit"])
-        store = SummaryStore(options["folder"], series, preprocessing)
+        source = SeriesSource.from_json(exec_properties["series"])
+        store = SummaryStore(options["folder"], source)
         spans = [span_name(artifact, options["unit"]) for artifact in examples]
+        splits = artifact_utils.decode_split_names(examples[0].split_names)
+        new = set(missing_summaries(spans, store))
         files = [
-            (split, number, path, span)
+            (path, ((_SPLIT, split), *([(SPAN, number)] if number in new else [])))
             for split in splits
-            for number, (span, path) in enumerate(
-                (span, path) for span, artifact in enumerate(examples) for path in split_files([artifact], split)
-            )
+            for number, artifact in enumerate(examples)
+            for path in split_files([artifact], split)
         ]
         folders = {split: artifact_utils.get_split_uri([statistics], split) for split in splits}
         rows = sum(rows_of(examples, split) for split in splits) or None
+        accumulator = StatisticsOfFiles(source, rows, folders, SummarizeFiles(source, store, spans))
         pending = f"{statistics.uri}/{PENDING}"
-        fileio.makedirs(pending)
-        accumulate = _Accumulate(preprocessing, rows, series, missing_summaries(spans, store), pending)
         with self._make_beam_pipeline() as pipeline:
-            accumulated = (
-                pipeline
-                | "Files" >> beam.Create(files)
-                | "Accumulate" >> beam.ParDo(accumulate).with_outputs(_SKETCHES, main="statistics")
-            )
-            _ = accumulated["statistics"] | "Split" >> beam.GroupByKey() | "Write" >> beam.MapTuple(_Write(folders))
-            _ = (
-                accumulated[_SKETCHES]
-                | "Span" >> beam.GroupByKey()
-                | "WriteSummary" >> beam.MapTuple(WriteSummary(store, spans))
-            )
+            _ = pipeline | AccumulateFiles(files, accumulator, pending)
         fileio.rmtree(pending)
 
 
-class _Accumulate(beam.DoFn):
-    """Accumulates a file: (split, file number, path, span index) -> (split, (file number, path of its states)).
+class StatisticsOfFiles(FileAccumulator):
+    """Accumulates the statistics of splits, and summaries of spans from the same batches.
 
     Args:
-        preprocessing: features and label.
-        rows: total number of rows; None if unknown.
-        series: the series to sketch.
-        sketched: indices of the spans whose files also yield (span index, (rows, distributions)).
-        pending: folder for the states.
+        source: Columns and series.
+        rows: Total number of rows; None if unknown.
+        folders: Split -> folder of its statistics.
+        summaries: Accumulates the spans.
     """
 
-    def __init__(
-        self,
-        preprocessing: PreprocessingConfig,
-        rows: int | None,
-        series: tuple[Series, ...],
-        sketched: Collection[int],
-        pending: str,
-    ):
-        self._preprocessing, self._rows = preprocessing, rows
-        self._series, self._sketched = series, frozenset(sketched)
-        self._pending = pending
+    def __init__(self, source: SeriesSource, rows: int | None, folders: dict[str, str], summaries: SummarizeFiles):
+        self._source, self._folders, self._summaries = source, folders, summaries
+        self._reader = RecordReader("read", rows, BATCH_ROWS)
 
-    def setup(self) -> None:
-        self._records = RawRecords(raw_columns(self._preprocessing))
-        self._reading = ThreadPoolExecutor(1)
-        self._accumulator = StatisticsAccumulator()
-        self._done = 0
+    def start(self, constants: Any) -> None:
+        self._examples = RawExamples(raw_dtypes({column.name: column for column in self._source.columns}))
+        self._statistics = StatisticsAccumulator()
 
-    def teardown(self) -> None:
-        self._reading.shutdown()
-
-    def process(self, element: tuple[str, int, str, int]) -> Iterator[Any]:
-        split, number, path, span = element
-        states = self._accumulator.start()
-        sketches = Sketches(self._preprocessing, self._series) if span in self._sketched else None
-        for batch in prefetch(self._records.batches(path), self._reading):
-            states = self._accumulator.add(states, batch)
+    def accumulate(self, path: str, groups: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
+        split, *spans = groups
+        states, sketches = self._statistics.start(), self._source.sketches() if spans else None
+        for batch in self._reader.parsed(path, self._examples.lists):
+            states = self._statistics.add(states, batch)
             if sketches is not None:
-                sketches.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
-            self._done += batch.num_rows
-            report(self._done, self._rows, "rows", "read")
-        waiting = f"{self._pending}/{split}-{number:06d}"
-        with fileio.open(waiting, "wb") as file:
-            file.write(_CODER.encode(states))
-        yield split, (number, waiting)
+                sketches.add_batch(batch)
+        yield split, states
         if sketches is not None:
-            yield beam.pvalue.TaggedOutput(_SKETCHES, (span, (sketches.rows, sketches.distributions())))
+            yield spans[0], (sketches.rows, sketches.distributions())
 
-
-def _read_states(path: str) -> States:
-    with fileio.open(path, "rb") as file:
-        return _CODER.decode(file.read())
-
-
-class _Write:
-    """Merges the states of the files of a split, in their order, and writes its statistics."""
-
-    def __init__(self, folders: dict[str, str]):
-        self._folders = folders
-
-    def __call__(self, split: str, parts: Iterable[tuple[int, str]]) -> None:
+    def merge(self, group: Any, states: Iterator[Any]) -> None:
+        kind, name = group
+        if kind == SPAN:
+            return self._summaries.merge(group, states)
         accumulator = StatisticsAccumulator()
-        in_order = (_read_states(path) for _, path in sorted(parts))
-        merged = accumulator.finish(accumulator.merge(in_order))
-        fileio.makedirs(self._folders[split])
-        with fileio.open(f"{self._folders[split]}/{DEFAULT_FILE_NAME}", "wb") as file:
+        merged = accumulator.finish(accumulator.merge(states))
+        fileio.makedirs(self._folders[name])
+        with fileio.open(f"{self._folders[name]}/{DEFAULT_FILE_NAME}", "wb") as file:
             file.write(merged.SerializeToString())
+        return None
 
 
-class StatisticsGenSpec(component_spec.ComponentSpec):
-    """Parameters, inputs and outputs of StatisticsGen."""
-
-    PARAMETERS = {
-        "preprocessing": component_spec.ExecutionParameter(type=str),
-        "options": component_spec.ExecutionParameter(type=str),
-    }
-    INPUTS = {"examples": component_spec.ChannelParameter(type=standard_artifacts.Examples)}
-    OUTPUTS = {"statistics": component_spec.ChannelParameter(type=standard_artifacts.ExampleStatistics)}
-
-
-class StatisticsGen(base_beam_component.BaseBeamComponent):
+class StatisticsGen(
+    BeamComponent,
+    executor=StatisticsExecutor,
+    parameters=("series", "options"),
+    inputs={"examples": standard_artifacts.Examples},
+    outputs={"statistics": standard_artifacts.ExampleStatistics},
+):
     """Computes the statistics of the raw examples of every span, as TFDV's FeatureStats.pb for each split."""
-
-    SPEC_CLASS = StatisticsGenSpec
-    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(StatisticsExecutor)
 
     def __init__(
         self,
@@ -186,18 +123,16 @@ class StatisticsGen(base_beam_component.BaseBeamComponent):
         """Constructs the component.
 
         Args:
-            preprocessing: features and label, which determine the columns.
-            examples: raw examples of every span.
-            unit: length of a span; None for a source without spans.
-            folder: path of the data gate's span summaries, which persist between runs.
-            libraries: versions of the libraries that compute, which change TFX's cache key.
+            preprocessing: Features and label, which determine the columns and the series. Nothing else of them is part
+                of the cache key: a changed encoding or transform reads no record again.
+            examples: Raw examples of every span.
+            unit: Length of a span; None for a source without spans.
+            folder: Path of the data gate's span summaries, which persist between runs.
+            libraries: Versions of the libraries that compute, which change TFX's cache key.
         """
         versions = {"libraries": libraries} if libraries else {}
         super().__init__(
-            StatisticsGenSpec(
-                preprocessing=preprocessing.model_dump_json(),
-                options=json.dumps({"unit": unit, "folder": folder, **versions}),
-                examples=examples,
-                statistics=types.Channel(type=standard_artifacts.ExampleStatistics),
-            )
+            series=SeriesSource.of(preprocessing, unit).to_json(),
+            options=json.dumps({"unit": unit, "folder": folder, **versions}),
+            examples=examples,
         )

@@ -1,35 +1,29 @@
 """Analyzes the train split span by span; accumulator states of known spans come from the cache.
 
-A file of a span is one Beam element, and so are its encoded states, for any number of analyzers. Therefore the cost of
-a window is the cost of reading its new spans, and the cost of starting Beam's steps is negligible.
+The states of a file are one Beam element, for any number of analyzers. Therefore the cost of a window is the cost of
+reading its new spans, and the cost of starting Beam's steps is negligible.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.base.errors import UserError
+from fullpass.components.accumulate import AccumulateFiles, FileAccumulator
+from fullpass.components.read_records import RecordReader
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
-from fullpass.components.transform.read_records import (
-    ExampleParser,
-    ReadExamples,
-    RecordReader,
-    ToRecordBatches,
-    prefetch,
-)
+from fullpass.components.transform.read_examples import ReadExamples, ToRecordBatches, parser_of
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
 from fullpass.preprocessing.analysis.analyze import BatchAccumulator, analyze_on_beam, merge_states, write_graph
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
 
 _Part = tuple[int, EncodedStates]
-"""Index of a file or a span, and its encoded accumulator states."""
+"""Index of a span, and its encoded accumulator states."""
 
 
 @dataclass(frozen=True)
@@ -115,16 +109,13 @@ def analyze(
     plans = [_plan(spans, None if index else cache, wanted) for index, wanted in enumerate(keys)]
     merged: list[beam.PCollection] = []
     for index, plan in enumerate(plans):
-        files_of_spans = [(span, file, path) for span in plan.missed for file, path in enumerate(spans[span].files)]
+        files_of_spans = [(path, (span,)) for span in plan.missed for path in spans[span].files]
         total = rows if len(plan.missed) == len(spans) else None
         constants = _constants(pipeline, function, plans[:index], merged)
-        merged.append(
-            pipeline
-            | f"Files{index}" >> beam.Create(files_of_spans)
-            | f"Accumulate{index}" >> beam.ParDo(_Accumulate(function, plan.absent, total), *constants)
-            | f"BySpan{index}" >> beam.GroupByKey()
-            | f"MergeFiles{index}" >> beam.ParDo(_MergeFiles(function, plan))
+        accumulate = AccumulateFiles(
+            files_of_spans, _AnalyzeFiles(function, plan, total), f"{function.temporary}/states{index}", constants
         )
+        merged.append(pipeline | f"Analyze{index}" >> accumulate)
     written = (
         pipeline
         | "Once" >> beam.Create([graph], reshuffle=False)
@@ -135,15 +126,15 @@ def analyze(
 
 def _constants(
     pipeline: beam.Pipeline, function: Function, plans: Sequence[_Plan], merged: Sequence[beam.PCollection]
-) -> list[beam.pvalue.AsSideInput]:
+) -> beam.pvalue.AsSideInput | None:
     """Returns the constants of all phases before the next one as a side input; the first phase has none."""
     if not plans:
-        return []
+        return None
     once = pipeline | f"Phase{len(plans)}" >> beam.Create([len(plans)], reshuffle=False)
     constants = once | f"Constants{len(plans)}" >> beam.ParDo(
         _Constants(function, plans), *map(beam.pvalue.AsList, merged)
     )
-    return [beam.pvalue.AsSingleton(constants)]
+    return beam.pvalue.AsSingleton(constants)
 
 
 def _analysis(plans: Sequence[_Plan], keys: Sequence[frozenset[bytes]]) -> Analysis:
@@ -175,56 +166,33 @@ def _why(found: int, wanted: int, *, damaged: bool) -> str:
     return f"{wanted - found} of {wanted} analyzers are new or changed" if found else "not analysed before"
 
 
-class _Accumulate(beam.DoFn):
-    """Accumulates a file: (span index, file index, path) -> (span index, (file index, encoded states of the file))."""
+class _AnalyzeFiles(FileAccumulator):
+    """Accumulates the files of a span to encoded states, and writes the states of the span to the cache."""
 
-    def __init__(self, function: Function, keys: frozenset[bytes], rows: int | None):
-        self._function = function
-        self._keys = keys
-        self._rows = rows
+    def __init__(self, function: Function, plan: _Plan, rows: int | None):
+        self._function, self._plan = function, plan
+        self._reader = RecordReader("train analysed", rows)
 
-    def setup(self) -> None:
-        self._accumulator: BatchAccumulator | None = None
-        self._reader = RecordReader("train analysed", self._rows)
-        self._parsing = ThreadPoolExecutor(1)
+    def start(self, constants: Any) -> None:
+        accumulators = _of(self._function, self._plan.absent)
+        self._accumulator = BatchAccumulator(self._function, accumulators, constants or {})
+        self._parse = parser_of(self._function.schema, self._accumulator.columns)
 
-    def teardown(self) -> None:
-        self._parsing.shutdown()
-
-    def process(
-        self,
-        element: tuple[int, int, str],
-        constants: Any = None,  # Beam's type check does not support a union here
-    ) -> Iterator[tuple[int, _Part]]:
-        span, index, path = element
-        if self._accumulator is None:
-            accumulators = _of(self._function, self._keys)
-            self._accumulator = BatchAccumulator(self._function, accumulators, constants or {})
-            schema = schema_pb2.Schema.FromString(self._function.schema)
-            self._parse = ExampleParser(schema, self._accumulator.columns)
-        encoded = self._accumulator.accumulate(prefetch(map(self._parse, self._reader.batches(path)), self._parsing))
+    def accumulate(self, path: str, groups: tuple[Any, ...]) -> Iterator[tuple[Any, EncodedStates]]:
+        encoded = self._accumulator.accumulate(self._reader.parsed(path, self._parse.tensors))
         if encoded:
-            yield span, (index, encoded)
+            yield groups[0], encoded
 
-
-class _MergeFiles(beam.DoFn):
-    """Merges the states of a span's files, and writes the merged states to the cache."""
-
-    def __init__(self, function: Function, plan: _Plan):
-        self._function = function
-        self._plan = plan
-
-    def process(self, element: tuple[int, Iterable[_Part]]) -> Iterator[_Part]:
-        span, parts = element
-        of_files = [encoded for _, encoded in sorted(parts, key=lambda part: part[0])]
+    def merge(self, group: Any, states: Iterator[EncodedStates]) -> EncodedStates:
+        of_files = list(states)
         merged = of_files[0]
         if len(of_files) > 1:
             accumulators = _of(self._function, self._plan.absent)
-            states = merge_states(accumulators, of_files)
-            merged = {one.key: one.encode(states[one.key]) for one in accumulators}
+            together = merge_states(accumulators, of_files)
+            merged = {one.key: one.encode(together[one.key]) for one in accumulators}
         if self._plan.cache is not None:
-            self._plan.cache.write(self._plan.spans[span].fingerprint, {**self._plan.read(span), **merged})
-        yield span, merged
+            self._plan.cache.write(self._plan.spans[group].fingerprint, {**self._plan.read(group), **merged})
+        return merged
 
 
 class _Constants(beam.DoFn):

@@ -20,7 +20,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.components.ingest.writing.encode import encode, records
 from fullpass.components.transform.own_outputs import check_ids, id_sizes
-from fullpass.components.transform.read_records import ExampleParser
+from fullpass.components.transform.read_examples import parser_of
 from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer, load_part
 from fullpass.preprocessing.apply.transform_graph import GraphPart
@@ -66,21 +66,18 @@ class ApplyGraph(beam.DoFn):
         self._transformer: BatchTransformer | None = None
 
     def setup(self) -> None:
-        """See base class."""
         self._encoding = ThreadPoolExecutor(1)
 
     def teardown(self) -> None:
-        """See base class. `Shared` keeps the object acquired last until the process ends: here, an empty set."""
+        """Releases the graph: `Shared` keeps the object acquired last until the process ends: here, an empty set."""
         self._encoding.shutdown()
         self._transformer = None
         self._shared.acquire(frozenset, tag="released")
 
     def start_bundle(self) -> None:
-        """See base class."""
         self._pending: Future[TransformedRows] | None = None
 
     def process(self, raw_examples: list[bytes], graph: str) -> Iterator[TransformedRows]:
-        """See base class."""
         if self._transformer is None:
             self._sizes = id_sizes(self._config, graph)
             self._transformer = self._start(tft.TFTransformOutput(graph))
@@ -93,7 +90,6 @@ class ApplyGraph(beam.DoFn):
             yield before.result()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        """See base class."""
         if self._pending is not None:
             yield GlobalWindows.windowed_value(self._pending.result())
 
@@ -104,12 +100,12 @@ class ApplyGraph(beam.DoFn):
 
     def _start(self, output: tft.TFTransformOutput) -> BatchTransformer:
         later = {name for stage in ("input", "model") for name in transformed_at(self._config, stage)}
-        raw = schema_pb2.Schema.FromString(self._schema)
-        transformer = BatchTransformer(output, adapter_of(raw), without=later, load=self._load)
+        adapter = adapter_of(schema_pb2.Schema.FromString(self._schema))
+        transformer = BatchTransformer(output, adapter, without=later, load=self._load)
         self._single = [f.name for f in transformer.schema.feature if f.HasField("shape") and not f.shape.dim]
         self._raw = sorted({*columns_for(self._config, "input"), *columns_for(self._config, "model")})
         self._layout = None if self._raw else layout_of_schema(transformer.schema)
-        self._parse = ExampleParser(raw, {*transformer.columns, *self._raw})
+        self._parse = parser_of(self._schema, {*transformer.columns, *self._raw}).tensors
         return transformer
 
     def _load(self, directory: str, names: Sequence[str]) -> GraphPart:

@@ -7,12 +7,13 @@ from typing import Any
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx import types
-from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
+from tfx.dsl.components.base import base_beam_executor
 from tfx.dsl.io import fileio
-from tfx.types import artifact_utils, component_spec, standard_artifacts
+from tfx.types import artifact_utils, standard_artifacts
 from tfx.utils import io_utils, path_utils
 
 from fullpass.base.errors import UserError
+from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.ingest.component import FINGERPRINT, LABEL, by_span, rows_of
 from fullpass.components.ingest.config import RecordsConfig
 from fullpass.preprocessing.apply.stable_ids import FOLDER, BaseModelRef
@@ -26,13 +27,7 @@ ANALYSIS = "analysis"
 class TransformExecutor(base_beam_executor.BaseBeamExecutor):
     """Runs the full pass and describes the transformed examples."""
 
-    def Do(
-        self,
-        input_dict: dict[str, list[types.Artifact]],
-        output_dict: dict[str, list[types.Artifact]],
-        exec_properties: dict[str, Any],
-    ) -> None:
-        """See base class."""
+    def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         # TF Transform imports Keras, which is not needed to build a pipeline.
         from fullpass.components.transform.analyze_spans import TrainSpan
         from fullpass.components.transform.full_pass import ANALYZED_SPLIT, FullPass, finish, run
@@ -112,33 +107,25 @@ def read_schema(artifact: types.Artifact) -> schema_pb2.Schema:
     return io_utils.SchemaReader().read(f"{artifact.uri}/schema.pbtxt")
 
 
-class TransformSpec(component_spec.ComponentSpec):
-    """Parameters, inputs and outputs of Transform."""
-
-    PARAMETERS = {
-        "preprocessing": component_spec.ExecutionParameter(type=str),
-        "options": component_spec.ExecutionParameter(type=str),
-        "code": component_spec.ExecutionParameter(type=str),
-    }
-    INPUTS = {
-        "examples": component_spec.ChannelParameter(type=standard_artifacts.Examples),
-        "schema": component_spec.ChannelParameter(type=standard_artifacts.Schema),
-        "base_model": component_spec.ChannelParameter(type=standard_artifacts.Model, optional=True),
-    }
-    OUTPUTS = {
-        "transform_graph": component_spec.ChannelParameter(type=standard_artifacts.TransformGraph),
-        "transformed_examples": component_spec.ChannelParameter(type=standard_artifacts.Examples, optional=True),
-    }
-
-
-class Transform(base_beam_component.BaseBeamComponent):
+class Transform(
+    BeamComponent,
+    executor=TransformExecutor,
+    parameters=("preprocessing", "options", "code"),
+    inputs={
+        "examples": standard_artifacts.Examples,
+        "schema": standard_artifacts.Schema,
+        "base_model": standard_artifacts.Model,
+    },
+    outputs={
+        "transform_graph": standard_artifacts.TransformGraph,
+        "transformed_examples": standard_artifacts.Examples,
+    },
+    optional=("base_model", "transformed_examples"),
+):
     """Analyzes the train split, and applies the transform graph to all splits.
 
     Outputs: `transform_graph`; `transformed_examples` if `materialize`, with custom properties rows_<split>.
     """
-
-    SPEC_CLASS = TransformSpec
-    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(TransformExecutor)
 
     def __init__(
         self,
@@ -166,18 +153,13 @@ class Transform(base_beam_component.BaseBeamComponent):
             code: digest of user functions in the graph, which changes TFX's cache key when they change.
             base_model: the model whose vocabulary ids are kept stable.
         """
-        transformed = types.Channel(type=standard_artifacts.Examples) if materialize else None
+        options = {"records": records.model_dump(exclude={"shuffle", "seed"}), "gzip": gzip, "cache": cache}
         super().__init__(
-            TransformSpec(
-                preprocessing=preprocessing.model_dump_json(),
-                options=json.dumps(
-                    {"records": records.model_dump(exclude={"shuffle", "seed"}), "gzip": gzip, "cache": cache}
-                ),
-                code=code,
-                examples=examples,
-                schema=schema,
-                base_model=base_model,
-                transform_graph=types.Channel(type=standard_artifacts.TransformGraph),
-                transformed_examples=transformed,
-            )
+            preprocessing=preprocessing.model_dump_json(),
+            options=json.dumps(options),
+            code=code,
+            examples=examples,
+            schema=schema,
+            base_model=base_model,
+            **({} if materialize else {"transformed_examples": None}),
         )

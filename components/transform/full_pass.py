@@ -26,7 +26,7 @@ from fullpass.components.transform.analyzer_cache import AnalyzerCache
 from fullpass.components.transform.apply_graph import ApplyGraph, TransformedRows
 from fullpass.components.transform.column_writer import ColumnWriter
 from fullpass.components.transform.own_outputs import id_sizes
-from fullpass.components.transform.read_records import ReadExamples
+from fullpass.components.transform.read_examples import ReadExamples
 from fullpass.preprocessing.analysis.traced_preprocessing import Function
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig

@@ -116,7 +116,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def write_page(diagnosis: Diagnosis, path: Path) -> None:
     """Writes the diagnosis as HTML with a bar per stage, atomically."""
-    from fullpass.components.report.charts import STYLE, bar_chart
+    from fullpass.components.pages.charts import STYLE, bar_chart
 
     bars: Mapping[str, float] = {
         **{stage.name: 1000 * stage.step_seconds for stage in diagnosis.stages},

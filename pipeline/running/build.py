@@ -18,7 +18,7 @@ from tfx.types import standard_artifacts
 
 from fullpass.components.data_gate.component import SpanComparison
 from fullpass.components.data_gate.gate_component import DataGate
-from fullpass.components.declared_schema import DeclaredSchema, SchemaComparison
+from fullpass.components.declared_schema import SchemaComparison, declared_schema
 from fullpass.components.evaluation.component import Evaluator
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request
@@ -187,7 +187,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         folder=paths.span_statistics,
         libraries=paths.libraries,
     )
-    schema = DeclaredSchema(preprocessing=preprocessing.model_dump_json()).with_id("Schema")
+    schema = declared_schema(preprocessing)
     comparison = SchemaComparison(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
     validator = ExampleValidator(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
 

@@ -16,7 +16,6 @@ from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
-from fullpass.preprocessing.columns.raw_columns import raw_columns
 
 if TYPE_CHECKING:
     from fullpass.components.data_gate.gate_verdict import Verdict
@@ -42,24 +41,23 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
         UserError: A file cannot be read.
     """
     from fullpass.components.data_gate.judge import judge
-    from fullpass.components.data_gate.read_series import summarize_raw
-    from fullpass.components.data_gate.series import series_of
+    from fullpass.components.data_gate.series import SeriesSource
     from fullpass.components.data_gate.span_summary import SummaryStore
+    from fullpass.components.data_gate.summarize import summarize_raw
 
     config = loaded.config
     layout = RootLayout(root or pipeline_root(loaded))
     preprocessing = config.preprocessing_config
     window = find_window(config.data, loaded.resolve, span, index=layout.span_index)
-    series = series_of(preprocessing, window.unit)
-    store = SummaryStore(str(layout.span_statistics), series, preprocessing)
-    columns = tuple(raw_columns(preprocessing).values())
-    request = Request(config.ingest_config, config.data.split_names, columns, gzip=_gzip(loaded, layout.root))
+    source = SeriesSource.of(preprocessing, window.unit)
+    store = SummaryStore(str(layout.span_statistics), source)
+    request = Request(config.ingest_config, config.data.split_names, source.columns, gzip=_gzip(loaded, layout.root))
     request = request.with_window(window, ())
     summaries = []
     for one in request.spans:
         known = store.read(one.number, one.fingerprint)
         if known is None:
-            known = summarize_raw(request, one, preprocessing, series)
+            known = summarize_raw(request, one, source)
             store.write(known)
         summaries.append(known)
     *others, newest = summaries
@@ -67,7 +65,7 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
         earlier = store.other_version(newest.number, newest.fingerprint)
     else:
         earlier = store.before(newest.number, most=config.gates.history)
-    return judge(newest, others, earlier, series, config.gates, unit=window.unit)
+    return judge(newest, others, earlier, source.series, config.gates, unit=window.unit)
 
 
 def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None = None) -> "Verdict":

@@ -255,9 +255,9 @@ def test_every_worker_can_analyze_files(records, tmp_path):
     function = Function(PreprocessingConfig.model_validate(CONFIG).model_dump_json(), schema, str(tmp_path))
     analyze(pipeline, function, [records(1), records(2)], None, str(tmp_path / "graph"), 2 * ROWS)
     names = [one.unique_name for one in pipeline.to_runner_api().components.transforms.values()]
-    assert "Accumulate0" in names
+    assert "Analyze0/Accumulate" in names
     # Without it a runner fuses the list of files with their analysis: one worker then analyzes all of them.
-    assert any(name.startswith("Files0/") and "ReshufflePerKey" in name for name in names)
+    assert any(name.startswith("Analyze0/Files/") and "ReshufflePerKey" in name for name in names)
 
 
 def test_spans_that_left_are_dropped_after_as_many_others(tmp_path):

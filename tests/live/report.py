@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.components.data_gate.page import render_gate
 from fullpass.components.report.component import render
-from fullpass.components.report.gate_page import render_gate
 from tests.components.report.test_report import HOSTILE, data_verdict, run
 from tests.live.browser import Page, find_chromium, open_browser
 from tests.live.servers import needed

@@ -10,7 +10,7 @@ import pytest
 from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.data_gate.gate_verdict import read_verdict
 from fullpass.components.data_gate.judge import judge
-from fullpass.components.data_gate.series import Sketches, series_of
+from fullpass.components.data_gate.series import SeriesSource, series_of
 from fullpass.components.data_gate.span_summary import Summary, SummaryStore, merge_parts, merge_spans
 from fullpass.preprocessing.config import PreprocessingConfig
 
@@ -57,7 +57,7 @@ def arrays(table):
 
 def summary(number, table, config=None):
     config = config or preprocessing()
-    sketches = Sketches(config, series_of(config, "month"))
+    sketches = SeriesSource.of(config, "month").sketches()
     rows = len(table["fare"])
     half = rows // 2
     for part in (slice(0, half), slice(half, rows)):
@@ -120,7 +120,7 @@ def test_two_spellings_of_a_token_are_counted_as_one():
             "label": {"name": "y", "task": "multiclass"},
         }
     )
-    sketches = Sketches(config, series_of(config, None))
+    sketches = SeriesSource.of(config, None).sketches()
     sketches.add({"tags": pa.array([[b"7.0|8"], [b"7"]])}, 2)
     found = {name: dict(zip(*counted(one), strict=True)) for name, one in sketches.distributions().items()}
     assert found == {"tags": {"7": 2, "8": 1}, "label y": {"7.0|8.0": 1, "7": 1}}
@@ -318,7 +318,7 @@ def test_merged_spans_have_all_rows():
 
 def test_the_store_keeps_the_newest_versions_and_finds_what_came_before(tmp_path):
     config = preprocessing()
-    store = SummaryStore(str(tmp_path), series_of(config, "month"), config)
+    store = SummaryStore(str(tmp_path), SeriesSource.of(config, "month"))
     assert store.read(1, "f1") is None and store.before(5, most=9) == []
     every = months(1, 2, 3)
     for one in every:
@@ -326,7 +326,7 @@ def test_the_store_keeps_the_newest_versions_and_finds_what_came_before(tmp_path
     assert store.read(2, "f2") == every[1] and store.read(2, "other") is None
     assert [s.label for s in store.before(3, most=9)] == ["2020-01", "2020-02"]
     assert [s.label for s in store.before(9, most=1)] == ["2020-03"]
-    other = SummaryStore(str(tmp_path), series_of(config, "day"), config)
+    other = SummaryStore(str(tmp_path), SeriesSource.of(config, "day"))
     assert other.read(2, "f2") is None, "other series are no help"
     store.keep(2)
     assert store.read(1, "f1") is None and store.read(3, "f3") is not None
@@ -337,7 +337,7 @@ def test_the_store_keeps_the_newest_versions_and_finds_what_came_before(tmp_path
 
 def test_without_spans_the_store_returns_the_data_of_the_run_before(tmp_path):
     config = preprocessing()
-    store = SummaryStore(str(tmp_path), series_of(config, None), config)
+    store = SummaryStore(str(tmp_path), SeriesSource.of(config, None))
     for version in (1, 2, 3):
         store.write(Summary(0, "0", f"v{version}", version, {}, time=float(version)))
     assert [s.fingerprint for s in store.other_version(0, "v3")] == ["v2"]

@@ -2,7 +2,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from fullpass.components.report.charts import bar_chart, histogram, line_chart
+from fullpass.components.pages.charts import bar_chart, histogram, line_chart
 
 
 def parts(chart, tag):

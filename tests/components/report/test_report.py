@@ -16,19 +16,18 @@ from fullpass.components.data_gate.distribution import Distribution
 from fullpass.components.data_gate.divergence import divergence
 from fullpass.components.data_gate.gate_verdict import Compared, Finding
 from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
+from fullpass.components.data_gate.page import gate_section, render_gate
 from fullpass.components.evaluation.dependence_file import ColumnDependence, Dependence
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict
 from fullpass.components.evaluation.score_curves import Curve, Curves
 from fullpass.components.evaluation.texts_file import ShownText
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.mlmd_values import ADDRESS
-from fullpass.components.report.charts import histogram
+from fullpass.components.pages.charts import histogram
 from fullpass.components.report.column_statistics import Column, read_columns
 from fullpass.components.report.component import render
 from fullpass.components.report.curves_section import curves_section
 from fullpass.components.report.dependence_section import dependence_section
-from fullpass.components.report.gate_page import render_gate
-from fullpass.components.report.gate_section import gate_section
 from fullpass.components.report.image_section import image_section
 from fullpass.components.report.insight_section import insight_section
 from fullpass.components.report.model_card import model_card, to_html, to_markdown

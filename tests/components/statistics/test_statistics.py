@@ -12,13 +12,15 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx.types import artifact_utils, standard_artifacts
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-from fullpass.components.data_gate.read_series import sketch_records
-from fullpass.components.data_gate.series import series_of
-from fullpass.components.statistics.component import StatisticsExecutor, _Accumulate
-from fullpass.components.statistics.raw_records import BATCH_ROWS, RawRecords
+from fullpass.components.data_gate.series import SeriesSource
+from fullpass.components.data_gate.span_summary import SummaryStore
+from fullpass.components.data_gate.summarize import SPAN, SummarizeFiles
+from fullpass.components.read_records import RecordReader
+from fullpass.components.statistics.component import BATCH_ROWS, StatisticsExecutor, StatisticsOfFiles
 from fullpass.components.statistics.tfdv_accumulator import COUNTED_TOKENS, StatisticsAccumulator
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.trainer.input.raw_examples import RawExamples, raw_dtypes
 
 BEAM = ["--runner=DirectRunner", "--direct_running_mode=in_memory", "--sdk_container_image=none"]
 ROWS = 3000
@@ -75,12 +77,16 @@ def _example(values):
     return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
 
+def _batches(path, rows_of_batch=BATCH_ROWS):
+    return RecordReader("read", None, rows_of_batch).parsed(path, RawExamples(raw_dtypes(COLUMNS)).lists)
+
+
 def _statistics(files, rows_of_batch):
-    accumulator, records = StatisticsAccumulator(), RawRecords(COLUMNS)
+    accumulator = StatisticsAccumulator()
     parts = []
     for path in files:
         states = accumulator.start()
-        for batch in records.batches(path, rows_of_batch):
+        for batch in _batches(path, rows_of_batch):
             states = accumulator.add(states, batch)
         parts.append(states)
     return accumulator.finish(accumulator.merge(parts)).datasets[0]
@@ -91,7 +97,7 @@ def _features(dataset):
 
 
 def test_records_are_parsed_as_by_another_decoder(rows, files):
-    mine = pa.Table.from_batches(RawRecords(COLUMNS).batches(files[1], 700))
+    mine = pa.Table.from_batches(_batches(files[1], 700))
     serialized = list(tf.data.TFRecordDataset(files[1], compression_type="GZIP").as_numpy_iterator())
     theirs = ExamplesToRecordBatchDecoder().DecodeBatch(serialized)
     for name in rows:
@@ -165,13 +171,12 @@ CONFIG = PreprocessingConfig.model_validate(
 
 def test_parts_are_merged_one_at_a_time(files):
     """Neither the merge nor its input keeps a reference to a merged part."""
-    accumulator, records = StatisticsAccumulator(), RawRecords(COLUMNS)
-    alive = []
+    accumulator, alive = StatisticsAccumulator(), []
 
     def parts():
         for _ in range(4):
             states = accumulator.start()
-            for batch in records.batches(files[0]):
+            for batch in _batches(files[0]):
                 states = accumulator.add(states, batch)
             alive.append(weakref.ref(states[0]))
             yield states
@@ -182,15 +187,18 @@ def test_parts_are_merged_one_at_a_time(files):
 
 
 def test_one_read_makes_the_statistics_and_the_summary_of_a_new_span(files, tmp_path):
-    series = series_of(CONFIG, None)
-    step = _Accumulate(CONFIG, ROWS, series, [1], str(tmp_path))
-    step.setup()
-    made = [one for span, path in enumerate(files) for one in step.process(("train", span, path, span))]
-    statistics = [one for one in made if isinstance(one, tuple)]
-    assert [(split, number) for split, (number, _) in statistics] == [("train", 0), ("train", 1)]
-    (sketched,) = (one.value for one in made if not isinstance(one, tuple))
-    expected = sketch_records(files[1:], CONFIG, series)
-    assert sketched == (1, (2000, expected.distributions())) and expected.rows == 2000
+    source = SeriesSource.of(CONFIG, None)
+    store = SummaryStore(str(tmp_path), source)
+    accumulator = StatisticsOfFiles(source, ROWS, {}, SummarizeFiles(source, store, []))
+    accumulator.start(None)
+    of_split, of_span = ("split", "train"), (SPAN, 1)
+    assert [group for group, _ in accumulator.accumulate(files[0], (of_split,))] == [of_split]
+    (split, _), (span, sketched) = accumulator.accumulate(files[1], (of_split, of_span))
+    expected = source.sketches()
+    for batch in _batches(files[1]):
+        expected.add_batch(batch)
+    assert (split, span) == (of_split, of_span)
+    assert sketched == (2000, expected.distributions()) and expected.rows == 2000
 
 
 def test_the_executor_writes_the_statistics_of_each_split_and_nothing_else(files, tmp_path):
@@ -203,7 +211,7 @@ def test_the_executor_writes_the_statistics_of_each_split_and_nothing_else(files
         for path in parts:
             shutil.copy(path, folder)
     properties = {
-        "preprocessing": CONFIG.model_dump_json(),
+        "series": SeriesSource.of(CONFIG, None).to_json(),
         "options": json.dumps({"unit": None, "folder": str(tmp_path / "summaries")}),
     }
     context = StatisticsExecutor.Context(beam_pipeline_args=BEAM, tmp_dir=str(tmp_path / "temporary"), unique_id="1")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fullpass.base import state_file
 from fullpass.base.state_file import DamagedState
+from fullpass.components.data_gate.series import SeriesSource
 from fullpass.components.data_gate.span_summary import Summary, SummaryStore
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.sources.source_config import CsvSource
@@ -103,7 +104,7 @@ def _span_index(rng: random.Random, folder: Path) -> str:
 
 
 def _summary(rng: random.Random, folder: Path) -> str:
-    store = SummaryStore(str(folder), (), PreprocessingConfig.model_validate(_CONFIG))
+    store = SummaryStore(str(folder), SeriesSource.of(PreprocessingConfig.model_validate(_CONFIG), None))
     summary = Summary(7, "day 7", "f" * 16, 120, {}, 5.0)
     store.write(summary)
     (path,) = folder.iterdir()

@@ -11,7 +11,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from fullpass.components.report.charts import STYLE
+from fullpass.components.pages.charts import STYLE
 
 _FOLDER = Path(__file__).parent
 

@@ -1,4 +1,4 @@
-"""The section of the data gate: the compared data, the findings, and the series that changed most."""
+"""The page of the data gate, written before training, and its section in the report: findings and changed series."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from markupsafe import Markup
 
 from fullpass.components.data_gate.divergence import MISSING
 from fullpass.components.data_gate.gate_verdict import Compared, Verdict
-from fullpass.components.report.charts import paired_bars
+from fullpass.components.pages.charts import paired_bars
+from fullpass.components.pages.render import render_page
 
 _SHOWN_BINS = 12
 
@@ -29,6 +30,11 @@ class Gate:
     verdict: Verdict
     compared: str
     moved: tuple[Moved, ...]
+
+
+def render_gate(name: str, verdict: Verdict) -> str:
+    """Returns the page of a verdict. name: of the pipeline."""
+    return render_page("data_gate.html", name=name, gate=gate_section(verdict))
 
 
 def gate_section(verdict: Verdict) -> Gate:

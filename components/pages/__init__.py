@@ -1,0 +1,1 @@
+"""Pages for people: charts, templates and their style, in files without external resources."""

@@ -1,0 +1,47 @@
+"""Reads TFRecord files of raw examples batch by batch, and reports the progress of a node."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+from fullpass.base.progress import report
+from fullpass.trainer.records.record_files import record_batches
+
+_Parsed = TypeVar("_Parsed")
+
+
+class RecordReader:
+    """Reads files and reports progress.
+
+    Args:
+        note: Text about the current step, shown with the progress.
+        rows: Total number of rows, if known.
+        batch_rows: Largest number of rows of a batch.
+    """
+
+    def __init__(self, note: str, rows: int | None, batch_rows: int = 8192):
+        self._note = note
+        self._rows = rows
+        self._batch_rows = batch_rows
+        self._done = 0
+
+    def batches(self, path: str) -> Iterator[list[bytes]]:
+        """Yields the serialized examples of a file; none for an empty path.
+
+        Raises:
+            UserError: The file is damaged.
+        """
+        for records in record_batches(path, rows=self._batch_rows) if path else ():
+            yield records
+            self._done += len(records)
+            report(self._done, self._rows, "rows", self._note)
+
+    def parsed(self, path: str, parse: Callable[[list[bytes]], _Parsed]) -> Iterator[_Parsed]:
+        """Yields parsed batches; a thread parses the next one while one is used, as both run C++ without the GIL."""
+        batches = map(parse, self.batches(path))
+        with ThreadPoolExecutor(1) as thread:
+            future = thread.submit(list, islice(batches, 1))
+            while batch := future.result():
+                future = thread.submit(list, islice(batches, 1))
+                yield batch[0]
