@@ -5,18 +5,20 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 
 import numpy as np
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
+from fullpass.base.files import is_address
+from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_computed
-from fullpass.pipeline.authoring.profile.detect_source import column_names
+from fullpass.pipeline.authoring.profile.detect_source import FoundSource, column_names
 from fullpass.pipeline.authoring.profile.evaluate_expression import array_of, evaluate
 from fullpass.pipeline.authoring.profile.label_candidates import LabelGuess, label_of, most_likely_label, target_of
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import Target
-from fullpass.pipeline.authoring.profile.unlabelled_files import Unlabelled, find_unlabelled
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError, Type, check_types, parse
 from fullpass.preprocessing.features.label import Task
@@ -27,7 +29,24 @@ _WHY_COMPUTED = {
     "replace": "the label; it ends in a full stop in some of the files",
     "number": "the label, read from text",
 }
+_MOST_FILES = 20
+_TO_PREDICT = re.compile(r"test|predict|scor|unlabel|holdout|unseen|new", re.IGNORECASE)
+_SPLIT_FOLDER = re.compile(r"train|label", re.IGNORECASE)
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Unlabelled:
+    """A file with the same columns as the data, but without some.
+
+    Attributes:
+        lacking: The columns that it lacks; those that a submission file holds, if there is one.
+        unknown: All columns that it lacks.
+    """
+
+    file: str
+    lacking: frozenset[str]
+    unknown: frozenset[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +82,7 @@ def choose_label(profile: SourceProfile, label: str | None, task: Task | None) -
         UserError: There is no such column, no column is clearly the label, or the column cannot be a label.
     """
     _refuse_column_of_some_files(profile, label)
-    beside = find_unlabelled(profile.found)
+    beside = _find_unlabelled(profile.found)
     why = ""
     if label is None:
         lacking = [c.name for c in profile.columns if beside is not None and c.name in beside.lacking]
@@ -91,6 +110,42 @@ def _refuse_column_of_some_files(profile: SourceProfile, label: str | None) -> N
         f"{which} {partial[name]}. If the other files are rows to predict, give those that have it, such as "
         f"fullpass init {shlex.quote(holder)} --label {shlex.quote(name)}; else name another with --label."
     )
+
+
+def _find_unlabelled(found: FoundSource) -> Unlabelled | None:
+    """Returns a file beside the data that lacks one of its columns; None if there is none.
+
+    A file with a name such as test may lack several, up to half of them. If the data is in a folder with a name such as
+    train, files in the folders beside that folder count too.
+    """
+    first = found.files[0]
+    path = Path(first.path)
+    if is_address(first.path) or not path.is_file() or getattr(found.source, "columns", None):
+        return None
+    ending = "".join(path.suffixes[-2:] if len(path.suffixes) > 1 else path.suffixes)
+    own = {PurePath(file.path) for file in found.files}
+    beside = sorted(path.parent.glob(f"*{ending}"))
+    if _SPLIT_FOLDER.search(path.parent.name):
+        beside += sorted(path.parent.parent.glob(f"*/*{ending}"))
+    others = [other for other in beside if other not in own][:_MOST_FILES]
+    columns = column_names(first, found.source)
+    held = {other: _columns(other, found) for other in others}
+    for other in sorted(others, key=lambda o: not _TO_PREDICT.search(o.name)):
+        lacking = frozenset(columns) - held[other]
+        is_by_name = _TO_PREDICT.search(f"{other.parent.name}/{other.name}") is not None
+        most = len(columns) // 2 if is_by_name else 1
+        if held[other] < set(columns) and len(held[other]) > 1 and 0 < len(lacking) <= most:
+            submitted = [lacking & held[file] for file in others if len(held[file]) <= len(lacking) + 1]
+            answers = next((names for names in submitted if names), lacking)
+            return Unlabelled(other.name, answers, lacking)
+    return None
+
+
+def _columns(file: Path, found: FoundSource) -> frozenset[str]:
+    try:
+        return frozenset(column_names(SourceFile(str(file), None, file.stat().st_size, ""), found.source))
+    except UserError:
+        return frozenset()
 
 
 def _choose(profile: SourceProfile, label: str, task: Task | None) -> ChosenLabel:

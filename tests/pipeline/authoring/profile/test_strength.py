@@ -3,8 +3,6 @@ import pyarrow as pa
 import pytest
 
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_column
-from fullpass.pipeline.authoring.profile.cross_strength import find_pairs
-from fullpass.pipeline.authoring.profile.leaks import leaking_summands
 from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
 from fullpass.pipeline.authoring.profile.strength import (
     Target,
@@ -108,63 +106,6 @@ def test_groups():
     many = groups_of(number("n", np.append(np.arange(1000.0), np.nan)), 4)
     assert many[-1] == 0
     assert np.bincount(many[:-1]).tolist()[1:] == [333, 333, 334]
-
-
-def test_a_total_beside_its_parts(random):
-    fare, tip, toll = (random.exponential(scale, ROWS) for scale in (10, 2, 1))
-    total = fare + tip + toll
-    total[:1000] += 2.5  # a surcharge that no column holds
-    other = random.normal(size=ROWS)
-    columns = {"fare": fare, "toll": toll, "total": total, "other": other}
-    assert leaking_summands(columns, tip) == ("total",)
-    del columns["total"]
-    assert leaking_summands(columns, tip) == ()
-
-
-def test_a_weighted_sum_is_no_total(random):
-    a, b = random.normal(size=ROWS), random.normal(size=ROWS)
-    assert leaking_summands({"a": a, "b": b}, 3 * a + 0.5 * b) == ()
-    assert leaking_summands({"a": a}, a) == ()
-
-
-def test_missing_parts_of_a_total_add_nothing(random):
-    fare, tip = random.exponential(10, ROWS), random.exponential(2, ROWS)
-    toll = np.where(random.random(ROWS) < 0.7, np.nan, 3.0)
-    total = fare + tip + np.nan_to_num(toll)
-    assert leaking_summands({"fare": fare, "toll": toll, "total": total}, tip) == ("total",)
-
-
-def test_pairs_that_tell_more_together(random):
-    a, b, c = (random.integers(0, 4, ROWS) for _ in range(3))
-    y = ((a + b) % 2).astype(float)  # nothing one by one, all together
-    pairs = find_pairs({"a": a, "b": b, "c": c}, Target("binary", y))
-    assert [set(pair.inputs) for pair in pairs] == [{"a", "b"}]
-    assert pairs[0].gain > 0.9
-    assert pairs[0].combinations == 16
-
-
-def test_no_pairs_where_effects_add_up(random):
-    a, b = random.integers(0, 4, ROWS), random.integers(0, 4, ROWS)
-    y = a + b + random.normal(size=ROWS)
-    assert find_pairs({"a": a, "b": b}, Target("regression", y)) == ()
-
-
-def test_no_pairs_of_few_rows(random):
-    a, b = random.integers(0, 2, 500), random.integers(0, 2, 500)
-    assert find_pairs({"a": a, "b": b}, Target("binary", (a ^ b).astype(float))) == ()
-
-
-def test_pairs_that_say_the_same_stand_once(random):
-    month, day = random.integers(0, 4, ROWS), random.integers(0, 4, ROWS)
-    y = ((month + day) % 2).astype(float)
-    pairs = find_pairs({"month": month, "also month": month + 7, "day": day}, Target("binary", y))
-    assert len(pairs) == 1
-
-
-def test_the_summands_of_a_label_are_all_found(random):
-    casual, registered = random.poisson(20, ROWS).astype(float), random.poisson(90, ROWS).astype(float)
-    columns = {"casual": casual, "registered": registered, "other": random.normal(size=ROWS)}
-    assert leaking_summands(columns, casual + registered) == ("registered", "casual")
 
 
 def test_codes_jump_from_value_to_value_and_amounts_do_not(random):

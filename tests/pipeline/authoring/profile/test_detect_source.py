@@ -9,10 +9,9 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.sources.source_files import find_inputs
-from fullpass.pipeline.authoring.profile import detect_source, sample
+from fullpass.pipeline.authoring.profile import detect_source
 from fullpass.pipeline.authoring.profile.detect_source import column_names, find_source
-from fullpass.pipeline.authoring.profile.sample import read_sample, row_keys
-from fullpass.pipeline.authoring.profile.source_profile import profile_source
+from fullpass.pipeline.authoring.profile.sample import read_sample
 
 CSV = "a,b\n1,x\n2,y\n3,x\n"
 
@@ -149,15 +148,10 @@ def sample_of(data, folder, rows=None):
     return read_sample(found.files, found.source, column_names(found.files[0], found.source), rows=rows)
 
 
-def test_sample_is_text_as_ingest_reads_it(tmp_path):
-    seen = sample_of(write(tmp_path / "a.csv", "a, b\n 1 ,x\n2\n3,\n"), tmp_path)
-    assert {name: array.to_pylist() for name, array in seen.columns.items()} == {"a": ["1", "3"], "b": ["x", ""]}
-    assert (seen.rows, seen.seen, seen.malformed, seen.whole) == (2, 2, 1, True)
-    assert row_keys(seen, ["a", "b"]).to_pylist() == ["1\x1fx", "3\x1f"]
-
-
 ROWS = [("0.5", "x", "1"), ("1.5", "y", "2"), ("2.5", "x", "3"), ("3.5", "z", "1"), ("4.5", "y", "2")]
+
 BODY = "".join(",".join(row) + "\n" for row in ROWS)
+
 ABY = ["a", "b", "y"]
 
 
@@ -210,163 +204,6 @@ def test_totals_at_the_end_of_a_large_file(tmp_path, monkeypatch):
     monkeypatch.setattr(detect_source, "_LOOK", 10_000)
     data = write(tmp_path / "a.csv", "n,m\n" + "".join(f"{i},x\n" for i in range(9000)) + "Total,\n")
     assert source_of(data, tmp_path)["skip_lines"] == ["Total,"]
-
-
-def test_types_of_parquet_become_text_lists_stay(tmp_path):
-    table = pa.table(
-        {
-            "n": pa.array([1.0, None]),
-            "b": pa.array([True, False]),
-            "v": pa.array([[1.0], [2.0]]),
-            "s": pa.array([{"k": 1}, None]),
-            "t": pa.array([0, 1], pa.timestamp("s")),
-        }
-    )
-    pq.write_table(table, tmp_path / "a.parquet")
-    seen = sample_of(tmp_path / "a.parquet", tmp_path)
-    assert seen.columns["n"].to_pylist() == ["1", None]
-    assert seen.columns["b"].to_pylist() == ["true", "false"]
-    assert seen.columns["t"].to_pylist() == ["1970-01-01T00:00:00", "1970-01-01T00:00:01"]
-    assert seen.columns["v"].to_pylist() == [[1.0], [2.0]]
-    assert seen.columns["s.k"].to_pylist() == ["1", None]
-    assert list(seen.unreadable) == ["s"]
-
-
-def test_a_sample_of_fewer_rows_is_spread_over_the_file(tmp_path):
-    data = write(tmp_path / "a.csv", "n,m\n" + "".join(f"{i},x\n" for i in range(10_000)))
-    seen = sample_of(data, tmp_path, rows=100)
-    numbers = [int(text) for text in seen.columns["n"].to_pylist()]
-    assert (seen.rows, seen.seen) == (100, 10_000)
-    assert numbers == sorted(numbers) and len(set(numbers)) == 100
-    assert 3500 < sum(numbers) / 100 < 6500
-
-
-def test_a_large_file_is_read_in_pieces_from_all_over_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sample._BUDGET, "csv", 1 << 16)
-    data = write(tmp_path / "a.csv", "n,label\n" + "".join(f"{i:06d},{i // 50_000}\n" for i in range(100_000)))
-    seen = sample_of(data, tmp_path)
-    numbers = [int(text) for text in seen.columns["n"].to_pylist()]
-    assert numbers[0] == 0 and numbers[-1] == 99_999
-    assert len(set(numbers)) == len(numbers) < 10_000
-    assert set(seen.columns["label"].to_pylist()) == {"0", "1"}
-    assert not seen.whole and seen.evenly_spread and seen.malformed == 0
-
-
-def test_a_parquet_file_of_one_row_group_is_sampled_over_all_of_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(sample, "_MOST_ROWS", 50_000)
-    label = ["low"] * 150_000 + ["high"] * 150_000
-    pq.write_table(pa.table({"n": range(300_000), "label": label}), tmp_path / "a.parquet", row_group_size=1 << 26)
-    seen = sample_of(tmp_path / "a.parquet", tmp_path)
-    numbers = [int(text) for text in seen.columns["n"].to_pylist()]
-    assert 20_000 < len(numbers) <= 50_000 and numbers[0] == 0 and numbers[-1] > 250_000
-    assert set(seen.columns["label"].to_pylist()) == {"low", "high"}
-    assert (seen.whole, seen.evenly_spread, seen.total) == (False, True, 300_000)
-
-
-def test_a_counter_that_starts_anew_in_each_file_is_an_id(tmp_path):
-    for part in range(8):
-        rows = "".join(f"{n},{n * 7 % 13}\n" for n in range(1, 3000))
-        write(tmp_path / f"{part}.csv", "No,x\n" + rows)
-    found = profile_source(str(tmp_path), tmp_path, rows=20_000)
-    assert (found.column("No").kind, found.column("x").kind) == ("id", "number")
-
-
-def test_only_what_hardly_repeats_is_an_id(tmp_path):
-    panel = [(store, day, day * 300 + store) for day in range(20) for store in range(1, 301)]
-    rows = "".join(f"{store},{day},{line if line != 77 else '77b'},{line * 37}\n" for store, day, line in panel)
-    found = profile_source(str(write(tmp_path / "a.csv", "store,day,order,population\n" + rows)), tmp_path, rows=6000)
-    kinds = {column.name: column.kind for column in found.columns}
-    assert kinds == {"store": "category", "day": "category", "order": "id", "population": "number"}
-
-
-def test_decimal_commas_of_single_columns_and_of_a_file(tmp_path):
-    rows = "".join(f'"{i % 90},{i % 7}",{i % 9}.5,"{i:,}"\n' for i in range(1000, 1400))
-    found = profile_source(str(write(tmp_path / "a.csv", "w,p,n\n" + rows)), tmp_path, rows=500)
-    likes = {column.name: (column.kind, column.like) for column in found.columns}
-    assert likes == {"w": ("written_number", "1234,5"), "p": ("number", None), "n": ("written_number", "1,234.5")}
-    rows = "".join(f"{i % 90},{i % 7};1.{i % 1000:03d};3,{i % 3}\n" for i in range(1000, 1400))
-    found = profile_source(str(write(tmp_path / "b.csv", "w;n;y\n" + rows)), tmp_path, rows=500)
-    assert found.found.source.decimal == ","
-    assert found.column("n").like == "1.234,5"
-    assert found.column("n").numbers.low == 1000
-
-
-def test_a_word_is_missing_only_in_its_column(tmp_path):
-    cells = [(i % 50 if i % 9 else "No", i % 9 if i % 8 else "No", "Yes" if i % 3 else "No") for i in range(900)]
-    rows = "".join(f"{a},{b},{churn}\n" for a, b, churn in cells)
-    found = profile_source(str(write(tmp_path / "a.csv", "a,b,churn\n" + rows)), tmp_path, rows=900)
-    assert found.found.settings["missing_in"] == {"a": ["No"], "b": ["No"]}
-    assert "missing" not in found.found.settings
-    assert found.found.why["missing_in"].startswith("a: No in 11.11% of cells, all others 0 to 49; b: No in")
-    assert found.column("churn").kind == "boolean"
-
-
-def test_na_is_a_value_among_codes_of_two_letters(tmp_path):
-    rows = "".join(f"{i % 7 or 'NA'},{('AF', 'EU', 'NA', 'SA', '')[i % 5]}\n" for i in range(350))
-    found = profile_source(str(write(tmp_path / "a.csv", "n,continent\n" + rows)), tmp_path, rows=350)
-    assert (found.found.source.missing_of("n"), found.column("continent").values.distinct) == (
-        ("", "N/A", "NaN", "nan", "null", "NULL", "NA"),
-        4,
-    )
-    assert found.column("n").kind == "number"
-
-
-def test_a_large_file_with_line_breaks_in_cells_is_read_from_its_start(tmp_path, monkeypatch):
-    monkeypatch.setitem(sample._BUDGET, "csv", 1 << 16)
-    data = write(tmp_path / "a.csv", "n,t\n" + "".join(f'{i},"x\ny"\n' for i in range(20_000)))
-    seen = sample_of(data, tmp_path)
-    assert set(seen.columns["t"].to_pylist()) == {"x\ny"}
-    assert not seen.whole and not seen.evenly_spread
-
-
-def test_columns_that_cannot_be_read_by_name(tmp_path):
-    write(tmp_path / "1.csv", "a,b,b,,c\n1,2,3,4,5\n")
-    write(tmp_path / "2.csv", "a,b,b,,d\n1,2,3,4,5\n")
-    with pytest.raises(UserError, match="a label and a feature are two columns"):
-        profile_source(str(tmp_path), tmp_path, rows=10)
-    write(tmp_path / "1.csv", "a,b,b,,c,e\n1,2,3,4,5,6\n")
-    write(tmp_path / "2.csv", "a,b,b,,d,e\n1,2,3,4,5,6\n")
-    seen = profile_source(str(tmp_path), tmp_path, rows=10)
-    assert [column.name for column in seen.columns] == ["a", "e"]
-    assert dict(seen.unusable) == {
-        "b": "is given twice in the header",
-        "": "has no name in the header",
-        "c": "is in 1 of 2 files only",
-        "d": "is in 1 of 2 files only",
-    }
-
-
-def test_missing_tokens_everywhere_and_in_one_column(tmp_path):
-    rows = [f"{i % 7},{'?' if i % 9 == 0 else 'x'},{-999 if i % 5 == 0 else i},-999" for i in range(100)]
-    data = write(tmp_path / "a.csv", "k,c,n,m\n" + "\n".join(rows) + "\n")
-    settings = profile_source(str(data), tmp_path, rows=1000).found.settings
-    assert "?" in settings["missing"] and "NA" in settings["missing"]
-    assert settings["missing_in"] == {"n": ["-999"]}
-
-
-def test_decimal_comma(tmp_path):
-    data = write(tmp_path / "a.csv", "price;city\n" + "".join(f"{i},5;Oslo\n" for i in range(50)))
-    seen = profile_source(str(data), tmp_path, rows=100)
-    assert seen.found.settings["decimal"] == ","
-    assert seen.column("price").kind == "number"
-    assert seen.column("price").numbers.median == 25
-
-
-def test_cells_that_are_no_number_beyond_the_sample(tmp_path):
-    data = write(tmp_path / "a.csv", "n,m\n" + "".join(f"{'oops' if i == 4321 else i % 90},1\n" for i in range(9000)))
-    column = profile_source(str(data), tmp_path, rows=50).column("n")
-    assert column.bad == pytest.approx(1 / 9000)
-    assert column.kind == "number"
-    assert column.numbers.high == 89
-
-
-def test_encoding_that_shows_late(tmp_path, monkeypatch):
-    monkeypatch.setattr(detect_source, "_LOOK", 10_000)
-    lines = ["n,city"] + [f"{i},plain" for i in range(9000)] + [f"{i},Köln" for i in range(200)]
-    data = write(tmp_path / "a.csv", "\n".join(lines).encode("cp1252"))
-    seen = profile_source(str(data), tmp_path, rows=1000)
-    assert seen.found.settings["encoding"] == "cp1252"
-    assert "Köln" in seen.column("city").values.texts
 
 
 def test_tfrecords_of_examples_are_told_by_their_content(tmp_path):

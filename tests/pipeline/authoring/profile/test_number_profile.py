@@ -1,0 +1,70 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fullpass.pipeline.authoring.profile.number_profile import missing_tokens, profile_numbers
+from fullpass.pipeline.authoring.profile.value_counts import count_values
+
+NAN = np.nan
+
+
+def values(texts, **options):
+    return count_values(pa.array(texts, pa.string()), **options)
+
+
+def rows(numbers, placeholder, count, total=1000):
+    """`count` placeholders among numbers."""
+    return [str(numbers[i % len(numbers)]) for i in range(total - count)] + [placeholder] * count
+
+
+def test_numbers_by_hand():
+    numbers = profile_numbers(np.array([NAN, *range(101), -1.0]))
+    assert (numbers.low, numbers.high, numbers.median, numbers.whole) == (-1, 100, 49.5, True)
+    assert numbers.negative == pytest.approx(1 / 102)
+    assert abs(numbers.skew) < 0.1
+    assert numbers.outliers == (None, None)
+    assert profile_numbers(np.array([NAN])) is None
+
+
+def test_skew_and_outliers():
+    random = np.random.default_rng(1)
+    numbers = profile_numbers(np.append(random.lognormal(size=20_000), [1e6, -1e6]))
+    assert numbers.skew > 2
+    below, above = numbers.outliers
+    assert -1e6 < below < 0 < above < 1e6
+
+
+@pytest.mark.parametrize(
+    ("texts", "tokens"),
+    [
+        (["1"] * 50 + ["2"] * 49 + ["?"], ("?",)),
+        (["1", "2", "3", "4"] * 9 + ["n/a", "none"], ("n/a", "none")),
+        (["1", "2", "3", "4"] * 9 + ["closed"], ("closed",)),
+        (["1", "2", "3", "4"] * 9 + ["10+", "a", "b", "c", "d"], ()),
+        ([str(i) for i in range(50)] + ["-999"] * 3, ("-999",)),
+        (["-1200", "-999", "5"], ()),
+        (["0.5", "-99.0", "0.7"], ("-99.0",)),
+        (["-5", "-99", "3", "7"], ("-99",)),
+        (["a", "b", "?", "NA"], ("?", "NA")),
+        (["AF", "EU", "NA", "SA"], ()),
+        (["Nan", "na", "none", "-"], ()),
+        ([], ()),
+        (["0"] * 85 + ["a"] * 9 + ["b"] * 3 + ["c"] * 3, ()),
+        ([*map(str, range(1, 13))] * 9 + ["K"] * 9, ()),
+        (rows([f"{i}M" for i in range(40)], "Varies", 150), ("Varies",)),
+        (rows([i / 10 for i in range(400)], "-200", 170), ("-200",)),
+        (rows(range(18, 80), "999", 50), ("999",)),
+        (rows(range(1000, 5000, 7), "99999", 50), ("99999",)),
+        (rows(range(20_000, 150_000, 500), "10000000", 20), ("10000000",)),
+        (rows(range(28), "999", 960), ("999",)),  # days since a contact that most never had
+        (rows(range(1990, 2021), "9999", 9), ("9999",)),
+        (rows(range(900), "-2147483648", 9), ("-2147483648",)),
+        (rows([x / 10 for x in range(-90, 90)], "-999", 9) + ["-998"] * 9, ("-998", "-999")),
+        (rows([1, 2, 5, 10, 20, 50, 100, 200], "500", 90), ()),
+        (rows(range(5000, 7000), "0", 400), ()),  # nothing was paid
+        (rows(range(1000), "50000", 1), ()),  # an outlier
+        (rows(range(18, 80), "-1", 100), ()),  # not far
+    ],
+)
+def test_what_stands_for_missing(texts, tokens):
+    assert set(missing_tokens(values(texts))) == set(tokens)

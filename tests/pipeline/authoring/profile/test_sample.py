@@ -1,0 +1,86 @@
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+
+from fullpass.pipeline.authoring.profile import sample
+from fullpass.pipeline.authoring.profile.detect_source import column_names, find_source
+from fullpass.pipeline.authoring.profile.sample import read_sample, row_keys
+
+CSV = "a,b\n1,x\n2,y\n3,x\n"
+
+
+def write(path, text=CSV):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def sample_of(data, folder, rows=None):
+    found = find_source(str(data), folder)
+    return read_sample(found.files, found.source, column_names(found.files[0], found.source), rows=rows)
+
+
+def test_sample_is_text_as_ingest_reads_it(tmp_path):
+    seen = sample_of(write(tmp_path / "a.csv", "a, b\n 1 ,x\n2\n3,\n"), tmp_path)
+    assert {name: array.to_pylist() for name, array in seen.columns.items()} == {"a": ["1", "3"], "b": ["x", ""]}
+    assert (seen.rows, seen.seen, seen.malformed, seen.whole) == (2, 2, 1, True)
+    assert row_keys(seen, ["a", "b"]).to_pylist() == ["1\x1fx", "3\x1f"]
+
+
+def test_types_of_parquet_become_text_lists_stay(tmp_path):
+    table = pa.table(
+        {
+            "n": pa.array([1.0, None]),
+            "b": pa.array([True, False]),
+            "v": pa.array([[1.0], [2.0]]),
+            "s": pa.array([{"k": 1}, None]),
+            "t": pa.array([0, 1], pa.timestamp("s")),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    seen = sample_of(tmp_path / "a.parquet", tmp_path)
+    assert seen.columns["n"].to_pylist() == ["1", None]
+    assert seen.columns["b"].to_pylist() == ["true", "false"]
+    assert seen.columns["t"].to_pylist() == ["1970-01-01T00:00:00", "1970-01-01T00:00:01"]
+    assert seen.columns["v"].to_pylist() == [[1.0], [2.0]]
+    assert seen.columns["s.k"].to_pylist() == ["1", None]
+    assert list(seen.unreadable) == ["s"]
+
+
+def test_a_sample_of_fewer_rows_is_spread_over_the_file(tmp_path):
+    data = write(tmp_path / "a.csv", "n,m\n" + "".join(f"{i},x\n" for i in range(10_000)))
+    seen = sample_of(data, tmp_path, rows=100)
+    numbers = [int(text) for text in seen.columns["n"].to_pylist()]
+    assert (seen.rows, seen.seen) == (100, 10_000)
+    assert numbers == sorted(numbers) and len(set(numbers)) == 100
+    assert 3500 < sum(numbers) / 100 < 6500
+
+
+def test_a_large_file_is_read_in_pieces_from_all_over_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sample._BUDGET, "csv", 1 << 16)
+    data = write(tmp_path / "a.csv", "n,label\n" + "".join(f"{i:06d},{i // 50_000}\n" for i in range(100_000)))
+    seen = sample_of(data, tmp_path)
+    numbers = [int(text) for text in seen.columns["n"].to_pylist()]
+    assert numbers[0] == 0 and numbers[-1] == 99_999
+    assert len(set(numbers)) == len(numbers) < 10_000
+    assert set(seen.columns["label"].to_pylist()) == {"0", "1"}
+    assert not seen.whole and seen.evenly_spread and seen.malformed == 0
+
+
+def test_a_parquet_file_of_one_row_group_is_sampled_over_all_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(sample, "_MOST_ROWS", 50_000)
+    label = ["low"] * 150_000 + ["high"] * 150_000
+    pq.write_table(pa.table({"n": range(300_000), "label": label}), tmp_path / "a.parquet", row_group_size=1 << 26)
+    seen = sample_of(tmp_path / "a.parquet", tmp_path)
+    numbers = [int(text) for text in seen.columns["n"].to_pylist()]
+    assert 20_000 < len(numbers) <= 50_000 and numbers[0] == 0 and numbers[-1] > 250_000
+    assert set(seen.columns["label"].to_pylist()) == {"low", "high"}
+    assert (seen.whole, seen.evenly_spread, seen.total) == (False, True, 300_000)
+
+
+def test_a_large_file_with_line_breaks_in_cells_is_read_from_its_start(tmp_path, monkeypatch):
+    monkeypatch.setitem(sample._BUDGET, "csv", 1 << 16)
+    data = write(tmp_path / "a.csv", "n,t\n" + "".join(f'{i},"x\ny"\n' for i in range(20_000)))
+    seen = sample_of(data, tmp_path)
+    assert set(seen.columns["t"].to_pylist()) == {"x\ny"}
+    assert not seen.whole and not seen.evenly_spread
