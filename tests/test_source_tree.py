@@ -3,7 +3,16 @@
 import pytest
 
 from tests import REPOSITORY
-from tests.source_tree import LAYERS, circles, import_graph, imported_names, module_name, source_files, units
+from tests.source_tree import (
+    LAYERS,
+    circles,
+    folder_circles,
+    import_graph,
+    imported_names,
+    module_name,
+    source_files,
+    units,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +64,7 @@ def test_a_circle_of_folders_is_found_where_no_files_form_one():
 
 def test_no_files_import_each_other_in_a_circle():
     assert circles(import_graph()) == []
+
+
+def test_no_folders_import_each_other_in_a_circle():
+    assert folder_circles() == []
