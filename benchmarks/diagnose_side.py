@@ -22,10 +22,10 @@ from tensorflow.python.data.experimental.ops import testing
 
 from fullpass.base.user_modules import use_modules_of
 from fullpass.pipeline.authoring.loading.load import Loaded, load
-from fullpass.pipeline.diagnose.diagnose_input import diagnose
-from fullpass.pipeline.diagnose.diagnosis_report import to_json
-from fullpass.pipeline.diagnose.training_artifacts import TRAIN, newest_training
-from fullpass.trainer.diagnosis.profiled_training import Training
+from fullpass.pipeline.diagnose.artifacts import TRAIN, newest_training
+from fullpass.pipeline.diagnose.diagnose import diagnose
+from fullpass.pipeline.diagnose.profiled_training import Training
+from fullpass.pipeline.diagnose.report import to_json
 from fullpass.trainer.fit.strategy import choose_strategy
 from fullpass.trainer.fit.training_data import TrainingData, load_data
 from fullpass.trainer.input.workers import Workers
@@ -124,7 +124,7 @@ def main() -> None:
     if arguments.what == "diagnose":
         print(json.dumps(diagnosed(loaded, arguments)))
         return
-    training = newest_training(loaded, arguments.root).training
+    training = newest_training(loaded, arguments.root)[0]
     if arguments.what == "spread":
         spread(training, arguments.files, gzip=arguments.gzip)
         print("{}")

@@ -22,9 +22,9 @@ import tensorflow as tf
 
 from benchmarks.input_side import passes_of
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.diagnose.training_artifacts import newest_training
+from fullpass.pipeline.diagnose.artifacts import newest_training
+from fullpass.pipeline.diagnose.profiled_training import Training
 from fullpass.preprocessing.features.image_feature import Augment
-from fullpass.trainer.diagnosis.profiled_training import Training
 from fullpass.trainer.input.decoder import decoder
 from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--root", type=Path)
     parser.add_argument("--passes", type=int, default=4, help="number of passes after the first")
     arguments = parser.parse_args()
-    training = newest_training(load(arguments.yaml), arguments.root).training if arguments.side == "ours" else None
+    training = newest_training(load(arguments.yaml), arguments.root)[0] if arguments.side == "ours" else None
     started, busy = time.perf_counter(), time.process_time()
     if training is not None:
         passes, images = ours(training)

@@ -260,7 +260,11 @@ def diagnose(
         return
     if batch_size and not apply:
         raise typer.BadParameter("--batch-size goes with --apply.")
-    from fullpass.pipeline.diagnose.diagnose_input import diagnose as diagnose_input
+    from fullpass.pipeline.running.execution.quiet_imports import noise_to
+
+    with noise_to(Path(os.devnull)):
+        from fullpass.pipeline.diagnose.diagnose import diagnose as diagnose_input
+        from fullpass.pipeline.diagnose.report import report_json, table
 
     found = diagnose_input(
         loaded,
@@ -270,8 +274,6 @@ def diagnose(
         batch_size=batch_size,
         say=lambda text: printing.print_text(f"measuring {text}", err=True),
     )
-    from fullpass.pipeline.diagnose.diagnosis_report import report_json, table
-
     if as_json:
         printing.print_data(report_json(found.diagnosis, {"page": str(found.page), "applied": found.changes}))
         return
@@ -281,11 +283,10 @@ def diagnose(
 
 
 def _compare_placements(loaded: "Loaded", *, rows: int, as_json: bool) -> None:
-    from fullpass.pipeline.diagnose.placement_advice import report_json, table
     from fullpass.pipeline.running.execution.quiet_imports import noise_to
 
     with noise_to(Path(os.devnull)):
-        from fullpass.pipeline.diagnose.compare_placements import compare_placements
+        from fullpass.pipeline.diagnose.placements import compare_placements, report_json, table
 
     found = compare_placements(loaded, rows=rows, say=lambda text: printing.print_text(f"measuring {text}", err=True))
     if as_json:

@@ -1,17 +1,31 @@
-"""The key `training.loss` of the YAML. Nothing here imports TensorFlow."""
+"""The key `training.loss` of the YAML: a class per loss, from which schema, checks, docs and trees follow.
+
+A new loss is a class here, listed in `LossConfig`, and a function in trainer/models/losses.py. No TensorFlow here.
+"""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.preprocessing.spec import SelectedBy, Spec
+from fullpass.preprocessing.spec import SelectedBy, Spec, members_by_tag
 
 _CLASSES: tuple[Task, ...] = ("binary", "multiclass", "multilabel")
 
 
 class _Loss(Spec):
+    tasks: ClassVar[tuple[Task, ...]] = ("regression",)
+    """The tasks of the label that it supports."""
+    labels: ClassVar[Literal["any", "0 and above", "above 0"]] = "any"
+    """The labels that it supports."""
+    logarithmic: ClassVar[bool] = False
+    """Whether the network predicts a logarithm."""
+    judged_by_itself: ClassVar[bool] = True
+    """Whether the loss marks the best epoch; otherwise the log loss or the root mean squared error does."""
+    objective: ClassVar[str | None] = None
+    """LightGBM's objective for a regression; None if trees do not support the loss."""
+
     @model_validator(mode="before")
     @classmethod
     def _bare_kind(cls, value: Any) -> Any:
@@ -21,24 +35,31 @@ class _Loss(Spec):
 class Auto(_Loss):
     """The squared error for regression, else the log loss."""
 
+    tasks = (*_CLASSES, "regression")
+    judged_by_itself = False
+    objective = "regression"
     kind: Literal["auto"] = "auto"
 
 
 class Squared(_Loss):
     """The squared error: the prediction is the mean."""
 
+    judged_by_itself = False
+    objective = "regression"
     kind: Literal["squared"]
 
 
 class Absolute(_Loss):
     """The absolute error: the prediction is the median, which a few extreme labels do not change."""
 
+    objective = "regression_l1"
     kind: Literal["absolute"]
 
 
 class Huber(_Loss):
     """The squared error up to `delta`, the absolute error beyond it: predicts nearly the mean; outliers count less."""
 
+    objective = "huber"
     kind: Literal["huber"]
     delta: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
     """Error from which the absolute error applies, in standard deviations of the label."""
@@ -47,6 +68,9 @@ class Huber(_Loss):
 class Poisson(_Loss):
     """The Poisson deviance of counts, for labels of 0 and above: the prediction is the mean and never below 0."""
 
+    labels = "0 and above"
+    logarithmic = True
+    objective = "poisson"
     kind: Literal["poisson"]
 
 
@@ -57,6 +81,9 @@ class LogNormal(_Loss):
     `calibration: none` it is the median of that distribution.
     """
 
+    labels = "above 0"
+    logarithmic = True
+    objective = "regression"
     kind: Literal["log_normal"]
 
 
@@ -66,6 +93,7 @@ class Quantile(_Loss):
     The prediction is the quantile of the middle level; the export returns all levels as `quantiles`.
     """
 
+    objective = "quantile"
     kind: Literal["quantile"]
     levels: tuple[Annotated[float, Field(strict=True, gt=0, lt=1)], ...] = Field(default=(0.1, 0.5, 0.9), min_length=1)
     """The levels in rising order, between 0 and 1."""
@@ -89,6 +117,8 @@ class Focal(_Loss):
     Source: Lin et al. 2017, Focal Loss for Dense Object Detection.
     """
 
+    tasks = _CLASSES
+    judged_by_itself = False
     kind: Literal["focal"]
     gamma: Annotated[float, Field(strict=True, gt=0, le=10)] = 2.0
     """How strongly the weight of easy examples is reduced."""
@@ -99,12 +129,13 @@ LossConfig = Annotated[
     SelectedBy("kind", bare=True),
 ]
 
-TASKS: Mapping[str, tuple[Task, ...]] = {
-    "auto": (*_CLASSES, "regression"),
-    "focal": _CLASSES,
-    **dict.fromkeys(("squared", "absolute", "huber", "poisson", "log_normal", "quantile"), ("regression",)),
-}
-"""The tasks of the label that a loss supports, by kind."""
+LOSSES: Mapping[str, type[_Loss]] = members_by_tag(LossConfig)
+"""The value of `kind` -> the class."""
+
+
+def losses_for(task: Task, *, trees: bool = False) -> str:
+    """Returns the kinds of the losses that support a task, as text; those that trees support, if `trees`."""
+    return ", ".join(k for k, loss in LOSSES.items() if task in loss.tasks and not (trees and loss.objective is None))
 
 
 def levels_of(loss: LossConfig) -> tuple[float, ...]:
@@ -112,4 +143,4 @@ def levels_of(loss: LossConfig) -> tuple[float, ...]:
     return loss.levels if isinstance(loss, Quantile) else ()
 
 
-__all__ = ["TASKS", "LossConfig", "levels_of"]
+__all__ = ["LOSSES", "LossConfig", "levels_of", "losses_for"]

@@ -55,61 +55,46 @@ def changed(text: str, changes: Mapping[str, Any]) -> str:
         UserError: A path leads through a value that is not a mapping, or to an alias.
     """
     for path, value in changes.items():
-        text = _changed(text, _keys(path), f"{value}", path)
+        first, _, rest = path.partition(".")
+        # The name of a feature may contain dots.
+        keys = [first, *rest.rsplit(".", 1)] if first == "features" else path.split(".")
+        start, end, new = _edit(text, keys, str(value), path)
+        text = text[:start] + new + text[end:]
     return text
 
 
-def _changed(text: str, keys: Sequence[str], value: str, path: str) -> str:
-    yaml = YAML(typ="safe", pure=True)
-    node: Node = yaml.compose(text)
+def _edit(text: str, keys: Sequence[str], value: str, path: str) -> tuple[int, int, str]:
+    """Returns which part of the text to replace, from where to where, and its new content."""
+    node: Node = YAML(typ="safe", pure=True).compose(text)
     for depth, key in enumerate(keys):
+        start, end = node.start_mark.index, node.end_mark.index
         if not isinstance(node, MappingNode):
-            if not text[node.start_mark.index : node.end_mark.index].strip():
-                return _replaced(text, node.start_mark.index, node.start_mark.index, f" {_flow(keys[depth:], value)}")
-            raise UserError(
-                f"{path} cannot be set: {keys[depth - 1]} is no mapping in the YAML. Write it as one first."
-            )
+            if text[start:end].strip():
+                raise UserError(
+                    f"{path} cannot be set: {keys[depth - 1]} is no mapping in the YAML. Write it as one first."
+                )
+            return start, start, f" {_flow(keys[depth:], value)}"
         found = next(((k, v) for k, v in node.value if k.value == key), None)
         if found is None:
-            return _inserted(text, node, keys[depth:], value, top=depth == 0)
+            return _insertion(text, node, keys[depth:], value, top=depth == 0)
         if text[found[0].end_mark.index :].lstrip(" :").startswith("*"):
             raise UserError(f"{path} cannot be set: the YAML gives an alias at {key}. Write it out first.")
         node = found[1]
-    return _replaced(text, node.start_mark.index, node.end_mark.index, value)
+    return node.start_mark.index, node.end_mark.index, value
 
 
-def _inserted(text: str, mapping: MappingNode, keys: Sequence[str], value: str, *, top: bool) -> str:
-    """Returns the text with new keys of a mapping: at the end of the file, in its braces, or as its first lines."""
+def _insertion(text: str, mapping: MappingNode, keys: Sequence[str], value: str, *, top: bool) -> tuple[int, int, str]:
+    """Returns where new keys of a mapping are inserted: at the end of the file, in its braces, or as first lines."""
+    start, column = mapping.start_mark.index, mapping.start_mark.column
     if mapping.flow_style:
-        start = mapping.start_mark.index + 1
         inner = _flow(keys, value)[1:-1]
-        return _replaced(text, start, start, f"{inner}, " if mapping.value else inner)
-    column = mapping.start_mark.column
-    if top:
-        return f"{text.rstrip()}\n\n{_block(keys, value, 0)}"
-    start = mapping.start_mark.index - column
-    return _replaced(text, start, start, _block(keys, value, column))
-
-
-def _keys(path: str) -> Sequence[str]:
-    """Returns the keys of a path; the name of a feature may contain dots."""
-    first, _, rest = path.partition(".")
-    if first == "features":
-        name, _, last = rest.rpartition(".")
-        return [first, name, last]
-    return path.split(".")
+        return start + 1, start + 1, f"{inner}, " if mapping.value else inner
+    column = 0 if top else column
+    lines = "\n".join(f"{' ' * (column + 2 * depth)}{key}:" for depth, key in enumerate(keys)) + f" {value}\n"
+    return (len(text.rstrip()), len(text), f"\n\n{lines}") if top else (start - column, start - column, lines)
 
 
 def _flow(keys: Sequence[str], value: str) -> str:
     for key in reversed(keys):
         value = f"{{{key}: {value}}}"
     return value
-
-
-def _block(keys: Sequence[str], value: str, column: int) -> str:
-    lines = [f"{' ' * (column + 2 * depth)}{key}:" for depth, key in enumerate(keys)]
-    return "\n".join(lines) + f" {value}\n"
-
-
-def _replaced(text: str, start: int, end: int, new: str) -> str:
-    return text[:start] + new + text[end:]

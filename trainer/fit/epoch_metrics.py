@@ -19,19 +19,18 @@ MONITOR: Mapping[Task, str] = {
     "multilabel": "log_loss",
     "regression": "rmse",
 }
-"""The metric whose smallest value marks the best epoch with a loss in _JUDGED_BY_TASK. It excludes penalties, label
+"""The metric whose smallest value marks the best epoch unless the loss does. It excludes penalties, label
 smoothing and class weights."""
 
 Sums = dict[str, tf.Tensor]
 """Statistic -> its sum over examples, float32."""
 
 _BINS = 4096
-_JUDGED_BY_TASK = ("auto", "squared", "focal")
 
 
 def monitored(task: Task, loss: LossConfig) -> str:
     """Returns the metric of the eval split whose smallest value marks the best epoch."""
-    return MONITOR[task] if loss.kind in _JUDGED_BY_TASK else "loss"
+    return "loss" if loss.judged_by_itself else MONITOR[task]
 
 
 def shapes_of(task: Task, quantiles: int = 0) -> dict[str, tuple[int, ...]]:

@@ -55,11 +55,11 @@ def check_label(label: Label, names: tuple[str, ...], counts: SplitCounts) -> No
 
 def check_loss(label: Label, loss: LossConfig, split: str, counts: SplitCounts) -> None:
     """Raises UserError if a split has labels that the loss does not support."""
-    bad = {"poisson": counts.label_negative, "log_normal": counts.label_negative + counts.label_zero}.get(loss.kind, 0)
+    below = {"any": 0, "0 and above": counts.label_negative, "above 0": counts.label_negative + counts.label_zero}
+    bad = below[loss.labels]
     if bad:
-        accepted = "0 and above" if loss.kind == "poisson" else "above 0"
         raise UserError(
-            f"training.loss: {loss.kind} is for labels {accepted}; {bad:,} of {counts.weighted_rows:,} {split} rows "
+            f"training.loss: {loss.kind} is for labels {loss.labels}; {bad:,} of {counts.weighted_rows:,} {split} rows "
             f"have other labels in {label.name!r}. Remove these rows, or use another loss: squared, absolute, huber or "
             "quantile."
         )

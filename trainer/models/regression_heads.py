@@ -62,7 +62,7 @@ def to_label_unit(output: keras.KerasTensor, scale: float, offset: float, loss: 
     headed = Affine(scale, np.full(columns, offset), name="head")(output)
     if isinstance(loss, Quantile):
         return WithPrediction(loss.middle, name="prediction_first")(headed)
-    return Exponential(name="mean")(headed) if loss.kind in ("poisson", "log_normal") else headed
+    return Exponential(name="mean")(headed) if loss.logarithmic else headed
 
 
 class Exponential(keras.layers.Layer):

@@ -28,7 +28,7 @@ def logit_names(task: Task, classes: Sequence[str], loss: LossConfig = AUTO) -> 
         return tuple(classes)
     if levels := levels_of(loss):
         return tuple(f"quantile {level:g}" for level in levels)
-    return ("logarithm",) if loss.kind in ("poisson", "log_normal") else ("",)
+    return ("logarithm",) if loss.logarithmic else ("",)
 
 
 def add_head(

@@ -1,6 +1,5 @@
 """Converts the sections `model:` and `training:` to LightGBM's parameters, and LightGBM's predictions to logits."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,6 @@ from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import TrainingConfig, Trees
 from fullpass.trainer.loss_config import Huber, LossConfig, levels_of
 
-_OBJECTIVES: Mapping[str, str] = {
-    "auto": "regression",
-    "squared": "regression",
-    "log_normal": "regression",
-    "absolute": "regression_l1",
-    "huber": "huber",
-    "poisson": "poisson",
-    "quantile": "quantile",
-}
 _MIN_OUTPUT = 1e-15
 # LightGBM's defaults suppress categories with few rows; these values are better on the data sets of docs/training.md.
 _CATEGORIES = {"cat_smooth": 5.0, "cat_l2": 1.0, "min_data_per_group": 20}
@@ -62,7 +52,7 @@ def parameters(model: Trees, training: TrainingConfig, task: Task, classes: int,
         return [{**common, "objective": "binary"}]
     if task == "multiclass":
         return [{**common, "objective": "multiclass", "num_class": classes}]
-    objective = {**common, "objective": _OBJECTIVES[training.loss.kind]}
+    objective = {**common, "objective": training.loss.objective}
     if isinstance(training.loss, Huber):
         return [{**objective, "alpha": training.loss.delta}]
     return [{**objective, "alpha": level} for level in levels_of(training.loss)] or [objective]

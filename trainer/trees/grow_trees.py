@@ -154,5 +154,5 @@ def _unit(task: Task, training: TrainingConfig, counts: SplitCounts) -> _Unit:
 def _check(task: Task, loss: LossConfig) -> None:
     if task == "multilabel":
         raise UserError("label.task: multilabel is not for trees. Use model: {kind: wide_deep}.")
-    if loss.kind == "focal":
-        raise UserError("training.loss: focal is not for trees. Use auto.")
+    if loss.objective is None:
+        raise UserError(f"training.loss: {loss.kind} is not for trees. Use auto.")

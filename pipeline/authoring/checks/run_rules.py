@@ -17,7 +17,7 @@ from fullpass.pipeline.config import missing_for_mlflow
 from fullpass.preprocessing.features.feature import CustomFeature, ImageFeature
 from fullpass.preprocessing.features.image_feature import UserEncoder
 from fullpass.trainer.config import Module
-from fullpass.trainer.loss_config import TASKS
+from fullpass.trainer.loss_config import losses_for
 
 _RUNNERS = ("direct", "flink", "spark", "dataflow")
 # Beam option -> the key of the YAML that sets it.
@@ -51,10 +51,9 @@ def check_code_files(loaded: Loaded) -> Iterator[Finding]:
 def check_training(loaded: Loaded) -> Iterator[Finding]:
     """The loss fits the label's task, and label smoothing is used only for classes."""
     config = loaded.config
-    loss, task = config.training.loss.kind, config.label.task
-    if task not in TASKS[loss]:
-        fitting = ", ".join(kind for kind, tasks in TASKS.items() if task in tasks)
-        yield Finding(("training", "loss"), f"{loss} is not for {task}. Accepted: {fitting}.")
+    loss, task = config.training.loss, config.label.task
+    if task not in loss.tasks:
+        yield Finding(("training", "loss"), f"{loss.kind} is not for {task}. Accepted: {losses_for(task)}.")
     if config.training.label_smoothing and config.label.task == "regression":
         yield Finding(("training", "label_smoothing"), "is for classes; the label's task is regression. Remove it.")
 

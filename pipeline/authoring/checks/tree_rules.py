@@ -19,7 +19,7 @@ from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.features.lists import list_options
 from fullpass.preprocessing.features.transforms import Bucketize
 from fullpass.trainer.config import MAX_TREE_IDS, TREE_KEYS, TrainingConfig, Trees, TreesOrNetwork
-from fullpass.trainer.loss_config import TASKS
+from fullpass.trainer.loss_config import losses_for
 
 _INSTEAD = "Remove it, or use model: {kind: wide_deep}"
 
@@ -37,9 +37,9 @@ def check_trees(loaded: Loaded) -> Iterator[Finding]:
         yield Finding(("sequences", name), f"is a sequence, which trees cannot read. {_INSTEAD}.")
     if config.label.task == "multilabel":
         yield Finding(("label", "task"), "multilabel is not for trees. Use model: {kind: wide_deep}.")
-    if config.training.loss.kind == "focal":
-        fitting = ", ".join(kind for kind, tasks in TASKS.items() if config.label.task in tasks and kind != "focal")
-        yield Finding(("training", "loss"), f"focal is not for trees. Accepted: {fitting}.")
+    if config.training.loss.objective is None:
+        accepted = losses_for(config.label.task, trees=True)
+        yield Finding(("training", "loss"), f"{config.training.loss.kind} is not for trees. Accepted: {accepted}.")
     if isinstance(config.model, Trees):
         yield from _check_keys_of_networks(loaded)
     elif config.training.distribution == "multi_worker":

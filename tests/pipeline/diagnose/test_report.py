@@ -9,11 +9,11 @@ pytestmark = pytest.mark.integration
 
 
 def diagnosis(*, wait: float, gains: dict[str, float], stages: dict[str, float]):
-    from fullpass.trainer.diagnosis.candidates import Candidate
-    from fullpass.trainer.diagnosis.diagnosis import Diagnosis
-    from fullpass.trainer.diagnosis.rates import Rate
-    from fullpass.trainer.diagnosis.stages import Stage
-    from fullpass.trainer.diagnosis.trials import Trial
+    from fullpass.pipeline.diagnose.candidates import Candidate
+    from fullpass.pipeline.diagnose.diagnosis import Diagnosis
+    from fullpass.pipeline.diagnose.rates import Rate
+    from fullpass.pipeline.diagnose.stages import Stage
+    from fullpass.pipeline.diagnose.trials import Trial
 
     rate = Rate(rows=1000, seconds=2.0, cpu_seconds=3.0, memory_bytes=5_000_000)
     trials = [
@@ -57,14 +57,14 @@ def test_what_the_model_itself_takes_is_not_lost_to_input():
 
 
 def test_a_model_that_takes_all_of_a_step_is_not_said_to_be_slowed_down():
-    from fullpass.pipeline.diagnose.diagnosis_report import verdict
+    from fullpass.pipeline.diagnose.report import verdict
 
     first, *_ = verdict(diagnosis(wait=0.14, gains={}, stages={"read": 0.01, "model": 0.06}))
     assert "a step would still take 50 ms, because the model alone was measured at 60 ms. Most time" in first
 
 
 def test_the_best_setting_is_recommended_and_batch_sizes_apart():
-    from fullpass.pipeline.diagnose.diagnosis_report import table
+    from fullpass.pipeline.diagnose.report import table
 
     gains = {"input.cache": 1.5, "input.readers": 1.09, "training.batch_size": 3.0}
     found = diagnosis(wait=0.5, gains=gains, stages=STAGES)
@@ -86,8 +86,8 @@ def test_the_best_setting_is_recommended_and_batch_sizes_apart():
     [(1.5, 1.2, 3, True), (1.5, 0.9, 3, False), (1.05, 1.01, 3, False), (1.5, 1.5, 1, False), (2.5, 2.5, 1, True)],
 )
 def test_a_gain_that_may_be_chance_is_none(gain, least, rounds, worth):
-    from fullpass.trainer.diagnosis.candidates import Candidate
-    from fullpass.trainer.diagnosis.trials import Trial
+    from fullpass.pipeline.diagnose.candidates import Candidate
+    from fullpass.pipeline.diagnose.trials import Trial
 
     assert Trial(Candidate({}, ""), 1.0, gain, 0.0, least, rounds).worth_it is worth
 
@@ -96,7 +96,7 @@ def test_a_gain_that_may_be_chance_is_none(gain, least, rounds, worth):
 def test_a_gain_that_may_be_chance_is_not_said_to_be_none(rounds, words):
     from dataclasses import replace
 
-    from fullpass.pipeline.diagnose.diagnosis_report import table
+    from fullpass.pipeline.diagnose.report import table
 
     found = diagnosis(wait=0.01, gains={"input.readers": 1.43}, stages=STAGES)
     uneven = tuple(replace(trial, rounds=rounds, least_gain=0.9) for trial in found.trials)
@@ -106,7 +106,7 @@ def test_a_gain_that_may_be_chance_is_not_said_to_be_none(rounds, words):
 
 
 def test_records_to_be_written_anew_are_said_so():
-    from fullpass.pipeline.diagnose.diagnosis_report import table
+    from fullpass.pipeline.diagnose.report import table
 
     found = diagnosis(wait=0.5, gains={"data.records.compression": 2.0}, stages=STAGES)
     assert "Then `fullpass run`: the records are written anew." in table(found)
@@ -115,7 +115,7 @@ def test_records_to_be_written_anew_are_said_so():
 def test_a_gain_of_fewer_rounds_says_so():
     from dataclasses import replace
 
-    from fullpass.pipeline.diagnose.diagnosis_report import table
+    from fullpass.pipeline.diagnose.report import table
 
     found = diagnosis(wait=0.5, gains={"input.cache": 2.5}, stages=STAGES)
     assert "2.5 times, as tried; it helps." in table(found)
@@ -124,7 +124,7 @@ def test_a_gain_of_fewer_rounds_says_so():
 
 
 def test_json_and_page_hold_the_same(tmp_path):
-    from fullpass.pipeline.diagnose.diagnosis_report import report_json, write_page
+    from fullpass.pipeline.diagnose.report import report_json, write_page
 
     found = diagnosis(wait=0.5, gains={"input.cache": 1.5, "training.batch_size": 1.2}, stages=STAGES)
     said = json.loads(report_json(found, {"applied": {}}))
@@ -142,7 +142,7 @@ def test_json_and_page_hold_the_same(tmp_path):
 def test_what_other_machines_do_for_the_trainer_is_said_to_be_left_out():
     from dataclasses import replace
 
-    from fullpass.pipeline.diagnose.diagnosis_report import table, to_json
+    from fullpass.pipeline.diagnose.report import table, to_json
 
     found = diagnosis(wait=0.5, gains={}, stages=STAGES)
     assert "input.service" not in table(found) and to_json(found)["service_left_out"] is False

@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from itertools import chain, cycle, repeat
 from typing import Any
 
 import tensorflow as tf
 
-from fullpass.trainer.diagnosis.input_settings import InputSettings, RowStorage, batches
-from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining
-from fullpass.trainer.diagnosis.rates import Meter, Rate, drain, train
+from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining
+from fullpass.pipeline.diagnose.rates import Meter, Rate, drain, train
+from fullpass.pipeline.diagnose.settings import InputSettings, RowStorage, batches
 from fullpass.trainer.input.decoder import stored_layout
 from fullpass.trainer.records import record_files
 from fullpass.trainer.records.columns import find_columns
@@ -42,13 +42,7 @@ class Stage:
 
 
 def stages(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> list[Stage]:
-    """Measures every stage of the input and the model, in order, for about `seconds` in all.
-
-    Args:
-        profiled: The training that is diagnosed.
-        setting: How rows reach the model.
-        seconds: The time budget of all stages together.
-    """
+    """Measures every stage of the input and the model, in order, for about `seconds` in all."""
     epochs = profiled.spec.config.training.max_epochs
     passes = (epochs + 1) / epochs if setting.kept == "files" else 1 / epochs
     return [
@@ -75,7 +69,8 @@ def _measured(profiled: ProfiledTraining, setting: InputSettings, seconds: float
 
 def _from_records(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Iterator[tuple[str, Rate]]:
     yield from _files(profiled, setting, seconds)
-    serialized, decode = _sampled_blocks(profiled, setting), setting.source.decode
+    decode, files = setting.source.decode, tf.data.Dataset.from_tensor_slices(list(setting.source.sample))
+    serialized = _ready(record_files.read_records(files, 1, setting.source.block_rows).take(_BLOCKS))
     parse, to_rows = decode.parse, decode.to_rows
     yield PARSE, drain(iter(_mapped(serialized, parse).repeat()), _rows_of, seconds)
     if decode.graph_part is not None or decode.in_model:
@@ -111,14 +106,12 @@ def _raw(files: list[str], seconds: float, rows_per_byte: float) -> Rate:
     """Measures reading the bytes of files without decompressing them."""
     done, deadline = 0, time.perf_counter() + seconds
     with Meter() as meter:
-        while not done or time.perf_counter() < deadline:
-            for file in files:
-                with tf.io.gfile.GFile(file, "rb") as opened:
-                    while time.perf_counter() < deadline or not done:
-                        chunk = opened.read(_CHUNK_BYTES)
-                        if not chunk:
-                            break
-                        done += len(chunk)
+        for file in cycle(files):
+            with tf.io.gfile.GFile(file, "rb") as opened:
+                while (time.perf_counter() < deadline or not done) and (chunk := opened.read(_CHUNK_BYTES)):
+                    done += len(chunk)
+            if time.perf_counter() >= deadline and done:
+                break
     return meter.rate(done * rows_per_byte)
 
 
@@ -127,12 +120,6 @@ def _less(rate: Rate, part: Rate) -> Rate:
     seconds = max(NOTHING, rate.seconds - part.seconds_per_row * rate.rows)
     cpu = max(0.0, rate.cpu_seconds - part.cpu_seconds / part.rows * rate.rows)
     return Rate(rate.rows, seconds, min(cpu, seconds * rate.cores * 2), rate.memory_bytes)
-
-
-def _sampled_blocks(profiled: ProfiledTraining, setting: InputSettings) -> tf.data.Dataset:
-    """Returns some blocks of serialized records, from memory."""
-    files = tf.data.Dataset.from_tensor_slices(list(setting.source.sample))
-    return _ready(record_files.read_records(files, 1, setting.source.decode_rows).take(_BLOCKS))
 
 
 def _mapped(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fullpass.base.processes import usable_cores
-from fullpass.trainer.diagnosis.input_settings import Changes, InputSettings, fits, input_settings, readers_of
-from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining
-from fullpass.trainer.diagnosis.stages import DECOMPRESS, ONCE, OPEN, READ, TRANSFORM
+from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining
+from fullpass.pipeline.diagnose.settings import Changes, InputSettings, fits, input_settings, readers_of
+from fullpass.pipeline.diagnose.stages import DECOMPRESS, ONCE, OPEN, READ, TRANSFORM
 from fullpass.trainer.input.input_plan import MAX_READERS
 
+BATCH_SIZE = "training.batch_size"
 _SMALL_FILE_BYTES = 1 << 20
 _MANY_FILES = 10
 _SHARD_MB = 128
 _LARGEST_BATCH = 8192
-BATCH_SIZE = "training.batch_size"
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,18 @@ class Candidate:
 
 
 def candidates(profiled: ProfiledTraining, slowest: str) -> list[Candidate]:
-    """Returns the candidates to measure, the most promising first.
-
-    Args:
-        profiled: The training that is diagnosed.
-        slowest: The stage that takes longest.
-    """
+    """Returns the candidates to measure: first those that shorten the slowest stage, last the batch sizes."""
     setting = input_settings(profiled, {})
-    found = [*_places(profiled), *_cache(profiled, setting), *_records(profiled), *_readers(profiled, setting)]
-    return [*sorted(found, key=lambda candidate: slowest not in candidate.shortened_stages), *_batch_size(setting)]
+    found = [*_compute_at(profiled), *_cache(profiled, setting), *_records(profiled), *_readers(profiled, setting)]
+    sizes = [size for size in (2 * setting.batch_size, 4 * setting.batch_size) if size <= _LARGEST_BATCH]
+    fewer = "updates are fewer and larger, which changes what the model learns"
+    return [
+        *sorted(found, key=lambda candidate: slowest not in candidate.shortened_stages),
+        *(Candidate({BATCH_SIZE: size}, fewer) for size in sizes),
+    ]
 
 
-def _places(profiled: ProfiledTraining) -> Iterator[Candidate]:
+def _compute_at(profiled: ProfiledTraining) -> Iterator[Candidate]:
     placement, config = profiled.placement, profiled.spec.preprocessing
     if placement.at_input and not placement.in_model:
         changes = {
@@ -65,13 +65,13 @@ def _places(profiled: ProfiledTraining) -> Iterator[Candidate]:
 
 
 def _cache(profiled: ProfiledTraining, setting: InputSettings) -> Iterator[Candidate]:
-    cache = profiled.spec.config.input.cache
-    fraction = profiled.spec.config.input.memory_fraction
+    config = profiled.spec.config.input
+    fraction = config.memory_fraction
     if setting.kept == "files":
         yield Candidate(
             {"input.cache": "auto"}, "rows are kept between epochs, in memory if they fit, else on disk", ONCE
         )
-    elif setting.kept == "disk" and cache == "disk" and fits(profiled, fraction):
+    elif setting.kept == "disk" and config.cache == "disk" and fits(profiled, fraction):
         yield Candidate({"input.cache": "auto"}, "rows fit in memory")
     elif setting.kept == "disk" and fits(profiled, 2 * fraction) and fraction <= 0.4:
         yield Candidate({"input.memory_fraction": 2 * fraction}, "rows fit in this share of the free memory")
@@ -84,26 +84,19 @@ def _records(profiled: ProfiledTraining) -> Iterator[Candidate]:
             {"data.records.compression": "none"}, "records are not decompressed; they take more space", (DECOMPRESS,)
         )
     if len(files) > _MANY_FILES and profiled.bytes / len(files) < _SMALL_FILE_BYTES:
-        larger = {"data.records.shard_mb": max(_SHARD_MB, training.records.shard_mb)}
-        if training.records.readers > 1:
+        larger = {"data.records.shard_mb": max(_SHARD_MB, training.shard_mb)}
+        if training.readers > 1:
             larger["data.records.readers"] = 1
         yield Candidate(larger, "fewer and larger files are opened", (OPEN,))
 
 
 def _readers(profiled: ProfiledTraining, setting: InputSettings) -> Iterator[Candidate]:
-    files, given = len(setting.source.files), profiled.spec.config.input.readers
+    files, why, stages = len(setting.source.files), "more files are read at the same time", (READ, DECOMPRESS)
     auto = readers_of("auto", files)
     tried = {min(files, MAX_READERS, number) for number in (4 * setting.readers, 2 * usable_cores())}
-    if given != "auto" and auto > setting.readers:
-        yield Candidate({"input.readers": "auto"}, "more files are read at the same time", (READ, DECOMPRESS))
+    if profiled.spec.config.input.readers != "auto" and auto > setting.readers:
+        yield Candidate({"input.readers": "auto"}, why, stages)
         tried.discard(auto)
     for readers in sorted(tried):
         if readers > setting.readers:
-            yield Candidate({"input.readers": readers}, "more files are read at the same time", (READ, DECOMPRESS))
-
-
-def _batch_size(setting: InputSettings) -> Iterator[Candidate]:
-    for factor in (2, 4):
-        if setting.batch_size * factor <= _LARGEST_BATCH:
-            why = "updates are fewer and larger, which changes what the model learns"
-            yield Candidate({BATCH_SIZE: setting.batch_size * factor}, why)
+            yield Candidate({"input.readers": readers}, why, stages)

@@ -9,12 +9,12 @@ from pathlib import Path
 import tensorflow as tf
 
 from fullpass.base.processes import usable_cores
-from fullpass.trainer.diagnosis.candidates import Candidate, candidates
-from fullpass.trainer.diagnosis.input_settings import InputSettings, input_settings
-from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Training
-from fullpass.trainer.diagnosis.rates import Rate
-from fullpass.trainer.diagnosis.stages import MODEL, Stage, stages
-from fullpass.trainer.diagnosis.trials import Trial, try_settings
+from fullpass.pipeline.diagnose.candidates import Candidate, candidates
+from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining, Training
+from fullpass.pipeline.diagnose.rates import Rate
+from fullpass.pipeline.diagnose.settings import InputSettings, input_settings
+from fullpass.pipeline.diagnose.stages import MODEL, Stage, stages
+from fullpass.pipeline.diagnose.trials import Trial, try_settings
 from fullpass.trainer.fit.strategy import describe_devices
 
 INPUT_BOUND, PARTLY = 0.20, 0.05
@@ -106,10 +106,7 @@ class Diagnosis:
 def diagnose_training(training: Training, *, seconds: float, log: Callable[[str], None] = lambda _: None) -> Diagnosis:
     """Measures a training's input and model for about `seconds`, plus the time to build the model and its graph.
 
-    Args:
-        training: The training to diagnose.
-        seconds: The time budget of all measurements together.
-        log: Is called with the name of each measurement as it begins.
+    `log` is called with the name of each measurement as it begins.
 
     Raises:
         UserError: The examples do not match the YAML, or there are none.

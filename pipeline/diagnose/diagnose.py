@@ -1,6 +1,5 @@
 """`fullpass diagnose FILE`: finds the slowest stage of the training input and the setting that speeds it up."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,24 +7,20 @@ from typing import Any
 
 from fullpass.base.user_modules import use_modules_of
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.root.layout import pipeline_root
-from fullpass.pipeline.running.execution.quiet_imports import noise_to
+from fullpass.pipeline.diagnose.apply_settings import apply as apply_settings
+from fullpass.pipeline.diagnose.artifacts import newest_training
+from fullpass.pipeline.diagnose.diagnosis import Diagnosis, diagnose_training
+from fullpass.pipeline.diagnose.report import write_page
+from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 
 PAGE = "diagnose.html"
 
 
 @dataclass(frozen=True)
 class DiagnosisResult:
-    """A diagnosis, its page, and the changes of the YAML.
+    """A diagnosis, its page, the settings written into the YAML, and the diff of the YAML; empty without changes."""
 
-    Attributes:
-        diagnosis: A `fullpass.trainer.diagnosis.diagnosis.Diagnosis`.
-        page: The HTML page.
-        changes: The settings written into the YAML.
-        diff: The unified diff of the YAML; empty without changes.
-    """
-
-    diagnosis: Any
+    diagnosis: Diagnosis
     page: Path
     changes: dict[str, Any]
     diff: str
@@ -54,15 +49,10 @@ def diagnose(
         UserError: No run has written the examples that the YAML reads.
     """
     use_modules_of(loaded.folder)
-    with noise_to(Path(os.devnull)):
-        from fullpass.pipeline.diagnose.apply_settings import apply as apply_settings
-        from fullpass.pipeline.diagnose.diagnosis_report import write_page
-        from fullpass.pipeline.diagnose.training_artifacts import newest_training
-        from fullpass.trainer.diagnosis.diagnosis import diagnose_training
-
-    newest = newest_training(loaded, pipeline_root(loaded, root))
-    found = diagnose_training(newest.training, seconds=seconds, log=say)
-    page = newest.logs / PAGE
+    root = pipeline_root(loaded, root)
+    training, run_id = newest_training(loaded, root)
+    found = diagnose_training(training, seconds=seconds, log=say)
+    page = RootLayout(root).run_logs(run_id) / PAGE
     write_page(found, page)
     changes: dict[str, Any] = dict(found.best.candidate.changes) if apply and found.best else {}
     if apply and batch_size and found.best_batch_size:

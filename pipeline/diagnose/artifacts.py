@@ -1,13 +1,13 @@
 """Finds the train examples and the transform graph of the newest run, as the Trainer would read them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import tensorflow_transform as tft
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.diagnose.profiled_training import Training
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.build import with_absolute_files
 from fullpass.pipeline.running.execution.events import Artifact
@@ -15,27 +15,13 @@ from fullpass.pipeline.running.execution.metadata_store import newest_run_with
 from fullpass.pipeline.running.execution.run_outputs import outputs_in
 from fullpass.preprocessing.columns.compute_at import materializes
 from fullpass.trainer.config import TrainingSpec
-from fullpass.trainer.diagnosis.profiled_training import Records, Training
 from fullpass.trainer.records.record_files import list_files
 
 TRAIN = "train"
 
 
-@dataclass(frozen=True)
-class NewestTraining:
-    """The training of the newest run.
-
-    Attributes:
-        logs: the log folder of the run.
-    """
-
-    run_id: str
-    logs: Path
-    training: Training
-
-
-def newest_training(loaded: Loaded, root: Path) -> NewestTraining:
-    """Returns a training with the current YAML on the examples of the newest run in which Transform succeeded.
+def newest_training(loaded: Loaded, root: Path) -> tuple[Training, str]:
+    """Returns a training with the current YAML on the examples of the newest run whose Transform succeeded, and its id.
 
     Args:
         loaded: A file that passes `checks.require`.
@@ -68,13 +54,14 @@ def newest_training(loaded: Loaded, root: Path) -> NewestTraining:
     records = loaded.config.data.records
     training = Training(
         files=_files(examples, loaded.file),
-        rows=sum(map(_rows, examples)),
+        rows=sum(int(each.properties[f"rows_{TRAIN}"]) for each in examples),
         spec=TrainingSpec(
             preprocessing, loaded.config.trainer_config, tft.TFTransformOutput(transform["transform_graph"][-1].uri)
         ),
-        records=Records(records.shard_mb, records.readers),
+        shard_mb=records.shard_mb,
+        readers=records.readers,
     )
-    return NewestTraining(run_id, RootLayout(root).run_logs(run_id), training)
+    return training, run_id
 
 
 def _files(examples: Sequence[Artifact], file: Path) -> tuple[str, ...]:
@@ -85,7 +72,3 @@ def _files(examples: Sequence[Artifact], file: Path) -> tuple[str, ...]:
             f"the examples of the newest run are incomplete: {error} Or write the examples again: "
             f"`fullpass run {file} --fresh --to Transform`."
         ) from error
-
-
-def _rows(examples: Artifact) -> int:
-    return int(examples.properties[f"rows_{TRAIN}"])

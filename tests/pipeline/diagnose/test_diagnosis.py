@@ -15,12 +15,12 @@ import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
 
 from fullpass.base.errors import UserError
+from fullpass.pipeline.diagnose.diagnosis import diagnose_training
+from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining, Training
+from fullpass.pipeline.diagnose.rates import Rate
+from fullpass.pipeline.diagnose.settings import Speed
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.config import TrainerConfig, TrainingSpec
-from fullpass.trainer.diagnosis.diagnosis import diagnose_training
-from fullpass.trainer.diagnosis.input_settings import Speed
-from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Records, Training
-from fullpass.trainer.diagnosis.rates import Rate
 from fullpass.trainer.fit.training_data import load_data
 from fullpass.trainer.input.workers import Workers
 from fullpass.trainer.records import record_files
@@ -54,7 +54,7 @@ def training(
     declared = PreprocessingConfig.model_validate({**prepared.preprocessing, "compute_at": compute_at})
     given = {**config, **sections, "input": {"compute_at": compute_at, **sections.get("input", {})}}
     spec = TrainingSpec(declared, TrainerConfig.model_validate(given), prepared.tft_output)
-    return Training(tuple(files), rows, spec, Records(shard_mb=shard_mb))
+    return Training(tuple(files), rows, spec, shard_mb=shard_mb)
 
 
 def diagnosed(given, seconds: float = SECONDS):

@@ -5,17 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from fullpass.trainer.diagnosis.candidates import Candidate
-from fullpass.trainer.diagnosis.input_settings import (
-    InputSettings,
-    Speed,
-    input_settings,
-    read_once,
-    readings_before,
-    run_epochs,
-)
-from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining
-from fullpass.trainer.diagnosis.rates import Rate
+from fullpass.pipeline.diagnose.candidates import Candidate
+from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining
+from fullpass.pipeline.diagnose.rates import Rate
+from fullpass.pipeline.diagnose.settings import InputSettings, Speed, input_settings, measured_speed
 
 WORTH_IT = 1.1
 """The factor by which a setting must raise examples per second to be recommended."""
@@ -23,10 +16,8 @@ ROUNDS = 3
 """The number of measurement rounds, if there is time; slow settings take part in the first round only."""
 _PLAIN = 2.0
 _MIN_SECONDS = 0.5
-_FIRST_ROUND, _TOGETHER = 0.35, 0.25
+_FIRST_ROUND = 0.35
 _FINALISTS = 2
-
-Log = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -37,9 +28,9 @@ class Trial:
         candidate: The setting.
         per_second: The examples per second over a training, the first reading included; the median of the rounds.
         gain: The speed relative to the YAML as written, measured in the same round; the median of the rounds.
+        wait: The share of the time in which the model waits for input; the median of the rounds.
         least_gain: The smallest gain of any round.
         rounds: The number of rounds in which it was measured.
-        wait: The share of the time in which the model waits for input; the median of the rounds.
     """
 
     candidate: Candidate
@@ -87,9 +78,16 @@ class _Contender:
 
 
 def try_settings(
-    profiled: ProfiledTraining, wanted: Sequence[Candidate], seconds: float, deadline: float, log: Log = lambda _: None
+    profiled: ProfiledTraining,
+    wanted: Sequence[Candidate],
+    seconds: float,
+    deadline: float,
+    log: Callable[[str], None] = lambda _: None,
 ) -> TrialResults:
-    """Measures settings in turn with the YAML as written, then the helpful ones combined.
+    """Measures settings in turn with the YAML as written, round by round, so that other load affects all of them alike.
+
+    Only the fastest settings continue after the first round. After the deadline no further round begins, and the first
+    round measures no further setting after the second.
 
     Args:
         profiled: The training that is diagnosed.
@@ -99,19 +97,26 @@ def try_settings(
         log: Is called with the name of each measurement as it begins.
     """
     epochs = profiled.spec.config.training.max_epochs
-    alone_seconds, together_seconds = (1 - _TOGETHER) * seconds, _TOGETHER * seconds
-    contenders = _contenders(profiled, wanted, max_measurements=int(_FIRST_ROUND * alone_seconds / _MIN_SECONDS))
-    contenders = _compete(profiled, contenders, alone_seconds, deadline, log)
+    contenders = _contenders(profiled, wanted, max_measurements=int(_FIRST_ROUND * seconds / _MIN_SECONDS))
+    in_race = contenders
+    for number in range(ROUNDS):
+        if number and time.perf_counter() > deadline:
+            break
+        share = _FIRST_ROUND if number == 0 else (1 - _FIRST_ROUND) / (ROUNDS - 1)
+        each = share * seconds / _measurements(in_race)
+        firsts: dict[object, Rate] = {}
+        for i, contender in enumerate(in_race):
+            if number == 0 and i > 1 and time.perf_counter() > deadline:
+                contenders = in_race = in_race[:i]
+                break
+            log(f"round {number + 1} of {ROUNDS}: {contender.candidate.text}")
+            contender.speeds.append(measured_speed(profiled, contender.setting, each, firsts))
+        if number == 0:
+            in_race = _fastest(in_race, epochs)
     written, *others = contenders
-    trials = [_trial(contender, written, epochs) for contender in others]
-    untried = wanted[len(trials) :]
-    together = _together(trials)
-    if together is not None and time.perf_counter() < deadline:
-        pair = _contenders(profiled, [together], max_measurements=4)
-        first, last = _compete(profiled, pair, together_seconds, deadline, log)
-        trials.append(_trial(last, first, epochs))
     middle = sorted(written.speeds, key=lambda speed: speed.per_second(epochs))[len(written.speeds) // 2]
-    return TrialResults(_trial(written, written, epochs), middle.epochs, trials, untried)
+    trials = [_trial(contender, written, epochs) for contender in others]
+    return TrialResults(_trial(written, written, epochs), middle.epochs, trials, wanted[len(trials) :])
 
 
 def _contenders(profiled: ProfiledTraining, wanted: Sequence[Candidate], max_measurements: int) -> list[_Contender]:
@@ -127,44 +132,6 @@ def _contenders(profiled: ProfiledTraining, wanted: Sequence[Candidate], max_mea
 
 def _measurements(contenders: Sequence[_Contender]) -> int:
     return len(contenders) + len({contender.setting.first_reading for contender in contenders})
-
-
-def _compete(
-    profiled: ProfiledTraining, contenders: list[_Contender], seconds: float, deadline: float, log: Log
-) -> list[_Contender]:
-    """Measures settings in turn, round by round, so that other load on the machine affects all of them alike.
-
-    Only the fastest settings continue after the first round. After the deadline no further round begins, and the first
-    round measures no further setting after the second.
-
-    Returns:
-        The settings that were measured.
-    """
-    epochs = profiled.spec.config.training.max_epochs
-    in_race = contenders
-    for number in range(ROUNDS):
-        share = _FIRST_ROUND if number == 0 else (1 - _FIRST_ROUND) / (ROUNDS - 1)
-        each = share * seconds / _measurements(in_race)
-        if number and time.perf_counter() > deadline:
-            break
-        firsts: dict[object, Rate] = {}
-        for i, contender in enumerate(in_race):
-            if number == 0 and i > 1 and time.perf_counter() > deadline:
-                contenders = in_race = in_race[:i]
-                break
-            log(f"round {number + 1} of {ROUNDS}: {contender.candidate.text}")
-            contender.speeds.append(_speed(profiled, contender.setting, each, firsts))
-        if number == 0:
-            in_race = _fastest(in_race, epochs)
-    return contenders
-
-
-def _speed(profiled: ProfiledTraining, setting: InputSettings, seconds: float, firsts: dict[object, Rate]) -> Speed:
-    """Returns the speed of a training under a setting; settings with the same first reading share its measurement."""
-    if setting.first_reading not in firsts:
-        firsts[setting.first_reading] = read_once(profiled, setting, seconds)
-    readings = readings_before(profiled, setting)
-    return Speed(firsts[setting.first_reading], run_epochs(profiled, setting, seconds), readings)
 
 
 def _fastest(contenders: Sequence[_Contender], epochs: int) -> list[_Contender]:
@@ -187,16 +154,3 @@ def _trial(contender: _Contender, written: _Contender, epochs: int) -> Trial:
         least_gain=min(gains),
         rounds=len(contender.speeds),
     )
-
-
-def _together(trials: Sequence[Trial]) -> Candidate | None:
-    """Returns the helpful settings combined, with the best value per key; None if fewer than two helped."""
-    helped = [trial for trial in trials if trial.candidate.same_updates and trial.worth_it]
-    if len(helped) < 2:
-        return None
-    changes: dict[str, object] = {}
-    for trial in sorted(helped, key=lambda trial: -trial.gain):
-        changes = {**trial.candidate.changes, **changes}
-    if any(changes == trial.candidate.changes for trial in helped):
-        return None
-    return Candidate(changes, "all of these together")

@@ -3,18 +3,19 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 
 import tensorflow as tf
 import tensorflow_transform as tft
 
 from fullpass.base.errors import UserError
+from fullpass.pipeline.diagnose.rates import seconds_of
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.trainer.config import TrainingSpec, Trees
-from fullpass.trainer.diagnosis.rates import Meter
 from fullpass.trainer.fit.build_training import BuiltTraining, build_training
 from fullpass.trainer.fit.steps import Loop
 from fullpass.trainer.input.cache.block_cache import CachePlan
@@ -43,14 +44,6 @@ _MAX_FILES = 10
 
 
 @dataclass(frozen=True)
-class Records:
-    """The settings of `data.records` that TFRecord files are written with: shard_mb and readers."""
-
-    shard_mb: int = 128
-    readers: int = 1
-
-
-@dataclass(frozen=True)
 class Training:
     """A training whose input is diagnosed.
 
@@ -58,13 +51,15 @@ class Training:
         files: The files of the train split, sorted: transformed examples, or raw ones where nothing is written.
         rows: The rows in them.
         spec: The configuration of the training.
-        records: The settings that such files are written with.
+        shard_mb: `data.records.shard_mb`, which such files are written with.
+        readers: `data.records.readers`.
     """
 
     files: tuple[str, ...]
     rows: int
     spec: TrainingSpec
-    records: Records = Records()
+    shard_mb: int = 128
+    readers: int = 1
 
 
 @dataclass(frozen=True)
@@ -76,7 +71,6 @@ class Source:
         decode: Decodes their records to rows.
         sample: Uncompressed files that hold each of the first records once.
         block_rows: The records that are read and decoded in about a twentieth of a second and measured together.
-        decode_rows: The same for records that are in memory already.
         rows: The rows in the files.
     """
 
@@ -84,7 +78,6 @@ class Source:
     decode: Decoder
     sample: tuple[str, ...]
     block_rows: int
-    decode_rows: int
     rows: int
 
     @property
@@ -97,12 +90,7 @@ class ProfiledTraining:
     """A training that is ready to be measured: a sample of its records, its model and its update."""
 
     def __init__(self, training: Training, folder: Path, seconds: float):
-        """Reads and writes the sample.
-
-        Args:
-            training: The training to profile.
-            folder: An empty folder for samples and caches.
-            seconds: The seconds that reading the sample may take.
+        """Reads a sample for at most `seconds`, and writes it into `folder`.
 
         Raises:
             UserError: The examples do not match the YAML, or the model is trees, which do not wait for input.
@@ -122,11 +110,9 @@ class ProfiledTraining:
         self.bytes = sum(tf.io.gfile.stat(file).length for file in training.files)
         self._check()
         decode = self._decoder(self.placement)
-        call = _traced(decode)
-        block_rows = _rows_in(_BLOCK_SECONDS, call, training.files)
+        block_rows = _rows_in(_BLOCK_SECONDS, decode, training.files)
         self.sampled, sample = self._write_sample(block_rows, seconds)
-        decode_rows = max(block_rows, _rows_in(_BLOCK_SECONDS, call, sample))
-        self.source = Source(training.files, decode, sample, block_rows, decode_rows, training.rows)
+        self.source = Source(training.files, decode, sample, block_rows, training.rows)
         self._splits: dict[tuple[Decoder, str], Split] = {}
 
     @cached_property
@@ -142,8 +128,8 @@ class ProfiledTraining:
         placement = placement_of(config, self._features)
         decode = self._decoder(placement)
         written = self._write_transformed(placement)
-        block_rows, times = _rows_in(_BLOCK_SECONDS, _traced(decode), written), self._times
-        return Source(written * times, decode, written, block_rows, block_rows, self.sampled * times)
+        times = self._times
+        return Source(written * times, decode, written, _rows_in(_BLOCK_SECONDS, decode, written), self.sampled * times)
 
     def split(self, source: Source, kept: str) -> Split:
         """Returns the sample as a split that is read as training would read it.
@@ -196,8 +182,7 @@ class ProfiledTraining:
         return decoder(self.spec.tft_output, placement, placement.read, len(self.names))
 
     def _load(self, source: Source, kept: str) -> Split:
-        add_model_features = self.in_model.add_model_features if self.in_model else None
-        rows = RowSpec(source.decode, add_model_features, self.spec.preprocessing.label.task, len(self.names))
+        rows = RowSpec(source.decode, self.add_model_features, self.spec.preprocessing.label.task, len(self.names))
         plan = ReadingPlan()
         if kept == "disk":
             cache = CachePlan(self._folder / "cache", "train", {"files": list(source.sample)})
@@ -230,6 +215,11 @@ class ProfiledTraining:
         if not rows:
             raise UserError("the train split is empty: there is nothing to measure.")
         return rows, tuple(path for path in paths if tf.io.gfile.stat(path).length)
+
+    @property
+    def add_model_features(self) -> Callable[[Block], Block] | None:
+        """Adds the features that the model computes to rows; None if it computes none."""
+        return self.in_model.add_model_features if self.in_model else None
 
     @property
     def _times(self) -> int:
@@ -267,16 +257,13 @@ def _cells(value: tf.Tensor | tf.RaggedTensor) -> Sequence[object]:
     return value.numpy()
 
 
-def _traced(decode: Decoder) -> Callable[[tf.Tensor], Block]:
-    return tf.function(decode, autograph=False, input_signature=[tf.TensorSpec([None], tf.string)])
-
-
-def _rows_in(seconds: float, call: Callable[[tf.Tensor], Block], files: Sequence[str]) -> int:
+def _rows_in(seconds: float, decode: Decoder, files: Sequence[str]) -> int:
     """Returns the number of records that are read and decoded in `seconds`: a power of two, at most BLOCK_ROWS.
 
     Increasingly large blocks are tried, because every call has a fixed cost. In a graph with many transforms it may be
     milliseconds, and extrapolating from a few rows would overestimate the cost of many.
     """
+    call = tf.function(decode, autograph=False, input_signature=[tf.TensorSpec([None], tf.string)])
     blocks = iter(read_records(tf.data.Dataset.from_tensor_slices(list(files)), 1, _PILOT_ROWS))
     # The first block also opens files and fills buffers, a cost that does not grow with the rows.
     first = next(blocks, None)
@@ -286,20 +273,14 @@ def _rows_in(seconds: float, call: Callable[[tf.Tensor], Block], files: Sequence
     records, reading = first, 0.0
     while True:
         # The minimum of several calls: other load on the machine only adds to it.
-        decoding = min(_timed(call, records) for _ in range(_PILOT_CALLS))
+        decoding = min(seconds_of(partial(call, records)) for _ in range(_PILOT_CALLS))
         rows, spent = len(records), reading + decoding
         if spent > seconds or rows >= BLOCK_ROWS:
             break
-        with Meter() as meter:
-            more = [block for block, _ in zip(blocks, range(rows // _PILOT_ROWS), strict=False)]
-        reading += meter.seconds
+        started = time.perf_counter()
+        more = list(islice(blocks, rows // _PILOT_ROWS))
+        reading += time.perf_counter() - started
         if not more:
             break
         records = tf.concat([records, *more], 0)
     return min(BLOCK_ROWS, 1 << (max(_MIN_BLOCK, int(rows * seconds / spent)).bit_length() - 1))
-
-
-def _timed(call: Callable[[tf.Tensor], object], argument: tf.Tensor) -> float:
-    with Meter() as meter:
-        call(argument)
-    return meter.seconds

@@ -25,8 +25,8 @@ class Rate:
     Attributes:
         rows: The number of processed examples.
         seconds: The seconds of the measurement.
-        cpu_seconds: The processor time of all threads of this process during the measurement.
-        memory_bytes: The maximum growth of this process during the measurement, in bytes.
+        cpu_seconds: The processor time of all threads of this process.
+        memory_bytes: The maximum growth of this process, in bytes.
         waited: The seconds in which the model waited for its next batch; 0 without a model.
     """
 
@@ -79,12 +79,18 @@ class Meter:
             self._peak = max(self._peak, self._process.memory_info().rss)
 
 
+def seconds_of(call: Callable[[], object]) -> float:
+    """Returns the seconds that a call takes."""
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
 def drain(elements: Iterator[Any], rows_of: Callable[[Any], int], seconds: float, passes_of: int = 0) -> Rate:
     """Returns the rate at which elements arrive; takes them as fast as possible for about `seconds`, at least one.
 
-    The first element and the elements of the first quarter of the time are not counted. Building an iterator may take
-    seconds if the transform graph is large, and training builds only one, however many rows there are. Elements that
-    were prepared during that time arrive at once.
+    The first element and the elements of the first quarter of the time are not counted: building an iterator may take
+    seconds, and elements that were prepared meanwhile arrive at once.
 
     Args:
         elements: An endless iterator of elements.
@@ -114,24 +120,15 @@ def train(loop: Loop, dataset: tf.data.Dataset, batch_size: int, seconds: float)
     """Makes updates on the batches of an endless dataset for about `seconds`, at least two, and returns their rate.
 
     Tracing and the batches that are prefetched during it are not counted.
-
-    Args:
-        loop: Makes the updates.
-        dataset: The batches.
-        batch_size: The examples in each batch.
-        seconds: The seconds after which to stop.
     """
     batches = iter(dataset)
     loop(batches, 1)
     started = time.perf_counter()
     loop(batches, 1)
     settled, count = started + _SETTLE * seconds, 1
-    while True:
-        spent = time.perf_counter() - started
-        if time.perf_counter() >= settled:
-            break
+    while (spent := time.perf_counter()) < settled:
         loop(batches, count)
-        step_seconds = (time.perf_counter() - started - spent) / count
+        step_seconds = (time.perf_counter() - spent) / count
         count = max(1, min(_MAX_STEPS, int(_CALL_SECONDS / max(step_seconds, 1e-6))))
     done, waited, deadline = 0, 0.0, time.perf_counter() + (1 - _SETTLE) * seconds
     with Meter() as meter:

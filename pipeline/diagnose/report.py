@@ -7,9 +7,10 @@ from typing import Any
 
 from fullpass.base.files import write_atomically
 from fullpass.base.json_text import to_json_text
-from fullpass.trainer.diagnosis.candidates import BATCH_SIZE
-from fullpass.trainer.diagnosis.diagnosis import Diagnosis
-from fullpass.trainer.diagnosis.stages import (
+from fullpass.pipeline.diagnose.candidates import BATCH_SIZE
+from fullpass.pipeline.diagnose.diagnosis import Diagnosis
+from fullpass.pipeline.diagnose.rates import Rate
+from fullpass.pipeline.diagnose.stages import (
     BATCH,
     COPY,
     DECOMPRESS,
@@ -20,9 +21,8 @@ from fullpass.trainer.diagnosis.stages import (
     PARSE,
     READ,
     TRANSFORM,
-    Stage,
 )
-from fullpass.trainer.diagnosis.trials import ROUNDS, WORTH_IT, Trial
+from fullpass.pipeline.diagnose.trials import ROUNDS, WORTH_IT, Trial
 
 _STAGE_TEXT = {
     OPEN: "opening files",
@@ -106,8 +106,27 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "epochs": d.epochs,
         "data": {"rows": d.rows, "files": d.files, "bytes": d.bytes, "sampled": d.sampled},
         "machine": {"device": d.devices, "cores": d.cores},
-        "stages": [_stage_json(stage) for stage in d.stages],
-        "trials": [_trial_json(trial) for trial in d.trials],
+        "stages": [
+            {
+                "name": stage.name,
+                "in_every_epoch": stage.name not in ONCE,
+                "examples_per_second": stage.rate.per_second,
+                "step_seconds": stage.step_seconds,
+                "cores": stage.rate.cores,
+                "memory_bytes": stage.rate.memory_bytes,
+            }
+            for stage in d.stages
+        ],
+        "trials": [
+            {
+                "changes": dict(trial.candidate.changes),
+                "why": trial.candidate.why,
+                "examples_per_second": trial.per_second,
+                "gain": trial.gain,
+                "wait_share": trial.wait,
+            }
+            for trial in d.trials
+        ],
         "untried": [dict(candidate.changes) for candidate in d.untried],
         "recommended": dict(d.best.candidate.changes) if d.best else {},
         "recommended_batch_size": d.best_batch_size.candidate.changes[BATCH_SIZE] if d.best_batch_size else None,
@@ -151,26 +170,18 @@ def _stage_lines(d: Diagnosis) -> Iterator[str]:
     total = sum(stage.step_seconds for stage in d.stages)
     rows: list[tuple[str, ...]] = [_HEAD]
     for stage in d.stages:
-        rows.append((stage.name, *_stage_cells(stage, stage.step_seconds / total)))
-    together = d.epoch_rate
-    wait = f"{d.written.wait:.0%} wait"
-    memory = f"{together.memory_bytes / 1e6:,.0f}"
-    step = f"{1000 * d.step_seconds:.3g}"
-    rows.append(("together", f"{d.written.per_second:,.0f}", step, wait, f"{together.cores:.1f}", memory))
+        rate, share = stage.rate, f"{stage.step_seconds / total:.0%}"
+        if rate.seconds <= NOTHING:
+            rows.append((stage.name, "", "0", "0%", "", ""))
+        else:
+            rows.append((stage.name, *_cells(rate, rate.per_second, stage.step_seconds, share)))
+    rows.append(("together", *_cells(d.epoch_rate, d.written.per_second, d.step_seconds, f"{d.written.wait:.0%} wait")))
     return aligned(rows)
 
 
-def _stage_cells(stage: Stage, share: float) -> tuple[str, ...]:
-    rate = stage.rate
-    if rate.seconds <= NOTHING:
-        return "", "0", "0%", "", ""
-    return (
-        f"{rate.per_second:,.0f}",
-        f"{1000 * stage.step_seconds:.3g}",
-        f"{share:.0%}",
-        f"{rate.cores:.1f}",
-        f"{rate.memory_bytes / 1e6:,.0f}",
-    )
+def _cells(rate: Rate, per_second: float, step_seconds: float, share: str) -> tuple[str, ...]:
+    memory = f"{rate.memory_bytes / 1e6:,.0f}"
+    return f"{per_second:,.0f}", f"{1000 * step_seconds:.3g}", share, f"{rate.cores:.1f}", memory
 
 
 def _trial_lines(d: Diagnosis) -> Iterator[str]:
@@ -197,28 +208,6 @@ def _gain_text(d: Diagnosis, trial: Trial) -> str:
     if trial.rounds == ROUNDS:
         return text
     return f"{text} in {trial.rounds} round{'s' * (trial.rounds != 1)} of {ROUNDS} (more --seconds make it steadier)"
-
-
-def _stage_json(stage: Stage) -> dict[str, Any]:
-    rate = stage.rate
-    return {
-        "name": stage.name,
-        "in_every_epoch": stage.name not in ONCE,
-        "examples_per_second": rate.per_second,
-        "step_seconds": stage.step_seconds,
-        "cores": rate.cores,
-        "memory_bytes": rate.memory_bytes,
-    }
-
-
-def _trial_json(trial: Trial) -> dict[str, Any]:
-    return {
-        "changes": dict(trial.candidate.changes),
-        "why": trial.candidate.why,
-        "examples_per_second": trial.per_second,
-        "gain": trial.gain,
-        "wait_share": trial.wait,
-    }
 
 
 def report_json(diagnosis: Diagnosis, others: Mapping[str, Any]) -> str:

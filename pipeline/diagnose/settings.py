@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any, Literal
 
+import tensorflow as tf
+
 from fullpass.base.processes import usable_cores
+from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining, Source
+from fullpass.pipeline.diagnose.rates import Rate, drain, train
 from fullpass.preprocessing.columns.outputs import most_pixels, outputs
-from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Source
-from fullpass.trainer.diagnosis.rates import Rate, drain, train
 from fullpass.trainer.fit.optimizer import batch_size_for
 from fullpass.trainer.input.decoder import stored_layout
 from fullpass.trainer.input.epochs import STREAM_SHUFFLE_ROWS, BatchOrder
@@ -95,22 +97,16 @@ def input_settings(profiled: ProfiledTraining, changes: Changes) -> InputSetting
     elif any(path.startswith("data.records.") for path in changes):
         source = profiled.repacked
     size = changes.get("training.batch_size", training.spec.config.training.batch_size)
+    if size == "auto":
+        size = batch_size_for(training.rows, most_pixels(outputs(training.spec.preprocessing)))
+    kept: RowStorage = "files" if config.cache == "none" else "disk" if config.cache == "disk" else "memory"
     return InputSettings(
         source=source,
-        kept=kept_in(profiled, config.cache, config.memory_fraction),
+        kept="disk" if config.cache == "auto" and not fits(profiled, config.memory_fraction) else kept,
         readers=readers_of(config.readers, len(source.files)),
-        batch_size=batch_size_for(training.rows, most_pixels(outputs(training.spec.preprocessing)))
-        if size == "auto"
-        else size,
+        batch_size=size,
         shuffle=STREAM_SHUFFLE_ROWS if config.shuffle_buffer == "auto" else config.shuffle_buffer,
     )
-
-
-def kept_in(profiled: ProfiledTraining, cache: str, memory_fraction: float) -> RowStorage:
-    """Returns where `input.cache` keeps the rows of the full data between epochs."""
-    if cache == "auto":
-        return "memory" if fits(profiled, memory_fraction) else "disk"
-    return "files" if cache == "none" else "disk" if cache == "disk" else "memory"
 
 
 def fits(profiled: ProfiledTraining, memory_fraction: float) -> bool:
@@ -123,45 +119,25 @@ def readers_of(readers: int | Literal["auto"], files: int) -> int:
     return min(files, MAX_READERS, usable_cores()) if readers == "auto" else readers
 
 
-def read_once(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Rate:
-    """Returns the rate of reading, parsing, packing and counting rows before the first epoch.
+def measured_speed(
+    profiled: ProfiledTraining, setting: InputSettings, seconds: float, firsts: dict[object, Rate]
+) -> Speed:
+    """Returns the speed of a training under a setting.
 
-    It is measured for about `seconds`. A source that takes less time is read as a whole, in the blocks of the training.
-    With few blocks, the time before the first and after the last block matters, because nothing runs in parallel then.
+    Args:
+        profiled: The training that is diagnosed.
+        setting: How rows reach the model.
+        seconds: The seconds of each of the two measurements.
+        firsts: The rates of first readings, which settings with the same first reading share.
     """
-    source = setting.source
-    columns = find_columns(source.files, stored_layout(source.decode))
-    if columns is not None:
-        return drain(chain.from_iterable(repeat(columns)), _rows_of, seconds, passes_of=source.rows)
-    add_model_features = profiled.in_model.add_model_features if profiled.in_model else None
-    parse = ChunkParser(source.decode, add_model_features, source.files)
-    whole = source.pass_seconds <= seconds
-    block_rows = parse.block_rows if whole else source.block_rows
-    chunks = read_chunks(source.files, parse, setting.readers, rows=block_rows)
-    return drain(iter(chunks.repeat()), _rows_of, seconds, passes_of=source.rows if whole else 0)
-
-
-def readings_before(profiled: ProfiledTraining, setting: InputSettings) -> float:
-    """Returns the number of readings before the first epoch: one, which counts the rows.
-
-    If rows are not kept, all rows are read again for the moments of pixels, and again for the knots of numbers.
-    """
-    if setting.kept != "files":
-        return 1.0
-    spec = profiled.spec
-    features = transformed_outputs(spec.preprocessing, spec.tft_output)
-    for_moments = any(output.image is not None and output.image.normalize == "train" for output in features)
-    for_knots = any(output.kind == "dense" for output in features)
-    return 1.0 + for_moments + for_knots
-
-
-def run_epochs(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Rate:
-    """Returns the rate of updates on batches of the input, measured for about `seconds`."""
+    if setting.first_reading not in firsts:
+        firsts[setting.first_reading] = _read_once(profiled, setting, seconds)
     order = profiled.order(setting.batch_size, setting.shuffle)
-    return train(profiled.update, batches(profiled, setting, order), setting.batch_size, seconds)
+    epochs = train(profiled.update, batches(profiled, setting, order), setting.batch_size, seconds)
+    return Speed(firsts[setting.first_reading], epochs, _readings(profiled, setting))
 
 
-def batches(profiled: ProfiledTraining, setting: InputSettings, order: BatchOrder) -> Any:
+def batches(profiled: ProfiledTraining, setting: InputSettings, order: BatchOrder) -> tf.data.Dataset:
     """Returns the endless batches of a training under a setting.
 
     Streamed rows are shuffled in small windows, so that filling one does not take minutes.
@@ -171,6 +147,35 @@ def batches(profiled: ProfiledTraining, setting: InputSettings, order: BatchOrde
         window = max(setting.batch_size, _WINDOW_BLOCKS * setting.source.block_rows)
         split = replace(split, readers=setting.readers, window_bytes=window * split.row_bytes)
     return split.batches(order)
+
+
+def _read_once(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Rate:
+    """Returns the rate of reading, parsing, packing and counting rows before the first epoch.
+
+    A source that takes less than `seconds` is read as a whole, in the blocks of the training: with few blocks, the time
+    before the first and after the last block matters, because nothing runs in parallel then.
+    """
+    source = setting.source
+    columns = find_columns(source.files, stored_layout(source.decode))
+    if columns is not None:
+        return drain(chain.from_iterable(repeat(columns)), _rows_of, seconds, passes_of=source.rows)
+    parse = ChunkParser(source.decode, profiled.add_model_features, source.files)
+    whole = source.pass_seconds <= seconds
+    block_rows = parse.block_rows if whole else source.block_rows
+    chunks = read_chunks(source.files, parse, setting.readers, rows=block_rows)
+    return drain(iter(chunks.repeat()), _rows_of, seconds, passes_of=source.rows if whole else 0)
+
+
+def _readings(profiled: ProfiledTraining, setting: InputSettings) -> float:
+    """Returns the number of readings before the first epoch: one, which counts the rows.
+
+    If rows are not kept, all rows are read again for the moments of pixels, and again for the knots of numbers.
+    """
+    if setting.kept != "files":
+        return 1.0
+    features = transformed_outputs(profiled.spec.preprocessing, profiled.spec.tft_output)
+    for_moments = any(output.image is not None and output.image.normalize == "train" for output in features)
+    return 1.0 + for_moments + any(output.kind == "dense" for output in features)
 
 
 def _rows_of(chunk: Chunk) -> int:

@@ -1,1 +1,0 @@
-"""Measures where the time of a training step goes, stage by stage, and which settings shorten it."""
