@@ -26,7 +26,7 @@ def dispatcher(
     ] = None,
 ) -> None:
     """Run the dispatcher, which distributes files to workers, until it is stopped."""
-    from fullpass.trainer.input.service.input_server import run_dispatcher
+    from fullpass.trainer.input.service.server import run_dispatcher
 
     run_dispatcher(port, print_text, work_dir)
 
@@ -44,7 +44,7 @@ def worker(
 ) -> None:
     """Run a worker, which reads, parses and transforms examples, until it is stopped."""
     from fullpass.trainer.config import ADDRESS
-    from fullpass.trainer.input.service.input_server import run_worker
+    from fullpass.trainer.input.service.server import run_worker
 
     if not ADDRESS.fullmatch(address):
         raise UserError(f"a worker needs the dispatcher's host:port. Received: {address!r}.")

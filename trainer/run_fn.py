@@ -19,9 +19,9 @@ from fullpass.trainer.export.sample_requests import read_samples
 from fullpass.trainer.export.signatures import served_model
 from fullpass.trainer.fit.calibration import calibrate, predict_mean
 from fullpass.trainer.fit.checkpoints import folder_for, prune, remove, write_json
-from fullpass.trainer.fit.curves import Curves
 from fullpass.trainer.fit.sampled_rows import rows_of, sample_rows
 from fullpass.trainer.fit.strategy import choose_strategy
+from fullpass.trainer.fit.tensorboard import Curves
 from fullpass.trainer.fit.training_data import TrainingData, load_data
 from fullpass.trainer.fit.training_inputs import TrainingInputs, parse_fn_args
 from fullpass.trainer.fit.warm_start import FILE as WEIGHTS_FILE

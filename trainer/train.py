@@ -14,8 +14,8 @@ from fullpass.trainer.config import InputConfig, TrainingSpec, Trees, TreesOrNet
 from fullpass.trainer.fit.build_training import build_training
 from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report
-from fullpass.trainer.fit.profiling import Profile
 from fullpass.trainer.fit.strategy import describe_devices
+from fullpass.trainer.fit.tensorboard import Profile
 from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin
 from fullpass.trainer.input.epochs import STREAM_SHUFFLE_ROWS, BatchOrder

@@ -23,10 +23,6 @@ TRAIN = "train"
 def newest_training(loaded: Loaded, root: Path) -> tuple[Training, str]:
     """Returns a training with the current YAML on the examples of the newest run whose Transform succeeded, and its id.
 
-    Args:
-        loaded: A file that passes `checks.require`.
-        root: The folder of artifacts, metadata and logs.
-
     Raises:
         UserError: There is no such run, or it did not write the examples that the YAML now reads.
     """

@@ -124,11 +124,6 @@ class Comparison:
 def compare_placements(loaded: Loaded, *, rows: int, say: Callable[[str], None] = lambda _: None) -> Comparison:
     """Measures all features at each `compute_at`, and the placement of the YAML if it is a mixture.
 
-    Args:
-        loaded: A file that passes `checks.require`.
-        rows: The size of the sample.
-        say: Called with a line about each measurement.
-
     Raises:
         UserError: The data cannot be read, or is too little to train on.
     """

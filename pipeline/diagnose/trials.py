@@ -88,13 +88,6 @@ def try_settings(
 
     Only the fastest settings continue after the first round. After the deadline no further round begins, and the first
     round measures no further setting after the second.
-
-    Args:
-        profiled: The training that is diagnosed.
-        wanted: The candidates, the most promising first.
-        seconds: The time budget of all measurements.
-        deadline: The time after which only indispensable measurements begin.
-        log: Is called with the name of each measurement as it begins.
     """
     epochs = profiled.spec.config.training.max_epochs
     contenders = _contenders(profiled, wanted, max_measurements=int(_FIRST_ROUND * seconds / _MIN_SECONDS))

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from fullpass.trainer.input.cache.block_cache import CachePlan, find_cache
-from fullpass.trainer.input.cache.cache_writer import CacheWriter
+from fullpass.trainer.input.cache.row_store import CacheWriter
 from fullpass.trainer.input.epochs import BatchOrder, batches_of, to_batch, windows_from_cache
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
@@ -168,7 +168,7 @@ def test_an_interrupted_write_is_never_read_and_is_cleared_away(tmp_path):
         "import os, sys; sys.path.insert(0, os.getcwd())\n"
         "from pathlib import Path\n"
         "from tests.trainer.test_block_cache import plan_in, block_of\n"
-        "from fullpass.trainer.input.cache.cache_writer import CacheWriter\n"
+        "from fullpass.trainer.input.cache.row_store import CacheWriter\n"
         "from fullpass.trainer.records.blocks import layout_of\n"
         "layout = layout_of(block_of(range(4)))\n"
         f"writer = CacheWriter(plan_in(Path({str(tmp_path)!r})), layout)\n"

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.trainer.input.corrupt_records import check_features
+from fullpass.trainer.input.damage import check_features
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 

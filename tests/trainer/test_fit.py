@@ -12,9 +12,9 @@ from fullpass.trainer.config import CheckpointConfig, EarlyStopping, TrainingCon
 from fullpass.trainer.fit.checkpoints import Checkpoints
 from fullpass.trainer.fit.fit import Fit
 from fullpass.trainer.fit.optimizer import WarmupDecay, learning_rate_of, make_optimizer
-from fullpass.trainer.fit.profiling import Profile
 from fullpass.trainer.fit.steps import Steps
 from fullpass.trainer.fit.strategy import precision
+from fullpass.trainer.fit.tensorboard import Profile
 from fullpass.trainer.input.sharding import Batches
 from fullpass.trainer.models.losses import loss_of
 

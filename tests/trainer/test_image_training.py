@@ -196,7 +196,7 @@ def test_a_narrow_network_learns_from_batches_of_any_size():
 
 
 def test_mixup_blends_images_and_labels_and_trains(tmp_path):
-    from fullpass.trainer.fit.blend import Blend
+    from fullpass.trainer.fit.steps import Blend
 
     images = np.arange(4 * 2 * 2, dtype=np.uint8).reshape(4, 2, 2, 1) * 10
     blend = Blend(("image",), 0.5, seed=3)

@@ -24,15 +24,7 @@ SCORED_ROWS = 10_000
 
 
 def write_scores(path: str, model: keras.Model, files: Sequence[str], decode: Decode, task: Task) -> None:
-    """Scores the first rows of the eval split and writes the file atomically.
-
-    Args:
-        path: The path of the file.
-        model: Computes logits.
-        files: TFRecord files of the eval split.
-        decode: Parses the features that the model reads, and ROW_ID.
-        task: The task of the label.
-    """
+    """Scores the first rows of the eval split and writes the file atomically."""
     row_ids, scores = [], []
     for block in read_blocks(files, decode, 1).take(-(-SCORED_ROWS // block_rows(decode))):
         features, _, _ = to_batch({name: value for name, value in block.items() if name != ROW_ID})

@@ -71,13 +71,7 @@ class Served:
 
 
 def served_model(spec: TrainingSpec, network: Network, names: tuple[str, ...]) -> Served:
-    """Returns the parts of an export of a trained network.
-
-    Args:
-        spec: The configuration of the training.
-        network: The trained network.
-        names: The class names in id order; empty for regression.
-    """
+    """Returns the parts of an export of a trained network."""
     return Served(
         model=network.model,
         tft_output=spec.tft_output,

@@ -11,10 +11,9 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.trainer.config import TrainingSpec
-from fullpass.trainer.fit.blend import Blend
 from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.optimizer import learning_rate_of, make_optimizer, peak_learning_rate
-from fullpass.trainer.fit.steps import FineTunedVariable, Steps
+from fullpass.trainer.fit.steps import Blend, FineTunedVariable, Steps
 from fullpass.trainer.fit.strategy import needs_fixed_shapes, precision, use_xla
 from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin, initialize_from, keep_encodings
 from fullpass.trainer.input.placement import InModel, placement_of, refuse_text, with_preprocessing

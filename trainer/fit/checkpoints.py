@@ -20,13 +20,7 @@ _OLD_SECONDS = 14 * 24 * 3600.0
 
 
 def folder_for(work: str, files: Sequence[str], *what: Any) -> str:
-    """Returns the checkpoint folder of a training, which depends on its data and configuration only.
-
-    Args:
-        work: The folder of unfinished work.
-        files: The data files; their names, sizes and modification times are part of the key.
-        what: Everything else that determines the training, as plain data.
-    """
+    """Returns the checkpoint folder of a training, which depends on its data and configuration only."""
     stats = [(file, stat.length, stat.mtime_nsec) for file in files for stat in [tf.io.gfile.stat(file)]]
     text = json.dumps([stats, what], sort_keys=True)
     return os.path.join(work, hashlib.sha256(text.encode()).hexdigest()[:20])

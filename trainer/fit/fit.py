@@ -18,9 +18,9 @@ from fullpass.base.errors import UserError
 from fullpass.trainer.config import CheckpointConfig, EarlyStopping
 from fullpass.trainer.fit.checkpoints import Checkpoints
 from fullpass.trainer.fit.epoch_metrics import metrics_of
-from fullpass.trainer.fit.profiling import Profile
 from fullpass.trainer.fit.steps import Loop, LoopResult, Steps
 from fullpass.trainer.fit.stop_requests import stop_requests
+from fullpass.trainer.fit.tensorboard import Profile
 from fullpass.trainer.fit.training_errors import explain_memory, explain_not_finite
 from fullpass.trainer.fit.training_state import TrainingState
 from fullpass.trainer.input.sharding import Batches

@@ -21,7 +21,6 @@ class Adam(keras.optimizers.Adam):
     """
 
     def update_step(self, gradient, variable, learning_rate):
-        """See base class."""
         index = self._get_variable_index(variable)
         step = tf.cast(self.iterations + 1, variable.dtype)
         tf.raw_ops.ResourceApplyAdam(
@@ -73,7 +72,6 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak * keras.ops.minimum(rising, falling) if self.warmup else self.peak * falling
 
     def get_config(self):
-        """See base class."""
         return {"peak": self.peak, "steps": self.steps, "warmup": self.warmup, "decay": self.decay}
 
 

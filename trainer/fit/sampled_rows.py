@@ -38,12 +38,7 @@ class SampledRows:
         return SampledRows({n: v[:rows] for n, v in self.features.items()}, self.labels[:rows], self.weights[:rows])
 
     def logits(self, network: Network, changed: Mapping[str, np.ndarray] | None = None) -> np.ndarray:
-        """Returns the logits of a network, float32 [rows, columns].
-
-        Args:
-            network: The network, whose inputs are the features.
-            changed: Features that replace those of the rows, by input name.
-        """
+        """Returns the logits of a network, float32 [rows, columns]."""
         features = {**self.features, **(changed or {})}
         read = {tensor.name: features[tensor.name] for tensor in network.model.inputs}
         size = _IMAGES if _pixels(network) else _BATCH
@@ -64,13 +59,7 @@ def _pixels(network: Network) -> int:
 
 
 def sample_rows(split: Split, in_model: InModel | None, rows: int) -> SampledRows:
-    """Returns up to `rows` rows of a split that have a label, in shuffled order; fewer of large images.
-
-    Args:
-        split: Train or eval.
-        in_model: Computes the features that are computed in the model; None without any.
-        rows: The maximum number of rows.
-    """
+    """Returns up to `rows` rows of a split that have a label, in shuffled order; fewer of large images."""
     rows = min(rows, max(1, _MAX_BYTES // max(1, split.row_bytes)))
     batch, label, weight = split.sample(rows)
     features = {name: value.numpy() for name, value in with_model_features(batch, in_model).items()}

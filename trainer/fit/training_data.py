@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fullpass.preprocessing.columns.outputs import most_pixels, outputs
 from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.fit.optimizer import replica_batch_size
-from fullpass.trainer.input.corrupt_records import check_features
+from fullpass.trainer.input.damage import check_features
 from fullpass.trainer.input.decoder import decoder
 from fullpass.trainer.input.input_plan import graph_digest, plan_reading
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
@@ -57,12 +57,6 @@ def load_data(
     train_files: Sequence[str], eval_files: Sequence[str], spec: TrainingSpec, workers: Workers
 ) -> TrainingData:
     """Reads this worker's shard of both splits, and checks that there is something to learn.
-
-    Args:
-        train_files: The file patterns of the train split.
-        eval_files: The file patterns of the eval split.
-        spec: The configuration of the features, the label and the reading of files.
-        workers: The workers that train together.
 
     Raises:
         UserError: A split is empty, damaged, or has too few usable labels.

@@ -38,13 +38,7 @@ def explain_not_finite(begin: Callable[[int, int], tf.data.Dataset], epoch: int,
 
 
 def explain_memory(steps: Steps, dataset: tf.data.Dataset, error: tf.errors.ResourceExhaustedError) -> UserError:
-    """Returns the error for a batch that does not fit into memory, with the largest part that fits, found by halving.
-
-    Args:
-        steps: The computations of the training.
-        dataset: The batches of one replica.
-        error: The error that TensorFlow raised.
-    """
+    """Returns the error for a batch that does not fit into memory; the largest part that fits is found by halving."""
     lines = str(error.message).splitlines()
     message = next((line for line in lines if "OOM" in line), lines[0])[:200]
     batch = next(iter(dataset))

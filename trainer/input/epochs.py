@@ -254,13 +254,6 @@ def windows_from_files(
     The order of the files changes in every epoch, and `readers` files are read at the same time. A window is parsed in
     one call. An epoch that resumes in the middle reads the earlier records, but parses them only if there are rows of
     weight 0.
-
-    Args:
-        files: TFRecord files.
-        decode: Decodes their records.
-        layout: The layout of the rows.
-        source: How they are read.
-        order: The order of the batches.
     """
 
     def pack(serialized: tf.Tensor) -> Packed:

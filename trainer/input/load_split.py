@@ -14,7 +14,7 @@ from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.input.cache.block_cache import BlockCache, find_cache
 from fullpass.trainer.input.cache.row_store import RowStore
-from fullpass.trainer.input.corrupt_records import DAMAGE_ERRORS, refuse_damage
+from fullpass.trainer.input.damage import DAMAGE_ERRORS, refuse_damage
 from fullpass.trainer.input.decoder import Decode, stored_layout
 from fullpass.trainer.input.epochs import (
     STREAM_SHUFFLE_ROWS,
@@ -31,8 +31,8 @@ from fullpass.trainer.input.epochs import (
 )
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.parsed_chunks import AddModelFeatures, ChunkParser, read_chunks
-from fullpass.trainer.input.service.input_service import DataService
-from fullpass.trainer.input.service.served_chunks import chunks_in_file_order
+from fullpass.trainer.input.service.chunks import chunks_in_file_order
+from fullpass.trainer.input.service.client import DataService
 from fullpass.trainer.input.split_counts import (
     SplitCounts,
     add_counts,
@@ -81,12 +81,7 @@ class Split:
     window_bytes: int
 
     def batches(self, order: BatchOrder, class_weights: Sequence[float] = ()) -> tf.data.Dataset:
-        """Returns an endless sequence of batches, (features, label, weight).
-
-        Args:
-            order: The order of the batches.
-            class_weights: The factor of the weight per class id.
-        """
+        """Returns an endless sequence of batches, (features, label, weight)."""
         widths = self.counts.widths if order.fixed else {}
         finish = partial(to_batch, class_weights=tuple(class_weights), widths=widths)
         budget, tuned = _WINDOWS * self.window_bytes, self.in_memory is None
@@ -97,10 +92,6 @@ class Split:
 
         Rows in memory are gathered without a tf.data pipeline, which takes longer to build than to run. Others are read
         once, in order, because neighbouring rows may be alike.
-
-        Args:
-            rows: The maximum number of rows.
-            seed: The seed of the shuffle.
         """
         order = BatchOrder(batch_size=rows, shuffle=STREAM_SHUFFLE_ROWS, seed=seed)
         with tf.device("CPU:0"):
@@ -160,12 +151,6 @@ class RowSpec:
 
 def load_split(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPlan) -> Split:
     """Reads a split once: counts it, and keeps its rows in memory if they fit, else on disk if the plan has a cache.
-
-    Args:
-        name: The name of the split.
-        files: TFRecord files.
-        rows: How records become rows.
-        plan: How the files are read.
 
     Raises:
         UserError: The service fails; a record is damaged; the split has no rows, or none with a weight above 0; a

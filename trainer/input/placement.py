@@ -101,8 +101,7 @@ class InModel:
     def __call__(self, columns: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns features by name in the form of batches: lists of ids of variable length are padded with 0.
 
-        Args:
-            columns: The dense raw columns by `raw_name`; others are ignored.
+        `columns` are the dense raw columns by `raw_name`; others are ignored.
         """
         features: dict[str, tf.Tensor | tf.SparseTensor] = {}
         with tf.device("/CPU:0"):
@@ -179,12 +178,10 @@ class _Preprocess(keras.layers.Layer):
         self._specs = [(name, tuple(tensor.shape), tensor.dtype) for name, tensor in features.items()]
 
     def call(self, columns):
-        """See base class."""
         features = self._in_model(columns)
         return {name: tf.ensure_shape(features[name], shape) for name, shape, _ in self._specs}
 
     def compute_output_spec(self, columns):
-        """See base class."""
         return {name: keras.KerasTensor(shape, dtype) for name, shape, dtype in self._specs}
 
 

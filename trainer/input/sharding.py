@@ -87,12 +87,6 @@ def load_shard(
     Files are assigned so that all workers have about the same number of bytes. If there are too few files for that,
     every worker reads all files.
 
-    Args:
-        files: The files of the split, in the same order on every worker.
-        workers: All workers.
-        load: Loads a split from files.
-        classes: The number of classes, 0 for regression.
-
     Raises:
         UserError: This worker, or another one, could not read its shard.
     """

@@ -42,11 +42,6 @@ def measure_importance(network: Network, evaluation: SampledRows, task: Task) ->
     With more than MAX_FEATURES features, at most half of MAX_FEATURES are measured. The features are divided into as
     many blocks, each of which is permuted as one. Then the features of the blocks that matter most are measured.
 
-    Args:
-        network: The trained network.
-        evaluation: Rows of the eval split.
-        task: The task of the label.
-
     Returns:
         Per measured feature: feature, importance, reach.
     """

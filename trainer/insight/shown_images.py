@@ -20,12 +20,6 @@ _MAX_BYTES = 500_000
 def show_images(network: Network, evaluation: SampledRows, task: Task, names: Sequence[str]) -> list[dict[str, Any]]:
     """Returns images that the model classifies wrongly, the most confident first, and some that it classifies right.
 
-    Args:
-        network: The trained network.
-        evaluation: Rows of the eval split.
-        task: The task of the label; only binary and multiclass have images to show.
-        names: The names of the classes, in id order.
-
     Returns:
         Per image: feature, png (base64), label, prediction, probability, right. At most 24 of each feature, half a
         megabyte in all.

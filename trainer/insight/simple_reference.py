@@ -36,12 +36,6 @@ def measure_reference(
     Logistic regression (C 1) or ridge regression (alpha 1) is fitted on one-hot ids and standardized numbers. The
     standard error of the difference is a jackknife over 20 groups of the eval rows.
 
-    Args:
-        network: The trained network.
-        train: Rows to fit the linear model on.
-        evaluation: Rows to measure both on.
-        task: The task of the label.
-
     Returns:
         kind, metric, reference, network, reach (the half-width of the 95 % interval of their difference), train_rows,
         eval_rows, seconds.

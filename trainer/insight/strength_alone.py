@@ -18,12 +18,6 @@ def measure_alone(network: Network, train: SampledRows, evaluation: SampledRows,
 
     A decision tree is fitted on the transformed numbers and ids of each feature. Images, texts and lists have none.
 
-    Args:
-        network: The network, whose inputs are measured.
-        train: Rows to fit trees on.
-        evaluation: Rows to measure them on.
-        task: The task of the label.
-
     Returns:
         Up to three entries: feature, column (of the raw data), value (AUC, accuracy, or the explained share of the
         variance), rows; empty for a multilabel task.

@@ -17,10 +17,6 @@ def too_good_words(values: Mapping[str, float], record: Mapping[str, Any]) -> st
     The evidence is that a feature alone predicts the label, or else that the model relies on features beyond chance.
     An accuracy counts only if the model makes a tenth of the errors of the most frequent class.
 
-    Args:
-        values: Metric -> value on the eval split.
-        record: The content of training.json.
-
     Example:
         >>> alone = {"feature": "paid", "column": "paid_at", "value": 0.9998, "rows": 900}
         >>> too_good_words({"auc": 0.9996}, {"alone": [alone]})[:78]

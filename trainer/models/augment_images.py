@@ -30,7 +30,6 @@ class AugmentImages(keras.layers.Layer):
         self._seeds = keras.random.SeedGenerator()
 
     def call(self, images, training=False):
-        """See base class."""
         if not training:
             return tf.cast(images, tf.float32)
         config = self.config
@@ -43,7 +42,6 @@ class AugmentImages(keras.layers.Layer):
         return self._cut_out(pixels) if config.cutout else pixels
 
     def compute_output_spec(self, images, training=False):
-        """See base class."""
         return keras.KerasTensor(images.shape, "float32")
 
     def _uniform(self, images: tf.Tensor, low: float = -1.0, high: float = 1.0) -> tf.Tensor:
@@ -106,11 +104,9 @@ class AugmentImages(keras.layers.Layer):
 
 
 def _interpolated(pixels: tf.Tensor, y: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
-    """Returns pixels at fractional positions by bilinear interpolation; beyond an edge, the nearest pixel of the edge.
+    """Returns pixels [batch, h, w, c] at fractional positions, float32 [batch, h, w], by bilinear interpolation.
 
-    Args:
-        pixels: float32 [batch, h, w, c].
-        y, x: The positions, float32 [batch, h, w].
+    Beyond an edge it is the nearest pixel of the edge.
     """
     height, width, channels = pixels.shape[1:]
     y = tf.clip_by_value(y, 0.0, height - 1.0)

@@ -22,7 +22,6 @@ class Cross(keras.layers.Layer):
         self.rank = rank
 
     def build(self, first_shape, x_shape):
-        """See base class."""
         width = x_shape[-1]
         if self.rank is not None:
             self.down = self.add_weight(shape=(width, self.rank), initializer="glorot_uniform", name="down")
@@ -31,12 +30,10 @@ class Cross(keras.layers.Layer):
         self.bias = self.add_weight(shape=(width,), initializer="zeros", name="bias")
 
     def call(self, first, x):
-        """See base class."""
         projected = x if self.rank is None else keras.ops.matmul(x, self.down)
         return first * (keras.ops.matmul(projected, self.kernel) + self.bias) + x
 
     def compute_output_shape(self, first_shape, x_shape):
-        """See base class."""
         return x_shape
 
 

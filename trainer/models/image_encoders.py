@@ -29,16 +29,13 @@ class NormalizePixels(keras.layers.Layer):
         self._first = moments
 
     def build(self, shape):
-        """See base class."""
         self.moments = self.add_weight(shape=self._first.shape, dtype="float32", trainable=False, name="moments")
         self.moments.assign(self._first)
 
     def call(self, pixels):
-        """See base class."""
         return keras.ops.cast((pixels - self.moments[0]) / self.moments[1], self.compute_dtype)
 
     def compute_output_shape(self, shape):
-        """See base class."""
         return shape
 
 
@@ -54,11 +51,9 @@ class AsTrained(keras.layers.Layer):
         self.network = network
 
     def call(self, pixels):
-        """See base class."""
         return self.network(pixels, training=False)
 
     def compute_output_shape(self, shape):
-        """See base class."""
         return self.network.compute_output_shape(shape)
 
 

@@ -15,11 +15,9 @@ class OneHot(keras.layers.Layer):
         self.size = size
 
     def call(self, ids):
-        """See base class."""
         return keras.ops.one_hot(ids, self.size, dtype=self.compute_dtype)
 
     def compute_output_shape(self, shape):
-        """See base class."""
         return (*shape, self.size)
 
 
@@ -38,7 +36,7 @@ class MultiHot(keras.layers.Layer):
         self.size, self.how = size, how
 
     def call(self, ids, weights=None):
-        """See base class; weights: float32 [batch, n] or None."""
+        """Weights: float32 [batch, n] or None."""
         limits = {"minlength": self.size, "maxlength": self.size, "axis": -1}
         present = (np.arange(self.size) > 0).astype(np.float32)
         if self.how == "max" or (self.how is None and weights is None):
@@ -52,7 +50,6 @@ class MultiHot(keras.layers.Layer):
         return tf.cast(counts * present, self.compute_dtype)
 
     def compute_output_shape(self, ids_shape, weights_shape=None):
-        """See base class."""
         return (ids_shape[0], self.size)
 
 
@@ -73,7 +70,6 @@ class MaskedIds(keras.layers.Layer):
         self._seeds = keras.random.SeedGenerator()
 
     def call(self, ids, training=False):
-        """See base class."""
         if not training:
             return list(ids)
         together = keras.ops.stack(ids, axis=1)
@@ -83,7 +79,6 @@ class MaskedIds(keras.layers.Layer):
         return keras.ops.unstack(keras.ops.where(masked, other, together), num=len(ids), axis=1)
 
     def compute_output_spec(self, ids, training=False):
-        """See base class."""
         return [keras.KerasTensor(tensor.shape, tensor.dtype) for tensor in ids]
 
 
@@ -105,7 +100,6 @@ class NumberEmbedding(keras.layers.Layer):
         self._first_knots, self.width = knots, width
 
     def build(self, shapes):
-        """See base class."""
         numbers, intervals = self._first_knots.shape[0], self._first_knots.shape[1] - 1
         self.knots = self.add_weight(shape=(numbers, intervals + 1), dtype="float32", trainable=False, name="knots")
         self.knots.assign(self._first_knots)
@@ -114,14 +108,12 @@ class NumberEmbedding(keras.layers.Layer):
         self.bias = self.add_weight(shape=(numbers, self.width), initializer="zeros", name="bias")
 
     def call(self, numbers):
-        """See base class."""
         x = keras.ops.stack(numbers, axis=1)
         vectors = keras.ops.reshape(keras.ops.relu(self._vectors(numbers, x)), (-1, len(numbers) * self.width))
         together = [vectors, self._standardised(x)]
         return tf.cast(keras.ops.concatenate(together, axis=1), self.compute_dtype)
 
     def compute_output_shape(self, shapes):
-        """See base class."""
         return (shapes[0][0], len(shapes) * (self.width + 1))
 
     def _vectors(self, numbers, x):
@@ -129,10 +121,6 @@ class NumberEmbedding(keras.layers.Layer):
 
         Progress is 1 in all intervals before that of a number and 0 in all intervals after it. So the sum is gathered
         from running sums of the weights, which takes far less time than a product over all intervals.
-
-        Args:
-            numbers: A list of float32 [batch].
-            x: The same numbers side by side, float32 [batch, numbers].
         """
         lower, wide = self.knots[:, :-1], self.knots[:, 1:] - self.knots[:, :-1]
         rises = tf.where(wide[:, :, None] > 0, tf.convert_to_tensor(self.kernel), 0.0)
@@ -166,7 +154,7 @@ class IdTable(keras.layers.Embedding):
     """
 
     def call(self, ids, weights=None, pool=None):
-        """See base class; weights: float32 [batch, n] or None. pool: None looks up every id."""
+        """Weights: float32 [batch, n] or None; pool: None looks up every id."""
         if pool is None:
             return tf.cast(_looked_up(self.embeddings, ids), self.compute_dtype)
         share = tf.cast(tf.not_equal(ids, 0), tf.float32)
@@ -175,11 +163,9 @@ class IdTable(keras.layers.Embedding):
         return tf.cast(_divided(self._sum(ids, share), share, pool), self.compute_dtype)
 
     def compute_output_shape(self, ids_shape, weights_shape=None, pool=None):
-        """See base class."""
         return (*(ids_shape if pool is None else ids_shape[:1]), self.output_dim)
 
     def compute_output_spec(self, ids, weights=None, pool=None):
-        """See base class."""
         return keras.KerasTensor(self.compute_output_shape(ids.shape, pool=pool), self.compute_dtype)
 
     def _sum(self, ids, share):
@@ -210,7 +196,7 @@ class Pool(keras.layers.Layer):
         self.how = how
 
     def call(self, vectors, ids, weights=None):
-        """See base class; weights: float32 [batch, n] or None."""
+        """Weights: float32 [batch, n] or None."""
         share = keras.ops.cast(keras.ops.not_equal(ids, 0), vectors.dtype)
         if self.how == "max":
             return _largest(vectors, share > 0)
@@ -219,7 +205,6 @@ class Pool(keras.layers.Layer):
         return _divided(keras.ops.einsum("bnw,bn->bw", vectors, share), share, self.how)
 
     def compute_output_shape(self, vectors_shape, ids_shape, weights_shape=None):
-        """See base class."""
         return (vectors_shape[0], vectors_shape[2])
 
 
@@ -251,11 +236,10 @@ class AttentionPool(keras.layers.Layer):
     """
 
     def build(self, vectors_shape, ids_shape, weights_shape=None):
-        """See base class."""
         self.query = self.add_weight(shape=(vectors_shape[2],), initializer="zeros", name="query")
 
     def call(self, vectors, ids, weights=None):
-        """See base class; weights: float32 [batch, n], by which the learned ones are multiplied, or None."""
+        """Weights: float32 [batch, n], by which the learned ones are multiplied, or None."""
         scores = keras.ops.einsum("bnw,w->bn", vectors, self.query)
         shares = masked_softmax(scores, keras.ops.not_equal(ids, 0))
         if weights is not None:
@@ -264,7 +248,6 @@ class AttentionPool(keras.layers.Layer):
         return keras.ops.einsum("bnw,bn->bw", vectors, shares)
 
     def compute_output_shape(self, vectors_shape, ids_shape, weights_shape=None):
-        """See base class."""
         return (vectors_shape[0], vectors_shape[2])
 
 
@@ -292,18 +275,15 @@ class IdWeights(keras.layers.Layer):
         self.regularizer = regularizer
 
     def build(self, shapes):
-        """See base class."""
         self.table = self.add_weight(
             shape=(self.total, self.units), initializer="zeros", regularizer=self.regularizer, name="table"
         )
 
     def call(self, ids):
-        """See base class."""
         rows = keras.ops.stack(ids, axis=1) + self.offsets
         return keras.ops.sum(_looked_up(self.table, rows), axis=1)
 
     def compute_output_shape(self, shapes):
-        """See base class."""
         return (shapes[0][0], self.units)
 
 
@@ -311,15 +291,12 @@ class Bias(keras.layers.Layer):
     """x float [batch, n] -> x + b, one trained number per column, 0 at first."""
 
     def build(self, shape):
-        """See base class."""
         self.bias = self.add_weight(shape=(shape[-1],), initializer="zeros", name="bias")
 
     def call(self, x):
-        """See base class."""
         return x + self.bias
 
     def compute_output_shape(self, shape):
-        """See base class."""
         return shape
 
 
@@ -336,9 +313,7 @@ class Affine(keras.layers.Layer):
         self.offset = np.asarray(offset, np.float32)
 
     def call(self, x):
-        """See base class."""
         return x * self.scale + self.offset
 
     def compute_output_shape(self, shape):
-        """See base class."""
         return shape

@@ -23,7 +23,6 @@ class MemberDense(keras.layers.Layer):
         self._initializer, self._regularizer = kernel_initializer, kernel_regularizer
 
     def build(self, shape):
-        """See base class."""
         width, first = shape[-1], len(shape) == 2
         self.kernel = self.add_weight(
             shape=(width, self.units), initializer=self._initializer, regularizer=self._regularizer, name="kernel"
@@ -37,7 +36,6 @@ class MemberDense(keras.layers.Layer):
         self.bias = self.add_weight(shape=of_members, initializer=spread if first else "zeros", name="bias")
 
     def call(self, x):
-        """See base class."""
         if self.input_scale is None:
             return keras.ops.matmul(x, self.kernel)[:, None, :] * self.scale + self.bias
         rows = keras.ops.reshape(x * self.input_scale, (-1, self.kernel.shape[0]))
@@ -45,7 +43,6 @@ class MemberDense(keras.layers.Layer):
         return keras.ops.reshape(together, (-1, self.members, self.units)) * self.scale + self.bias
 
     def compute_output_shape(self, shape):
-        """See base class."""
         return (shape[0], self.members, self.units)
 
 
@@ -57,18 +54,15 @@ class MemberLogits(keras.layers.Layer):
         self.classes = classes
 
     def build(self, shape):
-        """See base class."""
         _, members, width = shape
         start = keras.initializers.RandomNormal(stddev=width**-0.5)
         self.kernel = self.add_weight(shape=(members, width, self.classes), initializer=start, name="kernel")
         self.bias = self.add_weight(shape=(members, self.classes), initializer="zeros", name="bias")
 
     def call(self, x):
-        """See base class."""
         return keras.ops.einsum("bmn,mnc->bmc", x, self.kernel) + self.bias
 
     def compute_output_shape(self, shape):
-        """See base class."""
         return (*shape[:2], self.classes)
 
 
@@ -79,11 +73,10 @@ class MeanOfMembers(keras.layers.Layer):
         super().__init__(dtype="float32", **options)
 
     def call(self, logits, training=False):
-        """See base class."""
         return logits if training else keras.ops.mean(logits, axis=1)
 
     def compute_output_spec(self, logits, training=False):
-        """See base class; a model is built with the shape of its inference output."""
+        """A model is built with the shape of its inference output."""
         return keras.KerasTensor((logits.shape[0], logits.shape[2]), self.compute_dtype)
 
 

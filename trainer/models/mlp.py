@@ -26,11 +26,6 @@ def hidden_layers(x: keras.KerasTensor, config: Mlp | WideDeep | Dcn, columns: A
     """Returns x [batch, n] after the hidden layers, [batch, last of config.hidden].
 
     With `config.members` it is [batch, members, last of config.hidden].
-
-    Args:
-        x: The input.
-        config: The configuration of the layers.
-        columns: The meaning of the columns of x.
     """
     dropout = keras.layers.AlphaDropout if config.activation == "selu" else keras.layers.Dropout
     for i, units in enumerate(config.hidden):

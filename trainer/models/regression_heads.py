@@ -20,10 +20,6 @@ def label_unit(counts: SplitCounts, loss: LossConfig) -> tuple[float, float]:
 
     With `loss: log_normal` they are those of the label's logarithm; with poisson the scale is 1 and the offset is the
     logarithm of the mean.
-
-    Args:
-        counts: The counts of the train split.
-        loss: The key `training.loss`.
     """
     mean, deviation = counts.label_mean, counts.label_deviation or 1.0
     if loss.kind == "poisson":
@@ -72,7 +68,6 @@ class Exponential(keras.layers.Layer):
         super().__init__(dtype="float32", **options)
 
     def call(self, x):
-        """See base class."""
         return keras.ops.exp(keras.ops.clip(x, -_LARGEST_LOGARITHM, _LARGEST_LOGARITHM))
 
 
@@ -90,12 +85,10 @@ class RisingQuantiles(keras.layers.Layer):
         self._start = np.concatenate([normal[:1], np.log(np.expm1(np.diff(normal)))]).astype(np.float32)
 
     def call(self, x):
-        """See base class."""
         x = x + self._start
         return keras.ops.cumsum(keras.ops.concatenate([x[..., :1], keras.ops.softplus(x[..., 1:])], axis=-1), axis=-1)
 
     def compute_output_shape(self, shape):
-        """See base class."""
         return shape
 
 
@@ -107,9 +100,7 @@ class WithPrediction(keras.layers.Layer):
         self._index = index
 
     def call(self, quantiles):
-        """See base class."""
         return keras.ops.concatenate([quantiles[..., self._index : self._index + 1], quantiles], axis=-1)
 
     def compute_output_shape(self, shape):
-        """See base class."""
         return (*shape[:-1], shape[-1] + 1)

@@ -23,16 +23,13 @@ class Positions(keras.layers.Layer):
         self.longest = longest
 
     def build(self, shape):
-        """See base class."""
         start = keras.initializers.TruncatedNormal(stddev=0.1)
         self.table = self.add_weight(shape=(self.longest, shape[2]), initializer=start, name="table")
 
     def call(self, vectors):
-        """See base class."""
         return vectors + self.table[None, : keras.ops.shape(vectors)[1]]
 
     def compute_output_shape(self, shape):
-        """See base class."""
         return shape
 
 
@@ -40,11 +37,9 @@ class Present(keras.layers.Layer):
     """ids int64 [batch, n] -> bool [batch, n], which of them are not padding."""
 
     def call(self, ids):
-        """See base class."""
         return keras.ops.not_equal(ids, 0)
 
     def compute_output_spec(self, ids):
-        """See base class."""
         return keras.KerasTensor(ids.shape, "bool")
 
 
@@ -55,13 +50,11 @@ class AtLeastOne(keras.layers.Layer):
     """
 
     def call(self, elements):
-        """See base class."""
         batch, n = keras.ops.shape(elements)
         padding = keras.ops.zeros((batch, keras.ops.maximum(1 - n, 0)), elements.dtype)
         return keras.ops.concatenate([elements, padding], axis=1)
 
     def compute_output_shape(self, shape):
-        """See base class."""
         return shape
 
 
@@ -69,13 +62,11 @@ class MaskedMean(keras.layers.Layer):
     """vectors float [batch, n, width], bool [batch, n] -> float [batch, width]: the mean of present ones, else 0."""
 
     def call(self, vectors, present):
-        """See base class."""
         share = keras.ops.cast(present, vectors.dtype)
         count = keras.ops.maximum(keras.ops.sum(share, axis=1, keepdims=True), 1)
         return keras.ops.einsum("bnw,bn->bw", vectors, share) / count
 
     def compute_output_shape(self, vectors_shape, present_shape):
-        """See base class."""
         return (vectors_shape[0], vectors_shape[2])
 
 
@@ -83,11 +74,9 @@ class AnyPresent(keras.layers.Layer):
     """A list of ids int64 [batch, n] -> bool [batch, n], where one of them is not 0."""
 
     def call(self, ids):
-        """See base class."""
         return keras.ops.any(keras.ops.not_equal(keras.ops.stack(ids), 0), axis=0)
 
     def compute_output_spec(self, ids):
-        """See base class."""
         return keras.KerasTensor(ids[0].shape, "bool")
 
 
@@ -98,12 +87,10 @@ class NumberSteps(keras.layers.Layer):
     """
 
     def call(self, ids, numbers):
-        """See base class."""
         missing = keras.ops.cast(keras.ops.equal(ids, 1), self.compute_dtype)
         return keras.ops.stack([keras.ops.cast(numbers, self.compute_dtype), missing], axis=2)
 
     def compute_output_shape(self, ids_shape, numbers_shape):
-        """See base class."""
         return (*ids_shape, 2)
 
 
@@ -115,7 +102,6 @@ class _Unmasked(keras.layers.Layer):
         self.supports_masking = True
 
     def compute_mask(self, *inputs, **options):
-        """See base class."""
         return None
 
 
@@ -123,14 +109,12 @@ class Last(_Unmasked):
     """states float [batch, n, width], bool [batch, n] -> float [batch, width]: the last present state, else 0."""
 
     def call(self, states, present):
-        """See base class."""
         places = keras.ops.arange(1, keras.ops.shape(states)[1] + 1, dtype="int32")
         last = keras.ops.max(keras.ops.where(present, places, 0), axis=1, initial=0)
         last = keras.ops.one_hot(last - 1, keras.ops.shape(states)[1], dtype=states.dtype)
         return keras.ops.einsum("bnw,bn->bw", states, last)
 
     def compute_output_shape(self, states_shape, present_shape):
-        """See base class."""
         return (states_shape[0], states_shape[2])
 
 
@@ -143,17 +127,14 @@ class TargetAttention(_Unmasked):
     """
 
     def build(self, vectors_shape, keys_shape, query_shape, present_shape):
-        """See base class."""
         start = keras.initializers.Constant(float(np.sqrt(keys_shape[2])))
         self.scale = self.add_weight(shape=(), initializer=start, name="scale")
 
     def call(self, vectors, keys, query, present):
-        """See base class."""
         scores = keras.ops.einsum("bnk,bk->bn", keys, query) * self.scale
         return keras.ops.einsum("bnw,bn->bw", vectors, masked_softmax(scores, present))
 
     def compute_output_shape(self, vectors_shape, keys_shape, query_shape, present_shape):
-        """See base class."""
         return (vectors_shape[0], vectors_shape[2])
 
 

@@ -17,13 +17,7 @@ _MIN_PROBABILITY = 1e-7
 
 
 def logit_names(task: Task, classes: Sequence[str], loss: LossConfig = AUTO) -> tuple[str, ...]:
-    """Returns the names of the columns of a network's logits; `("",)` for a single column without a name.
-
-    Args:
-        task: The task of the label.
-        classes: The class names in id order; empty for regression.
-        loss: The key `training.loss`.
-    """
+    """Returns the names of the columns of a network's logits; `("",)` for a single column without a name."""
     if task in ("multiclass", "multilabel"):
         return tuple(classes)
     if levels := levels_of(loss):

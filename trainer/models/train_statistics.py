@@ -55,15 +55,7 @@ class TrainStatistics:
 def train_statistics(
     spec: TrainingSpec, split: Split, counts: SplitCounts, in_model: InModel | None, workers: Workers
 ) -> TrainStatistics:
-    """Returns the statistics of the train split; they are the same on all workers.
-
-    Args:
-        spec: The configuration of the training.
-        split: This worker's rows of train.
-        counts: The counts of the rows of all workers.
-        in_model: Computes the features that are computed in the model; None without any.
-        workers: The workers that train together.
-    """
+    """Returns the statistics of the train split; they are the same on all workers."""
     names = class_names(spec.preprocessing.label, spec.tft_output)
     features = transformed_outputs(spec.preprocessing, spec.tft_output)
     return TrainStatistics(
@@ -76,14 +68,7 @@ def train_statistics(
 
 
 def sample_knots(split: Split, features: Sequence[Output], in_model: InModel | None, seed: int) -> Knots:
-    """Returns the knots of the numbers of a split, except vectors, from up to 65,536 rows in shuffled order.
-
-    Args:
-        split: The train split.
-        features: The transformed features that the model reads.
-        in_model: Computes the features that are computed in the model; None without any.
-        seed: The seed of the shuffle.
-    """
+    """Returns the knots of the numbers of a split, except vectors, from up to 65,536 rows in shuffled order."""
     if not any(output.kind == "dense" for output in features):
         return {}
     few = max(1, min(_ROWS, _MAX_BYTES // max(1, split.row_bytes)))

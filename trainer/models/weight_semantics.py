@@ -170,12 +170,7 @@ def _vocabulary(vocabulary: Vocabulary, feature: str) -> Segment:
 
 
 def labels_of(axis: Sequence[Segment], saved_model: str) -> list[Label]:
-    """Returns one label per row of an axis, equal for rows with the same meaning in two models; () if it is unknown.
-
-    Args:
-        axis: The segments of the axis.
-        saved_model: The folder whose `assets` contain the learned vocabularies.
-    """
+    """Returns one label per row of an axis, equal for rows with the same meaning in two models; () if it is unknown."""
     return [label for segment in axis for label in _labels(segment, saved_model)]
 
 

@@ -144,9 +144,6 @@ def layout_of_schema(schema: schema_pb2.Schema) -> Layout | None:
     """Returns the layout of the columns of transformed features, or None if they are stored in TFRecord files only.
 
     That is so for text, which columns do not make faster, and for pixels, which would take eight times their bytes.
-
-    Args:
-        schema: The schema of the transformed features.
     """
     columns = []
     for feature in schema.feature:
@@ -159,12 +156,7 @@ def layout_of_schema(schema: schema_pb2.Schema) -> Layout | None:
 
 
 def as_columns(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
-    """Returns the transformed features of a layout as a batch of columns; dense features have no offsets.
-
-    Args:
-        batch: Large lists, one per row and feature.
-        layout: The layout of the columns.
-    """
+    """Returns the transformed features of a layout as a batch of columns; dense features have no offsets."""
     arrays = []
     for column in layout.columns:
         lists = batch.column(batch.schema.get_field_index(column.name))

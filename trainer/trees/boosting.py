@@ -22,15 +22,7 @@ def threads_for(rows: int, columns: int) -> int:
 
 
 def parameters(model: Trees, training: TrainingConfig, task: Task, classes: int, threads: int) -> list[dict[str, Any]]:
-    """Returns the parameters of each booster; `loss: quantile` has one per level, all else one.
-
-    Args:
-        model: The section `model:`.
-        training: The section `training:`.
-        task: The task of the label.
-        classes: The number of classes.
-        threads: The number of threads that grow the trees.
-    """
+    """Returns the parameters of each booster; `loss: quantile` has one per level, all else one."""
     common = {
         "num_leaves": model.leaves,
         "learning_rate": model.learning_rate,

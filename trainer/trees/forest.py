@@ -66,10 +66,6 @@ def forest_of(
 
     Values that train does not contain go where most rows go: a missing number if train has none, and the ids in
     `never_seen`.
-
-    Args:
-        dumps: The results of `Booster.dump_model()`.
-        never_seen: The ids that train does not contain, by column of ids.
     """
     of_boosters = [[_Tree(info["tree_structure"]) for info in dump["tree_info"]] for dump in dumps]
     trees = [tree for round_ in zip_longest(*of_boosters, fillvalue=_Tree({"leaf_value": 0.0})) for tree in round_]

@@ -26,7 +26,6 @@ class ForestLayer(keras.layers.Layer):
         self._follow = tf.function(self._outputs, autograph=False, reduce_retracing=True)
 
     def build(self, shape):
-        """See base class."""
         forest = self._forest
         columns, reads_ids = shape[1], forest.in_set >= 0
         # Missing numbers are -inf in a first copy of the columns and inf in a second copy. The results of the sets
@@ -49,11 +48,9 @@ class ForestLayer(keras.layers.Layer):
             setattr(self, f"_{name}", weight)
 
     def call(self, columns):
-        """See base class."""
         return self._follow(tf.convert_to_tensor(columns))
 
     def compute_output_shape(self, shape):
-        """See base class."""
         return (shape[0], self._forest.outputs)
 
     def _outputs(self, columns: tf.Tensor) -> tf.Tensor:

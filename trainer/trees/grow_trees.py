@@ -86,19 +86,11 @@ class InOrder(keras.layers.Layer):
     """x float [batch, columns] -> the numbers of each row in rising order, so that separate quantiles do not cross."""
 
     def call(self, x):
-        """See base class."""
         return keras.ops.sort(x, axis=-1)
 
 
 def grow_trees(data: TrainingData, spec: TrainingSpec, *, epochs: int, report: Report, on_epoch: OnEpoch) -> Grown:
     """Grows the trees of a training.
-
-    Args:
-        data: Both splits.
-        spec: The configuration of the training.
-        epochs: The maximum number of epochs, of ten rounds each.
-        report: Is called with the progress.
-        on_epoch: Is called with the number of an epoch and its metrics.
 
     Raises:
         UserError: Trees do not support a feature, the label or the loss, or there is too little memory.

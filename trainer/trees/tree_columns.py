@@ -74,11 +74,9 @@ class WithMissing(keras.layers.Layer):
         super().__init__(dtype="float32", **options)
 
     def call(self, numbers, indicator):
-        """See base class."""
         return tf.where(indicator > 0.5, float("nan"), numbers)
 
     def compute_output_shape(self, numbers_shape, indicator_shape):
-        """See base class."""
         return numbers_shape
 
 
@@ -89,11 +87,9 @@ class SideBySide(keras.layers.Layer):
         super().__init__(dtype="float32", autocast=False, **options)
 
     def call(self, parts):
-        """See base class."""
         return tf.concat([tf.cast(part, tf.float32) for part in parts], axis=1)
 
     def compute_output_shape(self, shapes):
-        """See base class."""
         return (shapes[0][0], sum(shape[1] for shape in shapes))
 
 

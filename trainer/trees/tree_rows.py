@@ -59,14 +59,7 @@ def check_memory(rows: int, columns: int, outputs: int) -> None:
 def find_bins(
     split: Split, columns: Columns, unseen: Mapping[int, int], settings: Mapping[str, object]
 ) -> lightgbm.Dataset:
-    """Returns a dataset that defines the bins, from up to 200,000 rows of the train split.
-
-    Args:
-        split: The train split.
-        columns: Converts a batch to columns.
-        unseen: The columns that hold ids.
-        settings: LightGBM's parameters.
-    """
+    """Returns a dataset that defines the bins, from up to 200,000 rows of the train split."""
     rows = max(1, min(_SAMPLE_ROWS, _SAMPLE_BYTES // max(1, split.row_bytes), split.counts.weighted_rows))
     batch = split.sample(rows)
     found = lightgbm.Dataset(

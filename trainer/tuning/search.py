@@ -43,9 +43,6 @@ def tuner_fn(fn_args: "FnArgs") -> "TunerFnResult":
     The splits are read once for all trials. The state of the search is stored in `custom_config["work"]`, so that an
     interrupted search resumes with its current trial.
 
-    Args:
-        fn_args: TFX's FnArgs.
-
     Raises:
         UserError: The data or the configuration do not allow training.
     """

@@ -23,13 +23,7 @@ _ENCODING = re.compile(r"^features\.(?P<feature>.+)\.encoding(?P<inner>\.embeddi
 
 
 def path_problem(path: str, model: str, features: Mapping[str, Any]) -> str | None:
-    """Returns the problem of a path of `tuning.search`, or None if it is valid.
-
-    Args:
-        path: The path as written.
-        model: The kind of the model.
-        features: The declared features by name.
-    """
+    """Returns the problem of a path of `tuning.search`, or None if it is valid."""
     feature = _ENCODING.match(path)
     if feature is not None:
         name = feature["feature"]
@@ -74,12 +68,7 @@ def decode(spec: Range | Choices, value: Any) -> Any:
 
 
 def best_values(hyperparameters: Mapping[str, Any], tuning: TuningConfig) -> dict[str, Any]:
-    """Returns the best values that the Tuner found, by path.
-
-    Args:
-        hyperparameters: The Tuner's artifact: a dump of KerasTuner's HyperParameters.
-        tuning: The search that it came from.
-    """
+    """Returns the best values that the Tuner found, by path."""
     values = hyperparameters["values"]
     return {path: decode(spec, values[path]) for path, spec in tuning.search.items()}
 
@@ -87,13 +76,7 @@ def best_values(hyperparameters: Mapping[str, Any], tuning: TuningConfig) -> dic
 def with_values(
     values: Mapping[str, Any], trainer: Mapping[str, Any], preprocessing: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the dumped sections of the Trainer and of the preprocessing with other values at some paths.
-
-    Args:
-        values: The values by path.
-        trainer: The dump of TrainerConfig.
-        preprocessing: The dump of PreprocessingConfig.
-    """
+    """Returns the dumped sections of the Trainer and of the preprocessing with other values at some paths."""
     changed = json.loads(json.dumps({"trainer": trainer, "preprocessing": preprocessing}))
     for path, value in values.items():
         feature = _ENCODING.match(path)

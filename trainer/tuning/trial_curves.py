@@ -9,19 +9,13 @@ import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 from tensorboard.plugins.hparams import api_pb2, summary
 
-from fullpass.trainer.fit.curves import VALIDATION, Curves
+from fullpass.trainer.fit.tensorboard import VALIDATION, Curves
 from fullpass.trainer.tuning.config import Choices, Range, TuningConfig
 from fullpass.trainer.tuning.search_space import encode
 
 
 def write_search(folder: str, tuning: TuningConfig, objective: str) -> None:
-    """Writes the search space: the values of each path, and the metric that trials are compared by.
-
-    Args:
-        folder: The folder of all trials.
-        tuning: The section `tuning:`.
-        objective: A metric of the eval split.
-    """
+    """Writes the search space: the values of each path, and the metric that trials are compared by."""
     paths = [hparams.HParam(path, _domain(spec)) for path, spec in tuning.search.items()]
     metric = hparams.Metric(objective, group=VALIDATION, display_name=f"eval {objective}")
     with tf.summary.create_file_writer(folder).as_default(step=0):
@@ -30,13 +24,7 @@ def write_search(folder: str, tuning: TuningConfig, objective: str) -> None:
 
 @contextmanager
 def trial_curves(folder: str, trial: str, values: Mapping[str, Any]) -> Iterator[Curves]:
-    """Yields the curves of a trial; writes its values before the block and its final status after it.
-
-    Args:
-        folder: The folder of all trials.
-        trial: The id of the trial.
-        values: Path -> value: a number, a string or a boolean.
-    """
+    """Yields the curves of a trial; writes its values before the block and its final status after it."""
     own = f"{folder}/{trial}"
     curves, writer = Curves(own), tf.summary.create_file_writer(own)
     ended = api_pb2.STATUS_FAILURE

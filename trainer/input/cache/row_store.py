@@ -1,11 +1,134 @@
-"""Stores the rows of a split as they are read: in memory while they fit, on disk beyond that."""
+"""Stores the rows of a split as they are read: in memory while they fit, beyond that in a cache on disk."""
 
-from typing import Self
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Self
 
-from fullpass.trainer.input.cache.block_cache import BlockCache, CachePlan
-from fullpass.trainer.input.cache.cache_writer import CacheFailed, CacheWriter
+import google_crc32c
+import numpy as np
+
+from fullpass.base import state_file
+from fullpass.trainer.input.cache.block_cache import (
+    FORMAT,
+    INDEX,
+    LOCK,
+    BlockCache,
+    BlockFile,
+    CachePlan,
+    Lock,
+    find_cache,
+    remove_abandoned,
+    remove_others,
+)
 from fullpass.trainer.input.split_counts import SplitCounts
-from fullpass.trainer.records.blocks import Layout, Packed, join_and_free, memory_bytes
+from fullpass.trainer.records.blocks import Layout, Packed, join_and_free, memory_bytes, pack_bytes
+
+_BLOCKS_PER_POOL = 64
+_SMALLEST_BLOCK = 4 << 10
+_SPARED = 1 << 30
+
+
+class CacheFailed(Exception):
+    """A cache could not be written; the message states the reason for users."""
+
+
+class CacheWriter:
+    """Writes a cache; as a context manager it removes all files unless `finish` has completed the cache."""
+
+    def __init__(self, plan: CachePlan, layout: Layout):
+        """Creates the hidden folder of the cache.
+
+        Raises:
+            CacheFailed: Nothing can be written there.
+        """
+        self._plan, self._layout = plan, layout
+        self._pool: list[Packed] = []
+        self._pool_bytes = 0
+        self._blocks: list[BlockFile] = []
+        self._random = np.random.default_rng(0)
+        self._pending = plan.root / f".{plan.folder.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part"
+        try:
+            remove_abandoned(plan.root)
+            self._pending.mkdir(parents=True)
+            self._lock = Lock(self._pending / LOCK)
+            self._lock.lock(fcntl.LOCK_EX)
+        except OSError as error:
+            raise CacheFailed(f"{plan.root} cannot be written: {error.strerror or error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pending.exists():
+            shutil.rmtree(self._pending, ignore_errors=True)
+            self._lock.close()
+
+    def add(self, rows: Packed) -> None:
+        """Adds rows.
+
+        Raises:
+            CacheFailed: The disk is full, or fails.
+        """
+        self._pool.append(rows)
+        self._pool_bytes += memory_bytes(rows)
+        if self._pool_bytes >= self._plan.pool_bytes:
+            self._flush()
+
+    def finish(self, about: Mapping[str, Any]) -> BlockCache:
+        """Completes the cache and removes the caches that it replaces.
+
+        Returns:
+            The cache, or the one that another writer completed first.
+
+        Raises:
+            CacheFailed: The disk is full, or fails.
+        """
+        self._flush()
+        index = {
+            "format": FORMAT,
+            "key": dict(self._plan.key),
+            "columns": self._layout.to_json(),
+            "blocks": [asdict(block) for block in self._blocks],
+            "about": dict(about),
+        }
+        try:
+            state_file.write(self._pending / INDEX, index)
+            self._lock.lock(fcntl.LOCK_SH)
+            os.rename(self._pending, self._plan.folder)
+        except OSError as error:
+            found, _ = find_cache(self._plan)
+            if found is not None:
+                return found
+            raise CacheFailed(f"{self._plan.root} cannot be written: {error.strerror or error}") from error
+        remove_others(self._plan.folder, self._plan.split)
+        return BlockCache(self._plan.folder, self._layout, tuple(self._blocks), dict(about), self._lock)
+
+    def _flush(self) -> None:
+        if not self._pool:
+            return
+        size = self._pool_bytes
+        pool = {key: value.numpy() for key, value in join_and_free(self._pool).items()}
+        self._pool_bytes = 0
+        rows = len(next(value for key, value in pool.items() if not key.startswith("values/")))
+        count = max(1, min(_BLOCKS_PER_POOL, size // _SMALLEST_BLOCK, rows))
+        order = self._random.permutation(rows) if self._plan.scatter else np.arange(rows)
+        for chosen in np.array_split(order, count):
+            self._write(pool, chosen)
+
+    def _write(self, pool: Mapping[str, np.ndarray], chosen: np.ndarray) -> None:
+        name = f"block-{len(self._blocks):06d}.bin"
+        content = pack_bytes(self._layout, _rows(pool, chosen))
+        if shutil.disk_usage(self._plan.root).free < _SPARED + len(content):
+            raise CacheFailed(f"the disk of {self._plan.root} has less than {_SPARED >> 30} GiB left")
+        try:
+            (self._pending / name).write_bytes(content)
+        except OSError as error:
+            raise CacheFailed(f"{self._plan.root} cannot be written: {error.strerror or error}") from error
+        self._blocks.append(BlockFile(name, len(chosen), len(content), google_crc32c.value(content)))
 
 
 class RowStore:
@@ -82,3 +205,19 @@ class RowStore:
             self._writer.__exit__()
         self._writer = None
         self.status = f"streamed from the files, without a cache: {error}"
+
+
+def _rows(pool: Mapping[str, np.ndarray], chosen: np.ndarray) -> dict[str, np.ndarray]:
+    found = {}
+    for key, value in pool.items():
+        if key.startswith("values/"):
+            lengths = pool["lengths/" + key.removeprefix("values/")]
+            starts = np.cumsum(lengths) - lengths
+            taken = lengths[chosen]
+            ends = np.cumsum(taken)
+            # For each value of the chosen rows, its index in the pool.
+            indices = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts[chosen] - (ends - taken), taken)
+            found[key] = value[indices]
+        else:
+            found[key] = value[chosen]
+    return found

@@ -10,7 +10,7 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.trainer.input.data_options import data_options
 from fullpass.trainer.input.parsed_chunks import ChunkParser
-from fullpass.trainer.input.service.input_service import DataService, ServiceSilent, elements_of
+from fullpass.trainer.input.service.client import DataService, ServiceSilent, elements_of
 from fullpass.trainer.records.blocks import Chunk, Layout, pack_bytes, unpack_bytes
 from fullpass.trainer.records.record_files import BLOCK_ROWS, open_records
 

@@ -5,7 +5,7 @@ TensorFlow reads the files. Only if that fails does this module read them record
 
 import gzip
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from itertools import islice
 from typing import IO, BinaryIO, cast
 
@@ -25,33 +25,8 @@ DAMAGE_ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError)
 """The errors that TensorFlow raises when it reads or parses a damaged record."""
 
 
-@dataclass(frozen=True)
-class Damage:
-    """One record that cannot be read.
-
-    Attributes:
-        file: The file that it is in.
-        record: Its number in the file, from 1.
-        offset: The byte at which it begins; in a gzip file, of the uncompressed content.
-        cause: A description of the damage.
-    """
-
-    file: str
-    record: int
-    offset: int
-    cause: str
-
-    def __str__(self) -> str:
-        return f"{self.file}: record {self.record} cannot be read, at byte {self.offset:,}: {self.cause}"
-
-
 def refuse_damage(files: Sequence[str], decode: Decode) -> None:
-    """Raises UserError if a record cannot be read or parsed, and names the first one.
-
-    Args:
-        files: TFRecord files, plain or gzip.
-        decode: Parses their records.
-    """
+    """Raises UserError if a record cannot be read or parsed, and names the first one."""
     for file in files:
         damage = _first_damage(file, decode) if _fails(file, decode) else None
         if damage is not None:
@@ -65,11 +40,6 @@ def check_features(files: Sequence[str], placement: FeaturePlacement, tft_output
     """Raises UserError if the first record does not match the transform graph.
 
     Raw examples are not checked, because an absent column is a missing value.
-
-    Args:
-        files: TFRecord files.
-        placement: Which features the records should hold.
-        tft_output: The output of Transform.
     """
     if not placement.materialized:
         return
@@ -96,9 +66,9 @@ def check_features(files: Sequence[str], placement: FeaturePlacement, tft_output
 
 def _first_record(file: str) -> bytes | None:
     """Returns the first record of a file; None if there is none, or if it cannot be read."""
-    with tf.io.gfile.GFile(file, "rb") as stored:
-        _, found = next(_frames(stored, gzipped=file.endswith(".gz")), (0, None))
-    return found if isinstance(found, bytes) else None
+    with tf.io.gfile.GFile(file, "rb") as stored, suppress(FrameError):
+        return next((record for _, record in _frames(stored, file)), None)
+    return None
 
 
 def _fails(file: str, decode: Decode) -> bool:
@@ -110,42 +80,36 @@ def _fails(file: str, decode: Decode) -> bool:
     return False
 
 
-def _first_damage(file: str, decode: Decode) -> Damage | None:
-    """Returns the first record of a file that cannot be read or parsed."""
+def _first_damage(file: str, decode: Decode) -> str | None:
+    """Returns the first record of a file that cannot be read or parsed, with its byte and the cause."""
+    before, cut = 0, None
     with tf.io.gfile.GFile(file, "rb") as stored:
-        frames = enumerate(_frames(stored, gzipped=file.endswith(".gz")), start=1)
-        while block := list(islice(frames, BLOCK_ROWS)):
-            sound = [found for _, (_, found) in block if isinstance(found, bytes)]
-            unparsable = _first_unparsable(sound, decode)
-            if unparsable is not None:
-                number, (offset, _) = block[unparsable[0]]
-                return Damage(file, number, offset, unparsable[1])
-            # Nothing follows a frame that cannot be read.
-            number, (offset, found) = block[-1]
-            if isinstance(found, str):
-                return Damage(file, number, offset, found)
-    return None
+        frames = _frames(stored, file)
+        while cut is None:
+            block: list[tuple[int, bytes]] = []
+            try:
+                for frame in islice(frames, BLOCK_ROWS):
+                    block.append(frame)
+            except FrameError as error:
+                cut = error
+            if _unparsable([record for _, record in block], decode):
+                for number, (offset, record) in enumerate(block, start=before + 1):
+                    if cause := _unparsable([record], decode):
+                        return f"{file}: record {number} cannot be read, at byte {offset:,}: {cause}"
+            before += len(block)
+            if not block and cut is None:
+                return None
+    return f"{file}: record {before + 1} cannot be read, at byte {cut.offset:,}: {cut.cause}"
 
 
-def _frames(stored: BinaryIO, *, gzipped: bool) -> Iterator[tuple[int, bytes | str]]:
-    """Yields offset and content of each record; for the first unreadable record, offset and cause, and then ends."""
-    opened: IO[bytes] = cast(IO[bytes], gzip.GzipFile(fileobj=stored)) if gzipped else stored
+def _frames(stored: BinaryIO, file: str) -> Iterator[tuple[int, bytes]]:
+    return read_frames(cast(IO[bytes], gzip.GzipFile(fileobj=stored)) if file.endswith(".gz") else stored)
+
+
+def _unparsable(records: Sequence[bytes], decode: Decode) -> str:
+    """Returns why records cannot be parsed; "" if they can."""
     try:
-        yield from read_frames(opened)
-    except FrameError as error:
-        yield error.offset, error.cause
-
-
-def _first_unparsable(records: Sequence[bytes], decode: Decode, first: int = 0) -> tuple[int, str] | None:
-    """Returns the index and the cause of the first record that cannot be parsed, found by bisection."""
-    if not records:
-        return None
-    try:
-        decode(tf.constant(records))
+        decode(tf.constant(records, tf.string))
     except tf.errors.InvalidArgumentError as error:
-        if len(records) == 1:
-            return first, f"it is not an example with the expected features ({error.message.splitlines()[0]})"
-        half = len(records) // 2
-        halves = ((records[:half], first), (records[half:], first + half))
-        return next(filter(None, (_first_unparsable(part, decode, at) for part, at in halves)), None)
-    return None
+        return f"it is not an example with the expected features ({error.message.splitlines()[0]})"
+    return ""
