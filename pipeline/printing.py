@@ -32,6 +32,11 @@ def plain(text: str) -> str:
     return _HARMFUL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
+def shortened(text: str, most: int) -> str:
+    """Returns text of at most `most` characters; a longer one is cut and ends in `...`."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def print_text(text: object, *, err: bool = False, nl: bool = True) -> None:
     """Prints text for people.
 

@@ -1,6 +1,5 @@
 """The payload of a notification: one flat JSON object, the same for every event."""
 
-import math
 import socket
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -9,7 +8,7 @@ from typing import Any
 from fullpass.base.json_text import to_json_text
 from fullpass.base.redact import redact_tree
 from fullpass.pipeline.config import Event
-from fullpass.pipeline.printing import plain
+from fullpass.pipeline.printing import plain, shortened
 
 _PREFIX = "FULLPASS_"
 _MOST_CHARACTERS = 10_000
@@ -56,10 +55,8 @@ class Payload:
         return redact_tree(asdict(self))
 
     def to_json(self) -> bytes:
-        """Returns the JSON object as UTF-8. A metric that is not finite becomes null, since JSON has no NaN."""
-        facts = self.facts()
-        facts["metrics"] = {name: value if math.isfinite(value) else None for name, value in self.metrics.items()}
-        return to_json_text(facts).encode()
+        """Returns the JSON object as UTF-8."""
+        return to_json_text(self.facts()).encode()
 
     def variables(self) -> dict[str, str]:
         """Returns the text and number fields as environment variables of a command, FULLPASS_EVENT and so on.
@@ -67,12 +64,10 @@ class Payload:
         A variable cannot hold NUL, and the system refuses long variables. So control characters are escaped, and a
         text is cut after 10,000 characters and ends in `...`.
         """
-        facts = {name: value for name, value in self.facts().items() if isinstance(value, str | int | float)}
-        return {_PREFIX + name.upper(): _short(plain(str(value))) for name, value in facts.items()}
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+        fields = {name: value for name, value in self.facts().items() if isinstance(value, str | int | float)}
+        return {
+            _PREFIX + name.upper(): shortened(plain(str(value)), _MOST_CHARACTERS) for name, value in fields.items()
+        }
 
 
 def event_text(pipeline: str, event: str, span: str | None, message: str) -> str:

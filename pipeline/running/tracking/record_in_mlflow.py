@@ -18,7 +18,7 @@ from mlflow.tracking import MlflowClient
 # Limits that every server accepts; newer servers accept more.
 _MOST_PARAM_CHARACTERS = 500
 _MOST_TAG_CHARACTERS = 5000
-_MOST_METRICS, _MOST_OTHERS = 1000, 100
+_MOST_METRICS, _MOST_PARAMS = 1000, 100
 _PARENT = "mlflow.parentRunId"
 
 
@@ -31,29 +31,24 @@ def record(client: MlflowClient, run: Mapping[str, Any], answer: dict[str, Any])
         answer: Receives the id of the run in MLflow as soon as it exists.
     """
     experiment = _experiment(client, run["experiment"])
-    made = client.create_run(experiment, run["started"], tags=_cut(run["tags"]), run_name=run["name"])
+    tags = {name: value[:_MOST_TAG_CHARACTERS] for name, value in run["tags"].items()}
+    made = client.create_run(experiment, run["started"], tags=tags, run_name=run["name"])
     run_id = answer["recorded"] = made.info.run_id
     # The run is terminated even if storing fails, so it does not stay "running" forever.
     try:
-        metrics = [
-            Metric(name, value, run["ended"], step) for name, values in run["metrics"].items() for step, value in values
-        ]
-        _log(client, run_id, run["params"], metrics)
+        _log(client, run_id, run["params"], run["metrics"], run["ended"])
         for number, trial in enumerate(run["trials"], 1):
-            _record_trial(client, experiment, run, run_id, number, trial)
-        _store_files(client, run_id, run["texts"], run["files"])
+            name = f"{run['name']} trial {number}"
+            nested = client.create_run(experiment, run["started"], tags={_PARENT: run_id}, run_name=name)
+            _log(client, nested.info.run_id, trial["params"], trial["metrics"], run["ended"])
+            client.set_terminated(nested.info.run_id, "FINISHED", run["ended"])
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in run["texts"].items():
+                (Path(folder) / name).write_text(text, encoding="utf-8")
+            for file in (*sorted(Path(folder).iterdir()), *run["files"]):
+                client.log_artifact(run_id, str(file))
     finally:
         client.set_terminated(run_id, "FAILED" if run["failed"] else "FINISHED", run["ended"])
-
-
-def _record_trial(
-    client: MlflowClient, experiment: str, run: Mapping[str, Any], parent: str, number: int, trial: Mapping[str, Any]
-) -> None:
-    name = f"{run['name']} trial {number}"
-    made = client.create_run(experiment, run["started"], tags={_PARENT: parent}, run_name=name)
-    metrics = [Metric(metric, value, run["ended"], 0) for metric, value in trial["metrics"].items()]
-    _log(client, made.info.run_id, trial["params"], metrics)
-    client.set_terminated(made.info.run_id, "FINISHED", run["ended"])
 
 
 def _experiment(client: MlflowClient, name: str) -> str:
@@ -71,27 +66,18 @@ def _experiment(client: MlflowClient, name: str) -> str:
     return found.experiment_id
 
 
-def _log(client: MlflowClient, run_id: str, params: Mapping[str, str], metrics: Sequence[Metric]) -> None:
-    for some in _parts([Param(key, value[:_MOST_PARAM_CHARACTERS]) for key, value in params.items()], _MOST_OTHERS):
+def _log(
+    client: MlflowClient, run_id: str, params: Mapping[str, str], metrics: Mapping[str, Sequence[Any]], ended: int
+) -> None:
+    for some in _parts([Param(name, value[:_MOST_PARAM_CHARACTERS]) for name, value in params.items()], _MOST_PARAMS):
         client.log_batch(run_id, params=some)
-    for of_metrics in _parts(metrics, _MOST_METRICS):
-        client.log_batch(run_id, metrics=of_metrics)
-
-
-def _store_files(client: MlflowClient, run_id: str, texts: Mapping[str, str], files: Sequence[str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in texts.items():
-            (Path(folder) / name).write_text(text, encoding="utf-8")
-        for file in (*sorted(Path(folder).iterdir()), *files):
-            client.log_artifact(run_id, str(file))
+    measured = [Metric(name, value, ended, step) for name, values in metrics.items() for step, value in values]
+    for some in _parts(measured, _MOST_METRICS):
+        client.log_batch(run_id, metrics=some)
 
 
 def _parts(entries: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
     return (entries[start : start + most] for start in range(0, len(entries), most))
-
-
-def _cut(tags: Mapping[str, str]) -> dict[str, str]:
-    return {name: value[:_MOST_TAG_CHARACTERS] for name, value in tags.items()}
 
 
 def main() -> None:

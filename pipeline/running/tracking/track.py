@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from fullpass.base.processes import run_bounded
 from fullpass.base.redact import redact
 from fullpass.pipeline.config import ADDRESS_VARIABLE, missing_for_mlflow
+from fullpass.pipeline.printing import shortened
 from fullpass.pipeline.running.tracking.tracked_run import TrackedRun
 
 _SECRETS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", ADDRESS_VARIABLE)
@@ -35,13 +36,16 @@ def track(
         say(f"mlflow: the run was not recorded: {missing}")
         return False
     server = server_words(environment[ADDRESS_VARIABLE].strip())
-    answer = _answer(run, seconds, environment)
-    if answer["error"] is None:
+    recorded, problem = _record(run, seconds, environment)
+    if problem is None:
         say(f'mlflow: recorded at {server}, in the experiment "{run.experiment}".')
         return True
-    why = _without_secrets(str(answer["error"]), environment, server)
-    what = "only a part of the run" if answer["recorded"] else "the run"
-    say(f"mlflow: {what} could {'' if answer['recorded'] else 'not '}be recorded at {server}: {why}")
+    for name in _SECRETS:
+        if secret := environment.get(name, "").strip():
+            problem = problem.replace(secret, server if name == ADDRESS_VARIABLE else "***")
+    why = shortened(" ".join(redact(problem).split()), _MOST_CHARACTERS)
+    what = "only a part of the run could be" if recorded else "the run could not be"
+    say(f"mlflow: {what} recorded at {server}: {why}")
     return False
 
 
@@ -60,23 +64,16 @@ def server_words(address: str) -> str:
     return f"{parts.scheme}://{parts.hostname}{port}" if parts.hostname else redact(address)
 
 
-def _answer(run: TrackedRun, seconds: float, environment: Mapping[str, str]) -> dict[str, str | None]:
+def _record(run: TrackedRun, seconds: float, environment: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """Returns the id of the run in MLflow, if it was created, and the problem, if there was one."""
     command = [sys.executable, "-P", "-m", "fullpass.pipeline.running.tracking.record_in_mlflow"]
     given = {**_DEFAULTS, **environment, **_REQUIRED}
     try:
         done = run_bounded(command, seconds=seconds, stdin=run.to_json(), environment=given)
-        return json.loads(done.stdout.decode().splitlines()[-1])
+        answer = json.loads(done.stdout.decode().splitlines()[-1])
+        return answer["recorded"], answer["error"]
     except subprocess.TimeoutExpired:
-        return {"recorded": None, "error": f"it took longer than {seconds:g} s and was stopped (mlflow.timeout)."}
+        return None, f"it took longer than {seconds:g} s and was stopped (mlflow.timeout)."
     except (IndexError, ValueError):
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        return {"recorded": None, "error": said[-1] if said else f"exit code {done.returncode}"}
-
-
-def _without_secrets(text: str, environment: Mapping[str, str], server: str) -> str:
-    for name in _SECRETS:
-        secret = environment.get(name, "").strip()
-        if secret:
-            text = text.replace(secret, server if name == ADDRESS_VARIABLE else "***")
-    text = " ".join(redact(text).split())
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+        return None, said[-1] if said else f"exit code {done.returncode}"

@@ -11,7 +11,7 @@ from typing import Any
 from fullpass.base.json_text import to_json_text
 from fullpass.base.redact import redact_tree
 from fullpass.components.evaluation.config import SliceBounds
-from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
+from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.evaluation.metrics import METRICS
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import RootLayout
@@ -29,6 +29,8 @@ _DOCUMENTS = (".html", ".md")
 _ENOUGH_EXAMPLES = SliceBounds.model_fields["min_examples"].default
 _GOOD = ("success", "not_blessed")
 
+Points = list[tuple[int, float]]
+
 
 @dataclass(frozen=True)
 class TrackedRun:
@@ -38,7 +40,8 @@ class TrackedRun:
         experiment: The name of the experiment.
         name: The id of the run.
         failed: Whether the run ended without a verdict on a model.
-        started, ended: Milliseconds since 1970.
+        started: Milliseconds since 1970.
+        ended: Milliseconds since 1970.
         params: Settings, and their resolved values in the Trainer.
         tags: Outcome, verdicts, and the provenance of the run.
         metrics: Name -> values as (step, value); the step of a training metric is its epoch.
@@ -54,7 +57,7 @@ class TrackedRun:
     ended: int
     params: Mapping[str, str]
     tags: Mapping[str, str]
-    metrics: Mapping[str, list[tuple[int, float]]]
+    metrics: Mapping[str, Points]
     texts: Mapping[str, str]
     files: tuple[str, ...]
     trials: tuple[dict[str, dict[str, Any]], ...]
@@ -70,8 +73,6 @@ def tracked_run(finished: FinishedRun, record: RunRecord) -> TrackedRun:
     assert config.mlflow is not None  # noqa: S101
     training = _json(Path(summary.model_run) / TRAINING_FILE) if summary.model_run else {}
     facts = _json(RootLayout(finished.root).run_logs(record.run_id) / RUN_FACTS_FILE)
-    texts, files = _files(summary, facts) if config.mlflow.files else ({}, ())
-    tuned = any(node.id == "Tuner" and node.status is Status.OK for node in finished.result.nodes)
     return TrackedRun(
         experiment=config.mlflow.experiment or config.name,
         name=record.run_id,
@@ -79,11 +80,11 @@ def tracked_run(finished: FinishedRun, record: RunRecord) -> TrackedRun:
         started=_milliseconds(record.started),
         ended=_milliseconds(record.ended),
         params=_params(config, training),
-        tags=_tags(record, finished, facts),
-        metrics={name: values for name, values in _metrics(finished, training) if values},
-        texts=texts,
-        files=files,
-        trials=_trials(summary) if tuned else (),
+        tags={name: value for name, value in _tags(finished, record, facts).items() if value},
+        metrics=_curves(training) | {name: [(0, value)] for name, value in _values(finished) if math.isfinite(value)},
+        texts=_texts(summary, facts) if config.mlflow.files else {},
+        files=_documents(summary) if config.mlflow.files else (),
+        trials=_trials(finished),
     )
 
 
@@ -99,7 +100,7 @@ def flattened(section: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, st
         if isinstance(value, Mapping) and value:
             yield from flattened(value, path)
         else:
-            yield path, value if isinstance(value, str) else to_json_text(value)
+            yield path, _text(value)
 
 
 def _params(config: PipelineConfig, training: Mapping[str, Any]) -> dict[str, str]:
@@ -109,15 +110,13 @@ def _params(config: PipelineConfig, training: Mapping[str, Any]) -> dict[str, st
     params["features"] = ", ".join(config.all_features)
     params["data.split"] = to_json_text(dumped["data"]["split"])
     params |= {f"trained.{name}": str(training[name]) for name in _OF_TRAINING if name in training}
-    found = training.get("hyperparameters") or {}
-    return params | {path: value if isinstance(value, str) else to_json_text(value) for path, value in found.items()}
+    return params | {path: _text(value) for path, value in (training.get("hyperparameters") or {}).items()}
 
 
-def _tags(record: RunRecord, finished: FinishedRun, facts: Mapping[str, Any]) -> dict[str, str]:
-    summary, result = finished.summary, finished.result
-    code = facts.get("code", {})
+def _tags(finished: FinishedRun, record: RunRecord, facts: Mapping[str, Any]) -> dict[str, str | None]:
+    summary, code = finished.summary, facts.get("code", {})
     first_span, span = finished.span_labels or (None, None)
-    tags = {
+    tags: dict[str, str | None] = {
         "mlflow.source.name": str(finished.loaded.file.absolute()),
         "mlflow.source.type": "PROJECT",
         "mlflow.source.git.commit": code.get("commit"),
@@ -132,34 +131,35 @@ def _tags(record: RunRecord, finished: FinishedRun, facts: Mapping[str, Any]) ->
         "fullpass.occasion": record.occasion,
         "fullpass.model": summary.model,
         "fullpass.pushed_to": summary.pushed_to if summary.newly_pushed else None,
-        "fullpass.trainer": next((node.status.value for node in result.nodes if node.id == "Trainer"), None),
+        "fullpass.trainer": next((n.status.value for n in finished.result.nodes if n.id == "Trainer"), None),
     }
     if summary.verdict is not None:
-        tags |= _verdict_tags(summary.verdict)
+        tags |= {
+            "fullpass.blessed": str(summary.verdict.blessed).lower(),
+            "fullpass.reasons": "; ".join(summary.verdict.reasons),
+        }
+        tags |= {
+            f"fullpass.gate.{m.metric}": f"{'met' if m.passed else 'not met'}: {m.required}"
+            for m in summary.verdict.metrics
+            if m.required
+        }
     if summary.data is not None:
         tags["fullpass.data_gate"] = "; ".join(found.text for found in summary.data.findings) or "nothing moved"
-    return {name: value for name, value in tags.items() if value}
-
-
-def _verdict_tags(verdict: Verdict) -> dict[str, str]:
-    tags = {"fullpass.blessed": str(verdict.blessed).lower(), "fullpass.reasons": "; ".join(verdict.reasons)}
-    for measured in verdict.metrics:
-        if measured.required:
-            tags[f"fullpass.gate.{measured.metric}"] = f"{'met' if measured.passed else 'not met'}: {measured.required}"
     return tags
 
 
-def _metrics(finished: FinishedRun, training: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[int, float]]]]:
-    """Yields the training curves by epoch, then the final measurements at step 0."""
+def _curves(training: Mapping[str, Any]) -> dict[str, Points]:
+    """Returns the training curves by epoch."""
+    curves = {}
     for name, values in training.get("history", {}).items():
         of_eval = name.startswith(_EVALUATION)
         key = f"validation/{name.removeprefix(_EVALUATION)}" if of_eval else f"train/{name}"
-        yield key, [(epoch, value) for epoch, value in enumerate(values, 1) if math.isfinite(value)]
-    for name, value in _last_metrics(finished):
-        yield name, [(0, value)] if math.isfinite(value) else []
+        curves[key] = [(epoch, value) for epoch, value in enumerate(values, 1) if math.isfinite(value)]
+    return {key: points for key, points in curves.items() if points}
 
 
-def _last_metrics(finished: FinishedRun) -> Iterator[tuple[str, float]]:
+def _values(finished: FinishedRun) -> Iterator[tuple[str, float]]:
+    """Yields the final measurements."""
     summary = finished.summary
     yield "seconds", finished.result.seconds
     for split, rows in (summary.rows or {}).items():
@@ -167,19 +167,15 @@ def _last_metrics(finished: FinishedRun) -> Iterator[tuple[str, float]]:
     if summary.verdict is None:
         return
     for measured in summary.verdict.metrics:
-        yield from _with_interval(f"eval/{measured.metric}", measured)
+        yield f"eval/{measured.metric}", measured.value
+        if measured.half_width is not None:
+            yield f"eval/{measured.metric}_low", measured.value - measured.half_width
+            yield f"eval/{measured.metric}_high", measured.value + measured.half_width
         if measured.baseline is not None:
             yield f"baseline/{measured.metric}", measured.baseline
     for measured in summary.verdict.newest:
         yield f"newest_span/{measured.metric}", measured.value
     yield from _worst_slices(summary.verdict)
-
-
-def _with_interval(name: str, measured: Measured) -> Iterator[tuple[str, float]]:
-    yield name, measured.value
-    if measured.half_width is not None:
-        yield f"{name}_low", measured.value - measured.half_width
-        yield f"{name}_high", measured.value + measured.half_width
 
 
 def _worst_slices(verdict: Verdict) -> Iterator[tuple[str, float]]:
@@ -194,34 +190,36 @@ def _worst_slices(verdict: Verdict) -> Iterator[tuple[str, float]]:
             yield f"worst_slice/{name}", min(values) if better else max(values)
 
 
-def _files(summary: Summary, facts: Mapping[str, Any]) -> tuple[dict[str, str], tuple[str, ...]]:
+def _texts(summary: Summary, facts: Mapping[str, Any]) -> dict[str, str]:
     texts = {"pipeline.yaml": facts["config"]["yaml"]} if "config" in facts else {}
-    slices = summary.verdict.slices if summary.verdict else ()
-    if slices:
-        of_slices = [
-            {
-                "slice": one.name,
-                "examples": one.examples,
-                "newest_span": one.newest,
-                **one.values,
-                "missed": sorted(one.failed),
-            }
-            for one in slices
-        ]
-        texts["slices.json"] = to_json_text(of_slices, indent=1)
-    folder = Path(summary.report).parent if summary.report else None
-    files = sorted(file for file in folder.iterdir() if file.suffix in _DOCUMENTS) if folder else []
-    return texts, tuple(map(str, files))
+    slices = [
+        {"slice": s.name, "examples": s.examples, "newest_span": s.newest, **s.values, "missed": sorted(s.failed)}
+        for s in (summary.verdict.slices if summary.verdict else ())
+    ]
+    return texts | ({"slices.json": to_json_text(slices, indent=1)} if slices else {})
 
 
-def _trials(summary: Summary) -> tuple[dict[str, dict[str, Any]], ...]:
-    if summary.trials is None:
+def _documents(summary: Summary) -> tuple[str, ...]:
+    """Returns the files of the report's folder: the page and the model card."""
+    if summary.report is None:
         return ()
-    objective = f"validation/{summary.trials.objective}"
+    return tuple(sorted(str(f) for f in Path(summary.report).parent.iterdir() if f.suffix in _DOCUMENTS))
+
+
+def _trials(finished: FinishedRun) -> tuple[dict[str, dict[str, Any]], ...]:
+    """Returns the trials of a search that this run made; those of a cached Tuner are recorded already."""
+    trials = finished.summary.trials
+    if trials is None or not any(node.id == "Tuner" and node.status is Status.OK for node in finished.result.nodes):
+        return ()
+    objective = f"validation/{trials.objective}"
     return tuple(
-        {"params": {path: to_json_text(value) for path, value in values.items()}, "metrics": {objective: score}}
-        for score, values in summary.trials.rows
+        {"params": {path: to_json_text(value) for path, value in values.items()}, "metrics": {objective: [(0, score)]}}
+        for score, values in trials.rows
     )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else to_json_text(value)
 
 
 def _milliseconds(instant: str) -> int:

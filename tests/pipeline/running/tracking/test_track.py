@@ -23,7 +23,7 @@ RUN = TrackedRun(
     metrics={"validation/auc": [(1, 0.7), (2, 0.75)], "eval/auc": [(0, 0.74)]},
     texts={"pipeline.yaml": "name: trips\n"},
     files=(),
-    trials=({"params": {"training.learning_rate": "0.01"}, "metrics": {"validation/log_loss": 0.4}},),
+    trials=({"params": {"training.learning_rate": "0.01"}, "metrics": {"validation/log_loss": [(0, 0.4)]}},),
 )
 FAILED, FINISHED = 4, 3  # mlflow.entities.RunStatus
 
