@@ -11,15 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-_LAZY_PACKAGES = ("tfx.components", "tensorflow_model_analysis", "tensorflow_model_analysis.utils")
-"""Packages whose `__init__` imports everything they contain, such as the Kubernetes client and nltk. Nodes need only
-two of TFX's components, and only the messages and defaults of TFMA."""
+_LAZY_PACKAGES = ("tfx.components",)
+"""Packages whose `__init__` imports everything they contain, such as the Kubernetes client; nodes need two of TFX's."""
 
 
 _NODES_NEED = (
     "keras",
     "fullpass.components.transform.full_pass",
-    "fullpass.components.evaluation.dependence_rows",
+    "fullpass.components.evaluation.partial_dependence",
     "fullpass.components.parity.compare_paths",
     "fullpass.trainer.run_fn",
 )
@@ -27,7 +26,7 @@ _NODES_NEED = (
 
 
 def import_frameworks() -> None:
-    """Imports TensorFlow, Beam and TFDV, and makes later imports of TFX's components and of TFMA lazy.
+    """Imports TensorFlow, Beam and TFDV, and makes later imports of TFX's components lazy.
 
     Raises:
         ModuleNotFoundError: TensorFlow is not installed.

@@ -7,6 +7,7 @@ would have to be known when the pipeline is compiled, and a Kubeflow package is 
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import apache_beam as beam
@@ -17,20 +18,16 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, standard_artifacts
 
 from fullpass.base.files import read_json
+from fullpass.base.json_text import to_json_text
 from fullpass.components.accumulate import AccumulateFiles
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.dependence_file import FILE as DEPENDENCE_FILE
-from fullpass.components.evaluation.dependence_file import to_json as dependence_to_json
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, Rows, read_measured, text_of, to_json
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
 from fullpass.components.evaluation.score_curves import to_json as curves_to_json
-from fullpass.components.evaluation.slice_rows import SliceKey
+from fullpass.components.evaluation.shown_files import DEPENDENCE_FILE, TEXTS_FILE
 from fullpass.components.evaluation.slice_states import SliceAccumulator, State
-from fullpass.components.evaluation.texts_file import FILE as TEXTS_FILE
-from fullpass.components.evaluation.texts_file import to_json as texts_to_json
-from fullpass.components.evaluation.tfma_files import write_tfma_files
 from fullpass.components.ingest.component import rows_of
 from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.transform.component import serving_model, split_files
@@ -68,7 +65,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         pending = f"{evaluation.uri}/{PENDING}"
         with self._make_beam_pipeline() as pipeline:
             merged = pipeline | "Evaluate" >> AccumulateFiles([(file, ("",)) for file in files], evaluate, pending)
-            write = beam.Map(_write_results, accumulator, config, evaluation.uri, exports, shown)
+            write = beam.Map(_write_results, accumulator, evaluation.uri, exports, shown)
             _ = merged | beam.Values() | "Write" >> write
         fileio.rmtree(pending)
         measured = read_measured(evaluation.uri)
@@ -81,7 +78,6 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
 def _write_results(
     state: State,
     accumulator: SliceAccumulator,
-    config: EvaluationConfig,
     folder: str,
     exports: Sequence[str],
     shown: tuple[PreprocessingConfig, Sequence[Mapping[str, Any]]] | None,
@@ -91,15 +87,11 @@ def _write_results(
     Args:
         state: the merged state of all rows.
         accumulator: the accumulator of the metrics.
-        config: the section `evaluation:` of the YAML.
         folder: folder of the evaluation artifact.
         exports: folders of the SavedModels; the new model first.
         shown: features and label, and the feature importances, to show the new model on a sample of the rows.
     """
-    measured = _measured(accumulator, state)
-    blessed = is_blessed(list(measured.values()), config)
-    write_tfma_files(folder, config, measured, blessed=blessed, newest_span=accumulator.newest, exports=exports)
-    _write(f"{folder}/{FILE}", to_json(list(measured.values())))
+    _write(f"{folder}/{FILE}", to_json(_measured(accumulator, state)))
     if curves := accumulator.curves(state):
         _write(f"{folder}/{CURVES_FILE}", curves_to_json(curves))
     if shown is not None:
@@ -114,13 +106,13 @@ def _write_shown(
     importance: Sequence[Mapping[str, Any]],
 ) -> None:
     # These modules import Keras, which is not needed to build a pipeline.
-    from fullpass.components.evaluation.dependence_rows import dependence_of_export
+    from fullpass.components.evaluation.partial_dependence import dependence_of_export
     from fullpass.components.evaluation.shown_texts import texts_of_export
 
     if dependence := dependence_of_export(export, sampled, preprocessing, importance):
-        _write(f"{folder}/{DEPENDENCE_FILE}", dependence_to_json(dependence))
+        _write(f"{folder}/{DEPENDENCE_FILE}", to_json_text(asdict(dependence), indent=1))
     if texts := texts_of_export(export, sampled, preprocessing):
-        _write(f"{folder}/{TEXTS_FILE}", texts_to_json(texts))
+        _write(f"{folder}/{TEXTS_FILE}", to_json_text([asdict(text) for text in texts], indent=1))
 
 
 def _write(path: str, text: str) -> None:
@@ -128,24 +120,26 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def _measured(accumulator: SliceAccumulator, state: State) -> dict[SliceKey, Rows]:
+def _measured(accumulator: SliceAccumulator, state: State) -> list[Rows]:
     """Returns the metrics of each slice; all rows and the newest span come first."""
     measurements = accumulator.measure(state)
-    measured = {}
+    measured = []
     for key in sorted(state.places, key=lambda key: (key.entry, key.newest, key.values)):
         columns = accumulator.slices[key.entry] if key.entry >= 0 else ()
         shared = tuple(sorted((column, text_of(value)) for column, value in zip(columns, key.values, strict=True)))
         place = state.places[key]
         values, errors = ([_at(place, one) for one in every] for every in (measurements.values, measurements.errors))
-        measured[key] = Rows(
-            shared,
-            values[0],
-            values[1] if len(values) > 1 else {},
-            key.newest,
-            errors[0],
-            errors[1] if len(errors) > 1 else {},
-            _at(place, measurements.differences),
-            tuple(accumulator.slices[entry] for entry in sorted(state.overflowed)) if key.entry < 0 else (),
+        measured.append(
+            Rows(
+                shared,
+                values[0],
+                values[1] if len(values) > 1 else {},
+                key.newest,
+                errors[0],
+                errors[1] if len(errors) > 1 else {},
+                _at(place, measurements.differences),
+                tuple(accumulator.slices[entry] for entry in sorted(state.overflowed)) if key.entry < 0 else (),
+            )
         )
     return measured
 
@@ -179,7 +173,7 @@ class Evaluator(
 ):
     """Measures a model and the last blessed one on the eval split, and blesses the model if it holds its thresholds.
 
-    Outputs: `evaluation`, with `measured.json`, the files of TFMA and the partial dependence; `blessing`.
+    Outputs: `evaluation`, with `measured.json`, the curves and the partial dependence; `blessing`.
     """
 
     def __init__(

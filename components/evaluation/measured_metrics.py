@@ -1,20 +1,17 @@
-"""The metrics of an evaluation as a JSON file, which can be read without TFMA and TensorFlow."""
+"""The metrics of an evaluation as a JSON file, which can be read without TensorFlow."""
 
 import json
-import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from fullpass.base.errors import UserError
 from fullpass.base.files import read_bytes
 from fullpass.base.json_text import number_of, to_json_text
-from fullpass.preprocessing.columns.outputs import SPAN
 
 FILE = "measured.json"
-BASELINE = "baseline"
-CANDIDATE = "candidate"
 ALWAYS_MEASURED = "example_count"
 
 
@@ -53,10 +50,14 @@ def to_json(measured: Sequence[Rows]) -> str:
 
 
 def read_measured(evaluation_uri: str) -> Sequence[Rows]:
-    """Returns all metrics of an evaluation. TFMA reads those of earlier releases, which have no `measured.json`."""
+    """Returns all metrics of an evaluation.
+
+    Raises:
+        UserError: The evaluation is of an earlier release and has no `measured.json`.
+    """
     content = read_bytes(f"{evaluation_uri}/{FILE}")
     if content is None:
-        return list(_read_tfma(evaluation_uri))
+        raise UserError(f"{evaluation_uri}: no {FILE}. An early release wrote this evaluation; run the pipeline again.")
     return [_rows(fields) for fields in json.loads(content)]
 
 
@@ -78,26 +79,3 @@ def text_of(value: bytes | float) -> str:
         ('1234567', '0.1')
     """
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(np.float32(value)).removesuffix(".0")
-
-
-def _read_tfma(evaluation_uri: str) -> Iterator[Rows]:
-    from tensorflow_model_analysis.writers import metrics_plots_and_validations_writer as writer
-
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # TFMA calls a deprecated function, which logs a warning.
-    for record in writer.load_and_deserialize_metrics(evaluation_uri, "tfrecord"):
-        keys = record.slice_key.single_slice_keys
-        shared = tuple((key.column, _text(key)) for key in keys if key.column != SPAN)
-        yield Rows(shared, _values(record, CANDIDATE), _values(record, BASELINE), len(shared) < len(keys))
-
-
-def _values(record: Any, model: str) -> dict[str, float]:
-    return {
-        item.key.name: item.value.double_value.value
-        for item in record.metric_keys_and_values
-        if (item.key.model_name or CANDIDATE) == model and not item.key.is_diff and item.value.HasField("double_value")
-    }
-
-
-def _text(key: Any) -> str:
-    kind = key.WhichOneof("kind")
-    return text_of(getattr(key, kind)) if kind else ""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fullpass.preprocessing.features.label import Task
 
@@ -15,15 +14,13 @@ class Metric:
         tasks: tasks that have the metric.
         higher_is_better: None if the best value is in between. Such a metric can have bounds, and cannot be compared as
             better or worse.
-        tfma: class name in TFMA's registry or in Keras; None if neither has the metric.
-        options: options of that class.
+        tfma: name of the equal class of TFMA or Keras; None if neither has one.
         needs: rows without which the metric is undefined for any model; None if it is defined on all rows.
     """
 
     tasks: tuple[Task, ...]
     higher_is_better: bool | None
     tfma: str | None
-    options: tuple[tuple[str, Any], ...] = ()
     needs: str | None = None
 
 

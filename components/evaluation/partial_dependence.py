@@ -6,14 +6,23 @@ values that occur in no row. Source: Friedman, Greedy Function Approximation (20
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from fullpass.components.evaluation.column_points import Points, Rows, points_of
-from fullpass.components.evaluation.column_readers import ColumnReaders
-from fullpass.components.evaluation.dependence_file import ColumnDependence, Dependence
+from fullpass.components.evaluation.column_readers import ColumnReaders, column_readers, most_important
+from fullpass.components.evaluation.score_rows import load_export
+from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence
+from fullpass.preprocessing.columns.raw_columns import RawColumn, serving_columns
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.trainer.export.export_files import SERVING_RAW
+from fullpass.trainer.export.signatures import column_keys
+from fullpass.trainer.input.raw_examples import dense_columns
+from fullpass.trainer.input.raw_tensors import to_request
 
-MOST_COLUMNS = 10
+_MOST_COLUMNS = 10
 _ROWS, _FEWEST_ROWS, _TIMED_ROWS = 200, 20, 32
 _MOST_POINTS = 12
 _MOST_CLASSES = 5
@@ -22,6 +31,39 @@ _BYTES_ASKED = 64 << 20
 
 Predict = Callable[[Rows], Mapping[str, np.ndarray]]
 """Raw columns, dense -> outputs of the model's signature `serving_raw`."""
+
+
+def dependence_of_export(
+    export: str,
+    sampled: Sequence[bytes],
+    config: PreprocessingConfig,
+    importance: Sequence[Mapping[str, Any]],
+) -> Dependence | None:
+    """Returns the partial dependence of an export's scores on its most important raw columns; None if there are none.
+
+    Args:
+        export: The folder of the SavedModel.
+        sampled: A sample of the serialized eval rows.
+        config: Features and label.
+        importance: Feature importances from `training.json`.
+    """
+    columns = serving_columns(config)
+    shown = most_important(column_readers(config), importance, _MOST_COLUMNS)
+    if not (shown and sampled):
+        return None
+    dense = {name: value.numpy() for name, value in dense_columns(tf.constant(list(sampled)), columns).items()}
+    return measure_dependence(_predict(export, columns), dense, shown)
+
+
+def _predict(export: str, columns: Mapping[str, RawColumn]) -> Predict:
+    loaded = load_export(export)
+    keys = column_keys(tuple(columns))
+
+    def predict(rows: Rows) -> Mapping[str, np.ndarray]:
+        request = to_request(rows, columns, keys)
+        return {name: value.numpy() for name, value in loaded.signatures[SERVING_RAW](**request).items()}
+
+    return predict
 
 
 def measure_dependence(

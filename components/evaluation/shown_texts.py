@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.components.evaluation.score_rows import load_export
-from fullpass.components.evaluation.texts_file import ShownText
+from fullpass.components.evaluation.shown_files import ShownText
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.id_features import TextFeature

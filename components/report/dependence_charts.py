@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from fullpass.components.evaluation.dependence_file import ColumnDependence
+from fullpass.components.evaluation.shown_files import ColumnDependence
 from fullpass.components.pages.charts import COLORS, svg
 
 _WIDTH, _RIGHT = 310, 14

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from fullpass.components.evaluation.dependence_file import Dependence
+from fullpass.components.evaluation.shown_files import Dependence
 from fullpass.components.report.dependence_charts import dependence_chart, legend
 
 

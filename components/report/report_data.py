@@ -15,10 +15,9 @@ from fullpass.base.files import read_json
 from fullpass.components.data_gate.gate_verdict import read_verdict as read_verdict_of_data
 from fullpass.components.data_gate.page import Gate, gate_section
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.dependence_file import read_dependence
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict, with_suspicion
 from fullpass.components.evaluation.score_curves import read_curves
-from fullpass.components.evaluation.texts_file import ShownText, read_texts
+from fullpass.components.evaluation.shown_files import ShownText, read_dependence, read_texts
 from fullpass.components.ingest.writing.manifest import QUARANTINE, read_manifest
 from fullpass.components.pages.charts import bar_chart, histogram, line_chart
 from fullpass.components.push.model_lineage import RecordedArtifact

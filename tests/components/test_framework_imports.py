@@ -54,15 +54,14 @@ def test_a_package_that_is_imported_already_stays_as_it_is(package):
     assert sys.modules[package] is whole and whole.NAME == "whole"
 
 
-@pytest.mark.integration  # imports TFX and TFMA in a new process
-def test_names_of_tfx_and_tfma_are_there_after_the_imports_of_the_frameworks():
+@pytest.mark.integration  # imports TFX in a new process
+def test_names_of_tfx_are_there_after_the_imports_of_the_frameworks():
     code = (
         "from fullpass.components.framework_imports import import_frameworks\n"
         "import_frameworks()\n"
-        "import tensorflow_model_analysis as tfma\n"
         "from tfx import v1 as tfx\n"
         "from tfx.components import Pusher\n"
-        "print(tfx.components.Pusher is Pusher, tfma.utils.has_change_threshold(tfma.EvalConfig()), tfma.metrics.AUC)"
+        "print(tfx.components.Pusher is Pusher)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
-    assert done.stdout.startswith("True False <class"), done.stderr
+    assert done.stdout.startswith("True"), done.stderr

@@ -301,16 +301,6 @@ for room in ("preprocessing", "trainer", "components", "pipeline", "kubeflow"):
         parts = file.relative_to(root).with_suffix("").parts
         importlib.import_module(".".join(("fullpass", *(part for part in parts if part != "__init__"))))
 """
-EVALUATE = """
-from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.measured_metrics import _read_tfma
-from fullpass.components.evaluation.tfma_files import write_tfma_files
-import tempfile
-folder = tempfile.mkdtemp()
-write_tfma_files(folder, EvaluationConfig(), {}, blessed=True, newest_span=None, exports=["x"])
-assert not list(_read_tfma(folder))
-"""
-"""TFMA continues when one of its modules cannot be imported, and then lacks names."""
 SERVICES = ("aiplatform", "bigtable", "dlp", "language", "pubsublite", "spanner", "videointelligence", "vision")
 
 
@@ -321,7 +311,7 @@ def test_what_is_left_out_of_the_image_nobody_imports():
     gone = set(names(lock_entries(LOCK, direct, left_out=frozenset()))) - set(names(lock_entries(LOCK, direct)))
     assert gone > LEFT_OUT | {"jedi", "debugpy", "notebook-shim"}
     google = ",".join(f"google.cloud.{service}" for service in SERVICES)
-    program = [sys.executable, "-c", WITHOUT + EVALUATE, google, *gone]
+    program = [sys.executable, "-c", WITHOUT, google, *gone]
     done = subprocess.run(program, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
 

@@ -12,7 +12,7 @@ ROWS = 150
 def test_the_curves_are_the_means_of_the_answers_to_replaced_rows(exported):
     import tensorflow as tf
 
-    from fullpass.components.evaluation.dependence_rows import dependence_of_export
+    from fullpass.components.evaluation.partial_dependence import dependence_of_export
     from tests.trainer.conftest import to_examples
 
     trained = exported("regression")

@@ -18,7 +18,7 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fullpass.base.errors import UserError
-from fullpass.components.evaluation.dependence_rows import dependence_of_export
+from fullpass.components.evaluation.partial_dependence import dependence_of_export
 from fullpass.components.predict.predict import BASE, EFFECT, load_export, predict_tables
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.config import TrainerConfig, TrainingConfig, TrainingSpec, Trees

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-import tensorflow_model_analysis as tfma
 
+from fullpass.base.errors import UserError
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import read_verdict
-from fullpass.components.evaluation.measured_metrics import FILE, Rows, read_measured
+from fullpass.components.evaluation.measured_metrics import read_measured
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from tests.components.evaluation.answering_model import Answers, evaluate, example, saved, written
 
@@ -83,23 +83,6 @@ def test_the_newest_span_is_judged_by_itself(evaluated):
     assert "on the slice zone worse of the newest span (60 examples) mae is 3.0000" in reasons[0]
 
 
-def test_measured_json_equals_the_metrics_of_tfma(evaluated):
-    uri, _, _ = evaluated({"max": 1}, "read")
-    recorded = {}
-    for record in tfma.load_metrics(uri):
-        columns = {key.column: key.bytes_value.decode() for key in record.slice_key.single_slice_keys}
-        for item in record.metric_keys_and_values:
-            if not item.key.is_diff:
-                place = columns.get("zone"), SPAN in columns, item.key.model_name, item.key.name
-                recorded[place] = item.value.double_value.value
-    written = read_measured(uri)
-    assert {
-        (rows.keys[0][1] if rows.keys else None, rows.newest, model, metric): value
-        for rows in written
-        for model, values in (("candidate", rows.values), ("baseline", rows.baseline))
-        for metric, value in values.items()
-    } == recorded
-    # An earlier release wrote no such file and no standard errors.
-    Path(uri, FILE).unlink()
-    without_errors = [Rows(rows.keys, rows.values, rows.baseline, rows.newest) for rows in written]
-    assert read_measured(uri) == without_errors
+def test_an_evaluation_of_an_early_release_is_refused(tmp_path):
+    with pytest.raises(UserError, match="no measured.json. An early release wrote this evaluation; run the pipeline"):
+        read_measured(str(tmp_path))

@@ -1,14 +1,15 @@
 """Curves of partial dependence on models whose outputs can be computed by hand."""
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
+from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.column_readers import ColumnReaders, column_readers, most_important
-from fullpass.components.evaluation.dependence_file import read_dependence, to_json
 from fullpass.components.evaluation.partial_dependence import measure_dependence
+from fullpass.components.evaluation.shown_files import read_dependence
 from fullpass.preprocessing.config import PreprocessingConfig
 
 X = ColumnReaders("x", "number", ("x",))
@@ -172,6 +173,6 @@ def test_features_are_traced_to_the_raw_columns_that_they_are_made_from():
 
 def test_what_is_written_is_read(tmp_path):
     found = measure_dependence(linear, rows(), [X, KIND, WHEN])
-    (tmp_path / "partial_dependence.json").write_text(to_json(found))
+    (tmp_path / "partial_dependence.json").write_text(to_json_text(asdict(found)))
     assert read_dependence(str(tmp_path)) == found
     assert read_dependence(str(tmp_path / "earlier")) is None

@@ -1,11 +1,14 @@
 """Texts of the report, for a model whose outputs are a column of the row."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from fullpass.base.json_text import to_json_text
+from fullpass.components.evaluation.shown_files import TEXTS_FILE, ShownText, read_texts
 from fullpass.components.evaluation.shown_texts import texts_of_export
-from fullpass.components.evaluation.texts_file import FILE, ShownText, read_texts, to_json
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.preprocessing.config import PreprocessingConfig
 from tests.components.evaluation.answering_model import Answers, example, saved
@@ -50,6 +53,6 @@ def test_the_surest_mistakes_come_first_and_texts_are_cut(tmp_path):
 
 def test_the_report_reads_what_the_evaluator_wrote(tmp_path):
     shown = (ShownText({"body": "hi"}, "ham", "spam", 0.8),)
-    (tmp_path / FILE).write_text(to_json(shown))
+    (tmp_path / TEXTS_FILE).write_text(to_json_text([asdict(one) for one in shown]))
     assert read_texts(str(tmp_path)) == shown
     assert read_texts(str(tmp_path / "nothing")) == ()

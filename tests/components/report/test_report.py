@@ -17,10 +17,9 @@ from fullpass.components.data_gate.divergence import divergence
 from fullpass.components.data_gate.gate_verdict import Compared, Finding
 from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
 from fullpass.components.data_gate.page import gate_section, render_gate
-from fullpass.components.evaluation.dependence_file import ColumnDependence, Dependence
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict
 from fullpass.components.evaluation.score_curves import Curve, Curves
-from fullpass.components.evaluation.texts_file import ShownText
+from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence, ShownText
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.mlmd_values import ADDRESS
 from fullpass.components.pages.charts import histogram

@@ -6,10 +6,12 @@ from google.protobuf import wrappers_pb2
 from tensorflow_model_analysis.proto import config_pb2 as tfma
 
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig, Threshold
-from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, BASELINE, CANDIDATE
+from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED
 from fullpass.components.evaluation.metrics import METRICS, Metric
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, SPAN
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, TRANSFORM_FEATURES
+
+CANDIDATE, BASELINE = "candidate", "baseline"
 
 
 def eval_config(config: EvaluationConfig, newest_span: int | None = None) -> tfma.EvalConfig:
@@ -57,9 +59,7 @@ def _example_count() -> tfma.MetricConfig:
 
 
 def _metric(metric: Metric, name: str, threshold: Threshold | None, newest: dict[str, str]) -> tfma.MetricConfig:
-    config = tfma.MetricConfig(
-        class_name=metric.tfma, config=json.dumps({"name": name, **dict(metric.options)}, sort_keys=True)
-    )
+    config = tfma.MetricConfig(class_name=metric.tfma, config=json.dumps({"name": name}))
     if threshold is not None:
         if threshold.bounds_rows:
             config.per_slice_thresholds.append(_on({}, metric_threshold(metric, threshold)))

@@ -1,14 +1,15 @@
-"""The file of an evaluation's partial dependence. The report reads it, so this module does not import TensorFlow."""
+"""The files of an evaluation that only the report shows: partial dependence, and texts. Reading needs no TensorFlow."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from fullpass.base.files import read_bytes
-from fullpass.base.json_text import number_of, to_json_text
+from fullpass.base.json_text import number_of
 
-FILE = "partial_dependence.json"
+DEPENDENCE_FILE = "partial_dependence.json"
+TEXTS_FILE = "shown_texts.json"
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,31 @@ class Dependence:
     left_out: Mapping[str, str]
 
 
-def to_json(dependence: Dependence) -> str:
-    """Returns the content of FILE."""
-    return to_json_text(asdict(dependence), indent=1)
+@dataclass(frozen=True)
+class ShownText:
+    """The texts of a row of the eval split.
+
+    Attributes:
+        texts: The text of each text feature, cut if it is long.
+        label: The name of the row's class.
+        prediction: The class that the model predicts.
+        probability: The probability of the prediction.
+    """
+
+    texts: Mapping[str, str]
+    label: str
+    prediction: str
+    probability: float
+
+    @property
+    def right(self) -> bool:
+        """Whether the prediction is right."""
+        return self.label == self.prediction
 
 
 def read_dependence(folder: str) -> Dependence | None:
     """Returns the partial dependence of an evaluation; None for an earlier release or a model without importances."""
-    content = read_bytes(f"{folder}/{FILE}")
+    content = read_bytes(f"{folder}/{DEPENDENCE_FILE}")
     if content is None:
         return None
     fields: dict[str, Any] = json.loads(content)
@@ -73,3 +91,9 @@ def read_dependence(folder: str) -> Dependence | None:
     return Dependence(
         fields["rows"], tuple(fields["series"]), tuple(map(number_of, fields["means"])), columns, fields["left_out"]
     )
+
+
+def read_texts(folder: str) -> tuple[ShownText, ...]:
+    """Returns the texts of an evaluation; empty for an earlier release or a model without texts."""
+    content = read_bytes(f"{folder}/{TEXTS_FILE}")
+    return () if content is None else tuple(ShownText(**one) for one in json.loads(content))
