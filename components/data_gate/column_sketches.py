@@ -5,9 +5,9 @@ import hashlib
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from tfx_bsl import sketches
 
 from fullpass.components.data_gate.distribution import ATOMS, Distribution, category_distribution, number_distribution
+from fullpass.preprocessing.internals.tfx_bsl_internals import MisraGriesSketch, QuantilesSketch
 
 _SKETCHED = 4096
 """Number of distinct tokens per file up to which the counts are exact."""
@@ -22,7 +22,7 @@ class NumberSketch:
     """A quantile sketch of the numbers of one file, filled batch by batch."""
 
     def __init__(self) -> None:
-        self._sketch = sketches.QuantilesSketch(_SKETCH_ERROR, _MOST_ROWS, 1)
+        self._sketch = QuantilesSketch(_SKETCH_ERROR, _MOST_ROWS, 1)
         self._present = self._missing = 0
 
     def add(self, values: np.ndarray, missing: int) -> None:
@@ -62,7 +62,7 @@ class TokenSketch:
     """A heavy-hitter sketch of the tokens of one file, filled batch by batch."""
 
     def __init__(self) -> None:
-        self._sketch = sketches.MisraGriesSketch(_SKETCHED)
+        self._sketch = MisraGriesSketch(_SKETCHED)
         self._present = self._missing = 0
 
     def add(self, tokens: pa.Array, missing: int) -> None:

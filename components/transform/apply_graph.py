@@ -13,9 +13,6 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 import tensorflow_transform as tft
-from apache_beam.transforms.window import GlobalWindows
-from apache_beam.utils.shared import Shared
-from apache_beam.utils.windowed_value import WindowedValue
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.components.ingest.writing.encode import encode, records
@@ -27,6 +24,7 @@ from fullpass.preprocessing.apply.transform_graph import GraphPart
 from fullpass.preprocessing.columns.compute_at import columns_for, raw_name, transformed_at
 from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.internals.beam_internals import GlobalWindows, Shared, WindowedValue
 from fullpass.preprocessing.values.byte_batches import cut_batch
 from fullpass.trainer.records.blocks import Layout
 from fullpass.trainer.records.columns import as_columns, layout_of_schema

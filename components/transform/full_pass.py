@@ -11,9 +11,7 @@ from functools import partial
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.transforms.window import GlobalWindows
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 from tfx.dsl.io import fileio
 
 from fullpass.base.files import read_json
@@ -30,6 +28,8 @@ from fullpass.components.transform.read_examples import ReadExamples
 from fullpass.preprocessing.analysis.traced_preprocessing import Function
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.internals.beam_internals import GlobalWindows
+from fullpass.preprocessing.internals.tft_internals import DatasetMetadata, write_metadata
 from fullpass.trainer.export.sample_requests import write_samples
 from fullpass.trainer.records import blocks
 from fullpass.trainer.records.columns import ColumnFile, publish_columns
@@ -105,8 +105,8 @@ def finish(full_pass: FullPass) -> dict[str, int]:
     if full_pass.cache is not None:
         used = [span.fingerprint for span in full_pass.spans]
         AnalyzerCache(full_pass.cache).keep(used, others=len(used))
-    raw = dataset_metadata.DatasetMetadata(full_pass.schema)
-    metadata_io.write_metadata(raw, f"{full_pass.graph}/metadata")
+    raw = DatasetMetadata(full_pass.schema)
+    write_metadata(raw, f"{full_pass.graph}/metadata")
     write_samples(full_pass.graph, full_pass.examples[SAMPLED_SPLIT])
     if full_pass.transformed is None:
         return {}

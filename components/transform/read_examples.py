@@ -6,9 +6,9 @@ import apache_beam as beam
 import pyarrow as pa
 import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from fullpass.components.read_records import RecordReader
+from fullpass.preprocessing.internals.tfx_bsl_internals import ExamplesToRecordBatchDecoder
 from fullpass.trainer.input.raw_examples import RawExamples
 
 _DTYPES = {schema_pb2.FLOAT: tf.float32, schema_pb2.INT: tf.int64, schema_pb2.BYTES: tf.string}

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from tensorflow_transform import analyzer_nodes
-from tensorflow_transform.nodes import OperationDef
 
 from fullpass.preprocessing.analysis import token_counts
 from fullpass.preprocessing.analysis.state_encodings import encoding_of
 from fullpass.preprocessing.analysis.token_counts import TokenCounts
 from fullpass.preprocessing.analysis.token_files import TOKENS
 from fullpass.preprocessing.apply.counted_vocabulary import CountTokens
+from fullpass.preprocessing.internals.tft_internals import analyzer_nodes, nodes
 
 EncodedStates = dict[bytes, list[bytes]]
 """Key of an accumulator -> its encoded state. The encoded state of many tokens holds the path of their file."""
@@ -164,7 +163,9 @@ _KINDS: Mapping[type, _Kind] = {
 }
 
 
-def accumulator_of(operation: OperationDef, key: bytes, tensors: tuple[str, ...], folder: str) -> Accumulator | None:
+def accumulator_of(
+    operation: nodes.OperationDef, key: bytes, tensors: tuple[str, ...], folder: str
+) -> Accumulator | None:
     """Returns the accumulator of an operation of TF Transform; None if only Beam can compute it.
 
     Args:

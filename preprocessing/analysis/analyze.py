@@ -15,15 +15,14 @@ import pyarrow as pa
 import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
-from tensorflow_transform.impl_helper import METADATA_DIR_NAME
-from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
-from tfx_bsl.tfxio.tensor_adapter import TensorAdapter
+from tfx_bsl.public.tfxio import TensorAdapter
 
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, Tensors, trace
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.internals.tft_internals import METADATA_DIR_NAME, DatasetMetadata, write_metadata
 
 
 def analyze_table(
@@ -69,7 +68,7 @@ def analyze_table(
                 encoded = BatchAccumulator(function, accumulators, constants).accumulate(tensors)
                 states |= merge_states(accumulators, [encoded] if encoded else [])
             write_graph(function, states, graph)
-    metadata_io.write_metadata(dataset_metadata.DatasetMetadata(schema), f"{graph}/metadata")
+    write_metadata(DatasetMetadata(schema), f"{graph}/metadata")
     return tft.TFTransformOutput(graph)
 
 

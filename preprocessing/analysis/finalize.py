@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import tensorflow as tf
-from tensorflow_transform import analyzer_nodes, nodes
-from tensorflow_transform.analyzers import get_empy_vocabulary_dummy_value
-from tensorflow_transform.nodes import OperationDef
 
 from fullpass.preprocessing.analysis.ranked_tokens import Ranked, rank
 from fullpass.preprocessing.analysis.token_counts import TokenCounts
 from fullpass.preprocessing.apply.counted_vocabulary import MergeCounts, WriteVocabulary
+from fullpass.preprocessing.internals.tft_internals import analyzer_nodes, empty_vocabulary_value, nodes
 
 
 class CannotFinalize(Exception):
@@ -35,7 +33,7 @@ class Finalizer(nodes.Visitor):
         self._states = states
         self._folder = folder
 
-    def visit(self, operation_def: OperationDef, input_values: Sequence[Any]) -> tuple[Any, ...]:
+    def visit(self, operation_def: nodes.OperationDef, input_values: Sequence[Any]) -> tuple[Any, ...]:
         """See base class."""
         if operation_def.label in self._states:
             return (self._states[operation_def.label],)
@@ -49,7 +47,7 @@ class Finalizer(nodes.Visitor):
         """See base class."""
 
 
-def can_finalize(operation: OperationDef) -> bool:
+def can_finalize(operation: nodes.OperationDef) -> bool:
     """Returns whether `Finalizer` can compute an operation that follows an accumulating one."""
     match operation:
         case analyzer_nodes.PTransform():
@@ -106,7 +104,7 @@ def _vocabulary_file(operation: Any, inputs: Sequence[Any], folder: str) -> tupl
 
 def _placeholder(dtype: Any) -> pa.Table:
     """Returns the one line of a vocabulary without tokens."""
-    count, token = get_empy_vocabulary_dummy_value(dtype)
+    count, token = empty_vocabulary_value(dtype)
     return pa.table({"token": pa.array([token], pa.large_binary()), "count": [count]})
 
 

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tensorflow_transform import analyzer_nodes, analyzers
-from tfx_bsl import sketches
+
+from fullpass.preprocessing.internals.tft_internals import LMomentsCombiner, QuantilesCombiner, analyzer_nodes
+from fullpass.preprocessing.internals.tfx_bsl_internals import QuantilesSketch
 
 
 class _Sketch(analyzer_nodes.CacheCoder):
@@ -24,7 +25,7 @@ class _Sketch(analyzer_nodes.CacheCoder):
         return cache.__getstate__()
 
     def decode_cache(self, encoded_cache: bytes) -> Any:
-        sketch = sketches.QuantilesSketch.__new__(sketches.QuantilesSketch)
+        sketch = QuantilesSketch.__new__(QuantilesSketch)
         sketch.__setstate__(encoded_cache)
         return sketch
 
@@ -51,9 +52,9 @@ class _Arrays(analyzer_nodes.CacheCoder):
 
 def encoding_of(combiner: analyzer_nodes.Combiner) -> analyzer_nodes.CacheCoder | None:
     """Returns the encoding of a combiner's states; None if its states must not be cached."""
-    if isinstance(combiner, analyzers.QuantilesCombiner):
+    if isinstance(combiner, QuantilesCombiner):
         return _Sketch()
-    if isinstance(combiner, analyzers._LMomentsCombiner):
+    if isinstance(combiner, LMomentsCombiner):
         return _Arrays(combiner.accumulator_class)
     coder = combiner.accumulator_coder
     return coder if type(coder) is analyzer_nodes.JsonNumpyCacheCoder else None

@@ -14,28 +14,29 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import wrap_function
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tensorflow_transform import (
-    analyzer_nodes,
-    annotators,
-    graph_context,
-    graph_tools,
-    impl_helper,
-    nodes,
-    schema_inference,
-    tf2_utils,
-)
-from tensorflow_transform.saved import saved_transform_io_v2
-from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
-from tensorflow_transform.tf_utils import hashable_tensor_or_op
-from tfx_bsl.tfxio.tensor_adapter import TensorAdapter, TensorAdapterConfig
-from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
+from tfx_bsl.public.tfxio import TensorAdapter, TensorAdapterConfig, TFExampleBeamRecord
 
 from fullpass.preprocessing.analysis.accumulators import Accumulator, accumulator_of
 from fullpass.preprocessing.analysis.finalize import CannotFinalize, Finalizer, can_finalize
 from fullpass.preprocessing.apply.source_columns import source_columns
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
+from fullpass.preprocessing.internals.tf_internals import prune
+from fullpass.preprocessing.internals.tft_internals import (
+    METADATA_DIR_NAME,
+    DatasetMetadata,
+    TFGraphContext,
+    analyzer_nodes,
+    annotators,
+    get_structured_inputs,
+    get_traced_transform_fn,
+    graph_tools,
+    hashable_tensor_or_op,
+    infer_feature_schema,
+    nodes,
+    write_metadata,
+    write_v2_saved_model,
+)
 from fullpass.preprocessing.preprocessing_fn import preprocessing_fn
 
 Tensors = Mapping[str, tf.Tensor | tf.SparseTensor]
@@ -119,14 +120,12 @@ class Traced:
         self._specs = TensorAdapter(function.adapter).OriginalTypeSpecs()
         self._owners = annotators.ObjectTracker(), tf.Module()  # These keep the tables of the graph alive.
         tracker, module = self._owners
-        context = graph_context.TFGraphContext(
-            module_to_export=module, temp_dir=function.temporary, evaluated_replacements=None
-        )
+        context = TFGraphContext(module_to_export=module, temp_dir=function.temporary, evaluated_replacements=None)
         with annotators.object_tracker_scope(tracker):
-            traced = impl_helper.get_traced_transform_fn(function, self._specs, context)
+            traced = get_traced_transform_fn(function, self._specs, context)
             self._traced = traced.get_concrete_function()
         self._graph = self._traced.graph
-        self._inputs = tf2_utils.get_structured_inputs_from_func_graph(self._graph)
+        self._inputs = get_structured_inputs(self._graph)
         self._sinks = list(self._graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS))
         self._sinks_of_phases: list[list[Any]] = []
         self._keys: dict[str, bytes] = {}
@@ -150,8 +149,7 @@ class Traced:
         feeds = [t for name in columns for t in tf.nest.flatten(self._inputs[name], expand_composites=True)]
         known = [self._graph.get_tensor_by_name(name) for name in constants]
         values = [tf.constant(constants[tensor.name], tensor.dtype) for tensor in known]
-        whole = wrap_function.WrappedFunction(self._graph, wrap_function.VariableHolder())
-        pruned = whole.prune([*feeds, *known], fetches)
+        pruned = prune(self._graph, [*feeds, *known], fetches)
 
         def compute(batch: Tensors) -> dict[str, tf.Tensor]:
             flat = [t for name in columns for t in tf.nest.flatten(batch[name], expand_composites=True)]
@@ -186,19 +184,19 @@ class Traced:
             outputs.update(self._function(inputs))
             return dict(outputs)
 
-        context = graph_context.TFGraphContext(
+        context = TFGraphContext(
             module_to_export=module, temp_dir=self._function.temporary, evaluated_replacements=constants
         )
-        traced = impl_helper.get_traced_transform_fn(function, self._specs, context)
+        traced = get_traced_transform_fn(function, self._specs, context)
         with _TRACING:
-            graph = saved_transform_io_v2.write_v2_saved_model(module, traced, "transform_fn", folder).graph
+            graph = write_v2_saved_model(module, traced, "transform_fn", folder).graph
         if left := graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS):
             raise RuntimeError(f"The second trace of the preprocessing function has other analyzers: {left}.")
         # TF Transform traces the function once more for the schema. That is not needed here, because the domains that
         # transforms set are constants of this graph as well.
-        schema = schema_inference.infer_feature_schema(outputs, graph, _TableSession(graph))
-        metadata = dataset_metadata.DatasetMetadata(schema)
-        metadata_io.write_metadata(metadata, f"{folder}/{impl_helper.METADATA_DIR_NAME}")
+        schema = infer_feature_schema(outputs, graph, _TableSession(graph))
+        metadata = DatasetMetadata(schema)
+        write_metadata(metadata, f"{folder}/{METADATA_DIR_NAME}")
 
     def _finalizer(self, states: Mapping[bytes, Any]) -> Finalizer:
         known = {label: states[key] for label, key in self._keys.items() if key in states}
@@ -243,7 +241,7 @@ class _TableSession:
     """Replaces a session: computes tensors that depend on a graph's tables but on none of its inputs."""
 
     def __init__(self, graph: Any):
-        self._whole = wrap_function.WrappedFunction(graph, wrap_function.VariableHolder())
+        self._graph = graph
 
     def run(self, fetches: Any) -> Any:
         """Returns the values of tensors, in the same structure."""
@@ -251,7 +249,7 @@ class _TableSession:
             return dict(zip(fetches, self.run(list(fetches.values())), strict=True))
         flat = tf.nest.flatten(fetches)
         symbolic = [tensor for tensor in flat if tf.is_symbolic_tensor(tensor)]
-        computed = iter(self._whole.prune([], symbolic)() if symbolic else ())
+        computed = iter(prune(self._graph, [], symbolic)() if symbolic else ())
         values = [next(computed) if tf.is_symbolic_tensor(tensor) else tensor for tensor in flat]
         return tf.nest.pack_sequence_as(fetches, [value.numpy() for value in values])
 

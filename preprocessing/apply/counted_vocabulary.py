@@ -10,9 +10,9 @@ import apache_beam as beam
 import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
-from tensorflow_transform.beam.experimental import PTransformAnalyzer
 
 from fullpass.preprocessing.apply.stable_ids import NO_TOKEN
+from fullpass.preprocessing.internals.tft_internals import PTransformAnalyzer
 
 Arrange = Callable[[list[bytes]], Iterable[bytes]]
 """Tokens, the most frequent first -> tokens in id order."""

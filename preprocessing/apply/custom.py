@@ -8,10 +8,11 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.base.user_modules import import_function
 from fullpass.preprocessing.apply.column_tensors import Columns
-from fullpass.preprocessing.apply.vocabulary import declared_range, with_domain
+from fullpass.preprocessing.apply.vocabulary import with_domain
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn
 from fullpass.preprocessing.features.feature import CustomFeature, transformed_name
+from fullpass.preprocessing.internals.tft_internals import declared_domain
 
 _OUTPUT_DTYPES = (tf.float32, tf.int64, tf.string)
 
@@ -40,7 +41,7 @@ def _checked_ids(result: tf.Tensor, feature: CustomFeature) -> tf.Tensor:
         raise UserError(f"{feature.function} must return int64 [batch]. Received: {_described(result)}.")
     inside = (result >= 0) & (result < feature.ids)
     ids = tf.where(inside, result, 0)
-    declared = declared_range(result)
+    declared = declared_domain(result)
     if declared is None:
         return with_domain(ids, feature.ids)
     # A wider range, such as that of a vocabulary with -1 for unknown tokens, stays in the schema: Transform refuses it.

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from tensorflow_transform import gaussianization
 
 from fullpass.preprocessing.apply.statistics import Statistics, mean_and_deviation_per_key, range_per_key
 from fullpass.preprocessing.apply.vocabulary import with_domain
@@ -23,6 +22,7 @@ from fullpass.preprocessing.features.transforms import (
     Transform,
     ZScore,
 )
+from fullpass.preprocessing.internals.tft_internals import inverse_tukey_hh
 
 Apply = Callable[[tf.Tensor], tf.Tensor]
 """float32 [batch or 1, columns] to float32 of the same shape; NaN means missing and stays NaN."""
@@ -102,7 +102,7 @@ def _scale_to_gaussian(group: Group) -> Apply:
 
     def apply(values: tf.Tensor) -> tf.Tensor:
         standard = (tf.cast(values, tf.float64) - fit.location) / divisor
-        gaussian = gaussianization.inverse_tukey_hh(standard, fit.left, fit.right)
+        gaussian = inverse_tukey_hh(standard, fit.left, fit.right)
         return _where_varied(deviation > 0, gaussian, 0.0, values)
 
     return apply

@@ -11,7 +11,15 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
-from tensorflow_transform import analyzer_nodes, analyzers
+
+from fullpass.preprocessing.internals.tft_internals import (
+    PCACombiner,
+    WeightedMeanAndVarCombiner,
+    analyzer_nodes,
+    combine,
+    combine_per_key,
+    min_and_max_per_key,
+)
 
 _NO_WEIGHT = 1e-30
 # Deviations below this share of the mean are rounding errors of a constant column. Dividing by them would blow up any
@@ -152,9 +160,9 @@ def mean_and_deviation_per_key(values: tf.Tensor, keys: tf.Tensor) -> tuple[tf.T
         count = tf.math.unsorted_segment_sum(tf.ones_like(numbers), place, total)
         means = tf.math.unsorted_segment_mean(numbers, place, total)
         variances = tf.math.unsorted_segment_mean(tf.square(numbers - tf.gather(means, place)), place, total)
-        combiner = analyzers.WeightedMeanAndVarCombiner(np.float64, ())
+        combiner = WeightedMeanAndVarCombiner(np.float64, ())
         states = tf.cast(count, tf.int64), means, variances, tf.zeros_like(count)
-        vocabulary, mean, variance = analyzers._apply_cacheable_combiner_per_key(combiner, distinct, *states)
+        vocabulary, mean, variance = combine_per_key(combiner, distinct, *states)
     deviation = _without_rounding(variance, mean)
     return _of_each_row(mean, vocabulary, keys), _of_each_row(deviation, vocabulary, keys)
 
@@ -164,11 +172,11 @@ def range_per_key(values: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Ten
     numbers, names = _present_pairs(values, keys)
     # TFT's public analyzers per key are only inside mappers, which cannot be applied to a second tensor.
     with tf.name_scope("statistics_per_key"):
-        vocabulary, low, high = analyzers._min_and_max_per_key(numbers, names)
+        vocabulary, low, high = min_and_max_per_key(numbers, names)
     return _of_each_row(low, vocabulary, keys), _of_each_row(high, vocabulary, keys)
 
 
-class _CenteredPca(analyzers.PCACombiner):
+class _CenteredPca(PCACombiner):
     """TFT's principal components, from products of centered values: E[xx'] - mean mean' loses the spread of large ones.
 
     The state is the sum of products of deviations from the mean, the mean and the number of rows.
@@ -212,7 +220,7 @@ def principal_components(values: tf.Tensor, dimensions: int) -> tuple[tf.Tensor,
     """
     with tf.name_scope("principal_components"):
         combiner = _CenteredPca((values.shape[1], dimensions), dimensions, np.float64)
-        components, mean = analyzers._apply_cacheable_combiner(combiner, values)
+        components, mean = combine(combiner, values)
     return components, mean
 
 

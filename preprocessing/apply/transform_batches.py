@@ -7,10 +7,10 @@ import pyarrow as pa
 import tensorflow as tf
 import tensorflow_transform as tft
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tensorflow_transform import impl_helper
 from tfx_bsl.public.tfxio import TensorAdapter, TensorAdapterConfig
 
 from fullpass.preprocessing.apply.transform_graph import GraphPart, Raw, TransformGraph
+from fullpass.preprocessing.internals.tft_internals import make_tensor_to_arrow_converter
 
 
 def load_part(directory: str, names: Sequence[str]) -> GraphPart:
@@ -55,7 +55,7 @@ class BatchTransformer:
         self._compute = tf.function(
             part.__call__, autograph=False, input_signature=[{name: specs[name] for name in part.columns}]
         )
-        self._converter: Any = impl_helper.make_tensor_to_arrow_converter(self.schema)
+        self._converter: Any = make_tensor_to_arrow_converter(self.schema)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the transformed batch: one list of values per cell."""

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.eager import wrap_function
 
 from fullpass.preprocessing.apply.source_columns import source_columns
+from fullpass.preprocessing.internals.tf_internals import prune
 
 Raw = Mapping[str, tf.SparseTensor]
 """Raw columns as parsed by `column_tensors.raw_feature_spec`: one sparse [batch, values] each."""
@@ -61,8 +61,7 @@ class GraphPart:
         self.columns = source_columns(self._fetches, {name: given[name] for name in sorted(signature)})
         self._dtypes = {name: signature[name].dtype for name in self.columns}
         feeds = [tensor for name in self.columns for tensor in tf.nest.flatten(given[name], expand_composites=True)]
-        whole = wrap_function.WrappedFunction(graph, wrap_function.VariableHolder())
-        self._pruned = whole.prune(feeds, self._fetches)
+        self._pruned = prune(graph, feeds, self._fetches)
 
     def __call__(self, raw: Raw) -> dict[str, tf.Tensor | tf.SparseTensor]:
         """Returns the outputs by name; an absent raw column is missing in every row."""

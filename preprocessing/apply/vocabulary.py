@@ -9,13 +9,13 @@ from functools import partial
 
 import tensorflow as tf
 import tensorflow_transform as tft
-from tensorflow_transform import schema_inference, tf_utils
 
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.counted_vocabulary import Arrange, Learn, Limits, counted_vocabulary
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef, continue_vocabulary
 from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
 from fullpass.preprocessing.features.ids import StableIds, Vocabulary
+from fullpass.preprocessing.internals.tft_internals import lookup_in_file, set_domain
 
 Table = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 """string [n] -> slot in the vocabulary, int64 [n], from 0, or -1 for a token outside it; and the number of slots, an
@@ -129,7 +129,7 @@ def count_table(tokens: tf.Tensor, name: str) -> Callable[[tf.Tensor], tf.Tensor
         initializer = tf.lookup.TextFileInitializer(path, tf.string, 1, tf.int64, 0, delimiter=" ")
         return tf.lookup.StaticHashTable(initializer, 0)
 
-    return lambda queries: tf_utils.construct_and_lookup_table(make, path, _as_word(queries))[0]
+    return lambda queries: lookup_in_file(make, path, _as_word(queries))[0]
 
 
 def _as_word(tokens: tf.Tensor) -> tf.Tensor:
@@ -144,14 +144,5 @@ def with_domain(ids: tf.Tensor, size: tf.Tensor | int, low: tf.Tensor | int = 0)
     """
     marked = tf.identity(ids)
     low, size = (tf.cast(tf.convert_to_tensor(value), tf.int64) for value in (low, size))
-    schema_inference.set_tensor_schema_override(marked, low, size - 1)
+    set_domain(marked, low, size - 1)
     return marked
-
-
-def declared_range(ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor] | None:
-    """Returns the least and the greatest id that the graph declares for a tensor, int64 []; None if it has none."""
-    keys = ("tft_schema_override_tensor", "tft_schema_override_min", "tft_schema_override_max")
-    for tensor, low, high in zip(*map(tf.compat.v1.get_collection, keys), strict=True):
-        if tensor is ids:
-            return tf.cast(low, tf.int64), tf.cast(high, tf.int64)
-    return None

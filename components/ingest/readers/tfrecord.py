@@ -102,10 +102,10 @@ def feature_names(path: str, payload: str, *, records: int) -> list[str]:
 
 def _decoder(payload: str) -> Decode:
     if payload == "example":
-        from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder  # loads TensorFlow
+        from fullpass.preprocessing.internals.tfx_bsl_internals import ExamplesToRecordBatchDecoder  # loads TensorFlow
 
         return ExamplesToRecordBatchDecoder().DecodeBatch
-    from tfx_bsl.coders.sequence_example_coder import SequenceExamplesToRecordBatchDecoder
+    from fullpass.preprocessing.internals.tfx_bsl_internals import SequenceExamplesToRecordBatchDecoder
 
     decode = SequenceExamplesToRecordBatchDecoder(_SEQUENCE.encode()).DecodeBatch
     return lambda records: _with_feature_lists(decode(records))

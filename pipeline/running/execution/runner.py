@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from tensorflow.python.eager import context
 from tfx.dsl.compiler import compiler, constants
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.pipeline import Pipeline
@@ -35,6 +34,7 @@ from fullpass.pipeline.running.execution.node_process import NodeProcess
 from fullpass.pipeline.running.execution.selection import Selection, select
 from fullpass.pipeline.running.request import DEFAULTS, RunRequest
 from fullpass.pipeline.running.stop_signals import StopSignals, stop_signals
+from fullpass.preprocessing.internals.tf_internals import started_context
 
 _TICK_SECONDS = 0.25
 _NO_STEP = object()
@@ -131,7 +131,7 @@ def run(
 
 def _require_no_tensorflow_runtime() -> None:
     """Refuses to fork after the first eager operation, which starts threads that do not survive a fork."""
-    started = context.context_safe()
+    started = started_context()
     if started is not None and getattr(started, "_initialized", False):
         raise RuntimeError(
             "TensorFlow has already computed something in this process, and its nodes, forked from it, would hang. "

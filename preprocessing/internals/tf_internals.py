@@ -1,0 +1,24 @@
+"""What Fullpass uses of TensorFlow beyond its documented interface.
+
+`tests/preprocessing/internals/test_tf_internals.py` fails first if another version differs.
+
+* `prune`: a part of a graph as a function. TensorFlow offers it only for graphs of TensorFlow 1
+  (`tf.compat.v1.wrap_function`). A saved function that is called as a whole runs all of its lookups.
+* `started_context`: whether TensorFlow has started its threads, after which a forked process would hang.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.eager import context, wrap_function
+
+
+def prune(graph: tf.Graph, feeds: list[tf.Tensor], fetches: Any) -> Callable[..., Any]:
+    """Returns the function that computes `fetches`, in their structure, from the values of `feeds`."""
+    return wrap_function.WrappedFunction(graph, wrap_function.VariableHolder()).prune(feeds, fetches)
+
+
+def started_context() -> Any:
+    """Returns the context of eager execution; None if nothing has used it yet."""
+    return context.context_safe()

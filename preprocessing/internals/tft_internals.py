@@ -1,0 +1,92 @@
+"""What Fullpass uses of TF Transform beyond its documented interface.
+
+The code of all of it is the same in TF Transform 1.16 and 1.21, except for two helpers that only these modules call.
+`tests/preprocessing/internals/test_tft_internals.py` fails first if another version differs.
+
+* `analyzer_nodes`, `nodes`: analyzers as a graph of operations, which `analysis/` computes per file and caches per
+  span. TF Transform computes them with Beam only, in hundreds of stages.
+* `TFGraphContext`, `get_traced_transform_fn`, `get_structured_inputs`, `annotators`: one trace serves the whole
+  analysis. TF Transform traces six or seven times.
+* `graph_tools`, `hashable_tensor_or_op`: the paths in a graph, from which TF Transform too makes its cache keys.
+* `write_v2_saved_model`, `infer_feature_schema`, `DatasetMetadata`, `write_metadata`, `METADATA_DIR_NAME`: write the
+  graph of an analysis as TF Transform does, for `TFTransformOutput` to read.
+* `make_tensor_to_arrow_converter`: transformed tensors to RecordBatches as in `TransformDataset`, which cannot compute
+  only some of the outputs.
+* `QuantilesCombiner`, `LMomentsCombiner`, `empty_vocabulary_value`: encode the states of these analyzers for the cache,
+  and write an empty vocabulary.
+* `PCACombiner`, `WeightedMeanAndVarCombiner`, `combine`, `combine_per_key`, `min_and_max_per_key`: the public analyzers
+  per key exist only inside mappers, and lose the spread of large values.
+* `inverse_tukey_hh`: applies the fit of `tft.tukey_h_params` to a second tensor.
+* `set_domain`, `declared_domain`: the range of ids in the transformed schema, which only TF Transform's mappers set.
+* `lookup_in_file`: looks up a table of a vocabulary file with counts, which becomes an asset of the export.
+* `PTransformAnalyzer`: a Beam transform as an analyzer. Public, but experimental.
+
+Nothing here is known to become public up to TF Transform 1.21.
+"""
+
+import tensorflow as tf
+from tensorflow_transform import analyzer_nodes, analyzers, annotators, graph_tools, nodes, schema_inference, tf_utils
+from tensorflow_transform.beam.experimental import PTransformAnalyzer
+from tensorflow_transform.gaussianization import inverse_tukey_hh
+from tensorflow_transform.graph_context import TFGraphContext
+from tensorflow_transform.impl_helper import (
+    METADATA_DIR_NAME,
+    get_traced_transform_fn,
+    make_tensor_to_arrow_converter,
+)
+from tensorflow_transform.saved.saved_transform_io_v2 import write_v2_saved_model
+from tensorflow_transform.tf2_utils import get_structured_inputs_from_func_graph as get_structured_inputs
+from tensorflow_transform.tf_metadata.dataset_metadata import DatasetMetadata
+from tensorflow_transform.tf_metadata.metadata_io import write_metadata
+
+__all__ = [
+    "METADATA_DIR_NAME",
+    "DatasetMetadata",
+    "LMomentsCombiner",
+    "PCACombiner",
+    "PTransformAnalyzer",
+    "QuantilesCombiner",
+    "TFGraphContext",
+    "WeightedMeanAndVarCombiner",
+    "analyzer_nodes",
+    "annotators",
+    "combine",
+    "combine_per_key",
+    "declared_domain",
+    "empty_vocabulary_value",
+    "get_structured_inputs",
+    "get_traced_transform_fn",
+    "graph_tools",
+    "hashable_tensor_or_op",
+    "infer_feature_schema",
+    "inverse_tukey_hh",
+    "lookup_in_file",
+    "make_tensor_to_arrow_converter",
+    "min_and_max_per_key",
+    "nodes",
+    "set_domain",
+    "write_metadata",
+    "write_v2_saved_model",
+]
+
+LMomentsCombiner = analyzers._LMomentsCombiner
+PCACombiner = analyzers.PCACombiner
+QuantilesCombiner = analyzers.QuantilesCombiner
+WeightedMeanAndVarCombiner = analyzers.WeightedMeanAndVarCombiner
+combine = analyzers._apply_cacheable_combiner
+combine_per_key = analyzers._apply_cacheable_combiner_per_key
+min_and_max_per_key = analyzers._min_and_max_per_key
+empty_vocabulary_value = analyzers.get_empy_vocabulary_dummy_value
+hashable_tensor_or_op = tf_utils.hashable_tensor_or_op
+infer_feature_schema = schema_inference.infer_feature_schema
+lookup_in_file = tf_utils.construct_and_lookup_table
+set_domain = schema_inference.set_tensor_schema_override
+
+
+def declared_domain(ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor] | None:
+    """Returns the least and the greatest id that the graph declares for a tensor, int64 []; None if it has none."""
+    keys = ("tft_schema_override_tensor", "tft_schema_override_min", "tft_schema_override_max")
+    for tensor, low, high in zip(*map(tf.compat.v1.get_collection, keys), strict=True):
+        if tensor is ids:
+            return tf.cast(low, tf.int64), tf.cast(high, tf.int64)
+    return None
