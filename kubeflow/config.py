@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -67,6 +67,7 @@ Cores = Annotated[str, _checked_by(cores)]
 Time = Annotated[str, _checked_by(seconds)]
 MountPath = Annotated[str, Field(pattern=r"^/.+$")]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Overridden = TypeVar("Overridden", bound=Spec)
 
 
 class Cpu(Spec):
@@ -270,29 +271,28 @@ class EnvironmentConfig(Spec):
         """Returns the settings of a node: the defaults, overridden by its entry under `nodes`.
 
         Args:
-            name: name of the node.
-            small: whether the container needs no TensorFlow.
+            name: Name of the node.
+            small: Whether the container needs no TensorFlow.
         """
-        own, defaults = self.nodes.get(name, NodeConfig()), self.defaults
-        small_image = self.small_image if small else None
-        return NodeConfig(
-            image=own.image or small_image or defaults.image or self.image,
-            cpu=Cpu(request=own.cpu.request or defaults.cpu.request, limit=own.cpu.limit or defaults.cpu.limit),
-            memory=Memory(
-                request=own.memory.request or defaults.memory.request, limit=own.memory.limit or defaults.memory.limit
-            ),
-            accelerator=own.accelerator or defaults.accelerator,
-            node_selector=defaults.node_selector | own.node_selector,
-            tolerations=tuple(dict.fromkeys(defaults.tolerations + own.tolerations)),
-            env=defaults.env | own.env,
-            secrets=defaults.secrets + own.secrets,
-            volumes=tuple(dict.fromkeys(defaults.volumes + own.volumes)),
-            retries=own.retries or defaults.retries,
-            timeout=own.timeout or defaults.timeout,
-            beam=own.beam or defaults.beam,
-            workers=own.workers,
-            cache=own.cache if own.cache is not None else defaults.cache,
-        )
+        own = self.nodes.get(name, NodeConfig())
+        image = own.image or (self.small_image if small else None) or self.defaults.image or self.image
+        return with_defaults(own, self.defaults).model_copy(update={"image": image})
+
+
+def with_defaults(own: Overridden, defaults: Overridden) -> Overridden:
+    """Returns settings in which mappings and lists extend the defaults, and other values replace them."""
+    pairs = {name: (getattr(own, name), getattr(defaults, name)) for name in type(own).model_fields}
+    return type(own)(**{name: _extended(*pair) for name, pair in pairs.items()})
+
+
+def _extended(own: Any, defaults: Any) -> Any:
+    if isinstance(own, dict):
+        return defaults | own
+    if isinstance(own, tuple):
+        return (*defaults, *(item for item in own if item not in defaults))
+    if isinstance(own, Cpu | Memory):
+        return with_defaults(own, defaults)
+    return defaults if own is None else own
 
 
 EXAMPLES = {

@@ -1,9 +1,10 @@
 """Reads and checks an environment file, with the same kind of messages as for pipeline files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from fullpass.base.errors import did_you_mean
 from fullpass.base.files import is_address
@@ -51,16 +52,16 @@ def require(
     """Returns the warnings about an environment file for a pipeline.
 
     Args:
-        environment: the file.
-        nodes: names of the pipeline's nodes.
-        push_to: folder that models are pushed to, in the Pusher's container.
-        registry_nodes: nodes whose containers open the registry.
+        environment: The file.
+        nodes: Names of the pipeline's nodes.
+        push_to: Folder that models are pushed to, in the Pusher's container.
+        registry_nodes: Nodes whose containers open the registry.
 
     Raises:
         ConfigError: The file does not fit the pipeline.
     """
     problems = [
-        *_unknown_nodes(environment, nodes),
+        *unknown_nodes(environment.tree, environment.config.nodes, nodes),
         *_volumes(environment, push_to, registry_nodes),
         *_image_tags(environment),
     ]
@@ -69,11 +70,14 @@ def require(
     return problems
 
 
-def _unknown_nodes(environment: Environment, nodes: Sequence[str]) -> Iterator[Problem]:
-    for name in environment.config.nodes:
-        if name not in nodes:
-            message = f"no node of this pipeline.{did_you_mean(name, nodes)} Accepted: {', '.join(nodes)}."
-            yield _problem(environment, ("nodes", name), message)
+def unknown_nodes(tree: Tree, given: Iterable[str], nodes: Sequence[str]) -> list[Problem]:
+    """Returns the problems of names under `nodes` that are no nodes of the pipeline."""
+    return [
+        _problem(tree, ("nodes", name), f"no node of this pipeline.{did_you_mean(name, nodes)} Accepted: "
+                 f"{', '.join(nodes)}.")
+        for name in given
+        if name not in nodes
+    ]  # fmt: skip
 
 
 def _volumes(environment: Environment, push_to: str, registry_nodes: Sequence[str]) -> Iterator[Problem]:
@@ -86,7 +90,7 @@ def _volumes(environment: Environment, push_to: str, registry_nodes: Sequence[st
         if config.node(node).volume_of(folder) is None:
             mounts = [volume.mount for volume in config.node(node).volumes]
             yield _problem(
-                environment,
+                environment.tree,
                 keys,
                 f"{folder} is on no volume of {node}, so its files are lost when the pod ends. Mounted: "
                 f"{', '.join(mounts) or 'nothing'}. Add defaults.volumes: [{{claim: NAME, mount: FOLDER}}].",
@@ -105,7 +109,7 @@ def _image_tags(environment: Environment) -> Iterator[Problem]:
         tag = (image or ":x").rpartition("/")[2].partition(":")[2]
         if tag in ("", "latest") and "@" not in (image or ""):
             yield _problem(
-                environment,
+                environment.tree,
                 keys,
                 "the image has no version tag. Kubeflow's cache uses the image name, so nodes do not run again when "
                 "their code changes. Give a version or a digest.",
@@ -113,5 +117,5 @@ def _image_tags(environment: Environment) -> Iterator[Problem]:
             )
 
 
-def _problem(environment: Environment, keys: Keys, message: str, severity: str = "error") -> Problem:
-    return Problem(format_path(keys), environment.tree.line(keys), message, severity)  # type: ignore[arg-type]
+def _problem(tree: Tree, keys: Keys, message: str, severity: Literal["error", "warning"] = "error") -> Problem:
+    return Problem(format_path(keys), tree.line(keys), message, severity)

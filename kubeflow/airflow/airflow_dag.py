@@ -7,26 +7,29 @@ tasks, like `fullpass run --from`.
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jinja2
 from tfx.dsl.components.base import base_node
 from tfx.orchestration.pipeline import Pipeline
 
-from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.errors import UserError
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.spans.span_pattern import Unit
 from fullpass.components.ingest.spans.spans import Window, span_unit
 from fullpass.kubeflow.airflow.config import EXAMPLES, NAMES, AirflowConfig, TaskConfig
 from fullpass.kubeflow.config import seconds
+from fullpass.kubeflow.environment import unknown_nodes
 from fullpass.pipeline.authoring.loading.load import FileForm, Loaded, load_as
-from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem, format_path
+from fullpass.pipeline.authoring.loading.problems import ConfigError
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.running.build import RunPaths, build_nodes
 from fullpass.pipeline.schedule_config import ScheduleConfig, length
 
-_FORMATS: dict[Unit, tuple[str, str]] = {
+_FORMATS = {
     "year": ("years", "YYYY"),
     "month": ("months", "YYYY-MM"),
     "day": ("days", "YYYY-MM-DD"),
@@ -35,54 +38,7 @@ _FORMATS: dict[Unit, tuple[str, str]] = {
 """Unit of a span -> its name and the format of its label, both in pendulum's syntax."""
 _NO_RETRY = "DataGate"
 """The node whose failure is a finding; a retry would find the same."""
-_FILE = '''\
-"""{name}: written by `fullpass compile --for airflow` from {source}. Compile again instead of editing it."""
-
-from datetime import timedelta
-
-import pendulum
-from airflow.providers.standard.operators.bash import BashOperator
-from airflow.sdk import {imports}
-
-# Tasks in the order of the graph. skip: exit codes that skip the task. seconds: time limit of an attempt.
-TASKS = {{
-{tasks}
-}}
-{functions}
-
-with DAG(
-    dag_id={name!r},
-    schedule={schedule},
-    start_date=pendulum.datetime({start}, tz={zone!r}),
-    catchup={catchup},
-    # Only one run at a time can use a root, and each task reuses the results of the previous tasks there.
-    max_active_runs=1,
-    max_active_tasks=1,{parameters}
-):
-    operators = {{}}
-    for name, task in TASKS.items():
-        operators[name] = BashOperator(
-            task_id=name,
-            bash_command=task["command"],
-            env={{**task.get("env", {{}}){span}}},
-            append_env=True,
-            do_xcom_push=False,
-            skip_on_exit_code=task["skip"],
-            # Runs if no upstream task failed and at least one succeeded. A run without data skips all tasks.
-            trigger_rule="none_failed_min_one_success" if task["after"] else "all_success",
-            execution_timeout=timedelta(seconds=task["seconds"]) if "seconds" in task else None,
-            **task.get("options", {{}}),
-        )
-        for before in task["after"]:
-            operators[before] >> operators[name]
-'''
-_SPAN_FUNCTION = '''
-
-def span_of(time):
-    """Returns the newest span of a run at this time: {lag} {plural} earlier, in the time zone {zone}."""
-    local = pendulum.instance(time).in_timezone({zone!r}).naive()
-    return local.subtract({plural}={lag}).format({form!r})
-'''
+_TEMPLATE = Path(__file__).with_name("dag.py.jinja")
 
 
 SETTINGS = FileForm(
@@ -97,7 +53,7 @@ SETTINGS = FileForm(
 
 @dataclass(frozen=True)
 class AirflowDag:
-    """text: content of the DAG file. order: the ids of its tasks, in the order of the file."""
+    """The content of a DAG file, and the ids of its tasks, in the order of the file."""
 
     text: str
     order: tuple[str, ...]
@@ -107,8 +63,8 @@ def airflow_dag(loaded: Loaded, settings: Path | None = None) -> AirflowDag:
     """Returns the DAG file of a config.
 
     Args:
-        loaded: a file that passes `checks.require`.
-        settings: the settings file; None means all defaults.
+        loaded: A file that passes `checks.require`.
+        settings: The settings file; None means all defaults.
 
     Raises:
         ConfigError: The settings file has problems.
@@ -119,7 +75,7 @@ def airflow_dag(loaded: Loaded, settings: Path | None = None) -> AirflowDag:
     config = _settings(settings, [node.id for node in nodes])
     unit, schedule = span_unit(loaded.config.data), loaded.config.schedule or ScheduleConfig()
     _check(schedule, unit, config)
-    tasks = {task_id: task for task_id, task in _tasks(loaded, config, nodes, unit, schedule)}
+    tasks = dict(_tasks(loaded, config, nodes, unit, schedule))
     return AirflowDag(_dag_text(loaded, config, unit, schedule, tasks), tuple(tasks))
 
 
@@ -138,16 +94,7 @@ def _settings(file: Path | None, nodes: Sequence[str]) -> AirflowConfig:
     if file is None:
         return AirflowConfig()
     config, tree = load_as(file, SETTINGS)
-    problems = [
-        Problem(
-            format_path(("nodes", name)),
-            tree.line(("nodes", name)),
-            f"no node of this pipeline.{did_you_mean(name, nodes)} Accepted: {', '.join(nodes)}.",
-            "error",
-        )
-        for name in config.nodes
-        if name not in nodes
-    ]
+    problems = unknown_nodes(tree, config.nodes, nodes)
     if problems:
         raise ConfigError(file, problems)
     return config
@@ -232,41 +179,19 @@ def _options(settings: TaskConfig, *, retried: bool) -> dict[str, Any]:
 def _dag_text(
     loaded: Loaded, config: AirflowConfig, unit: Unit | None, schedule: ScheduleConfig, tasks: dict[str, Any]
 ) -> str:
-    start = config.start
-    names = ["DAG", *(["CronTriggerTimetable"] if schedule.cron else []), *(["Param"] if unit else [])]
-    function, parameters, span = _span_parts(unit, schedule)
-    cron = f"CronTriggerTimetable({schedule.cron!r}, timezone={schedule.timezone!r})" if schedule.cron else "None"
-    return _FILE.format(
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    environment.filters["python"] = repr
+    plural, form = _FORMATS.get(unit, ("", "")) if unit else ("", "")
+    span = "{{ params.span or span_of(dag_run.logical_date or dag_run.run_after) }}" if form else "{{ params.span }}"
+    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
         name=loaded.config.name,
         source=ascii(loaded.file.name)[1:-1].replace('"', "'"),
-        imports=", ".join(names),
-        tasks="\n".join(_literal(name, task) for name, task in tasks.items()),
-        functions=function,
-        schedule=cron,
-        start=f"{start.year}, {start.month}, {start.day}" if start else "2000, 1, 1",
-        zone=schedule.timezone,
-        catchup=schedule.catch_up == "each",
-        parameters=parameters,
-        span=span,
+        schedule=schedule,
+        start=config.start or date(2000, 1, 1),
+        tasks=tasks,
+        unit=unit,
+        dated=bool(form),
+        plural=plural,
+        form=form,
+        span=span if unit else "",
     )
-
-
-def _literal(name: str, task: dict[str, Any]) -> str:
-    entries = "".join(f"        {key!r}: {value!r},\n" for key, value in task.items())
-    return f"    {name!r}: {{\n{entries}    }},"
-
-
-def _span_parts(unit: Unit | None, schedule: ScheduleConfig) -> tuple[str, str, str]:
-    """Returns the function that maps a time to its span, the DAG's arguments for it, and the variable of the tasks."""
-    if unit is None:
-        return "", "", ""
-    pattern = "^[0-9T:-]+$"
-    if unit == "number":
-        parameter = f'Param(type="string", pattern="{pattern}", description="The newest span, or A:B.")'
-        return "", f'\n    params={{"span": {parameter}}},', ', "SPAN": "{{ params.span }}"'
-    plural, form = _FORMATS[unit]
-    text = "The newest span, or A:B; by default the span of the scheduled time."
-    parameter = f'Param("", type="string", pattern="{pattern.replace("+", "*")}", description="{text}")'
-    function = _SPAN_FUNCTION.format(lag=schedule.lag, plural=plural, zone=schedule.timezone, form=form)
-    arguments = f'\n    params={{"span": {parameter}}},\n    user_defined_macros={{"span_of": span_of}},'
-    return function, arguments, ', "SPAN": "{{ params.span or span_of(dag_run.logical_date or dag_run.run_after) }}"'

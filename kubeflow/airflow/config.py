@@ -4,7 +4,7 @@ from datetime import date
 
 from pydantic import Field
 
-from fullpass.kubeflow.config import Retries, Time, Variable
+from fullpass.kubeflow.config import Retries, Time, Variable, with_defaults
 from fullpass.preprocessing.spec import Name, Spec
 
 
@@ -39,14 +39,7 @@ class AirflowConfig(Spec):
 
     def node(self, name: str) -> TaskConfig:
         """Returns the settings of a node: the defaults, overridden by its entry under `nodes`."""
-        own, defaults = self.nodes.get(name, TaskConfig()), self.defaults
-        return TaskConfig(
-            retries=own.retries or defaults.retries,
-            timeout=own.timeout or defaults.timeout,
-            pool=own.pool or defaults.pool,
-            queue=own.queue or defaults.queue,
-            env=defaults.env | own.env,
-        )
+        return with_defaults(self.nodes.get(name, TaskConfig()), self.defaults)
 
 
 EXAMPLES = {

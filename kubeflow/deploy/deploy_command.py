@@ -82,16 +82,15 @@ def submit(
 
     loaded = load_checked(file, runs_here=False)
     package = compile_quietly(loaded, load_environment(env)).package
-    from fullpass.kubeflow.compile.package import to_yaml
     from fullpass.kubeflow.deploy import submit as verb
 
     if span is not None and SPAN not in package.parameters:
         raise UsageError(f"--span {span}: data.source has no spans. Add span fields to its path (docs/spans.md).")
     spans = [] if span is None else [f"{SPAN}={span}"]
     parameters = verb.parameters(package, [*(param or []), *spans])
-    settings = verb.Settings(experiment or loaded.config.name, service_account, parameters)
+    settings = verb.RunSettings(experiment or loaded.config.name, service_account, parameters)
     cluster = _cluster(host, namespace)
-    run = verb.start(cluster, package, to_yaml(package), settings)
+    run = verb.start(cluster, package, settings)
     print_text(f"run {run.run_id}: {verb.link(cluster, run.run_id)}")
     if not wait:
         return
@@ -123,12 +122,12 @@ def apply(
     package = compile_quietly(loaded, environment).package
     from fullpass.kubeflow.compile.package import to_yaml
     from fullpass.kubeflow.deploy import recurring_runs
-    from fullpass.kubeflow.deploy.submit import Settings, parameters
+    from fullpass.kubeflow.deploy.submit import RunSettings, parameters
 
     # Both values make a run fail if a model was already trained on the span (see recurring_runs.py).
     spans = [f"{SPAN}={SCHEDULED if by_time else NEW}"] if SPAN in package.parameters else []
     given = parameters(package, [*spans, *(param or [])])
-    settings = Settings(experiment or loaded.config.name, service_account, given)
+    settings = RunSettings(experiment or loaded.config.name, service_account, given)
     desired = recurring_runs.DesiredSchedule(loaded.config.name, six_fields(cron), to_yaml(package), settings)
     cluster = _cluster(host, namespace)
     planned = recurring_runs.plan(cluster, desired)

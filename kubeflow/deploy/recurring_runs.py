@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from fullpass.base.errors import UserError
 from fullpass.kubeflow.deploy.api_requests import Cluster, Version, version_name
-from fullpass.kubeflow.deploy.submit import Settings
+from fullpass.kubeflow.deploy.submit import RunSettings
 from fullpass.kubeflow.protocol import Json
 
 
@@ -24,7 +24,7 @@ class DesiredSchedule:
     name: str
     cron: str
     package: str
-    settings: Settings
+    settings: RunSettings
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """`fullpass submit`: starts a run on Kubeflow Pipelines and waits for its end."""
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Any
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.secret_formats import find_shape
-from fullpass.kubeflow.compile.package import Package
+from fullpass.kubeflow.compile.package import Package, to_yaml
 from fullpass.kubeflow.deploy.api_errors import Unreachable
 from fullpass.kubeflow.deploy.api_requests import Cluster, Version
 from fullpass.kubeflow.protocol import Json
@@ -19,14 +18,11 @@ Say = Callable[[str], None]
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED", "SKIPPED")
 _POLL_SECONDS = 5.0
 _PATIENCE_SECONDS = 600
-_KINDS: Mapping[str, type | tuple[type, ...]] = {
-    "BOOLEAN": bool, "NUMBER_INTEGER": int, "NUMBER_DOUBLE": (int, float), "LIST": list, "STRUCT": dict,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings of a run, in addition to its package.
+class RunSettings:
+    """RunSettings of a run, in addition to its package.
 
     Attributes:
         experiment: Experiment that lists the run.
@@ -36,7 +32,7 @@ class Settings:
 
     experiment: str
     service_account: str | None = None
-    parameters: Mapping[str, Any] | None = None
+    parameters: Mapping[str, str] | None = None
 
     def body(self, cluster: Cluster, version: Version, name: str) -> Json:
         """Returns the common request body of runs and recurring runs."""
@@ -49,13 +45,13 @@ class Settings:
         return body | ({"service_account": self.service_account} if self.service_account else {})
 
 
-def parameters(package: Package, given: list[str]) -> Json:
-    """Returns the parameters of a run from NAME=VALUE arguments, with the types that the package declares.
+def parameters(package: Package, given: list[str]) -> dict[str, str]:
+    """Returns the parameters of a run, which are texts, from NAME=VALUE arguments.
 
     Raises:
-        UserError: The package has no such parameter, or the value has another type or looks like a secret.
+        UsageError: The package has no such parameter, or the value looks like a secret.
     """
-    declared, values = package.parameters, {}
+    declared, values = package.parameters, dict[str, str]()
     for item in given:
         name, equals, text = item.partition("=")
         if not equals or name not in declared:
@@ -69,27 +65,13 @@ def parameters(package: Package, given: list[str]) -> Json:
                 f"--param {name}: everyone can read the parameters of runs in the backend, and this value contains "
                 f"{shape.name}. Use `secrets:` of the environment file instead."
             )
-        values[name] = _typed(name, declared[name]["parameterType"], text)
+        values[name] = text
     return values
 
 
-def _typed(name: str, kind: str, text: str) -> Any:
-    if kind == "STRING":
-        return text
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    wanted = _KINDS[kind]
-    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-        raise UsageError(f"--param {name}: requires {kind.lower().replace('_', ' ')} as JSON. Received: {text!r}.")
-    return value
-
-
-def start(cluster: Cluster, package: Package, text: str, settings: Settings) -> Any:
-    """Uploads a package, whose uploaded form is `text`, unless it was uploaded before; starts a run of it and returns
-    the run (kfp's V2beta1Run)."""
-    version = cluster.upload(package.name, text)
+def start(cluster: Cluster, package: Package, settings: RunSettings) -> Any:
+    """Uploads a package unless it was uploaded before; starts a run of it and returns the run (kfp's V2beta1Run)."""
+    version = cluster.upload(package.name, to_yaml(package))
     now = datetime.now(UTC)
     return cluster.start(settings.body(cluster, version, f"{package.name} {now:%Y-%m-%d %H:%M:%S}"))
 

@@ -14,7 +14,7 @@ from fullpass.base.errors import UserError
 from fullpass.kubeflow.deploy.api_errors import Unreachable, error_text
 from fullpass.kubeflow.deploy.api_requests import Cluster
 from fullpass.kubeflow.deploy.connection import client
-from fullpass.kubeflow.deploy.submit import Settings, start
+from fullpass.kubeflow.deploy.submit import RunSettings, start
 
 
 def test_nothing_answers():
@@ -101,10 +101,10 @@ def test_a_package_is_not_sent_to_a_login_page(server, cluster, text):
 def test_a_namespace_that_is_missing_unknown_or_not_yours(serve, package, text):
     server = serve(namespaces=("team-a",))
     with pytest.raises(UserError, match="give the namespace|Give the namespace of your profile"):
-        start(Cluster(client(server.address, {})), package, text, Settings("toys"))
+        start(Cluster(client(server.address, {})), package, RunSettings("toys"))
     with pytest.raises(UserError, match="(?s)--namespace.*namespace: team-b"):
-        start(Cluster(client(server.address, {}), "team-b"), package, text, Settings("toys"))
-    run = start(Cluster(client(server.address, {}), "team-a"), package, text, Settings("toys"))
+        start(Cluster(client(server.address, {}), "team-b"), package, RunSettings("toys"))
+    run = start(Cluster(client(server.address, {}), "team-a"), package, RunSettings("toys"))
     assert server.things["runs"][run.run_id]["namespace"] == "team-a"
 
 

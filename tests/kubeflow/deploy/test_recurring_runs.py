@@ -8,14 +8,14 @@ from fullpass.base.errors import UserError
 from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.deploy import recurring_runs
 from fullpass.kubeflow.deploy.recurring_runs import DesiredSchedule
-from fullpass.kubeflow.deploy.submit import Settings
+from fullpass.kubeflow.deploy.submit import RunSettings
 from fullpass.pipeline.cron import cron_problem, six_fields
 from tests.kubeflow.deploy.server import is_robfig_cron
 
 
 @pytest.fixture
 def wanted(text) -> DesiredSchedule:
-    return DesiredSchedule("toy", "0 0 3 * * *", text, Settings("toys"))
+    return DesiredSchedule("toy", "0 0 3 * * *", text, RunSettings("toys"))
 
 
 def applied(cluster, wanted) -> recurring_runs.SchedulePlan:
@@ -59,7 +59,7 @@ def changed_package(package):
 def test_a_changed_schedule_is_replaced_and_says_why(cluster, server, wanted, package):
     applied(cluster, wanted)
     (old,) = jobs(server)
-    other = DesiredSchedule("toy", "0 0 4 * * *", changed_package(package), Settings("toys", None, {"push": False}))
+    other = DesiredSchedule("toy", "0 0 4 * * *", changed_package(package), RunSettings("toys", None, {"push": False}))
     lines = applied(cluster, other).lines(other)
     (new,) = jobs(server)
     assert lines[0] == "toy: will be replaced (0 0 4 * * *)"
@@ -110,7 +110,7 @@ def test_the_schedules_of_others_are_left(cluster, server, wanted):
 
 def test_a_parameter_that_the_pipeline_lacks_is_refused(cluster, wanted):
     other = DesiredSchedule(
-        "toy", wanted.cron, wanted.package, Settings("toys", None, {"run_date": "[[ScheduledTime]]"})
+        "toy", wanted.cron, wanted.package, RunSettings("toys", None, {"run_date": "[[ScheduledTime]]"})
     )
     with pytest.raises(UserError, match="not required by pipeline.*run_date"):
         applied(cluster, other)
