@@ -26,7 +26,7 @@ from fullpass.components.evaluation.evaluation_verdict import read_verdict
 from fullpass.components.mlmd_values import properties_of
 from fullpass.components.push.component import push_model
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.root.check import check_root, seal_metadata
+from fullpass.pipeline.root.check import check_root
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.root.locks import run_lock
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
@@ -66,9 +66,7 @@ def bless(loaded: Loaded, root: Path, *, model: str | None, force: bool, why: st
                 )
             if not why.strip():
                 raise UserError('--why is empty. Give the reason to override the thresholds: --why "...".')
-            done = refused.bless(root, by=_user_and_host(), why=why.strip())
-        seal_metadata(root)
-        return done
+            return refused.bless(root, by=_user_and_host(), why=why.strip())
 
 
 class _RefusedModel:

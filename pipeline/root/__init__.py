@@ -1,1 +1,1 @@
-"""The root of a pipeline: its files, their locks and seals, and the checks before it is used."""
+"""The root of a pipeline: its files, their locks, and the checks before it is used."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from fullpass.base.errors import UserError
 from fullpass.pipeline.root.layout import HISTORY, METADATA, RootLayout, lock_of
 from fullpass.pipeline.root.locks import exclusive
-from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, is_database, opened, seal, verify
+from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, is_database, opened, verify
 
 _OLD_TYPES = "components.artifacts."
 _SHOWN = 6
@@ -98,14 +98,6 @@ def check_model_folder(folder: Path, what: str) -> None:
             f"{folder}: {what} has {' and '.join(signs)} in its path, which TensorFlow takes for a pattern, so it "
             "finds no model there. Name another folder, without * ? [ and \\; the data can stay where it is."
         )
-
-
-def seal_metadata(root: Path) -> None:
-    """Writes the checksum of a root's metadata after a command that has changed them."""
-    metadata = RootLayout(root).metadata
-    if metadata.is_file():
-        with exclusive(lock_of(metadata)):
-            seal(metadata)
 
 
 def _refuse_artifacts_without_records(layout: RootLayout) -> None:

@@ -26,7 +26,6 @@ CHECKSUMS = "checksums"
 WHOLE_RUN = "whole_run.json"
 IN_FLIGHT_LOCK = ".in_flight.lock"
 LOCK_SUFFIX = ".lock"
-SEAL_SUFFIX = ".seal"
 
 
 @dataclass(frozen=True)
@@ -124,9 +123,7 @@ class RootLayout:
             self.mark,
             self.metadata,
             self.metadata_lock,
-            seal_of(self.metadata),
             self.history,
-            seal_of(self.history),
             self.run_lock,
             self.logs,
             self.schedule,
@@ -143,11 +140,6 @@ class RootLayout:
 def lock_of(file: Path) -> Path:
     """Returns the lock file of a SQLite file."""
     return file.with_name(f"{file.name}{LOCK_SUFFIX}")
-
-
-def seal_of(file: Path) -> Path:
-    """Returns the file that holds the checksum of a SQLite file (pipeline/root/sqlite_files.py)."""
-    return file.with_name(f"{file.name}{SEAL_SUFFIX}")
 
 
 def metadata_above(artifact: Path) -> Path | None:

@@ -1,23 +1,14 @@
-"""Opens the SQLite files of a root, seals them with a checksum, and refuses damaged ones with their path.
-
-A seal is a state file beside the SQLite file. It holds SQLite's own change counter, the size and the CRC-32C of the
-whole file, and is written after a change. A file with the counter of its seal but different content is damaged. A file
-with another counter was written after its seal, by a run that was killed or by another program; then only SQLite's own
-check applies.
-"""
+"""Opens the SQLite files of a root, and refuses damaged ones with their path."""
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 import google_crc32c
 
-from fullpass.base import state_file
 from fullpass.base.state_file import DamagedState
-from fullpass.pipeline.root.layout import seal_of
 
 METADATA_DAMAGED = "Put it back from a copy, or give the next run a new root (--root); pushed models are still served."
 HISTORY_DAMAGED = (
@@ -27,14 +18,6 @@ HISTORY_DAMAGED = (
 _BUSY_SECONDS = 60
 _DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _MAGIC = b"SQLite format 3\0"
-_COUNTER = slice(24, 28)
-
-
-@dataclass(frozen=True)
-class _Seal:
-    changes: int
-    bytes: int
-    crc32c: int
 
 
 def is_database(file: Path) -> bool:
@@ -70,48 +53,23 @@ def opened(file: Path, what_to_do: str, mode: Literal["rwc", "rw"] = "rw") -> It
         raise DamagedState(f"{file} is damaged: it contains text that is not UTF-8. {what_to_do}") from error
 
 
-def seal(file: Path) -> None:
-    """Writes the seal for the current content of a SQLite file."""
-    with _read_locked(file, "") as content:
-        state_file.write(seal_of(file), asdict(_sealed(content)))
-
-
 def verify(file: Path, what_to_do: str) -> None:
-    """Checks a SQLite file against its seal, if the file exists.
+    """Checks a SQLite file with SQLite's `quick_check`, if the file exists and is not empty.
 
     Raises:
-        DamagedState: The content of the file is damaged.
+        DamagedState: The file is damaged.
     """
-    if not file.is_file() or not (file.stat().st_size or seal_of(file).exists()):
+    if not file.is_file() or not file.stat().st_size:
         return
-    with _read_locked(file, what_to_do) as content:
-        try:
-            known = state_file.read_as(_Seal, seal_of(file), "")
-        except (FileNotFoundError, DamagedState):
-            return
-        found = _sealed(content)
-        if found != known and found.changes == known.changes:
-            raise DamagedState(f"{file} is damaged: its content is not what was written. {what_to_do}")
+    with opened(file, what_to_do) as database:
+        found = [text for (text,) in database.execute("PRAGMA quick_check(1)")]
+    if found != ["ok"] or not is_database(file):  # SQLite takes a file of a few bytes for an empty one
+        why = "it is cut short" if found == ["ok"] else " ".join(found[0].split())
+        raise DamagedState(f"{file} is damaged: {why}. {what_to_do}")
 
 
 def state_of(file: Path) -> str:
     """Returns a text that changes with every change of a SQLite file; no process may be writing the file."""
-    return "-".join(map(str, asdict(_sealed(file.read_bytes())).values()))
-
-
-@contextmanager
-def _read_locked(file: Path, what_to_do: str) -> Iterator[bytes]:
-    """Yields the content of a SQLite file that passes SQLite's check, and blocks changes by other processes."""
-    with opened(file, what_to_do) as database:
-        database.execute("BEGIN")
-        found = [text for (text,) in database.execute("PRAGMA quick_check(1)")]
-        if found != ["ok"]:
-            raise DamagedState(f"{file} is damaged: {' '.join(found[0].split())}. {what_to_do}")
-        content = file.read_bytes()
-        if not content.startswith(_MAGIC):
-            raise DamagedState(f"{file} is damaged: it is {'cut short' if content else 'empty'}. {what_to_do}")
-        yield content
-
-
-def _sealed(content: bytes) -> _Seal:
-    return _Seal(int.from_bytes(content[_COUNTER], "big"), len(content), google_crc32c.value(content))
+    content = file.read_bytes()
+    change_counter = int.from_bytes(content[24:28], "big")
+    return f"{change_counter}-{len(content)}-{google_crc32c.value(content)}"

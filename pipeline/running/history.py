@@ -17,7 +17,7 @@ from fullpass.components.ingest.sources.source_files import fingerprint
 from fullpass.components.ingest.spans.spans import Window
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, opened, seal
+from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, opened
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS run (
@@ -199,10 +199,7 @@ class History:
                 if not self._has_tables:
                     database.executescript(_TABLES)
                 yield database
-            changed = database.total_changes or not self._has_tables
         self._has_tables = True
-        if changed:
-            seal(self._file)
 
 
 def data_digest(window: Window) -> str:

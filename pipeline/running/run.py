@@ -20,7 +20,7 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import report_errors
 from fullpass.pipeline.root import locks
-from fullpass.pipeline.root.check import check_model_folder, check_root, claim_root, seal_metadata
+from fullpass.pipeline.root.check import check_model_folder, check_root, claim_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.execution.display import display
 from fullpass.pipeline.running.execution.events import RunResult, new_run_id
@@ -87,8 +87,7 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
             stop = until_notified.enter_context(stop_signals())
             finished = _summarize_and_print(loaded, root, ended, console, whole=request.whole)
             outcome = record(finished)
-            with report_errors("The checksum of the metadata could not be written"):
-                seal_metadata(root)
+            with report_errors("The state of the run could not be written"):
                 write_state(root, ended.inputs, ended.result)
             if request.summary is not None:
                 with report_errors(f"{request.summary} could not be written"):

@@ -15,7 +15,7 @@ from fullpass.components.push.push import folder_of, origin_of, rolled_back, ver
 from fullpass.pipeline.registry.retention.kept_records import DAY, Policy, find_kept, removal_of
 from fullpass.pipeline.registry.retention.records import read_records, remove_records
 from fullpass.pipeline.registry.retention.unneeded_files import NextRun, Unneeded, find_unneeded
-from fullpass.pipeline.root.check import check_own_root, check_root, seal_metadata
+from fullpass.pipeline.root.check import check_own_root, check_root
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.root.locks import run_lock
 from fullpass.pipeline.running.history import History
@@ -80,7 +80,6 @@ def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_
         if not dry_run:
             if not removal.empty:
                 remove_records(metadata, removal)
-                seal_metadata(root)
             for one in unneeded:
                 link_safe_files.remove(one.path)
             history.delete_before(oldest)

@@ -244,7 +244,7 @@ def test_the_schedule_forgets_what_is_older_than_the_kept_runs_but_not_what_was_
 def test_a_root_holds_what_the_layout_names_and_each_node_s_folder_and_of_each_folder_old_files_go(place: Place):
     layout = RootLayout(place.root)
     assert unknown_in(layout) == set()
-    files = (".sqlite", ".lock", ".seal", ".json")
+    files = (".sqlite", ".lock", ".json")
     folders = [path for path in layout.paths() if path.suffix not in files and path != layout.mark]
     stale = [folder / "old" / "old.log" for folder in folders if folder != layout.schedule]
     stale.append(layout.schedule / "old.log")
