@@ -19,8 +19,8 @@ from fullpass.components.artifact_files import COMPARISON_FILE
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
 from fullpass.components.mlmd_values import ADDRESS, properties_of
-from fullpass.components.push.model_facts import export_description
-from fullpass.components.push.push import LINEAGE
+from fullpass.components.push.push import LINEAGE, SERVING
+from fullpass.trainer.export.export_files import read_description
 
 EVALUATOR = "Evaluator"
 GATES = {"comparison": "DataGate", "parity": "Parity", "serving": "ServingCheck"}
@@ -91,7 +91,7 @@ def lineage_of(origins: ModelArtifacts, facts: Mapping[str, Any], config: Evalua
 
 def facts_in_export(model_uri: str) -> Json:
     """Returns the facts about the run that the Trainer wrote into the export; empty if there are none."""
-    return (export_description(model_uri) or {}).get(LINEAGE, {})
+    return (read_description(f"{model_uri}/{SERVING}") or {}).get(LINEAGE, {})
 
 
 def _span_number(examples: RecordedArtifact) -> int:

@@ -42,6 +42,8 @@ ORIGIN = Path("assets.extra") / "origin.json"
 DESCRIPTION = Path(export_files.DESCRIPTION)
 """File in every export that describes its inputs and outputs and, under LINEAGE, its lineage."""
 LINEAGE = "lineage"
+SERVING = "Format-Serving"
+"""Folder of the export in an artifact of TFX's type Model."""
 
 
 @dataclass(frozen=True)
@@ -141,10 +143,7 @@ def description(export: Path) -> dict[str, Any]:
     Raises:
         DamagedState: The file is damaged.
     """
-    try:
-        return state_file.read(export / DESCRIPTION, _DAMAGED)
-    except FileNotFoundError:
-        return {}
+    return export_files.read_description(str(export), _DAMAGED) or {}
 
 
 def damage_of(version: Path, *, largest: float = float("inf")) -> str | None:
@@ -164,22 +163,7 @@ def damage_of(version: Path, *, largest: float = float("inf")) -> str | None:
 def origin_of(version: Path) -> str | None:
     """Returns the address of the model from which a version was copied; None if its folder does not name it.
 
-    If `origin.json` is missing or damaged, the address is read from the lineage of the model.
-
-    Raises:
-        DamagedState: Both are damaged.
-    """
-    try:
-        return recorded_origin(version) or (description(version).get(LINEAGE) or {}).get("model")
-    except state_file.DamagedState:
-        origin = (description(version).get(LINEAGE) or {}).get("model")
-        if origin is None:
-            raise
-        return origin
-
-
-def recorded_origin(version: Path) -> str | None:
-    """Returns the address in `origin.json` of a version; None if there is no such file.
+    Without `origin.json`, as in the versions of other programs, the address is read from the lineage of the model.
 
     Raises:
         DamagedState: The file is damaged.
@@ -187,7 +171,7 @@ def recorded_origin(version: Path) -> str | None:
     try:
         return state_file.read_as(_Origin, version / ORIGIN, _DAMAGED).model
     except FileNotFoundError:
-        return None
+        return (description(version).get(LINEAGE) or {}).get("model")
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ A file is written atomically: a reader finds either the old or the new content, 
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 
@@ -27,17 +27,28 @@ def write_atomically(file: Path, content: str | bytes) -> None:
     os.replace(pending, file)
 
 
-def read_bytes(path: str) -> bytes | None:
-    """Returns the content of a file, or None if it does not exist."""
+def opened(path: str) -> IO[bytes]:
+    """Returns a file opened for reading.
+
+    Raises:
+        OSError: It does not exist or cannot be read.
+    """
     if not is_address(path):
-        file = Path(path)
-        return file.read_bytes() if file.is_file() else None
+        return open(path, "rb")
     from tfx.dsl.io import fileio
 
     if not fileio.exists(path):
+        raise FileNotFoundError(path)
+    return fileio.open(path, "rb")
+
+
+def read_bytes(path: str) -> bytes | None:
+    """Returns the content of a file, or None if it does not exist."""
+    try:
+        with opened(path) as file:
+            return file.read()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
-    with fileio.open(path, "rb") as opened:
-        return opened.read()
 
 
 def read_json(path: str) -> Any:

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fullpass.base.seals import READ_BYTES
 from fullpass.components.push.push import (
     LINEAGE,
     damage_of,
@@ -20,7 +21,6 @@ from fullpass.components.push.push import (
     served_version,
     versions,
 )
-from fullpass.trainer.export.export_files import READ_BYTES
 
 _SHOWN_METRICS = 3
 _STYLES = {"served": "green", "put aside": "dim"}

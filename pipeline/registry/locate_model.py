@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from fullpass.base.errors import UserError
-from fullpass.components.push.push import DESCRIPTION, LINEAGE, description, folder_of, recorded_origin, served_version
+from fullpass.components.push.push import (
+    DESCRIPTION,
+    LINEAGE,
+    SERVING,
+    description,
+    folder_of,
+    origin_of,
+    served_version,
+)
 from fullpass.pipeline.registry.pushed_folder import pushed_to
 from fullpass.pipeline.root.layout import metadata_above
 from fullpass.pipeline.running.execution.quiet_imports import noise_to
@@ -39,7 +47,7 @@ def read_lineage(model: str, config: Path) -> LineageRecord:
         UserError: There is no such model, or its lineage was not recorded.
     """
     export = _export(model, config)
-    uri = recorded_origin(export) or _artifact_of(export)
+    uri = _artifact_of(export) or origin_of(export)
     metadata = _metadata_of(uri) if uri else None
     if uri and metadata:
         found = _from_metadata(metadata, uri)
@@ -58,7 +66,7 @@ def _export(model: str, config: Path) -> Path:
     """Returns the folder of the SavedModel that `model` names."""
     folder = Path(model)
     if not model.isdigit() and model != LATEST:
-        for export in (folder, folder / "Format-Serving", folder / "current"):
+        for export in (folder, folder / SERVING, folder / "current"):
             if (export / "saved_model.pb").is_file():
                 return export.resolve()
         raise UserError(f"{model}: no model. Give a version's number, `{LATEST}`, or a folder with a saved_model.pb.")
@@ -71,7 +79,7 @@ def _export(model: str, config: Path) -> Path:
 
 def _artifact_of(export: Path) -> str | None:
     """Returns the address of the model artifact that contains an export; None for a pushed copy."""
-    return str(export.parent) if export.name == "Format-Serving" else None
+    return str(export.parent) if export.name == SERVING else None
 
 
 def _metadata_of(uri: str) -> Path | None:

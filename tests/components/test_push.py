@@ -209,21 +209,21 @@ def test_a_lock_that_is_a_link_changes_nothing_elsewhere(model, target, tmp_path
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b'{"model": "run/9", "version": 1, "checksum": "0"}'])
-def test_a_damaged_origin_is_taken_from_the_lineage_or_named(model, target, content):
+def test_without_an_origin_it_is_taken_from_the_lineage_and_a_damaged_one_is_named(model, target, content):
     version = push(model, target, keep=3, origin="run/1", lineage={"model": "run/1"}).version
     bare = push(model, target, keep=3, origin="run/2").version
     for folder in (target / str(version), target / str(bare)):
         (folder / ORIGIN).unlink()
         if content is not None:
             (folder / ORIGIN).write_bytes(content)
-    assert origin_of(target / str(version)) == "run/1"
     if content is None:
-        assert origin_of(target / str(bare)) is None
+        assert [origin_of(target / str(v)) for v in (version, bare)] == ["run/1", None]
     else:
-        with pytest.raises(UserError, match=rf"{bare}/assets.extra/origin.json is damaged: .* Put it back"):
-            origin_of(target / str(bare))
+        for damaged in (version, bare):
+            with pytest.raises(UserError, match=rf"{damaged}/assets.extra/origin.json is damaged: .* Put it back"):
+                origin_of(target / str(damaged))
+            (target / str(damaged) / ORIGIN).unlink()
     # It is not pushed twice.
-    (target / str(bare) / ORIGIN).unlink(missing_ok=True)
     assert not push(model, target, keep=3, origin="run/1").created
 
 

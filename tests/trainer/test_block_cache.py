@@ -123,8 +123,11 @@ def test_the_shuffle_is_near_a_full_one(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
-        (lambda data: data[:-9], r"block-000001.bin has .* bytes"),
-        (lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:], "block-000001.bin does not match its checksum"),
+        (lambda data: data[:-9], r"block-000001.bin is damaged: it has .* bytes"),
+        (
+            lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:],
+            "block-000001.bin is damaged: its content is not what was written",
+        ),
     ],
     ids=["truncated", "flipped"],
 )

@@ -17,10 +17,10 @@ from ml_metadata import proto
 
 from fullpass.base import state_file
 from fullpass.base.link_safe_files import files, remove
+from fullpass.base.seals import READ_BYTES, Seal, damage_of, seal_of
 from fullpass.base.state_file import DamagedState
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution.locked_store import locked_store
-from fullpass.trainer.export.export_files import READ_BYTES, crc32c_of
 
 _DAMAGED = ".damaged"
 
@@ -100,22 +100,12 @@ def _read(path: Path) -> _Checksums | None:
 def _differences(known: _Checksums) -> Iterator[str]:
     for file in known.files:
         path = Path(known.uri, file.name)
-        try:
-            found = path.stat()
-        except OSError:
-            yield f"{path} is gone"
-            continue
-        if found.st_size != file.bytes:
-            yield f"{path} is damaged: it has {found.st_size:,} of {file.bytes:,} bytes"
-        elif (file.bytes <= READ_BYTES or found.st_mtime_ns != file.changed_ns) and _crc32c(path) != file.crc32c:
-            yield f"{path} is damaged: its content is not what was written"
+        read = file.bytes <= READ_BYTES or (path.exists() and path.stat().st_mtime_ns != file.changed_ns)
+        damage = damage_of(str(path), Seal(file.bytes, file.crc32c), read=read)
+        if damage is not None:
+            yield damage
 
 
 def _of(path: Path, uri: str) -> _File:
-    found = path.stat()
-    return _File(str(path.relative_to(uri)), found.st_size, found.st_mtime_ns, _crc32c(path))
-
-
-def _crc32c(path: Path) -> int:
-    with path.open("rb") as file:
-        return crc32c_of(file)
+    seal = seal_of(str(path))
+    return _File(str(path.relative_to(uri)), seal.bytes, path.stat().st_mtime_ns, seal.crc32c)

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import tensorflow as tf
 
 from fullpass.base import state_file
+from fullpass.base.seals import Seal, damage_of
 from fullpass.trainer.records.blocks import Layout, Packed, join_and_free, unpack_bytes
 
 LOCK = "lock"
@@ -138,11 +138,9 @@ def _read_index(plan: CachePlan, lock: object) -> BlockCache:
 
 def _verify(cache: BlockCache) -> None:
     for path, block in zip(cache.paths, cache.blocks, strict=True):
-        content = Path(path).read_bytes()
-        if len(content) != block.bytes:
-            raise ValueError(f"{block.file} has {len(content):,} of {block.bytes:,} bytes")
-        if google_crc32c.value(content) != block.crc32c:
-            raise ValueError(f"{block.file} does not match its checksum")
+        damage = damage_of(path, Seal(block.bytes, block.crc32c))
+        if damage is not None:
+            raise ValueError(damage)
 
 
 def _why_missing(plan: CachePlan) -> str:
