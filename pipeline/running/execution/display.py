@@ -49,7 +49,7 @@ def display(console: "Console | None" = None) -> Iterator[Listener]:
     The listener raises nothing. If its terminal or pipe is gone, it stops showing events, and the run goes on.
 
     Example:
-        >>> with display() as listener:
+        >>> with display() as listener:  # doctest: +SKIP
         ...     result = runner.run(pipeline, log_dir=log_dir, listener=listener)
     """
     console = console or printing.console()

@@ -20,6 +20,7 @@ from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.sources.source_config import Source
 from fullpass.kubeflow.airflow.config import AirflowConfig
 from fullpass.kubeflow.config import EnvironmentConfig
+from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.cli import app
 from fullpass.pipeline.config import PipelineConfig
@@ -111,7 +112,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("where", "fragment"), FRAGMENTS, ids=[where for where, _ in FRAGMENTS])
-def test_the_yaml_of_a_page_is_right(where, fragment, folder, problems_of):
+def test_the_yaml_of_a_page_is_right(where, fragment, folder):
     inside = place(fragment)
     if inside == "airflow":
         AirflowConfig.model_validate(fragment)
@@ -127,7 +128,7 @@ def test_the_yaml_of_a_page_is_right(where, fragment, folder, problems_of):
     if any(where.startswith(page) for page in ELSEWHERE):
         load(file)
     else:
-        assert [problem for problem in problems_of(file) if problem.severity == "error"] == []
+        assert [problem for problem in check(load(file)) if problem.severity == "error"] == []
 
 
 def test_the_pages_are_read():
@@ -136,7 +137,7 @@ def test_the_pages_are_read():
     assert len(FRAGMENTS) > 50 and len(commands()) > 50
 
 
-def test_the_yaml_of_the_readme_is_right(tmp_path, problems_of):
+def test_the_yaml_of_the_readme_is_right(tmp_path):
     short, full = re.findall(r"^```yaml\n(.*?)^```$", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert short.count("\n") == 6
     (tmp_path / "trips").mkdir()
@@ -144,11 +145,13 @@ def test_the_yaml_of_the_readme_is_right(tmp_path, problems_of):
     (tmp_path / "trips" / "2026-01-05.csv").write_text(f"{COLUMNS}\n{rows}", encoding="utf-8")
     for shown in (short, full):
         (tmp_path / "pipeline.yaml").write_text(shown, encoding="utf-8")
-        problems = problems_of(tmp_path / "pipeline.yaml")
+        problems = check(load(tmp_path / "pipeline.yaml"))
         assert [problem for problem in problems if problem.severity == "error"] == []
 
 
-@pytest.mark.parametrize("page", [README, REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").glob("*.md")], ids=str)
+@pytest.mark.parametrize(
+    "page", [README, REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").rglob("*.md")], ids=str
+)
 def test_what_a_page_names_is_there(page):
     """Links, pictures, and paths of the repository in code style."""
     text = page.read_text(encoding="utf-8")
@@ -161,7 +164,7 @@ def test_what_a_page_names_is_there(page):
 def commands() -> list[str]:
     """Returns the command lines of README and all pages."""
     shown = set()
-    for page in [README, *(REPOSITORY / "docs").glob("*.md")]:
+    for page in [README, *(REPOSITORY / "docs").rglob("*.md")]:
         lines = re.findall(r"(?m)^(?:    |\$ )?(?:\$ )?(fullpass [a-z].*)$", page.read_text(encoding="utf-8"))
         shown |= {shlex.join(shlex.split(line, comments=True)) for line in lines}
     return sorted(line for line in shown if line.split()[1] in typer.main.get_command(app).commands)
