@@ -47,6 +47,7 @@ def _groups(files: Sequence[SourceFile]) -> Iterator[tuple[int, ...]]:
     yield tuple(group)
 
 
+@beam.typehints.no_annotations  # Beam reads the annotation of a union as a class
 def _read_tasks(
     group: tuple[int, tuple[int, ...]], files: Sequence[Sequence[SourceFile]], source: Source
 ) -> Iterator[ReadTask]:
