@@ -20,7 +20,7 @@ from fullpass.pipeline.registry.lineage_command import lineage
 from fullpass.pipeline.registry.models_command import models
 from fullpass.pipeline.registry.retention.gc_command import gc
 from fullpass.pipeline.running.request import RunRequest
-from fullpass.pipeline.scheduling import schedule_command
+from fullpass.pipeline.scheduling import commands
 
 if TYPE_CHECKING:
     from fullpass.pipeline.authoring.loading.load import Loaded
@@ -403,7 +403,7 @@ def _checked(file: Path, *, runs_here: bool = True) -> "Loaded":
     return load_checked(file, runs_here=runs_here)
 
 
-schedule_command.register(app, schedule)
+commands.register(app, schedule)
 for module in ABOVE:
     import_module(module).register(app, schedule)
 

@@ -159,7 +159,7 @@ def list_(
         if given or file is None:
             what = f"{given[0]} applies to a cluster: give --env too" if given else "give FILE, or --env for Kubeflow's"
             raise typer.BadParameter(f"{what}.")
-        from fullpass.pipeline.scheduling.schedule_table import table
+        from fullpass.pipeline.scheduling.table import table
 
         print_text(table(load_checked(file, runs_here=False), root=root, runs=runs))
         return

@@ -5,10 +5,11 @@ is run or ends without a run; it ends exactly once. The scheduler writes the new
 after a crash the next scheduler continues from there.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from fullpass.components.ingest.spans.span_pattern import Unit, described, label_of, number_of
 from fullpass.pipeline.cron import Cron
@@ -56,6 +57,25 @@ class State:
     seen_span: int | None = None
     queue: tuple[Occasion, ...] = ()
     running: Occasion | None = None
+
+    def to_json(self) -> str:
+        """Returns the state as JSON."""
+        return json.dumps(asdict(self), default=datetime.isoformat)
+
+    @classmethod
+    def from_json(cls, text: str) -> "State":
+        """Returns the state of a JSON text."""
+        facts = json.loads(text)
+        return cls(
+            seen_until=datetime.fromisoformat(facts["seen_until"]),
+            seen_span=facts["seen_span"],
+            queue=tuple(map(_occasion, facts["queue"])),
+            running=_occasion(facts["running"]) if facts["running"] else None,
+        )
+
+
+def _occasion(facts: dict[str, Any]) -> Occasion:
+    return Occasion(**{**facts, "due": datetime.fromisoformat(facts["due"])})
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`fullpass schedule run`: the scheduler of one pipeline on this machine."""
+"""`fullpass schedule run` and `trigger`: the scheduler of one pipeline on this machine, and requests to it."""
 
 import functools
 import threading
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fullpass.base.errors import UserError
-from fullpass.components.ingest.spans.span_pattern import label_of
+from fullpass.base.errors import UsageError, UserError
+from fullpass.components.ingest.spans.span_pattern import label_of, parse_span
 from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import OUTCOME_CODES, ExitCode
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.root.check import claim_root
-from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.root.layout import RUN_LOCK, RootLayout, pipeline_root
 from fullpass.pipeline.root.locks import run_lock
 from fullpass.pipeline.running.history import OCCASION_VARIABLE, History
 from fullpass.pipeline.running.notify.payload import Payload
@@ -75,6 +75,29 @@ def run_once(loaded: Loaded, *, root: Path | None = None, poll: float = _TICK_SE
         return ExitCode.FAILED
     ended, status = scheduler.last
     return status if status is not None and status > 0 else OUTCOME_CODES[ended.outcome]
+
+
+def request_run(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> str:
+    """Requests a run from the scheduler, ahead of all waiting runs and even if its span was trained on before.
+
+    Returns:
+        The message for the user.
+
+    Raises:
+        UserError: The YAML has no schedule, or the source has no such spans.
+    """
+    schedule_of(loaded)
+    unit = span_unit(loaded.config.data)
+    if span is not None and unit is None:
+        raise UsageError(f"--span {span}: data.source has no spans.")
+    number = parse_span(unit, span) if span is not None and unit is not None else None
+    layout = RootLayout(pipeline_root(loaded, root))
+    asked = History(layout.root).add_request(number)
+    lock = layout.schedule / RUN_LOCK
+    # The lock file of a running scheduler contains its holder.
+    running = lock.exists() and lock.stat().st_size
+    then = "" if running else " No scheduler is running; the next one, or `fullpass schedule run --once`, handles it."
+    return f"by hand {asked}: requested.{then}"
 
 
 def schedule_of(loaded: Loaded) -> ScheduleConfig:

@@ -4,26 +4,17 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from fullpass.pipeline.cron import Cron
 from fullpass.pipeline.exit_codes import Outcome, outcome_of
 from fullpass.pipeline.running.history import History, OccasionRecord
 from fullpass.pipeline.schedule_config import ScheduleConfig, length
-from fullpass.pipeline.scheduling import due, scheduler_state
+from fullpass.pipeline.scheduling import due
 from fullpass.pipeline.scheduling.due import Ended, Occasion, SourceState, Start, State, Wait
+from fullpass.pipeline.scheduling.run_process import RunProcess
 
 STATE = "scheduler"
 _STOPPING_SECONDS = 60.0
-
-
-class Process(Protocol):
-    """A run that was started; see `run_process.RunProcess`."""
-
-    def poll(self) -> int | None: ...
-    def interrupt(self) -> None: ...
-    def kill(self) -> None: ...
-    def wait(self, seconds: float) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -44,7 +35,7 @@ class SchedulerDeps:
 
     clock: Callable[[], datetime]
     look: Callable[[], SourceState]
-    launch: Callable[[Start, str], Process]
+    launch: Callable[[Start, str], RunProcess]
     label: Callable[[int], str]
     in_flight: Callable[[], bool]
     log: Callable[[datetime], str]
@@ -69,13 +60,13 @@ class Scheduler:
         self._history = history
         self._deps = deps
         self._name = name
-        self._process: Process | None = None
+        self._process: RunProcess | None = None
         self._log = ""
         self._said = ""
         self._looked: datetime | None = None
         self._source = SourceState()
         kept = history.state(name)
-        self.state = scheduler_state.loaded(kept) if kept else State(seen_until=deps.clock())
+        self.state = State.from_json(kept) if kept else State(seen_until=deps.clock())
         self.last: tuple[Ended, int | None] | None = None
         """The occasion that ended last, and the exit status of its run, if it had one."""
         if not kept:
@@ -198,7 +189,7 @@ class Scheduler:
 
     def _keep(self, state: State, *, ended: tuple[Ended, ...] = (), requests: list[int] | None = None) -> None:
         entries = [self._entry(each) for each in ended]
-        self._history.save_state(self._name, scheduler_state.dumped(state), ended=entries, requests=requests or ())
+        self._history.save_state(self._name, state.to_json(), ended=entries, requests=requests or ())
         self.state = state
 
     def _entry(self, ended: Ended) -> OccasionRecord:

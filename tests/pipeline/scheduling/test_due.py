@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fullpass.pipeline.schedule_config import ScheduleConfig
-from fullpass.pipeline.scheduling import scheduler_state
 from fullpass.pipeline.scheduling.due import (
     Ended,
     Occasion,
@@ -163,4 +162,4 @@ def test_a_run_that_died_unseen_is_taken_up_three_times():
 
 def test_what_is_remembered_is_what_was_known():
     state = replace(started(request(QUEUE, 1, NOW, DAY), OCCASION), seen_span=5)
-    assert scheduler_state.loaded(scheduler_state.dumped(state)) == state
+    assert State.from_json(state.to_json()) == state

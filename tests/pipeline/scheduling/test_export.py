@@ -17,7 +17,7 @@ from kubernetes import client
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.cron import Cron
-from fullpass.pipeline.scheduling.export_schedule import export, on_calendar, write
+from fullpass.pipeline.scheduling.export import export, on_calendar, write
 
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not there to ask")
 

@@ -7,7 +7,7 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.root.layout import pipeline_root
 from fullpass.pipeline.running.history import History, OccasionRecord
 from fullpass.pipeline.schedule_config import ScheduleConfig
-from fullpass.pipeline.scheduling import scheduler_state
+from fullpass.pipeline.scheduling.due import State
 from fullpass.pipeline.scheduling.local_scheduler import schedule_of
 from fullpass.pipeline.scheduling.scheduler import STATE, next_times
 
@@ -28,7 +28,7 @@ def table(loaded: Loaded, *, root: Path | None = None, runs: int = 10) -> str:
         rows += [_row(entry, config) for entry in reversed(history.entries(runs))]
         kept = history.state(STATE)
     if kept is not None:
-        state = scheduler_state.loaded(kept)
+        state = State.from_json(kept)
         if state.running is not None:
             rows.append((_time(state.running.due, config), state.running.kind, "", "running", ""))
         rows += [(_time(o.due, config), o.kind, "", "waiting", "") for o in state.queue]

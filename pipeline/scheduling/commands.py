@@ -56,9 +56,9 @@ def trigger(
 ) -> None:
     """Request a run from the running scheduler, ahead of all waiting runs."""
     loaded = load(file)
-    from fullpass.pipeline.scheduling.trigger import ask
+    from fullpass.pipeline.scheduling.local_scheduler import request_run
 
-    print_text(ask(loaded, root=root, span=span))
+    print_text(request_run(loaded, root=root, span=span))
 
 
 def export(
@@ -73,8 +73,8 @@ def export(
     ] = None,
 ) -> None:
     """Write a crontab line, a systemd unit and timer, or a Kubernetes CronJob for the schedule."""
-    from fullpass.pipeline.scheduling.export_schedule import export as files_of
-    from fullpass.pipeline.scheduling.export_schedule import write
+    from fullpass.pipeline.scheduling.export import export as files_of
+    from fullpass.pipeline.scheduling.export import write
 
     files = files_of(load(file), form, image=image)
     if output is not None:

@@ -5,13 +5,12 @@ with a specific exit code. Schedulers differ in how they handle missed times and
 files describe this.
 """
 
+import json
 import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
-
-import yaml
+from typing import Literal
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import write_atomically
@@ -25,8 +24,75 @@ Form = Literal["cron", "systemd", "kubernetes"]
 _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 _LONGEST_CRON_LINE = 990
 """Vixie cron and cronie refuse commands of 1,000 bytes."""
-_LONG_ENOUGH_TO_START = 200
-"""Seconds within which Kubernetes still starts a missed run; it gives up after 100 missed starts."""
+_LONGEST_JOB_NAME = 52
+"""Kubernetes appends eleven characters to the name of a CronJob."""
+_CRONTAB = """\
+# {name}: append this to what `crontab -l` prints, and give it to `crontab -`.
+# CRON_TZ is the time zone of the lines below it, for cronie (Fedora, RHEL, Arch). The cron of Debian and
+# Ubuntu ignores it: there the time zone of the machine must be {timezone}, or use --as systemd.
+# Times that pass while the machine is off are skipped.
+CRON_TZ={timezone}
+{line}
+"""
+_SERVICE = """\
+[Unit]
+Description=Fullpass pipeline {name}
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+Type=oneshot
+WorkingDirectory={folder}
+ExecStart={command}
+# 6: there was nothing to train.
+SuccessExitStatus=6
+# SIGTERM goes to the command alone, which interrupts the nodes of its run.
+KillMode=mixed
+TimeoutStopSec=90
+# Optional file with credentials and the addresses of notify:.
+EnvironmentFile=-/etc/fullpass/{name}.env
+"""
+_TIMER = """\
+[Unit]
+Description=Schedule of Fullpass pipeline {name}
+
+[Timer]
+{events}
+# Times that passed while the machine was off are replaced by one run.
+Persistent={persistent}
+AccuracySec=1s
+
+[Install]
+WantedBy=timers.target
+"""
+_CRON_JOB = """\
+# The claim {name} holds {file}, its data and its root, at /pipeline; the secret {name}-env the environment.
+apiVersion: batch/v1
+kind: CronJob
+metadata:
+  name: {job}
+  labels: {{app.kubernetes.io/name: {claim}}}
+spec:
+  schedule: {cron}
+  timeZone: {timezone}
+  concurrencyPolicy: Forbid
+  # Kubernetes gives up a CronJob after 100 missed starts.
+  startingDeadlineSeconds: 200
+  jobTemplate:
+    spec:
+      backoffLimit: 0
+      template:
+        spec:
+          restartPolicy: Never
+          terminationGracePeriodSeconds: 90
+          containers:
+            - name: fullpass
+              image: {image}
+              command: {command}
+              envFrom: [{{secretRef: {{name: {secret}, optional: true}}}}]
+              volumeMounts: [{{name: pipeline, mountPath: /pipeline}}]
+          volumes: [{{name: pipeline, persistentVolumeClaim: {{claimName: {claim}}}}}]
+"""
 
 
 def export(loaded: Loaded, form: Form, *, image: str | None = None) -> dict[str, str]:
@@ -138,52 +204,22 @@ def _crontab(loaded: Loaded, config: ScheduleConfig) -> str:
             f"{loaded.file}: cron takes lines of up to {_LONGEST_CRON_LINE} bytes, and this one would have "
             f"{len(line.encode())}. Move the file to a shorter path, or use --as systemd."
         )
-    return (
-        f"# {loaded.config.name}: append this to what `crontab -l` prints, and give it to `crontab -`.\n"
-        "# CRON_TZ is the time zone of the lines below it, for cronie (Fedora, RHEL, Arch). The cron of Debian and\n"
-        f"# Ubuntu ignores it: there the time zone of the machine must be {config.timezone}, or use --as systemd.\n"
-        "# Times that pass while the machine is off are skipped.\n"
-        f"CRON_TZ={config.timezone}\n"
-        f"{line}\n"
-    )
+    return _CRONTAB.format(name=loaded.config.name, timezone=config.timezone, line=line)
 
 
 def _systemd(loaded: Loaded, config: ScheduleConfig) -> dict[str, str]:
-    name = f"fullpass-{loaded.config.name}"
-    events = "\n".join(f"OnCalendar={event}" for event in on_calendar(config.cron or "", config.timezone))
-    command = " ".join(_unit_word(word) for word in _command(loaded))
-    service = (
-        "[Unit]\n"
-        f"Description=Fullpass pipeline {loaded.config.name}\n"
-        "After=network-online.target\n"
-        "Wants=network-online.target\n"
-        "\n"
-        "[Service]\n"
-        "Type=oneshot\n"
-        f"WorkingDirectory={str(loaded.folder).replace('%', '%%')}\n"
-        f"ExecStart={command}\n"
-        "# 6: there was nothing to train.\n"
-        "SuccessExitStatus=6\n"
-        "# SIGTERM goes to the command alone, which interrupts the nodes of its run.\n"
-        "KillMode=mixed\n"
-        "TimeoutStopSec=90\n"
-        "# Optional file with credentials and the addresses of notify:.\n"
-        f"EnvironmentFile=-/etc/fullpass/{loaded.config.name}.env\n"
+    name = loaded.config.name
+    service = _SERVICE.format(
+        name=name,
+        folder=str(loaded.folder).replace("%", "%%"),
+        command=" ".join(_unit_word(word) for word in _command(loaded)),
     )
-    timer = (
-        "[Unit]\n"
-        f"Description=Schedule of Fullpass pipeline {loaded.config.name}\n"
-        "\n"
-        "[Timer]\n"
-        f"{events}\n"
-        "# Times that passed while the machine was off are replaced by one run.\n"
-        f"Persistent={'false' if config.catch_up == 'none' else 'true'}\n"
-        "AccuracySec=1s\n"
-        "\n"
-        "[Install]\n"
-        "WantedBy=timers.target\n"
+    timer = _TIMER.format(
+        name=name,
+        events="\n".join(f"OnCalendar={event}" for event in on_calendar(config.cron or "", config.timezone)),
+        persistent="false" if config.catch_up == "none" else "true",
     )
-    return {f"{name}.service": service, f"{name}.timer": timer}
+    return {f"fullpass-{name}.service": service, f"fullpass-{name}.timer": timer}
 
 
 def _unit_word(word: str) -> str:
@@ -193,48 +229,21 @@ def _unit_word(word: str) -> str:
 
 
 def _cron_job(loaded: Loaded, config: ScheduleConfig, image: str) -> str:
-    file = _expanded(f"/pipeline/{loaded.file.name}")
-    container: dict[str, Any] = {
-        "name": "fullpass",
+    name = loaded.config.name
+    if len(name) > _LONGEST_JOB_NAME:
+        raise UserError(
+            f"name: a CronJob takes a name of at most {_LONGEST_JOB_NAME} characters. Received {len(name)}: {name}."
+        )
+    # Kubernetes would replace `$(NAME)` by a variable, and reads `$$` as `$`.
+    file = f"/pipeline/{loaded.file.name}".replace("$", "$$")
+    values = {
+        "claim": name,
+        "secret": f"{name}-env",
+        "job": name.rstrip("-"),
+        "cron": _five_fields(config, "a CronJob"),
+        "timezone": config.timezone,
         "image": image,
         "command": ["fullpass", "schedule", "run", file, "--once", "--skipped-ok"],
-        "envFrom": [{"secretRef": {"name": f"{loaded.config.name}-env", "optional": True}}],
-        "volumeMounts": [{"name": "pipeline", "mountPath": "/pipeline"}],
     }
-    pod = {
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 90,
-        "containers": [container],
-        "volumes": [{"name": "pipeline", "persistentVolumeClaim": {"claimName": loaded.config.name}}],
-    }
-    job = {
-        "apiVersion": "batch/v1",
-        "kind": "CronJob",
-        "metadata": {
-            "name": _job_name(loaded.config.name),
-            "labels": {"app.kubernetes.io/name": loaded.config.name[:63]},
-        },
-        "spec": {
-            "schedule": _five_fields(config, "a CronJob"),
-            "timeZone": config.timezone,
-            "concurrencyPolicy": "Forbid",
-            "startingDeadlineSeconds": _LONG_ENOUGH_TO_START,
-            "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"spec": pod}}},
-        },
-    }
-    return (
-        f"# The claim {loaded.config.name} holds {loaded.file.name}, its data and its root, at /pipeline; the secret "
-        f"{loaded.config.name}-env the environment.\n" + yaml.safe_dump(job, sort_keys=False, width=110)
-    )
-
-
-def _expanded(word: str) -> str:
-    """Returns a word escaped for Kubernetes, which would replace `$(NAME)` by a variable and reads `$$` as `$`."""
-    return word.replace("$", "$$")
-
-
-def _job_name(name: str) -> str:
-    """Returns a valid CronJob name: at most 52 characters, because Kubernetes appends eleven."""
-    if len(name) > 52:
-        raise UserError(f"name: a CronJob takes a name of at most 52 characters. Received {len(name)}: {name}.")
-    return name.rstrip("-")
+    texts = {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()}
+    return _CRON_JOB.format(name=name, file=loaded.file.name, **texts)
