@@ -159,7 +159,7 @@ def test_classes_are_matched_by_name(exported, planted, tmp_path):
 
 
 def test_a_model_of_the_users_own_begins_from_an_export_too(planted, grown, tmp_path):
-    model = {"kind": "module", "function": "tests.trainer.test_warm_start:build_own"}
+    model = {"kind": "module", "function": "tests.trainer.fit.test_warm_start:build_own"}
     base, _ = train(planted("binary"), tmp_path / "base", model=model, epochs=1)
     _, record = train(planted("binary"), tmp_path / "same", base, model=model, **STILL)
     assert record["warm_start"]["anew"] == record["warm_start"]["partly"] == 0
@@ -180,7 +180,7 @@ def build_own(inputs, task, classes, options):
 
 
 def test_a_new_architecture_that_states_what_its_weights_stand_for_begins_by_meaning(planted, grown, tmp_path):
-    model = {"kind": "module", "function": "tests.trainer.test_warm_start:build_toy"}
+    model = {"kind": "module", "function": "tests.trainer.fit.test_warm_start:build_toy"}
     base, _ = train(planted("binary"), tmp_path / "base", model=model, epochs=1)
     export, record = train(grown, tmp_path / "moved", base, model=model, **STILL)
     origins = {w["weight"]: w["outcome"] for w in record["warm_start"]["weights"]}
@@ -221,7 +221,7 @@ def build_toy(inputs, task, classes, options):
 
 
 def test_a_meaning_that_does_not_fit_a_weight_is_refused(planted, tmp_path):
-    model = {"kind": "module", "function": "tests.trainer.test_warm_start:build_wrong"}
+    model = {"kind": "module", "function": "tests.trainer.fit.test_warm_start:build_wrong"}
     with pytest.raises(
         UserError, match=r"weight 'kernel' of layer 'first' has the shape .* for \(1, 8\).*declare_axes"
     ):

@@ -170,7 +170,7 @@ def test_an_interrupted_write_is_never_read_and_is_cleared_away(tmp_path):
     script = (
         "import os, sys; sys.path.insert(0, os.getcwd())\n"
         "from pathlib import Path\n"
-        "from tests.trainer.test_block_cache import plan_in, block_of\n"
+        "from tests.trainer.input.cache.test_block_cache import plan_in, block_of\n"
         "from fullpass.trainer.input.cache.row_store import CacheWriter\n"
         "from fullpass.trainer.records.blocks import layout_of\n"
         "layout = layout_of(block_of(range(4)))\n"
