@@ -129,13 +129,13 @@ class SpanComparison(
         """Constructs the component.
 
         Args:
-            preprocessing: features and label, which determine the series; nothing else of them is in the cache key.
-            gates: the section `gates:` of the YAML.
-            examples: raw examples of every span.
-            anomalies: output of ExampleValidator.
-            name: name of the pipeline.
-            unit: length of a span; None for a source without spans.
-            folder: path of the span summaries, which persist between runs.
+            preprocessing: Features and label, which determine the series; nothing else of them is in the cache key.
+            gates: The section `gates:` of the YAML.
+            examples: Raw examples of every span.
+            anomalies: Output of ExampleValidator.
+            name: Name of the pipeline.
+            unit: Length of a span; None for a source without spans.
+            folder: Path of the span summaries, which persist between runs.
         """
         options = {"gates": gates.model_dump(mode="json"), "name": name, "unit": unit, "folder": folder}
         super().__init__(

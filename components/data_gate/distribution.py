@@ -22,11 +22,11 @@ class Distribution:
     """Counts of a column's values.
 
     Attributes:
-        values: numbers in rising order, or tokens, the most common first.
-        counts: number of rows per value. A row with several tokens counts once per token.
-        other: number of rows whose token is not listed.
-        missing: number of rows without a value.
-        complete: whether every token is listed.
+        values: Numbers in rising order, or tokens, the most common first.
+        counts: Number of rows per value. A row with several tokens counts once per token.
+        other: Number of rows whose token is not listed.
+        missing: Number of rows without a value.
+        complete: Whether every token is listed.
     """
 
     kind: Kind
@@ -107,10 +107,10 @@ def category_distribution(
     """Returns a distribution of at most ATOMS tokens, the most common ones.
 
     Args:
-        counted: number of rows per token.
-        present, missing: number of rows with and without a value.
-        complete: whether every token is in `counted`.
-        least: tokens with at most this number of rows are omitted.
+        counted: Number of rows per token.
+        present, missing: Number of rows with and without a value.
+        complete: Whether every token is in `counted`.
+        least: Tokens with at most this number of rows are omitted.
     """
     ranked = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     kept = [(token, count) for token, count in ranked[:ATOMS] if count > least]

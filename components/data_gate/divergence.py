@@ -35,11 +35,11 @@ class Divergence:
     """Two distributions over common bins.
 
     Attributes:
-        bins: name of each bin.
-        before, now: share of rows in each bin; zeros if there are no rows.
-        js, linf: the divergences.
-        js_chance, linf_chance: the divergences that chance explains in samples of these sizes.
-        unseen: share of the newer rows whose token is absent from the earlier data; 0 if this is unknown.
+        bins: Name of each bin.
+        before, now: Share of rows in each bin; zeros if there are no rows.
+        js, linf: The divergences.
+        js_chance, linf_chance: The divergences that chance explains in samples of these sizes.
+        unseen: Share of the newer rows whose token is absent from the earlier data; 0 if this is unknown.
     """
 
     bins: tuple[str, ...]
@@ -56,8 +56,8 @@ def divergence(before: Distribution, now: Distribution) -> Divergence:
     """Returns the divergence of two distributions of the same kind.
 
     Args:
-        before: the earlier data, which determines the ranges of numbers.
-        now: the newer data.
+        before: The earlier data, which determines the ranges of numbers.
+        now: The newer data.
     """
     cut = _number_bins if before.kind == "number" else _token_bins
     bins, counts_before, counts_now = cut(before, now)
@@ -94,9 +94,9 @@ def share_by_chance(share: float, inverse: float, comparisons: int = 1) -> float
     """Returns the difference of a share that chance exceeds once in 10,000 pairs of samples.
 
     Args:
-        share: the share in both samples together.
+        share: The share in both samples together.
         inverse: 1/n + 1/m for samples of n and m rows.
-        comparisons: number of shares that are compared.
+        comparisons: Number of shares that are compared.
     """
     z = NormalDist().inv_cdf(1 - _CHANCE / 2 / max(comparisons, 1))
     return min(z * math.sqrt(share * (1 - share) * inverse), 1.0)

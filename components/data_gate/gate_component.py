@@ -19,7 +19,7 @@ def DataGate(
     """Fails if a finding's policy is `stop`.
 
     Args:
-        serving: the folder that models are pushed to, for the error message.
+        serving: The folder that models are pushed to, for the error message.
     """
     judgment = read_comparison(comparison.uri)
     if judgment.stopped:

@@ -16,11 +16,11 @@ class Finding:
     """A change beyond its limit.
 
     Attributes:
-        check: name of the check in the YAML.
-        subject: series, column or span that changed.
-        policy: policy of the check.
-        text: the full finding as text.
-        over: measure / limit, the rank of the finding.
+        check: Name of the check in the YAML.
+        subject: Series, column or span that changed.
+        policy: Policy of the check.
+        text: The full finding as text.
+        over: Measure / limit, the rank of the finding.
     """
 
     check: str
@@ -35,10 +35,10 @@ class Compared:
     """One series of the newest span, compared with other data.
 
     Attributes:
-        series: name of the series.
-        against: name of the other data.
-        divergence: divergence between both.
-        js_limit, linf_limit: limits of the YAML. The divergence that chance explains is added to them.
+        series: Name of the series.
+        against: Name of the other data.
+        divergence: Divergence between both.
+        js_limit, linf_limit: Limits of the YAML. The divergence that chance explains is added to them.
     """
 
     series: str
@@ -59,12 +59,12 @@ class Verdict:
     """The findings about a span, and all comparisons that they are based on.
 
     Attributes:
-        span: label of the newest span.
-        rows: rows of the newest span.
-        previous, window: labels of the data that it was compared with; empty if there was none.
-        findings: the most serious first.
-        compared: every comparison, the largest divergence first.
-        notes: comparisons that were impossible and why, and findings that were reported before.
+        span: Label of the newest span.
+        rows: Rows of the newest span.
+        previous, window: Labels of the data that it was compared with; empty if there was none.
+        findings: The most serious first.
+        compared: Every comparison, the largest divergence first.
+        notes: Comparisons that were impossible and why, and findings that were reported before.
     """
 
     span: str

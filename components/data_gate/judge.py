@@ -33,13 +33,13 @@ def judge(
     """Returns the verdict on the newest span.
 
     Args:
-        newest: the span to judge.
-        window: the other spans of the window, the oldest first.
-        earlier: spans before the newest that earlier runs have summarized, the oldest first.
-        series: the series to compare.
-        config: the section `gates:` of the YAML.
-        unit: length of a span. It determines the season: days differ within a week, and hours within a day.
-        anomalies: descriptions of TFDV's anomalies.
+        newest: The span to judge.
+        window: The other spans of the window, the oldest first.
+        earlier: Spans before the newest that earlier runs have summarized, the oldest first.
+        series: The series to compare.
+        config: The section `gates:` of the YAML.
+        unit: Length of a span. It determines the season: days differ within a week, and hours within a day.
+        anomalies: Descriptions of TFDV's anomalies.
     """
     window, earlier = ([s for s in spans if s.rows] for spans in (window, earlier))  # a span without rows is a gap
     before = sorted({s.number: s for s in (*earlier, *window)}.values(), key=lambda s: s.number)
@@ -100,12 +100,12 @@ def _repeated(
     carry a note. Findings that stop a run or are a reason to train are reported each time.
 
     Args:
-        findings: findings about the newest span.
-        newest: the span to judge.
-        reference: the span one season earlier, or the previous span.
-        window: the other spans of the window.
-        series: the series to compare.
-        config: the section `gates:` of the YAML.
+        findings: Findings about the newest span.
+        newest: The span to judge.
+        reference: The span one season earlier, or the previous span.
+        window: The other spans of the window.
+        series: The series to compare.
+        config: The section `gates:` of the YAML.
     """
     warnings = [f for f in findings if f.check in _OF_DISTRIBUTIONS and f.policy == "warn"]
     if not warnings:

@@ -48,13 +48,13 @@ class Series:
     """A series of numbers or tokens from one column.
 
     Attributes:
-        name: display name.
-        column: raw or derived column.
-        what: conversion of the column to numbers or tokens. It applies to each element of a column of lists.
-        format: format of dates.
-        part: part of dates.
-        separator: separator between the tokens of a cell.
-        positive: the label's value that counts as 1.
+        name: Display name.
+        column: Raw or derived column.
+        what: Conversion of the column to numbers or tokens. It applies to each element of a column of lists.
+        format: Format of dates.
+        part: Part of dates.
+        separator: Separator between the tokens of a cell.
+        positive: The label's value that counts as 1.
     """
 
     name: str
@@ -80,8 +80,8 @@ def series_of(config: PreprocessingConfig, unit: str | None) -> tuple[Series, ..
     """Returns the series of a config, by column, the label last.
 
     Args:
-        config: features and label.
-        unit: length of a span; None for a source without spans.
+        config: Features and label.
+        unit: Length of a span; None for a source without spans.
     """
     series: list[Series] = []
     for name, column in raw_columns(config).items():
@@ -183,9 +183,9 @@ class Sketches:
         """Adds rows.
 
         Args:
-            columns: raw columns [rows], null where missing: float32, binary, or lists of them as in tf.Examples. A
+            columns: Raw columns [rows], null where missing: float32, binary, or lists of them as in tf.Examples. A
                 column that is absent is missing in all rows.
-            rows: number of rows.
+            rows: Number of rows.
         """
         if not rows:
             return

@@ -25,12 +25,12 @@ class Summary:
     """The summary of one span, or of several spans together.
 
     Attributes:
-        number: number of the span, or of the newest of several spans.
-        label: label of the same span; empty for a source without spans.
-        fingerprint: fingerprint of the span's records.
-        rows: number of examples.
-        distributions: distribution of each series, by name.
-        time: creation time of the summary, in seconds since 1970.
+        number: Number of the span, or of the newest of several spans.
+        label: Label of the same span; empty for a source without spans.
+        fingerprint: Fingerprint of the span's records.
+        rows: Number of examples.
+        distributions: Distribution of each series, by name.
+        time: Creation time of the summary, in seconds since 1970.
     """
 
     number: int
@@ -74,8 +74,8 @@ class SummaryStore:
         """Opens a store.
 
         Args:
-            folder: path or address of the store.
-            source: the series of the summaries; summaries of other series are not read.
+            folder: Path or address of the store.
+            source: The series of the summaries; summaries of other series are not read.
         """
         described = to_json_text(
             [_VERSION, [asdict(one) for one in source.series], dict(source.derive)], sort_keys=True

@@ -15,10 +15,10 @@ class Entry:
     """A file of the store.
 
     Attributes:
-        number: number of the span.
-        time: creation time of the summary, in microseconds since 1970.
-        fingerprint: fingerprint of the span's records.
-        series: digest of the series.
+        number: Number of the span.
+        time: Creation time of the summary, in microseconds since 1970.
+        fingerprint: Fingerprint of the span's records.
+        series: Digest of the series.
     """
 
     number: int
@@ -45,10 +45,10 @@ def needed(names: Iterable[str], fingerprints: Collection[str], *, before: int, 
     Files whose series differ from those of the newest file are not needed.
 
     Args:
-        names: file names of the store.
-        fingerprints: fingerprints of the kept spans.
-        before: number of earlier spans that the newest span is compared with.
-        versions: number of versions per span; a source without spans is compared with its previous version.
+        names: File names of the store.
+        fingerprints: Fingerprints of the kept spans.
+        before: Number of earlier spans that the newest span is compared with.
+        versions: Number of versions per span; a source without spans is compared with its previous version.
     """
     every = entries(names)
     readable = [entry for entry in every if entry.series == every[-1].series]

@@ -85,11 +85,11 @@ def _write_results(
     """Writes the files of the evaluation, as the last step on Beam.
 
     Args:
-        state: the merged state of all rows.
-        accumulator: the accumulator of the metrics.
-        folder: folder of the evaluation artifact.
-        exports: folders of the SavedModels; the new model first.
-        shown: features and label, and the feature importances, to show the new model on a sample of the rows.
+        state: The merged state of all rows.
+        accumulator: The accumulator of the metrics.
+        folder: Folder of the evaluation artifact.
+        exports: Folders of the SavedModels; the new model first.
+        shown: Features and label, and the feature importances, to show the new model on a sample of the rows.
     """
     _write(f"{folder}/{FILE}", to_json(_measured(accumulator, state)))
     if curves := accumulator.curves(state):
@@ -191,14 +191,14 @@ class Evaluator(
         """Constructs the component.
 
         Args:
-            config: the section `evaluation:` of the YAML.
-            examples: raw examples of every span.
-            model: the new model.
-            model_run: the record of the model's training, with the feature importances.
-            baseline_model: the last blessed model, if there is one.
-            preprocessing: features and label.
-            columns: the raw columns, by name.
-            spanned: whether the source has spans.
+            config: The section `evaluation:` of the YAML.
+            examples: Raw examples of every span.
+            model: The new model.
+            model_run: The record of the model's training, with the feature importances.
+            baseline_model: The last blessed model, if there is one.
+            preprocessing: Features and label.
+            columns: The raw columns, by name.
+            spanned: Whether the source has spans.
         """
         sliced = sorted({column for entry in config.slices for column in entry})
         options = {"columns": {name: columns[name].type for name in sliced}, "spanned": spanned}

@@ -13,7 +13,7 @@ def quantile(confidence: float) -> float:
     It is the quantile of Student's t with GROUPS - 1 degrees of freedom, by its expansion around the normal quantile.
 
     Args:
-        confidence: share of cases, between 0 and 1.
+        confidence: Share of cases, between 0 and 1.
     """
     z, freedom = NormalDist().inv_cdf(confidence), GROUPS - 1
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

@@ -40,13 +40,13 @@ class Slice:
     """Rows that share values of some columns.
 
     Attributes:
-        name: such as `hour 7, company Flash Cab`.
-        examples: number of rows.
-        values: metric -> value; without metrics that are undefined on these rows.
-        baseline: the same for the last blessed model, if one was compared.
-        newest: whether the slice has only rows of the newest span.
-        judged: the metrics that have bounds on this slice; empty if it has too few rows.
-        columns: the columns, sorted.
+        name: Such as `hour 7, company Flash Cab`.
+        examples: Number of rows.
+        values: Metric -> value; without metrics that are undefined on these rows.
+        baseline: The same for the last blessed model, if one was compared.
+        newest: Whether the slice has only rows of the newest span.
+        judged: The metrics that have bounds on this slice; empty if it has too few rows.
+        columns: The columns, sorted.
     """
 
     name: str
@@ -68,14 +68,14 @@ class Verdict:
     """Whether a model is blessed, and all measurements.
 
     Attributes:
-        blessed: whether the model is blessed.
-        reasons: reasons why the model is not blessed, one line each.
-        metrics: metrics on the whole eval split.
-        examples: number of measured rows.
-        newest, newest_examples: the same for the newest span alone; empty or 0 if there are no spans.
-        slices: slices of all rows, then of the newest span; in each group the largest first.
-        notes: what was not judged, and the reasons.
-        unsliced: the entries of `evaluation.slices` that have too many slices to be measured.
+        blessed: Whether the model is blessed.
+        reasons: Reasons why the model is not blessed, one line each.
+        metrics: Metrics on the whole eval split.
+        examples: Number of measured rows.
+        newest, newest_examples: The same for the newest span alone; empty or 0 if there are no spans.
+        slices: Slices of all rows, then of the newest span; in each group the largest first.
+        notes: What was not judged, and the reasons.
+        unsliced: The entries of `evaluation.slices` that have too many slices to be measured.
     """
 
     blessed: bool
@@ -119,9 +119,9 @@ def judge(measured: Sequence[Rows], config: EvaluationConfig, *, blessed: bool) 
     """Compares the measured metrics with the thresholds.
 
     Args:
-        measured: metrics on all rows, on the newest span, and on each slice of both.
-        config: the section `evaluation:` of the YAML.
-        blessed: the decision of the Evaluator, or of a person.
+        measured: Metrics on all rows, on the newest span, and on each slice of both.
+        config: The section `evaluation:` of the YAML.
+        blessed: The decision of the Evaluator, or of a person.
     """
     verdict = _verdict(measured, config)
     if blessed:
@@ -348,9 +348,9 @@ def reason(measured: Measured, threshold: Bounds, below: str = "") -> str:
     """Returns the reason why a metric fails its threshold, with the YAML path of the limit.
 
     Args:
-        measured: the metric.
-        threshold: the bounds of the metric.
-        below: path of the bounds, relative to the threshold of the metric.
+        measured: The metric.
+        threshold: The bounds of the metric.
+        below: Path of the bounds, relative to the threshold of the metric.
     """
     name, value, baseline = measured.metric, measured.value, measured.baseline
     path = f"evaluation.thresholds.{name}{below}"

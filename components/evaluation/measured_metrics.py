@@ -20,13 +20,13 @@ class Rows:
     """The metrics of some rows.
 
     Attributes:
-        keys: the columns of the slice and their shared values, as text; empty for all rows.
-        values: metric -> value of the new model.
-        baseline: metric -> value of the last blessed model, if one was compared.
-        newest: whether the rows are only those of the newest span.
-        errors, baseline_errors: metric -> standard error of the value; NaN if it is unknown.
-        difference_errors: metric -> standard error of the difference between the new and the last blessed model.
-        unsliced: of all rows, the entries of `evaluation.slices` that have too many slices to be measured.
+        keys: The columns of the slice and their shared values, as text; empty for all rows.
+        values: Metric -> value of the new model.
+        baseline: Metric -> value of the last blessed model, if one was compared.
+        newest: Whether the rows are only those of the newest span.
+        errors, baseline_errors: Metric -> standard error of the value; NaN if it is unknown.
+        difference_errors: Metric -> standard error of the difference between the new and the last blessed model.
+        unsliced: Of all rows, the entries of `evaluation.slices` that have too many slices to be measured.
     """
 
     keys: tuple[tuple[str, str], ...]

@@ -11,11 +11,11 @@ class Metric:
     """The properties of a metric.
 
     Attributes:
-        tasks: tasks that have the metric.
+        tasks: Tasks that have the metric.
         higher_is_better: None if the best value is in between. Such a metric can have bounds, and cannot be compared as
             better or worse.
-        tfma: name of the equal class of TFMA or Keras; None if neither has one.
-        needs: rows without which the metric is undefined for any model; None if it is defined on all rows.
+        tfma: Name of the equal class of TFMA or Keras; None if neither has one.
+        needs: Rows without which the metric is undefined for any model; None if it is defined on all rows.
     """
 
     tasks: tuple[Task, ...]

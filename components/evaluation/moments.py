@@ -17,9 +17,9 @@ def moments_of(rows: Scored, sets: np.ndarray, count: int) -> np.ndarray:
     """Returns the moments of sets of rows, float64 [MOMENTS, count]; a set without rows has zeros.
 
     Args:
-        rows: rows of a weight above 0, with one label each.
-        sets: set of each row, int64 [rows].
-        count: number of sets.
+        rows: Rows of a weight above 0, with one label each.
+        sets: Set of each row, int64 [rows].
+        count: Number of sets.
     """
     total = np.bincount(sets, weights=rows.weights, minlength=count)
     shares = rows.weights / total[sets]
@@ -51,7 +51,7 @@ def all_and_without_each(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the moments of all groups together, and those without each group.
 
     Args:
-        groups: moments of each group, float64 [MOMENTS, sets, GROUPS].
+        groups: Moments of each group, float64 [MOMENTS, sets, GROUPS].
 
     Returns:
         float64 [MOMENTS, sets], and float64 [MOMENTS, sets, GROUPS].

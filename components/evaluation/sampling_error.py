@@ -32,8 +32,8 @@ def standard_errors(without: np.ndarray, present: np.ndarray) -> np.ndarray:
     """Returns the standard error of a metric on each set of rows, float64 [sets].
 
     Args:
-        without: the metric without each group, float64 [sets, GROUPS].
-        present: whether the set has rows of each group, bool [sets, GROUPS].
+        without: The metric without each group, float64 [sets, GROUPS].
+        present: Whether the set has rows of each group, bool [sets, GROUPS].
 
     Returns:
         NaN if a set has rows of fewer than _FEWEST groups, or if the metric is undefined without some group.
@@ -52,8 +52,8 @@ def at_least(errors: np.ndarray, rows: np.ndarray) -> np.ndarray:
     If none of n rows fails, up to 3 / n of all rows may (the rule of three, with 95 % confidence).
 
     Args:
-        errors: standard errors, float64 [sets].
-        rows: number of rows, float64 [sets].
+        errors: Standard errors, float64 [sets].
+        rows: Number of rows, float64 [sets].
     """
     return np.maximum(errors, 3 / np.maximum(rows, 1) / quantile(0.95))
 
@@ -78,9 +78,9 @@ def areas_without(cells: SparseHistograms, sets: int, area: Callable[[CurveAreas
     It is NaN if a class has rows of fewer than _FEWEST groups.
 
     Args:
-        cells: histograms of the sets; the number of a histogram is set * GROUPS + group.
-        sets: number of sets.
-        area: returns the area of each histogram.
+        cells: Histograms of the sets; the number of a histogram is set * GROUPS + group.
+        sets: Number of sets.
+        area: Returns the area of each histogram.
     """
     without = np.full((sets, GROUPS), np.nan)
     bounds = np.searchsorted(cells.keys, np.arange(sets + 1) * GROUPS * BUCKETS)

@@ -41,8 +41,8 @@ class SparseHistograms:
     """Histograms of some sets of rows, without empty buckets.
 
     Attributes:
-        keys: set * BUCKETS + bucket, int64 [cells], ascending and distinct.
-        positive, negative: weight of the rows of each class in a cell, float64 [cells].
+        keys: Set * BUCKETS + bucket, int64 [cells], ascending and distinct.
+        positive, negative: Weight of the rows of each class in a cell, float64 [cells].
     """
 
     keys: np.ndarray
@@ -59,8 +59,8 @@ class SparseHistograms:
         """Returns the sums of the weights of each key.
 
         Args:
-            keys: int64 [n], in any order.
-            positive, negative: float64 [n].
+            keys: Int64 [n], in any order.
+            positive, negative: Float64 [n].
         """
         distinct, places = np.unique(keys, return_inverse=True)
         sums = (np.bincount(places, weights=weights, minlength=len(distinct)) for weights in (positive, negative))
@@ -78,7 +78,7 @@ class SparseHistograms:
         """Returns the histograms with renumbered sets.
 
         Args:
-            places: int64 [sets], the new number of each set; -1 removes a set.
+            places: Int64 [sets], the new number of each set; -1 removes a set.
         """
         number, bucket = np.divmod(self.keys, BUCKETS)
         kept = places[number] >= 0
@@ -93,8 +93,8 @@ class CurveAreas:
     """Areas under the curves of each set of rows; NaN if a set lacks one of the classes.
 
     Args:
-        cells: histograms.
-        sets: number of sets.
+        cells: Histograms.
+        sets: Number of sets.
     """
 
     def __init__(self, cells: SparseHistograms, sets: int):
@@ -156,8 +156,8 @@ def _before(sets: np.ndarray, weights: np.ndarray) -> np.ndarray:
     Cells of different sets are never added, so that a set of large weights leaves the others exact.
 
     Args:
-        sets: set of each cell, int64 [cells]; equal sets are adjacent.
-        weights: float64 [cells].
+        sets: Set of each cell, int64 [cells]; equal sets are adjacent.
+        weights: Float64 [cells].
     """
     sums, step = weights.copy(), 1
     while (same := sets[step:] == sets[:-step]).any():

@@ -38,11 +38,11 @@ class Curves:
     """The curves of one model's scores of all rows.
 
     Attributes:
-        roc: share of the negative rows above a threshold -> share of the positive rows above it.
-        precision_recall: share of the positive rows above a threshold -> share of positive rows among those above it.
-        calibration: mean score of a tenth of the rows -> share of positive rows among them.
-        confusion: true positives, false positives, false negatives and true negatives, by weight.
-        confusion_errors: the standard errors of their shares of all rows.
+        roc: Share of the negative rows above a threshold -> share of the positive rows above it.
+        precision_recall: Share of the positive rows above a threshold -> share of positive rows among those above it.
+        calibration: Mean score of a tenth of the rows -> share of positive rows among them.
+        confusion: True positives, false positives, false negatives and true negatives, by weight.
+        confusion_errors: The standard errors of their shares of all rows.
     """
 
     roc: Curve
@@ -56,9 +56,9 @@ def curves_of(cells: SparseHistograms, grouped: SparseHistograms, place: int) ->
     """Returns the curves of one set of rows; None if it lacks one of the classes.
 
     Args:
-        cells: histograms of the sets.
-        grouped: histograms per group in coarse buckets; the number of a histogram is set * GROUPS + group.
-        place: number of the set.
+        cells: Histograms of the sets.
+        grouped: Histograms per group in coarse buckets; the number of a histogram is set * GROUPS + group.
+        place: Number of the set.
     """
     whole = _dense(cells, place, 1)[:, 0]
     if not (whole.sum(axis=1) > 0).all():

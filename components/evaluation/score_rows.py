@@ -60,8 +60,8 @@ class Scorer:
     The labels and weights for a model come from its own function `labels`, because models may have different classes.
 
     Args:
-        exports: folders of SavedModels; the new model first.
-        columns: type of each raw column that slices use: `number` or `string`.
+        exports: Folders of SavedModels; the new model first.
+        columns: Type of each raw column that slices use: `number` or `string`.
     """
 
     def __init__(self, exports: Sequence[str], columns: Mapping[str, str]):
@@ -75,7 +75,7 @@ class Scorer:
         """Returns the models' outputs for serialized examples.
 
         Args:
-            records: string [rows].
+            records: String [rows].
         """
         rows, columns, models = tf.nest.map_structure(lambda tensor: tensor.numpy(), self._graph(records))
         return ScoredRows(
@@ -112,8 +112,8 @@ def _scored(labels: np.ndarray, weights: np.ndarray, scores: np.ndarray, *quanti
     """Returns the arrays of one model; a last axis of length 1 is dropped.
 
     Args:
-        labels, weights, scores: labels, weights and scores of the rows.
-        quantiles: the quantiles and their levels, both [rows, levels], if the model predicts quantiles.
+        labels, weights, scores: Labels, weights and scores of the rows.
+        quantiles: The quantiles and their levels, both [rows, levels], if the model predicts quantiles.
     """
     labels, weights, scores = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, weights, scores))
     rows = Scored(labels.astype(np.float64), weights.reshape(-1).astype(np.float64), scores.astype(np.float64))

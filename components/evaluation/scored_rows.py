@@ -14,11 +14,11 @@ class Scored:
     """Labels, weights and one model's outputs for a batch of rows.
 
     Attributes:
-        labels: float64 [rows]; for several labels per row, [rows, classes]; for several classes, class ids.
-        weights: float64 [rows].
-        scores: float64 [rows], or [rows, classes].
-        quantiles: float64 [rows, levels], increasing; None if the model predicts no quantiles.
-        levels: level of each quantile, which is the share of labels below it, float64 [levels].
+        labels: Float64 [rows]; for several labels per row, [rows, classes]; for several classes, class ids.
+        weights: Float64 [rows].
+        scores: Float64 [rows], or [rows, classes].
+        quantiles: Float64 [rows, levels], increasing; None if the model predicts no quantiles.
+        levels: Level of each quantile, which is the share of labels below it, float64 [levels].
     """
 
     labels: np.ndarray
@@ -38,8 +38,8 @@ class Codes:
     """A column as integer codes.
 
     Attributes:
-        codes: index of the value of each row in `values`, int64 [rows]; -1 if it is missing.
-        values: the distinct values.
+        codes: Index of the value of each row in `values`, int64 [rows]; -1 if it is missing.
+        values: The distinct values.
     """
 
     codes: np.ndarray
@@ -51,10 +51,10 @@ class ScoredRows:
     """A batch of rows.
 
     Attributes:
-        row_ids: int64 [rows].
-        spans: the number of each row's span, as in row ids, int64 [rows].
-        columns: raw column -> its codes, for the columns that slices use.
-        models: outputs of each model for the rows; the new model first.
+        row_ids: Int64 [rows].
+        spans: The number of each row's span, as in row ids, int64 [rows].
+        columns: Raw column -> its codes, for the columns that slices use.
+        models: Outputs of each model for the rows; the new model first.
     """
 
     row_ids: np.ndarray

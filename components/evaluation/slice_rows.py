@@ -12,9 +12,9 @@ class SliceKey(NamedTuple):
     """The key of a set of rows.
 
     Attributes:
-        entry: index in `evaluation.slices`; -1 for all rows together.
-        newest: whether the rows are only those of the newest span.
-        values: the shared values of the columns of the entry.
+        entry: Index in `evaluation.slices`; -1 for all rows together.
+        newest: Whether the rows are only those of the newest span.
+        values: The shared values of the columns of the entry.
     """
 
     entry: int
@@ -34,9 +34,9 @@ def members(batch: ScoredRows, slices: Sequence[Sequence[str]], newest: int | No
     """Yields the slices of a batch. A row with a missing value in an entry's columns is in none of its slices.
 
     Args:
-        batch: the rows.
-        slices: columns of each entry.
-        newest: number of the newest span, as in row ids; None if the source has no spans.
+        batch: The rows.
+        slices: Columns of each entry.
+        newest: Number of the newest span, as in row ids; None if the source has no spans.
     """
     every = np.arange(len(batch.row_ids))
     yield Members([SliceKey(-1, newest=False)], every, np.zeros_like(every))

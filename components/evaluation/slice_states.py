@@ -40,14 +40,14 @@ class State:
     """The accumulator state of the rows added so far.
 
     Attributes:
-        places: index of each slice in `sums` and in the histograms.
-        sums: sums of each model and term, float64 [models, terms, slices, GROUPS].
-        moments: moments of each model, float64 [models, MOMENTS, slices, GROUPS]; [0, ...] if no metric needs them.
-        histograms: histograms of each model, as parts to be summed; a set is a slice.
-        grouped: histograms per group in coarse buckets; a set is slice * GROUPS + group.
-        counts: number of slices of each entry of `evaluation.slices`.
-        overflowed: entries of `evaluation.slices` with more than MOST_SLICES slices.
-        sample: a sample of the rows.
+        places: Index of each slice in `sums` and in the histograms.
+        sums: Sums of each model and term, float64 [models, terms, slices, GROUPS].
+        moments: Moments of each model, float64 [models, MOMENTS, slices, GROUPS]; [0, ...] if no metric needs them.
+        histograms: Histograms of each model, as parts to be summed; a set is a slice.
+        grouped: Histograms per group in coarse buckets; a set is slice * GROUPS + group.
+        counts: Number of slices of each entry of `evaluation.slices`.
+        overflowed: Entries of `evaluation.slices` with more than MOST_SLICES slices.
+        sample: A sample of the rows.
     """
 
     places: dict[SliceKey, int]
@@ -65,10 +65,10 @@ class SliceAccumulator:
     """Accumulates metrics on all rows, on the newest span, and on each slice of both.
 
     Attributes:
-        metrics: names of the metrics.
-        slices: columns of each entry of `evaluation.slices`.
-        newest: number of the newest span, as in row ids; None if the source has no spans.
-        models: number of models.
+        metrics: Names of the metrics.
+        slices: Columns of each entry of `evaluation.slices`.
+        newest: Number of the newest span, as in row ids; None if the source has no spans.
+        models: Number of models.
     """
 
     metrics: tuple[str, ...]
@@ -211,9 +211,9 @@ class Measurements:
     """Metrics by name, float64 [slices], NaN where undefined.
 
     Attributes:
-        values: the metrics of each model.
-        errors: standard errors of `values`.
-        differences: standard errors of the difference between the new and the other model; empty for a single model.
+        values: The metrics of each model.
+        errors: Standard errors of `values`.
+        differences: Standard errors of the difference between the new and the other model; empty for a single model.
     """
 
     values: list[dict[str, np.ndarray]]
@@ -251,9 +251,9 @@ class _BatchContributions:
         """Returns the histograms of sets of rows; if a row has several labels, each counts separately.
 
         Args:
-            rows: indices of the rows, int64 [n].
-            sets: set of each row, int64 [n].
-            width: number of adjacent buckets that are merged to one.
+            rows: Indices of the rows, int64 [n].
+            sets: Set of each row, int64 [n].
+            width: Number of adjacent buckets that are merged to one.
         """
         rows, sets = (x[self._weights[rows] > 0] for x in (rows, sets))
         labels, weights = self._labels[rows], self._weights[rows]

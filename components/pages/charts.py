@@ -19,9 +19,9 @@ def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: 
     """Returns counts [n] as bars; the tallest bar has the height of the chart.
 
     Args:
-        counts: not negative.
-        label: description for readers who cannot see the chart.
-        width, height: in pixels.
+        counts: Not negative.
+        label: Description for readers who cannot see the chart.
+        width, height: In pixels.
     """
     top = max(counts, default=0)
     if not top:
@@ -38,9 +38,9 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int 
     """Returns one line per series over epochs 1, 2, ...; values that are not finite are omitted.
 
     Args:
-        series: name -> values; all non-empty.
-        label: description for readers who cannot see the chart.
-        width, height: in pixels.
+        series: Name -> values; all non-empty.
+        label: Description for readers who cannot see the chart.
+        width, height: In pixels.
     """
     finite = [value for values in series.values() for value in values if math.isfinite(value)]
     if not finite:
@@ -80,10 +80,10 @@ def bar_chart(values: Mapping[str, float], *, unit: str, label: str, width: int 
     """Returns one horizontal bar per entry, labeled with its value.
 
     Args:
-        values: name -> a value that is not negative.
-        unit: text after each value.
-        label: description for readers who cannot see the chart.
-        width: in pixels.
+        values: Name -> a value that is not negative.
+        unit: Text after each value.
+        label: Description for readers who cannot see the chart.
+        width: In pixels.
     """
     top = max(values.values(), default=0) or 1.0
     names, figures = 150, 90
@@ -105,9 +105,9 @@ def paired_bars(
 
     Args:
         names: [n].
-        before, now: shares [n], 0 to 1.
-        label: description for readers who cannot see the chart.
-        width: in pixels.
+        before, now: Shares [n], 0 to 1.
+        label: Description for readers who cannot see the chart.
+        width: In pixels.
     """
     top = max((*before, *now), default=0) or 1.0
     name_width, figures, row = 170, 100, 22
@@ -115,7 +115,7 @@ def paired_bars(
     for i, (name, *shares) in enumerate(zip(names, before, now, strict=True)):
         y = i * row
         parts.append(
-            f'<text x="{name_width - 8}" y="{y + 14}" text-anchor="end">{escape(_shortened(name))}</text>'
+            f'<text x="{name_width - 8}" y="{y + 14}" text-anchor="end">{escape(shortened(name, 24))}</text>'
             f'<text x="{width - figures + 8}" y="{y + 14}">{shares[0]:.1%}, {shares[1]:.1%}</text>'
         )
         for of, share in enumerate(shares):
@@ -125,8 +125,9 @@ def paired_bars(
     return svg(width, len(names) * row + 4, "".join(parts), label)
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= 24 else f"{name[:23]}…"
+def shortened(text: str, most: int = 20) -> str:
+    """Returns a text of at most `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def svg(width: int, height: int, body: str, label: str) -> Markup:

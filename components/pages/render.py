@@ -20,8 +20,8 @@ def render_page(template: str, **facts: object) -> str:
     """Returns a page.
 
     Args:
-        template: name of a file in this folder.
-        facts: variables of the template.
+        template: Name of a file in this folder.
+        facts: Variables of the template.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER, encoding="utf-8"),

@@ -77,14 +77,14 @@ class Compared:
     """The comparison of one feature, computed by two paths.
 
     Attributes:
-        feature: name of the feature.
-        pair: names of the two paths.
-        rows: number of compared rows.
-        largest: largest absolute difference of numbers.
-        mismatches: number of rows beyond the tolerance.
-        examples: the first mismatches.
-        cause: likely cause, derived from the values of the first batch with a mismatch; empty without a mismatch.
-        spread: spread of the right values.
+        feature: Name of the feature.
+        pair: Names of the two paths.
+        rows: Number of compared rows.
+        largest: Largest absolute difference of numbers.
+        mismatches: Number of rows beyond the tolerance.
+        examples: The first mismatches.
+        cause: Likely cause, derived from the values of the first batch with a mismatch; empty without a mismatch.
+        spread: Spread of the right values.
     """
 
     feature: str
@@ -155,14 +155,14 @@ def compare(
     """Compares features computed by two paths, row by row.
 
     Args:
-        left, right: feature -> [rows] or [rows, width]; both in the same row order. Rows of ids may be padded with 0
+        left, right: Feature -> [rows] or [rows, width]; both in the same row order. Rows of ids may be padded with 0
             to different widths. NaN equals NaN.
-        pair: names of the two paths, for the report: "Beam = export".
-        row_names: locations of the rows.
-        tolerance: tolerance between floats; all other values must be equal.
-        before: the comparison of earlier batches, whose values count for the standard deviation.
-        again: computes the right side again. It is called if values differ, to test whether this is deterministic.
-        least_deviation: lower bound of the standard deviation in the tolerance, such as 1 for probabilities.
+        pair: Names of the two paths, for the report: "Beam = export".
+        row_names: Locations of the rows.
+        tolerance: Tolerance between floats; all other values must be equal.
+        before: The comparison of earlier batches, whose values count for the standard deviation.
+        again: Computes the right side again. It is called if values differ, to test whether this is deterministic.
+        least_deviation: Lower bound of the standard deviation in the tolerance, such as 1 for probabilities.
 
     Raises:
         UserError: A feature exists on one side only.

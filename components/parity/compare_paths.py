@@ -55,14 +55,14 @@ def compare_paths(
     """Compares batch by batch, and stops after the batch in which a feature has as many mismatches as are shown.
 
     Args:
-        config: features and label.
-        tolerance: tolerance between floats.
-        limit: largest number of rows to compare; None for all.
-        examples: raw examples of every span.
-        ready: transformed examples that training read.
-        transform_graph: transform graph of Transform.
-        model: the export.
-        model_run: artifact with the trained model's scores of the first rows.
+        config: Features and label.
+        tolerance: Tolerance between floats.
+        limit: Largest number of rows to compare; None for all.
+        examples: Raw examples of every span.
+        ready: Transformed examples that training read.
+        transform_graph: Transform graph of Transform.
+        model: The export.
+        model_run: Artifact with the trained model's scores of the first rows.
 
     Returns:
         The comparisons, and the number of rows.
@@ -137,7 +137,7 @@ class _PendingOutputs:
     """The predictions of a batch by one signature, computed in a thread.
 
     Attributes:
-        again: computes the predictions a second time.
+        again: Computes the predictions a second time.
     """
 
     def __init__(self, again: Callable[[], Features], threads: ThreadPoolExecutor):
@@ -162,12 +162,12 @@ def _compare_predictions(
     """Compares the predictions of two signatures of the export with each other, and with those of the trained model.
 
     Args:
-        served: outputs of `serving_default` for a batch.
-        served_raw: outputs of `serving_raw` for the same batch.
-        least: lower bound of the standard deviation in the tolerance.
-        trained: outputs of the trained model for some rows of the batch.
-        rows: the indices of these rows.
-        row_names: locations of the rows of the batch.
+        served: Outputs of `serving_default` for a batch.
+        served_raw: Outputs of `serving_raw` for the same batch.
+        least: Lower bound of the standard deviation in the tolerance.
+        trained: Outputs of the trained model for some rows of the batch.
+        rows: The indices of these rows.
+        row_names: Locations of the rows of the batch.
         same: `compare` with its tolerance.
     """
     pair = f"{SERVING_DEFAULT} = {SERVING_RAW}"
@@ -193,7 +193,7 @@ class _Scores:
     """The trained model's scores of the first eval rows.
 
     Attributes:
-        compared: number of scores returned so far.
+        compared: Number of scores returned so far.
     """
 
     def __init__(self, path: str):

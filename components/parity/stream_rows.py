@@ -25,8 +25,8 @@ def rows_of_batch(records: tf.Tensor, decoded: Features) -> int:
     """Returns the number of rows of a batch, given sample rows.
 
     Args:
-        records: serialized sample examples, string [rows].
-        decoded: the same examples, decoded.
+        records: Serialized sample examples, string [rows].
+        decoded: The same examples, decoded.
     """
     serialized = int(tf.reduce_sum(tf.strings.length(records)))
     row_bytes = (serialized + sum(value.nbytes for value in decoded.values())) / len(records)
@@ -90,7 +90,7 @@ class TrainedRows:
     these are one or two blocks.
 
     Args:
-        blocks: decoded rows with their ROW_ID.
+        blocks: Decoded rows with their ROW_ID.
     """
 
     def __init__(self, blocks: Iterator[Block]):

@@ -35,8 +35,8 @@ def Report(
     It also writes the model card, as Markdown and as a page.
 
     Args:
-        name: name of the pipeline.
-        evaluated: the section `evaluation:` as JSON.
+        name: Name of the pipeline.
+        evaluated: The section `evaluation:` as JSON.
     """
     run = read_run(
         name=name,

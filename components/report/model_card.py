@@ -13,7 +13,7 @@ from typing import Any
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.evaluation.metrics import METRICS
 from fullpass.components.pages.render import render_page
-from fullpass.components.report.insight_section import Insight
+from fullpass.components.report.insight import Insight
 from fullpass.components.report.report_data import Run
 
 _WORST_SLICES = 5
@@ -38,8 +38,8 @@ def model_card(run: Run, record: Mapping[str, Any]) -> tuple[Section, ...]:
     """Returns the card.
 
     Args:
-        run: the facts of the report.
-        record: training.json.
+        run: The facts of the report.
+        record: Training.json.
     """
     facts = record.get("model", {})
     return (

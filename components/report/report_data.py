@@ -22,10 +22,9 @@ from fullpass.components.ingest.writing.manifest import QUARANTINE, read_manifes
 from fullpass.components.pages.charts import bar_chart, histogram, line_chart
 from fullpass.components.push.model_lineage import RecordedArtifact
 from fullpass.components.report.column_statistics import Column, read_columns
-from fullpass.components.report.curves_section import ShownCurves, curves_section
-from fullpass.components.report.dependence_section import ShownDependence, dependence_section
-from fullpass.components.report.image_section import Images, image_section
-from fullpass.components.report.insight_section import Insight, insight_section
+from fullpass.components.report.curves import ShownCurves, curves_section
+from fullpass.components.report.dependence import ShownDependence, dependence_section
+from fullpass.components.report.insight import Images, Insight, image_section, insight_section
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 Facts = tuple[tuple[str, str], ...]
@@ -75,7 +74,7 @@ class Run:
     Attributes:
         curves: None if the metrics need no histograms.
         dependence: None if no importance was measured.
-        pushed_to: path of the pushed model; empty if it was not pushed.
+        pushed_to: Path of the pushed model; empty if it was not pushed.
     """
 
     name: str

@@ -124,7 +124,7 @@ class StatisticsGen(
 
         Args:
             preprocessing: Features and label, which determine the columns and the series. Nothing else of them is part
-                of the cache key: a changed encoding or transform reads no record again.
+                of the cache key: A changed encoding or transform reads no record again.
             examples: Raw examples of every span.
             unit: Length of a span; None for a source without spans.
             folder: Path of the data gate's span summaries, which persist between runs.

@@ -10,8 +10,8 @@ class Analysis:
     """The origin of the statistics of each span.
 
     Attributes:
-        hit: labels of the spans whose statistics came from the cache.
-        missed: label of each analyzed span -> the reason why it was analyzed.
+        hit: Labels of the spans whose statistics came from the cache.
+        missed: Label of each analyzed span -> the reason why it was analyzed.
     """
 
     hit: tuple[str, ...]

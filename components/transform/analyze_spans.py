@@ -42,12 +42,12 @@ class _Plan:
     The states stay in the cache until a step needs them, because Beam pickles the fields of a step several times.
 
     Attributes:
-        spans: the spans of the window.
-        cache: the analyzer cache, if there is one.
-        known: for each span, the keys of its states in the cache.
-        missed: indices of the spans to analyze.
-        absent: keys of the states to accumulate for these spans.
-        damaged: indices of spans whose file in the cache was damaged.
+        spans: The spans of the window.
+        cache: The analyzer cache, if there is one.
+        known: For each span, the keys of its states in the cache.
+        missed: Indices of the spans to analyze.
+        absent: Keys of the states to accumulate for these spans.
+        damaged: Indices of spans whose file in the cache was damaged.
     """
 
     spans: tuple[TrainSpan, ...]
@@ -86,12 +86,12 @@ def analyze(
     """Writes the transform graph for the rows of all spans, and fills the cache.
 
     Args:
-        pipeline: the Beam pipeline to add the steps to.
-        function: the preprocessing function.
-        spans: the window; for a source without spans, a single span with the whole train split.
-        cache: analyzer cache of the pipeline; None analyzes every span and keeps no states.
-        graph: folder to write the graph to.
-        rows: number of rows of all spans.
+        pipeline: The Beam pipeline to add the steps to.
+        function: The preprocessing function.
+        spans: The window; for a source without spans, a single span with the whole train split.
+        cache: Analyzer cache of the pipeline; None analyzes every span and keeps no states.
+        graph: Folder to write the graph to.
+        rows: Number of rows of all spans.
 
     Returns:
         The folder, as a PCollection that is available when the graph is written, and the origin of the statistics.

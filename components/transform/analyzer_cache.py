@@ -18,14 +18,14 @@ from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.base.shared_folder import Folder
 from fullpass.components.library_versions import version
-from fullpass.components.transform.accumulator_file import DamagedEntries, pack, unpack
+from fullpass.components.transform.accumulator_file import pack, unpack
 from fullpass.preprocessing.analysis.accumulators import EncodedStates
 from fullpass.preprocessing.analysis.token_counts import encode_file_reference, file_reference
 from fullpass.preprocessing.analysis.token_files import TokenFile, open_file
 
 _ENDING, _TOKENS = ".accumulators", ".tokens"
 _USES = "uses.json"
-_ENCODINGS = 3
+_ENCODINGS = 4
 _LIBRARIES = ("tensorflow", "tensorflow-transform", "tfx-bsl", "numpy", "pyarrow")
 
 
@@ -111,11 +111,10 @@ class AnalyzerCache:
         content = folder.read(fingerprint + _ENDING)
         if content is None:
             return {}, []
-        try:
-            states, damage = unpack(fingerprint, content), []
-        except DamagedEntries as error:
-            states, damage = error.states, [f"{folder.path}/{fingerprint}{_ENDING} is damaged: {error}"]
-        return states | {key: encode_file_reference(f"{folder.path}/{name}") for key, name in _files_of(states)}, damage
+        states = unpack(fingerprint, content)
+        if states is None:
+            return {}, [f"{folder.path}/{fingerprint}{_ENDING} is damaged."]
+        return states | {key: encode_file_reference(f"{folder.path}/{name}") for key, name in _files_of(states)}, []
 
     @property
     def _folder(self) -> Folder:

@@ -53,8 +53,8 @@ class ApplyGraph(beam.DoFn):
     A separate thread encodes a batch while the graph computes the next one; both run C++ code that releases the GIL.
 
     Args:
-        config: features and label.
-        schema: serialized schema of the raw examples.
+        config: Features and label.
+        schema: Serialized schema of the raw examples.
     """
 
     def __init__(self, config: PreprocessingConfig, schema: bytes):
@@ -115,8 +115,8 @@ def examples_of(batch: pa.RecordBatch, single: Collection[str] = ()) -> list[byt
     """Returns a serialized tf.Example per row.
 
     Args:
-        batch: large lists of float32, int64 or binary.
-        single: names of columns whose lists have one value each; they are flattened, which is faster to encode.
+        batch: Large lists of float32, int64 or binary.
+        single: Names of columns whose lists have one value each; they are flattened, which is faster to encode.
     """
     encoded: list[bytes] = []
     for piece in cut_batch(batch, rows=batch.num_rows):  # at most 2 GiB are encoded at once

@@ -143,15 +143,15 @@ class Transform(
         """Constructs the component.
 
         Args:
-            preprocessing: features, crosses, derived columns and label.
-            examples: raw examples with all splits, of every span.
-            schema: schema of the raw examples.
-            materialize: whether to write transformed examples in addition to the graph.
-            records: layout of the files of transformed examples; these keep the order of the raw examples.
-            gzip: whether to compress transformed examples.
-            cache: folder of the accumulator states of each span; None for a source without spans.
-            code: digest of user functions in the graph, which changes TFX's cache key when they change.
-            base_model: the model whose vocabulary ids are kept stable.
+            preprocessing: Features, crosses, derived columns and label.
+            examples: Raw examples with all splits, of every span.
+            schema: Schema of the raw examples.
+            materialize: Whether to write transformed examples in addition to the graph.
+            records: Layout of the files of transformed examples; these keep the order of the raw examples.
+            gzip: Whether to compress transformed examples.
+            cache: Folder of the accumulator states of each span; None for a source without spans.
+            code: Digest of user functions in the graph, which changes TFX's cache key when they change.
+            base_model: The model whose vocabulary ids are kept stable.
         """
         options = {"records": records.model_dump(exclude={"shuffle", "seed"}), "gzip": gzip, "cache": cache}
         super().__init__(

@@ -43,17 +43,17 @@ class FullPass:
     """The parameters of one Transform execution.
 
     Attributes:
-        preprocessing: features and label.
-        schema: schema of the raw examples.
-        examples: raw TFRecord files per split.
-        rows: number of raw rows per split.
-        graph: folder of the transform graph.
-        transformed: folder for transformed examples, or None to write only the graph.
-        layout: layout of the transformed examples.
-        temporary: folder for temporary files.
-        spans: the train split of each span, if the source has spans.
-        cache: folder of the accumulator states of the spans.
-        base_model: the model whose vocabulary ids are kept stable.
+        preprocessing: Features and label.
+        schema: Schema of the raw examples.
+        examples: Raw TFRecord files per split.
+        rows: Number of raw rows per split.
+        graph: Folder of the transform graph.
+        transformed: Folder for transformed examples, or None to write only the graph.
+        layout: Layout of the transformed examples.
+        temporary: Folder for temporary files.
+        spans: The train split of each span, if the source has spans.
+        cache: Folder of the accumulator states of the spans.
+        base_model: The model whose vocabulary ids are kept stable.
     """
 
     preprocessing: PreprocessingConfig

@@ -17,8 +17,8 @@ def id_sizes(config: PreprocessingConfig, graph: str) -> dict[str, int]:
     """Returns the number of ids of each output of the function in place of all transforms; empty without a function.
 
     Args:
-        config: features and label.
-        graph: folder of the transform graph.
+        config: Features and label.
+        graph: Folder of the transform graph.
 
     Raises:
         UserError: Models do not support an output, or its range in the graph has ids below 0; or the range of a
@@ -52,8 +52,8 @@ def check_ids(batch: pa.RecordBatch, sizes: Mapping[str, int]) -> None:
     """Checks ids against the range that the transform graph declares.
 
     Args:
-        batch: a list of int64 ids per cell.
-        sizes: the number of ids of each output, from `id_sizes`.
+        batch: A list of int64 ids per cell.
+        sizes: The number of ids of each output, from `id_sizes`.
 
     Raises:
         UserError: An id is outside 0 .. size - 1.

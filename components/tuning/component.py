@@ -21,7 +21,6 @@ class TunerExecutor(executor.Executor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        """See base class."""
         results = artifact_utils.get_single_uri(output_dict["tuner_results"])
         custom = {**json_utils.loads(exec_properties["custom_config"]), CURVES_ENTRY: f"{results}/{CURVES_FOLDER}"}
         super().Do(input_dict, output_dict, {**exec_properties, "custom_config": json_utils.dumps(custom)})

@@ -169,10 +169,10 @@ def accumulator_of(
     """Returns the accumulator of an operation of TF Transform; None if only Beam can compute it.
 
     Args:
-        operation: the accumulating operation.
-        key: digest of everything its state depends on.
-        tensors: names of its input tensors.
-        folder: for files of states; every worker must be able to reach it.
+        operation: The accumulating operation.
+        key: Digest of everything its state depends on.
+        tensors: Names of its input tensors.
+        folder: For files of states; every worker must be able to reach it.
     """
     kind = _KINDS.get(type(operation))
     return kind(operation, key, tensors, folder) if kind else None

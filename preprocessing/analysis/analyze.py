@@ -38,10 +38,10 @@ def analyze_table(
     used only for tf_idf and for a user-defined function with an analyzer that needs all rows at once.
 
     Args:
-        config: features, crosses, derived columns and label.
-        batches: the rows of the train split, in the layout of `raw_batches`; read once for each phase of analyzers.
-        graph: output folder of the transform graph; it must not exist yet.
-        base_model: the base model of the stable ids.
+        config: Features, crosses, derived columns and label.
+        batches: The rows of the train split, in the layout of `raw_batches`; read once for each phase of analyzers.
+        graph: Output folder of the transform graph; it must not exist yet.
+        base_model: The base model of the stable ids.
 
     Returns:
         The transform graph.
@@ -76,12 +76,12 @@ class BatchAccumulator:
     """Accumulates batches of raw columns for the analyzers of one phase.
 
     Args:
-        function: the preprocessing function.
-        accumulators: the accumulators of one phase.
-        constants: the constants of earlier phases, from `Traced.constants`.
+        function: The preprocessing function.
+        accumulators: The accumulators of one phase.
+        constants: The constants of earlier phases, from `Traced.constants`.
 
     Attributes:
-        columns: names of the raw columns that the analyzers read.
+        columns: Names of the raw columns that the analyzers read.
     """
 
     def __init__(self, function: Function, accumulators: Sequence[Accumulator], constants: Mapping[str, np.ndarray]):
@@ -115,9 +115,9 @@ def write_graph(function: Function, states: Mapping[bytes, Any], graph: str) -> 
     """Finalizes the states and writes the transform graph into the two folders that TF Transform reads.
 
     Args:
-        function: the preprocessing function.
-        states: key of each accumulator -> its state over all rows.
-        graph: folder of the transform graph.
+        function: The preprocessing function.
+        states: Key of each accumulator -> its state over all rows.
+        graph: Folder of the transform graph.
     """
     pending = f"{graph}/pending"
     if tf.io.gfile.exists(pending):

@@ -25,8 +25,8 @@ class Finalizer(nodes.Visitor):
     """Computes the values of analyzers from their accumulated states.
 
     Args:
-        states: label of an accumulating operation -> its state over all rows.
-        folder: for vocabulary files.
+        states: Label of an accumulating operation -> its state over all rows.
+        folder: For vocabulary files.
     """
 
     def __init__(self, states: Mapping[str, Any], folder: str):
@@ -34,7 +34,6 @@ class Finalizer(nodes.Visitor):
         self._folder = folder
 
     def visit(self, operation_def: nodes.OperationDef, input_values: Sequence[Any]) -> tuple[Any, ...]:
-        """See base class."""
         if operation_def.label in self._states:
             return (self._states[operation_def.label],)
         if isinstance(operation_def, analyzer_nodes.TensorSource):
@@ -44,7 +43,7 @@ class Finalizer(nodes.Visitor):
         return _FINALIZE[type(operation_def)](operation_def, input_values, self._folder)
 
     def validate_value(self, value: Any) -> None:
-        """See base class."""
+        """Accepts every value."""
 
 
 def can_finalize(operation: nodes.OperationDef) -> bool:

@@ -20,10 +20,10 @@ class Ranked:
     """The most frequent tokens.
 
     Attributes:
-        num_rows: number of tokens.
-        total: sum of the counts of all tokens, including the omitted ones.
-        table: the tokens; None if they are in files.
-        parts: files of sorted tokens, as Arrow IPC streams; each token is in exactly one file.
+        num_rows: Number of tokens.
+        total: Sum of the counts of all tokens, including the omitted ones.
+        table: The tokens; None if they are in files.
+        parts: Files of sorted tokens, as Arrow IPC streams; each token is in exactly one file.
     """
 
     num_rows: int
@@ -48,10 +48,10 @@ def rank(counts: TokenCounts, *, min_count: int, top_k: int | None, folder: str)
     """Returns the `top_k` most frequent tokens among those with a count of at least `min_count`.
 
     Args:
-        counts: token counts over all rows.
-        min_count: smallest accepted count.
-        top_k: largest number of tokens; None for no limit.
-        folder: for temporary files.
+        counts: Token counts over all rows.
+        min_count: Smallest accepted count.
+        top_k: Largest number of tokens; None for no limit.
+        folder: For temporary files.
     """
     kept, total = 0, 0
     parts: list[str] = []

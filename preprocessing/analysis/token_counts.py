@@ -29,8 +29,8 @@ class TokenCounts:
     """Counts of tokens.
 
     Attributes:
-        in_memory: tables with the schema TOKENS; a token may be in several.
-        files: paths of files; a token may be in several.
+        in_memory: Tables with the schema TOKENS; a token may be in several.
+        files: Paths of files; a token may be in several.
     """
 
     in_memory: list[pa.Table] = field(default_factory=list)

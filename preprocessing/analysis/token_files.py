@@ -72,9 +72,9 @@ class TokenFile:
     """A file of counted tokens.
 
     Attributes:
-        path: path of the file.
-        tokens: number of tokens in the file.
-        sizes: bytes of each bucket, int64 [BUCKETS].
+        path: Path of the file.
+        tokens: Number of tokens in the file.
+        sizes: Bytes of each bucket, int64 [BUCKETS].
 
     Raises:
         UserError: The index at the end of the file is damaged.

@@ -49,8 +49,8 @@ class ComputeInputs:
     """Computes the input tensors of accumulators from batches.
 
     Attributes:
-        columns: names of the raw columns that the tensors are computed from.
-        compute: batch of these columns -> tensors by name.
+        columns: Names of the raw columns that the tensors are computed from.
+        compute: Batch of these columns -> tensors by name.
     """
 
     columns: tuple[str, ...]
@@ -107,10 +107,10 @@ class Traced:
     """A traced preprocessing function.
 
     Args:
-        function: the preprocessing function.
+        function: The preprocessing function.
 
     Attributes:
-        phases: accumulators of its analyzers, one tuple per pass over the rows. Analyzers of a later phase depend on
+        phases: Accumulators of its analyzers, one tuple per pass over the rows. Analyzers of a later phase depend on
             constants of earlier phases. None if an analyzer needs all rows at once or the vocabulary of another
             analyzer; TF Transform itself analyzes such a function.
     """
@@ -140,8 +140,8 @@ class Traced:
         """Returns the function that computes the input tensors of accumulators from a batch.
 
         Args:
-            accumulators: the accumulators of one phase.
-            constants: the constants of earlier phases, from `constants`.
+            accumulators: The accumulators of one phase.
+            constants: The constants of earlier phases, from `constants`.
         """
         names = sorted({name for one in accumulators for name in one.tensors})
         fetches = {name: self._graph.get_tensor_by_name(name) for name in names}
@@ -171,8 +171,8 @@ class Traced:
         """Writes the graph with the finalized states as its constants: a SavedModel with the schema inside.
 
         Args:
-            states: key of each accumulator -> its state over all rows.
-            folder: output folder; it must not exist yet.
+            states: Key of each accumulator -> its state over all rows.
+            folder: Output folder; it must not exist yet.
         """
         traverser = nodes.Traverser(self._finalizer(states))
         constants = {}
@@ -262,9 +262,9 @@ class _FindAccumulators(nodes.Visitor):
     """Finds the accumulator of every analyzer. The value of a node is its source tensors; None after an accumulator.
 
     Args:
-        paths: analyzer of the paths of the graph.
-        folder: for files of states.
-        later: whether there are constants of earlier phases.
+        paths: Analyzer of the paths of the graph.
+        folder: For files of states.
+        later: Whether there are constants of earlier phases.
     """
 
     def __init__(self, paths: graph_tools.InitializableGraphAnalyzer, folder: str, *, later: bool):
@@ -305,4 +305,4 @@ class _FindAccumulators(nodes.Visitor):
         return digest.hexdigest().encode()
 
     def validate_value(self, value: Any) -> None:
-        """See base class."""
+        """Accepts every value."""

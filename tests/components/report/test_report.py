@@ -25,10 +25,9 @@ from fullpass.components.mlmd_values import ADDRESS
 from fullpass.components.pages.charts import histogram
 from fullpass.components.report.column_statistics import Column, read_columns
 from fullpass.components.report.component import render
-from fullpass.components.report.curves_section import curves_section
-from fullpass.components.report.dependence_section import dependence_section
-from fullpass.components.report.image_section import image_section
-from fullpass.components.report.insight_section import insight_section
+from fullpass.components.report.curves import curves_section
+from fullpass.components.report.dependence import dependence_section
+from fullpass.components.report.insight import image_section, insight_section
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
 from fullpass.components.report.report_data import Data, Parity, Run, ShownColumn, Training, quarantines, training
 

@@ -1,12 +1,13 @@
-"""The section of the report that compares the model with a simple reference, and shows the feature importances."""
+"""What the report shows of a model's insight: the simple reference, feature importances, and images."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
-from fullpass.components.pages.charts import bar_chart
+from fullpass.components.pages.charts import bar_chart, shortened
 from fullpass.trainer.insight.words import reference_words
 
 _SHOWN = 20
@@ -50,3 +51,42 @@ def insight_section(record: Mapping[str, Any]) -> Insight:
 
 def _unit(classes: Sequence[str] | Mapping[str, int]) -> str:
     return "log loss" if classes else "squared error, in shares of the label's variance"
+
+
+_LONGEST = 40
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+
+
+@dataclass(frozen=True)
+class ShownImage:
+    """An image and its prediction. png: the image in base64. probability: probability of the predicted class."""
+
+    png: str
+    label: str
+    prediction: str
+    probability: float
+    right: bool
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images of the section; none for a model without images."""
+
+    wrong: tuple[ShownImage, ...] = ()
+    right: tuple[ShownImage, ...] = ()
+
+
+def image_section(record: Mapping[str, Any]) -> Images:
+    """Returns the images in `training.json`; long names of classes are cut."""
+    images = [
+        ShownImage(
+            png=entry["png"],
+            label=shortened(entry["label"], _LONGEST),
+            prediction=shortened(entry["prediction"], _LONGEST),
+            probability=float(entry["probability"]),
+            right=bool(entry["right"]),
+        )
+        for entry in record.get("images", ())
+        if _BASE64.fullmatch(entry["png"])
+    ]
+    return Images(tuple(i for i in images if not i.right), tuple(i for i in images if i.right))

@@ -1,11 +1,56 @@
-"""Charts of partial dependence, as inline SVG in the style of `charts.py`."""
+"""The partial dependence of the scores on the most important raw columns: charts as inline SVG, and figures."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from fullpass.components.evaluation.shown_files import ColumnDependence
-from fullpass.components.pages.charts import COLORS, svg
+from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence
+from fullpass.components.pages.charts import COLORS, shortened, svg
+
+
+@dataclass(frozen=True)
+class ShownDependence:
+    """The partial dependence, as charts and as numbers.
+
+    Attributes:
+        rows: Number of rows of the eval split over which the means are taken.
+        score: Description of the scores.
+        series: Names of the scores.
+        charts: One chart per column, after the legend if there are several series.
+        figures: Column, value and the mean score of each series.
+        left_out: Column and the reason why it has no chart.
+    """
+
+    rows: int
+    score: str
+    series: tuple[str, ...]
+    charts: tuple[Markup, ...]
+    figures: tuple[tuple[str, ...], ...]
+    left_out: tuple[tuple[str, str], ...]
+
+
+def dependence_section(found: Dependence | None) -> ShownDependence | None:
+    """Returns the section; None if nothing was measured. All charts have the same score axis."""
+    if found is None:
+        return None
+    scores = [*found.means, *(score for one in found.columns for series in one.scores for score in series)]
+    low, high = min(scores), max(scores)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    charts = tuple(dependence_chart(one, found.means, found.series, low, high) for one in found.columns)
+    colours = (legend(found.series),) if charts and len(found.series) > 1 else ()
+    score = "prediction" if found.series == ("prediction",) else f"probability of {', '.join(found.series)}"
+    return ShownDependence(
+        found.rows, score, found.series, colours + charts, tuple(_figures(found)), tuple(found.left_out.items())
+    )
+
+
+def _figures(found: Dependence) -> Iterator[tuple[str, ...]]:
+    for one in found.columns:
+        for i, value in enumerate(one.values):
+            yield (one.column, value, *(f"{scores[i]:.4g}" for scores in one.scores))
+
 
 _WIDTH, _RIGHT = 310, 14
 _TOP, _BOTTOM = 22, 22
@@ -19,7 +64,7 @@ def legend(names: Sequence[str]) -> Markup:
     """Returns the legend with the colors of the series."""
     parts = (
         f'<rect x="{150 * i}" y="4" width="10" height="10" fill="{COLORS[i]}"/>'
-        f'<text x="{150 * i + 14}" y="13">{escape(_shortened(name))}</text>'
+        f'<text x="{150 * i + 14}" y="13">{escape(shortened(name))}</text>'
         for i, name in enumerate(names)
     )
     return svg(150 * len(names), 20, "".join(parts), f"colours of {', '.join(names)}")
@@ -31,10 +76,10 @@ def dependence_chart(
     """Returns a small chart: lines for numbers and dates, or one row of dots per value for other columns.
 
     Args:
-        shown: the column.
-        means: the mean score of each series, drawn as a dashed line.
-        series: names of the scores.
-        low, high: the ends of the score axis, low < high.
+        shown: The column.
+        means: The mean score of each series, drawn as a dashed line.
+        series: Names of the scores.
+        low, high: The ends of the score axis, low < high.
     """
     label = f"{shown.column}: {'; '.join(_words(shown, number, name) for number, name in enumerate(series))}"
     draw = _line if shown.places else _dots
@@ -73,8 +118,8 @@ def _line(shown: ColumnDependence, means: Sequence[float], low: float, high: flo
             f'<polyline fill="none" stroke="{color}" stroke-width="1.5" points="{" ".join(points)}"/>{"".join(dots)}'
         )
     y = _TOP + _HEIGHT + 16
-    parts.append(f'<text x="{_AXIS}" y="{y}">{escape(_shortened(shown.values[0]))}</text>')
-    parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{y}" text-anchor="end">{escape(_shortened(shown.values[-1]))}</text>')
+    parts.append(f'<text x="{_AXIS}" y="{y}">{escape(shortened(shown.values[0]))}</text>')
+    parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{y}" text-anchor="end">{escape(shortened(shown.values[-1]))}</text>')
     return svg(_WIDTH, _TOP + _HEIGHT + _BOTTOM, "".join(parts), label)
 
 
@@ -91,7 +136,7 @@ def _dots(shown: ColumnDependence, means: Sequence[float], low: float, high: flo
     parts += [f'<path d="M{across(mean):.1f} {_TOP}V{bottom}" {_MEAN}/>' for mean in means]
     for i, value in enumerate(shown.values):
         y = _TOP + _ROW * i + _ROW / 2
-        parts.append(f'<text x="{_NAMES - 6}" y="{y + 4}" text-anchor="end">{escape(_shortened(value))}</text>')
+        parts.append(f'<text x="{_NAMES - 6}" y="{y + 4}" text-anchor="end">{escape(shortened(value))}</text>')
         parts += [
             f'<circle cx="{across(scores[i]):.1f}" cy="{y}" r="3.5" fill="{COLORS[number]}"/>'
             for number, scores in enumerate(shown.scores)
@@ -101,7 +146,3 @@ def _dots(shown: ColumnDependence, means: Sequence[float], low: float, high: flo
 
 def _title(column: str) -> str:
     return f'<text x="4" y="13">{escape(column)}</text>'
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 20 else f"{text[:19]}…"
