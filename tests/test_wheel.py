@@ -35,6 +35,7 @@ def files_below(folder: Path) -> set[str]:
 def expected_files() -> set[str]:
     """Returns every file of the layers, below the one top-level name."""
     own = {"fullpass/__init__.py", "fullpass/__main__.py", "fullpass/py.typed"}
+    own |= {f"fullpass/base/{name}" for name in files_below(REPOSITORY / "fullpass" / "base")}
     for layer in LAYERS:
         files = {f"{layer}/{name}" for name in files_below(REPOSITORY / layer)} - NOT_INSTALLED
         own |= {f"fullpass/{name}" for name in files}

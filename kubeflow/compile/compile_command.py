@@ -29,7 +29,7 @@ def _engine(text: str) -> str:
         raise typer.BadParameter(
             "Vertex AI Pipelines is not supported. Its packages have no Kubernetes part, so they cannot mount the "
             "volumes and secrets that the registry, served models and credentials need. Compile for Kubeflow "
-            "Pipelines on a cluster of GKE (docs/kubeflow-cluster.md), or --for airflow."
+            "Pipelines on a cluster of GKE (docs/kubeflow.md), or --for airflow."
         )
     if text not in _ENGINES:
         raise typer.BadParameter(f"{text!r} is not one of {', '.join(_ENGINES)}.")

@@ -1,4 +1,4 @@
-"""docs/kubeflow.md and docs/kubeflow-cluster.md are consistent with each other and with the taxi example."""
+"""docs/kubeflow.md is consistent in itself and with the taxi example."""
 
 import re
 
@@ -9,7 +9,7 @@ from fullpass.kubeflow.config import EnvironmentConfig
 from tests.kubeflow.conftest import REPOSITORY
 from tests.kubeflow.deploy.kubernetes_server import as_kubernetes_reads_it
 
-TEXT = "\n".join((REPOSITORY / "docs" / name).read_text() for name in ("kubeflow.md", "kubeflow-cluster.md"))
+TEXT = (REPOSITORY / "docs" / "kubeflow.md").read_text()
 HERE_DOCUMENTS = re.compile(r"(?s)<<'END'\n(.*?)\n    END")
 
 

@@ -137,7 +137,7 @@ def test_what_is_copied_installs_as_the_whole_project(tmp_path):
 
     layers = {"components", "kubeflow", "pipeline", "preprocessing", "trainer"}
     expected = {"__init__.py", "__main__.py", "py.typed"} | {
-        f"{layer}/{name}" for layer in layers for name in files(REPOSITORY / layer)
+        f"{folder}/{name}" for folder in {*layers, "base"} for name in files(REPOSITORY / "fullpass" / folder)
     }
     assert {"fullpass", *layers} == set(folders)
     assert files(installed / "fullpass") == expected - {"kubeflow/Dockerfile", "kubeflow/requirements-gpu.txt"}
