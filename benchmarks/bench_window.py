@@ -94,7 +94,7 @@ class Case:
 
 def flights() -> pa.Table:
     """Returns the flights of 2013."""
-    from fullpass.components.ingest.sources.source_files import resolve_path
+    from fullpass.components.ingest.sources.files import resolve_path
     from fullpass.components.ingest.sources.storage import open_binary
 
     strings = pa.csv.ConvertOptions(column_types={name: pa.string() for name in ("tailnum", "time_hour")})

@@ -27,8 +27,8 @@ from tfx.utils import proto_utils
 
 from fullpass.components.ingest.component import Ingest, IngestExecutor
 from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig
-from fullpass.components.ingest.sources.source_config import CsvSource, ParquetSource
-from fullpass.components.ingest.sources.source_files import find_inputs
+from fullpass.components.ingest.readers.read_source import find_inputs
+from fullpass.components.ingest.sources.config import CsvSource, ParquetSource
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import Span, Window
 from fullpass.preprocessing.columns.raw_columns import RawColumn

@@ -17,7 +17,7 @@ import typer.main
 from ruamel.yaml import YAML
 
 from fullpass.components.ingest.config import DataConfig
-from fullpass.components.ingest.sources.source_config import Source
+from fullpass.components.ingest.sources.formats import Source
 from fullpass.kubeflow.airflow.config import AirflowConfig
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.pipeline.authoring.checks.check import check

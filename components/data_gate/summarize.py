@@ -12,7 +12,7 @@ from fullpass.components.data_gate.series import SeriesSource, Sketches
 from fullpass.components.data_gate.span_summary import Summary, SummaryStore, merge_parts
 from fullpass.components.ingest.component import FINGERPRINT, LABEL
 from fullpass.components.ingest.ingestion import Ingestion, ingestion_of
-from fullpass.components.ingest.readers.open_source import parts_of
+from fullpass.components.ingest.readers.read_source import parts_of
 from fullpass.components.ingest.readers.reader import FilePart
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.components.read_records import RecordReader

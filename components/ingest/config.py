@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fullpass.components.ingest.sources.source_config import Source
+from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.writing.shards import Layout
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.features.base_feature import WrittenDateFormat

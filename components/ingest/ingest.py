@@ -26,12 +26,12 @@ from fullpass.base.redact import redact, redact_tree
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.read_tasks import ReadTask, spread
-from fullpass.components.ingest.readers.open_source import columns_of
+from fullpass.components.ingest.readers.read_source import columns_of
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, EmptyFileError, Reading, Rows, text_at
 from fullpass.components.ingest.readers.row_hash import hashes
-from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, columns_of_split
+from fullpass.components.ingest.splitting.assign import NO_SPLIT, columns_of_split
 from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter
-from fullpass.components.ingest.splitting.split_leakage import check_overlaps, count_overlaps
+from fullpass.components.ingest.splitting.leakage import check_overlaps, count_overlaps
 from fullpass.components.ingest.writing.encode import entries, examples, records
 from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, FileCount, Manifest
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish

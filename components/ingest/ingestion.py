@@ -9,13 +9,13 @@ import pyarrow as pa
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import IngestConfig, StratifiedSplit
 from fullpass.components.ingest.readers.convert_rows import convert_rows
-from fullpass.components.ingest.readers.open_source import read
+from fullpass.components.ingest.readers.read_source import read
 from fullpass.components.ingest.readers.reader import EmptyFileError, FilePart, Reading, Rows
 from fullpass.components.ingest.readers.row_hash import contents, hashes
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.components.ingest.spans.span_column import rows_of_span, rows_without_span
-from fullpass.components.ingest.splitting.assign_split import assign, raw_split_columns, reads_whole_rows
+from fullpass.components.ingest.splitting.assign import assign, raw_split_columns, reads_whole_rows
 from fullpass.components.ingest.splitting.stratified import Cuts, classes_of, places
 from fullpass.components.ingest.writing.shards import Layout
 from fullpass.preprocessing.columns.raw_columns import SPAN_FILE_BITS, RawColumn, span_in_row_ids

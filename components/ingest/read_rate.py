@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from fullpass.base.progress import PROGRESS_FILE_VARIABLE, report
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.files import SourceFile
 
 _INTERVAL_SECONDS = 0.5
 _MB = 1 << 20

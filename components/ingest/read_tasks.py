@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from fullpass.components.ingest.readers.open_source import parts_of
+from fullpass.components.ingest.readers.read_source import parts_of
 from fullpass.components.ingest.readers.reader import PART_BYTES, WHOLE, FilePart
-from fullpass.components.ingest.sources.source_config import Source
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.components.ingest.sources.formats import Source
 
 
 @dataclass(frozen=True)

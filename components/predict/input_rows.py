@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.ingest.readers.convert_rows import convert_rows
-from fullpass.components.ingest.readers.open_source import columns_of, read
+from fullpass.components.ingest.readers.read_source import columns_of, read
 from fullpass.components.ingest.readers.reader import BadRow, Reading, bounded, check_columns, numbered
-from fullpass.components.ingest.sources.source_config import CsvSource
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import CsvSource
+from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.predict.input_source import InputSource
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.list_values import flatten, lengths_of

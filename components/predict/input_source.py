@@ -1,22 +1,18 @@
 """Determines how `fullpass predict` reads its input: like the training data, except for the caller's changes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
+from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.readers.recognize import look_at
-from fullpass.components.ingest.sources.source_config import (
-    FILE_SOURCES,
-    RECOGNIZED,
-    FileSource,
-    ImagesSource,
-    ProtoSource,
-)
-from fullpass.components.ingest.sources.source_files import SourceFile, nearby, reads_folders, resolve_path
+from fullpass.components.ingest.sources.config import BaseSource, FileSource
+from fullpass.components.ingest.sources.files import SourceFile, nearby, resolve_path
+from fullpass.components.ingest.sources.formats import FILE_FORMATS, TOLD_FORMATS
 from fullpass.components.ingest.sources.storage import find, is_folder, suffix_of
 from fullpass.preprocessing.values.raw_text import RawText
 
@@ -24,7 +20,7 @@ _TAB_SUFFIXES = (".tsv", ".tab")
 _OF_TEXT = ("strip", "decimal")
 
 
-_BY_SUFFIX = {suffix: name for name, kind in RECOGNIZED.items() for suffix in kind.endings if suffix != ".gz"}
+_BY_SUFFIX = {suffix: name for name, row in TOLD_FORMATS.items() for suffix in row.endings if suffix != ".gz"}
 
 
 @dataclass(frozen=True)
@@ -65,17 +61,17 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
     name = read_as.get("format") or _format_of(path, trained["format"])
     tabs = name == "tsv" or (name == "csv" and suffix_of(path) in _TAB_SUFFIXES)
     name = "csv" if name == "tsv" else name
-    kind = FILE_SOURCES.get(name)
-    if kind is None:
+    if name not in FILE_FORMATS:
         raise UsageError(
-            f'{path}: predict does not support the format "{name}".{did_you_mean(name, FILE_SOURCES)} '
-            f"Accepted: {', '.join(FILE_SOURCES)}, tsv."
+            f'{path}: predict does not support the format "{name}".{did_you_mean(name, FILE_FORMATS)} '
+            f"Accepted: {', '.join(FILE_FORMATS)}, tsv."
         )
+    kind = FILE_FORMATS[name].source
     same = name == trained["format"]
     settings = trained if same else _carried(trained, kind)
     changes = {**({"separator": "\t"} if tabs else {}), **read_as, "format": name, "path": path}
     try:
-        source = kind.model_validate({**settings, **changes})
+        source: Any = kind.model_validate({**settings, **changes})
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'source'}: {e['msg']}" for e in error.errors())
         raise UsageError(
@@ -92,18 +88,13 @@ def input_files(source: FileSource, path: str) -> list[SourceFile]:
     Raises:
         UserError: There is no such file.
     """
-    here = Path.cwd()
-    resolved = resolve_path(path, here)
-    if reads_folders(source) and is_folder(resolved):
-        return [SourceFile(resolved, None, 0, "")]
-    address = resolve_path(source.descriptor_set, here) if isinstance(source, ProtoSource) else ""
-    if isinstance(source, ImagesSource):
-        address = "\n".join(resolve_path(folder, here) for folder in source.folders)
-    files = [SourceFile(file.path, None, file.size, "", address) for file in find(resolved, source.endings)]
-    if files and not reads_folders(source):
-        return files
-    wanted = "a folder of files" if reads_folders(source) else "a file, or a folder of files"
-    raise UsageError(f"{path}: no such file.{nearby(resolved)} Expected {wanted} that end in {_listed(source)}.")
+    resolved = resolve_path(path, Path.cwd())
+    exists = is_folder(resolved) if source.reads_folders else find(resolved, source.endings)
+    if not exists:
+        wanted = "a folder of files" if source.reads_folders else "a file, or a folder of files"
+        raise UsageError(f"{path}: no such file.{nearby(resolved)} Expected {wanted} that end in {_listed(source)}.")
+    inputs = find_inputs(source, lambda written: resolve_path(written, Path.cwd()))
+    return [replace(file, version="", state="") for file in inputs]
 
 
 def _listed(source: FileSource) -> str:
@@ -112,9 +103,9 @@ def _listed(source: FileSource) -> str:
 
 def _format_of(path: str, trained: str) -> str:
     """Returns the format of training if the input can have it, else that of the input's content or name."""
-    of_training, suffix = FILE_SOURCES.get(trained), suffix_of(path)
+    of_training, suffix = FILE_FORMATS.get(trained), suffix_of(path)
     suits = of_training is not None and (suffix in of_training.endings or suffix not in _BY_SUFFIX)
-    if suits and not (of_training and of_training.recognized):
+    if suits and trained not in TOLD_FORMATS:
         return trained
     file = next((file for file in find(resolve_path(path, Path.cwd())) if file.size), None)
     content = look_at(file.path) if file else None
@@ -132,7 +123,7 @@ def _format_of(path: str, trained: str) -> str:
     )
 
 
-def _carried(trained: Mapping[str, Any], kind: type[FileSource]) -> dict[str, Any]:
+def _carried(trained: Mapping[str, Any], kind: type[BaseSource]) -> dict[str, Any]:
     """Returns the settings of training that apply to a source of another format."""
     usual = kind.model_fields["missing"].default
     carried = {key: trained[key] for key in _OF_TEXT if key in trained and key in kind.model_fields}

@@ -20,7 +20,8 @@ from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
 from fullpass.base.redact import redact_streams
 from fullpass.components.ingest.config import DataConfig, WindowConfig
-from fullpass.components.ingest.sources.source_files import find_inputs, resolve_path
+from fullpass.components.ingest.readers.read_source import find_inputs
+from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
 from fullpass.components.ingest.spans.span_pattern import label_of
 from fullpass.components.ingest.spans.spans import LATEST, Span, Window, find_window, span_unit

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.spans.spans import find_window
-from fullpass.components.ingest.splitting.assign_split import raw_split_columns
+from fullpass.components.ingest.splitting.assign import raw_split_columns
 from fullpass.components.ingest.writing.shards import FILES_PER_READER, FRAME_BYTES, LEAST_BYTES, Layout, shard_count
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample, split_indices

@@ -13,6 +13,7 @@ from typing import Any
 
 from fullpass.base.files import write_atomically
 from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS
+from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.pipeline.authoring.json_schema import Schema, json_schema
 from fullpass.pipeline.authoring.loading.accepted_values import TAGS, describe, resolve
 from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
@@ -112,6 +113,8 @@ def _sections(path: str, section: Schema, schema: Schema, *, level: int) -> Iter
         yield _yaml(
             f"{name.removesuffix('[*]')}: [{EXAMPLES[path]}]" if name.endswith("[*]") else f"{name}: {EXAMPLES[path]}"
         )
+    if path == "data.source":
+        yield _formats()
     shared, tables = _tables_of_forms(members, schema, path, tag)
     yield shared
     for (name, table), form in zip(tables.items(), members, strict=True):
@@ -246,6 +249,11 @@ def _metrics() -> str:
     return "\n".join(
         ["| metric | tasks | better is | TFMA or Keras class | measured by default |", "|---|---|---|---|---|", *rows]
     )
+
+
+def _formats() -> str:
+    rows = [f"| `{name}` | {row.parts or '-'} | {row.numbers} |" for name, row in FORMATS.items()]
+    return "\n".join(["| format | parts that are read in parallel | row number |", "|---|---|---|", *rows])
 
 
 def _dates() -> Iterator[str]:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fullpass.base.redact import redact
-from fullpass.components.ingest.sources.source_files import fingerprint
+from fullpass.components.ingest.sources.files import fingerprint
 from fullpass.components.ingest.spans.spans import Window
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import RootLayout

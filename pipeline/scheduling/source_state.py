@@ -7,7 +7,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.sources.source_files import fingerprint
+from fullpass.components.ingest.sources.files import fingerprint
 from fullpass.components.ingest.sources.storage import matches
 from fullpass.components.ingest.spans.span_pattern import (
     FORMS,

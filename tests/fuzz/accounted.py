@@ -12,8 +12,7 @@ from fullpass.components.ingest.ingest import ingest_task
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.read_tasks import ReadTask
-from fullpass.components.ingest.readers.open_source import parts_of
-from fullpass.components.ingest.sources.source_files import find_inputs
+from fullpass.components.ingest.readers.read_source import find_inputs, parts_of
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 

@@ -111,7 +111,7 @@ def test_a_wrong_secret_is_named_and_is_no_first_run(store, monkeypatch):
 def test_spans_that_arrive_are_seen_and_a_changed_one_is_another(store, monkeypatch):
     from fullpass.components.ingest.config import DataConfig
     from fullpass.components.ingest.sources import storage
-    from fullpass.components.ingest.sources.source_files import fingerprint
+    from fullpass.components.ingest.sources.files import fingerprint
     from fullpass.components.ingest.spans.spans import find_window
 
     def look() -> dict[str, str]:

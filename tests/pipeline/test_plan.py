@@ -1,5 +1,7 @@
 """What is planned against what Ingest writes."""
 
+from dataclasses import replace
+
 import apache_beam as beam
 import numpy as np
 import pytest
@@ -7,11 +9,11 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.ingest import finish, run
 from fullpass.components.ingest.ingestion import Ingestion
-from fullpass.components.ingest.sources.source_files import find_inputs
+from fullpass.components.ingest.readers.read_source import find_inputs
+from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.components.ingest.writing import shards
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.plan_shards import ShardPlan, SplitPlan, plan, table
-from fullpass.pipeline.authoring.profile import sample
 from fullpass.preprocessing.columns.raw_columns import raw_columns
 
 YAML = """\
@@ -74,7 +76,7 @@ def test_rows_of_a_source_too_large_to_be_read_are_estimated(tmp_path, monkeypat
     write(tmp_path / "a.csv", 20_000)
     loaded = loaded_of(tmp_path)
     exact = plan(loaded, readers=1)
-    monkeypatch.setitem(sample._BUDGET, "csv", 1 << 18)
+    monkeypatch.setitem(FORMATS, "csv", replace(FORMATS["csv"], sampled_bytes=1 << 18))
     about = plan(loaded, readers=1)
     assert exact.exact and not about.exact
     assert sum(s.rows for s in exact.splits) == 20_000

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from fullpass.components.ingest.readers.image_files import read_image
-from fullpass.components.ingest.sources.source_config import ImagesSource
+from fullpass.components.ingest.sources.config import ImagesSource
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert_raw
 from fullpass.preprocessing.values.encoded_images import image_problem, image_shape

@@ -5,29 +5,25 @@ from contextlib import contextmanager
 from typing import Any
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.extras import load_package
 from fullpass.components.ingest.readers.objects import rows_of
 from fullpass.components.ingest.readers.reader import (
+    Reader,
     Reading,
     Rows,
-    WholeFileReader,
     check_columns,
+    load_package,
     numbered_batches,
     readable,
 )
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import AvroSource
 from fullpass.components.ingest.sources.storage import open_binary
 from fullpass.preprocessing.values.byte_batches import object_bytes
 
 
-class AvroReader(WholeFileReader):
-    """See `Reader`. `a.b` is field b of the record a, or the list of the fields b of the records in the array a."""
-
-    def __init__(self, file: SourceFile, source: object):
-        self._path = file.path
+class AvroReader(Reader[AvroSource]):
+    """`a.b` is field b of the record a, or the list of the fields b of the records in the array a."""
 
     def columns(self) -> list[str]:
-        """See base class."""
         with readable(self._path), open_binary(self._path) as stream:
             reader = _fastavro().reader(stream)
             schema = reader.writer_schema
@@ -38,7 +34,6 @@ class AvroReader(WholeFileReader):
         return list(dict.fromkeys(_names(schema, "", {}, frozenset())))
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
         check_columns(self._path, list(reading.columns), self.columns())
         with readable(self._path, reading), open_binary(self._path) as stream:
             for batch, numbers in numbered_batches(_fastavro().reader(stream), object_bytes):

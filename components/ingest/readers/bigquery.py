@@ -8,11 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.extras import load_package
-from fullpass.components.ingest.readers.reader import Reading, Rows, WholeFileReader, check_columns
+from fullpass.components.ingest.readers.reader import Reader, Reading, Rows, check_columns, load_package
 from fullpass.components.ingest.readers.tables import names_of, rows_of_table
-from fullpass.components.ingest.sources.source_config import BigQuerySource
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import BigQuerySource
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries, unknown_version
 
 EMULATOR = "BIGQUERY_EMULATOR_HOST"
 """Environment variable with the address of an emulator, which Google's client supports. It needs no credentials."""
@@ -20,20 +19,24 @@ _KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 _LOGIN = "application_default_credentials.json"
 
 
-class BigQueryReader(WholeFileReader):
-    """See `Reader`. Rows are numbered in the order of their arrival; there is one part."""
+class BigQueryReader(Reader[BigQuerySource]):
+    """Rows are numbered in the order of their arrival; there is one part."""
 
     def __init__(self, file: SourceFile, source: BigQuerySource):
+        super().__init__(file, source)
         self._query = file.path.strip().rstrip(";")
         self._name = f"data.source.query {file.path!r}"
-        self._source = source
+
+    @classmethod
+    def inputs(cls, source: BigQuerySource, resolve: Resolve) -> list[SourceFile]:
+        """Returns the queries."""
+        return [SourceFile(query, split, 0, unknown_version()) for split, query in entries(source.query)]
 
     def columns(self) -> None:
-        """See base class. Returns None, because a request to BigQuery takes credentials and seconds."""
+        """Returns None, because a request to BigQuery takes credentials and seconds."""
         return None
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
         exceptions = load_package("google.api_core.exceptions", package="google-api-core", needed_by="format: bigquery")
         auth = load_package("google.auth.exceptions", package="google-auth", needed_by="format: bigquery")
         first = 1

@@ -24,35 +24,33 @@ from fullpass.components.ingest.readers.reader import (
     WHOLE,
     EmptyFileError,
     FilePart,
+    Reader,
     Reading,
     Rows,
     check_columns,
     planned,
     readable,
 )
-from fullpass.components.ingest.sources.source_config import CsvSource
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import CsvSource
+from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.storage import state_of
 
 _KEPT_BYTES = 4000
 
 
-class CsvReader:
-    """See `Reader`. Rows are numbered by the line at which they start."""
+class CsvReader(Reader[CsvSource]):
+    """Rows are numbered by the line at which they start."""
 
     def __init__(self, file: SourceFile, source: CsvSource):
-        self._path = file.path
-        self._size = file.size
-        self._source = source
+        super().__init__(file, source)
         self._skipped = _skipped(source)
 
     def columns(self) -> list[str]:
-        """See base class."""
         names = list(self._source.columns) if self._source.columns else self._header_names()
         return [name.strip() for name in names] if self._source.strip else names
 
     def parts(self) -> list[FilePart]:
-        """See base class. A file is cut only if every opening quote is closed in its line."""
+        """A file is cut only if every opening quote is closed in its line."""
         if not is_utf8(self._source.encoding):
             return planned([WHOLE], state_of(self._path))
 
@@ -62,10 +60,9 @@ class CsvReader:
             return one_record_per_line(data, self._source.separator)
 
         with readable(self._path):
-            return line_parts(self._path, self._size, count=count_lines, splittable=splittable)
+            return line_parts(self._path, self._file.size, count=count_lines, splittable=splittable)
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
         names = self.columns()
         check_columns(self._path, list(reading.columns), names)
         parser = _Parser(reading, self._source, names)

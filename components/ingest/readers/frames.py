@@ -11,15 +11,15 @@ from fullpass.base.user_modules import import_function
 from fullpass.components.ingest.readers.objects import table_of, table_of_all_columns
 from fullpass.components.ingest.readers.reader import (
     BATCH_ROWS,
+    Reader,
     Reading,
     Rows,
-    WholeFileReader,
     check_columns,
     numbered,
 )
 from fullpass.components.ingest.readers.tables import names_of, select, validated
-from fullpass.components.ingest.sources.source_config import ModuleSource
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import ModuleSource
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries, unknown_version
 from fullpass.preprocessing.values.byte_batches import gather, object_bytes
 
 _ACCEPTED = (
@@ -28,21 +28,22 @@ _ACCEPTED = (
 )
 
 
-class ModuleReader(WholeFileReader):
-    """See `Reader`. Rows are numbered in the order in which the function returns them."""
+class ModuleReader(Reader[ModuleSource]):
+    """Rows are numbered in the order in which the function returns them."""
 
-    def __init__(self, file: SourceFile, source: ModuleSource):
-        self._function = file.path
+    @classmethod
+    def inputs(cls, source: ModuleSource, resolve: Resolve) -> list[SourceFile]:
+        """Returns the functions."""
+        return [SourceFile(path, split, 0, unknown_version()) for split, path in entries(source.function)]
 
     def columns(self) -> None:
-        """See base class. Returns None, because finding the columns would require a call of the function."""
+        """Returns None, because finding the columns would require a call of the function."""
         return None
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
         first = 1
-        with prefix_errors(f"data.source.function {self._function}"):
-            for needed, all_columns in _tables(_call(self._function), reading):
+        with prefix_errors(f"data.source.function {self._path}"):
+            for needed, all_columns in _tables(_call(self._path), reading):
                 yield numbered(needed, first, all_columns)
                 first += needed.num_rows
 

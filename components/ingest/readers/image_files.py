@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fullpass.base.files import is_address
-from fullpass.components.ingest.readers.extras import load_package
-from fullpass.components.ingest.sources.source_config import Decoded, ImagesSource
+from fullpass.components.ingest.readers.reader import load_package
+from fullpass.components.ingest.sources.config import Decoded, ImagesSource
 from fullpass.components.ingest.sources.storage import open_raw
 from fullpass.preprocessing.values.encoded_images import bomb_problem
 

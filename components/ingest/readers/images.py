@@ -1,7 +1,7 @@
 """Reads undecoded images with their height, width and channels, from one folder per class or from a manifest."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from os.path import exists, normpath
 from pathlib import PurePath
@@ -14,40 +14,47 @@ from fullpass.components.ingest.readers.folders import file_rows, folder_parts, 
 from fullpass.components.ingest.readers.image_files import PIXELS, pillow, read_image
 from fullpass.components.ingest.readers.reader import FilePart, Reader, Reading, Rows, check_columns, planned, readable
 from fullpass.components.ingest.readers.tables import ParquetReader
-from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource, ParquetSource
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import CsvSource, ImagesSource, ParquetSource
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, find_folders
 from fullpass.components.ingest.sources.storage import Found, state_of
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 
 
-class ImagesReader:
-    """See `Reader`. Rows are numbered in the order of paths, or by the line or row of the manifest."""
+class ImagesReader(Reader[ImagesSource]):
+    """Rows are numbered in the order of paths, or by the line or row of the manifest."""
 
     def __init__(self, file: SourceFile, source: ImagesSource):
-        self._path = file.path
+        super().__init__(file, source)
         self._folders = file.address.splitlines()
-        self._source = source
         self._from_image = ["image", "height", "width", "channels", *([PIXELS] if source.decode else [])]
         self._manifest = _manifest_reader(file)
 
+    @classmethod
+    def inputs(cls, source: ImagesSource, resolve: Resolve) -> Sequence[SourceFile]:
+        """Returns the folders, or the manifests; the version of a manifest contains those of its images."""
+        if source.reads_folders:
+            return find_folders(source.path, resolve, IMAGE_ENDINGS)
+        folders = "\n".join(map(resolve, source.folders))
+        files = [replace(file, address=folders) for file in super().inputs(source, resolve)]
+        states = [cls(file, source).state() for file in files]
+        return [replace(file, version=state, state=state) for file, state in zip(files, states, strict=True)]
+
     def columns(self) -> list[str]:
-        """See base class."""
-        if self._source.labels == "folders":
+        if self._source.reads_folders:
             return [*self._from_image, "label", "file"]
         return list(dict.fromkeys([*self._from_image, *(self._manifest.columns() or ())]))
 
     def parts(self) -> list[FilePart]:
-        """See base class."""
-        if self._source.labels == "folders":
+        if self._source.reads_folders:
             return folder_parts(self._path, IMAGE_ENDINGS)
         state = self.state()
         return planned(self._manifest.parts(), state)
 
     def state(self, _: str = "") -> str:
         """Returns text that changes when one of the images or the manifest changes."""
-        if self._source.labels == "folders":
+        if self._source.reads_folders:
             return state_of(self._path, IMAGE_ENDINGS)
         states = hashlib.sha256(state_of(self._path).encode())
         listed = SourceFile(self._path, None, 0, "")
@@ -62,12 +69,11 @@ class ImagesReader:
         return states.hexdigest()
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
         columns = self.columns()
         check_columns(self._path, list(reading.columns), columns)
         pillow()
         with readable(self._path, reading, self.state):
-            if self._source.labels == "folders":
+            if self._source.reads_folders:
                 yield from folder_rows(self._path, IMAGE_ENDINGS, reading, self._read(reading))
             else:
                 check_columns(self._path, [self._source.path_column], columns)

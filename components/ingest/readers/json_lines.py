@@ -1,36 +1,38 @@
 """Reads JSON lines."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from fullpass.components.ingest.readers.lines import line_parts, parsed_lines
 from fullpass.components.ingest.readers.objects import rows_of
-from fullpass.components.ingest.readers.reader import FilePart, Reading, Rows, readable
-from fullpass.components.ingest.sources.source_config import JsonLinesSource
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.readers.reader import FilePart, Reader, Reading, Rows, readable
+from fullpass.components.ingest.sources.config import JsonLinesSource
+from fullpass.components.ingest.sources.storage import open_binary
+
+_LONGEST = 64 << 20
 
 
-class JsonLinesReader:
-    """See `Reader`. Rows are numbered by line; blank lines are skipped."""
-
-    def __init__(self, file: SourceFile, source: JsonLinesSource):
-        self._file = file
+class JsonLinesReader(Reader[JsonLinesSource]):
+    """Rows are numbered by line; blank lines are skipped."""
 
     def columns(self) -> None:
-        """See base class. Returns None, because any line may have further keys."""
+        """Returns None, because any line may have further keys."""
         return None
 
+    def names_in_rows(self, rows: int) -> list[str]:
+        """Returns the keys in the first rows, of at most 64 MB; those of inner objects as `a.b`."""
+        return list(dict.fromkeys(name for row in _first_objects(self._path, rows) for name in _keys(row, "")))
+
     def parts(self) -> list[FilePart]:
-        """See base class."""
-        with readable(self._file.path):
-            return line_parts(self._file.path, self._file.size)
+        with readable(self._path):
+            return line_parts(self._path, self._file.size)
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
-        with readable(self._file.path, reading):
-            for objects, numbers in parsed_lines(self._file.path, reading, "utf-8", partial(_object, reading)):
+        with readable(self._path, reading):
+            for objects, numbers in parsed_lines(self._path, reading, "utf-8", partial(_object, reading)):
                 yield rows_of(objects, numbers, reading)
 
 
@@ -51,3 +53,29 @@ def _object(reading: Reading, number: int, line: bytes) -> dict[str, Any] | None
         problem = "no JSON object"
     reading.add_malformed(number, problem, line.decode("utf-8", "replace"))
     return None
+
+
+def _keys(row: Mapping[str, Any], above: str) -> Iterator[str]:
+    for key, value in row.items():
+        objects = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        if isinstance(value, dict) and value:
+            yield from _keys(value, f"{above}{key}.")
+        elif objects:
+            yield from _keys({name: None for item in objects for name in item}, f"{above}{key}.")
+        else:
+            yield above + key
+
+
+def _first_objects(path: str, rows: int) -> Iterator[dict[str, Any]]:
+    with readable(path), open_binary(path) as stream:
+        looked_at = 0
+        for line in islice(iter(lambda: stream.readline(_LONGEST), b""), rows):
+            looked_at += len(line)
+            if looked_at > _LONGEST:
+                return
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict):
+                yield row

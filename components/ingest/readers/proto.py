@@ -1,7 +1,7 @@
 """Reads TFRecord files of a user-defined protocol buffer message, by its descriptors."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,18 @@ from google.protobuf.message import DecodeError, Message
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.ingest.readers.objects import array_of
 from fullpass.components.ingest.readers.reader import (
+    Reader,
     Reading,
     Rows,
-    WholeFileReader,
     check_columns,
     numbered_batches,
     readable,
     select_rows,
 )
 from fullpass.components.ingest.readers.tfrecord import read_records
-from fullpass.components.ingest.sources.source_config import ProtoSource
-from fullpass.components.ingest.sources.source_files import SourceFile
-from fullpass.components.ingest.sources.storage import open_binary, open_raw
+from fullpass.components.ingest.sources.config import ProtoSource
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, nearby
+from fullpass.components.ingest.sources.storage import find, open_binary, open_raw
 
 _WRAPPED = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 _WELL_KNOWN: dict[str, Callable[[Any], Any]] = {
@@ -34,20 +34,31 @@ _WELL_KNOWN: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class ProtoReader(WholeFileReader):
-    """See `Reader`. Records are numbered from 1; gzip is recognized by the file's first bytes."""
+class ProtoReader(Reader[ProtoSource]):
+    """Records are numbered from 1; gzip is recognized by the file's first bytes."""
 
     def __init__(self, file: SourceFile, source: ProtoSource):
-        self._path = file.path
+        super().__init__(file, source)
         self._descriptor = find_message(file.address, source.message)
         self._fields = source.fields
 
+    @classmethod
+    def inputs(cls, source: ProtoSource, resolve: Resolve) -> list[SourceFile]:
+        """Returns the files with the path of their descriptors, whose version is a part of each file's version."""
+        files = super().inputs(source, resolve)
+        descriptors = find(path := resolve(source.descriptor_set))
+        if len(descriptors) != 1:
+            raise UserError(
+                f"data.source.descriptor_set: {source.descriptor_set!r} is no file.{nearby(path)} Looked for: {path}."
+            )
+        version = f"{descriptors[0].size} {descriptors[0].version}"
+        return [replace(file, version=f"{file.version} {version}", address=path) for file in files]
+
     def columns(self) -> list[str]:
-        """See base class. Fields of inner messages are `a.b`. Keys of maps are omitted: only rows contain them."""
+        """Fields of inner messages are `a.b`. Keys of maps are omitted: only rows contain them."""
         return list(dict.fromkeys([*self._fields, *_names(self._descriptor, "", ())]))
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
         paths = {column: _path(self._descriptor, self._fields.get(column, column)) for column in reading.columns}
         unknown = [column for column, path in paths.items() if path is None]
         if unknown:

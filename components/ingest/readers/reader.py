@@ -2,17 +2,20 @@
 
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeVar
+from importlib import import_module
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.ingest.readers.crashes import noted
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import BaseSource, FileSource
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, find_files
 from fullpass.components.ingest.sources.storage import state_of
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import gather, row_ranges
@@ -23,6 +26,7 @@ PART_BYTES = 64 << 20
 _KEPT_TEXT = 1000
 _SELF_EXPLANATORY_ERRORS = (pa.ArrowException, OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile)
 _Item = TypeVar("_Item")
+_Source = TypeVar("_Source", bound=BaseSource)
 
 AllColumns = Literal["to_hash", "to_show"]
 """Form of rows with every column of the source: bytes for `row_hash.contents`, or values."""
@@ -139,29 +143,53 @@ def cell_text(cell: Any) -> str:
     return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
 
 
-class Reader(Protocol):
-    """Reads one source file of one format."""
+class Reader(ABC, Generic[_Source]):
+    """Reads the inputs of one format, such as files: one object per input."""
 
-    def __init__(self, file: SourceFile, source: Any) -> None: ...
+    def __init__(self, file: SourceFile, source: _Source):
+        self._file = file
+        self._path = file.path
+        self._source = source
 
+    @classmethod
+    def inputs(cls, source: Any, resolve: Resolve) -> Sequence[SourceFile]:
+        """Returns all inputs of a source; see `read_source.find_inputs`."""
+        return find_files(source.path, resolve, endings=source.endings)
+
+    @abstractmethod
     def columns(self) -> list[str] | None:
         """Returns the columns of the file, or None if only the rows contain them."""
 
+    def names_in_rows(self, rows: int) -> list[str] | None:
+        """Returns the columns in the first rows, of a format whose rows contain them; None if reading them is slow."""
+        return self.columns()
+
+    def dictionary_columns(self) -> frozenset[str]:
+        """Returns the columns that are stored with a dictionary of values, for values of any type."""
+        return frozenset()
+
     def parts(self) -> list[FilePart]:
         """Returns parts that can be read in parallel; in this order, they make up the file."""
+        return planned([WHOLE], state_of(self._path)) if isinstance(self._source, FileSource) else [WHOLE]
 
+    @abstractmethod
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """Yields the rows of one part in order, with the columns of `reading`, in their order."""
 
 
-class WholeFileReader:
-    """Base class of the readers that read a whole file as one part."""
+def load_package(module: str, *, package: str, needed_by: str) -> Any:
+    """Returns a module of a package that only some sources need.
 
-    _path = ""
-
-    def parts(self) -> list[FilePart]:
-        """See `Reader`."""
-        return planned([WHOLE], state_of(self._path) if self._path else "")
+    Raises:
+        UserError: The package is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UserError(
+            f"{needed_by} needs the Python package {package}, which is not installed here ({error}). "
+            f"Install fullpass[sources], or {package} alone."
+        ) from error
 
 
 def numbered_batches(items: Iterable[_Item], size: Callable[[_Item], int]) -> Iterator[tuple[list[_Item], np.ndarray]]:

@@ -1,27 +1,16 @@
 """Recognizes the format of a file by its content, whatever its name says. `check`, `predict` and `init` use it."""
 
 import codecs
-import json
 import re
-import struct
 from dataclasses import dataclass
 
 from fullpass.components.ingest.readers.reader import readable
-from fullpass.components.ingest.sources.source_config import (
-    RECOGNIZED,
-    ArrowSource,
-    CsvSource,
-    FileSource,
-    ImagesSource,
-    ProtoSource,
-    TextSource,
-    TfRecordSource,
-)
+from fullpass.components.ingest.sources.config import FileSource
+from fullpass.components.ingest.sources.first_bytes import LINES, is_json
+from fullpass.components.ingest.sources.formats import FORMATS, TOLD_FORMATS
 from fullpass.components.ingest.sources.storage import open_binary, suffix_of
-from fullpass.trainer.records.frames import masked_crc
 
 _LOOK = 64 << 10
-_LINES = 50
 _JSON_LINES = "Write JSON lines: one object per line, without [ and ]."
 _OTHERS = (
     (rb"SQLite format 3", "an SQLite database; read it with format: sql"),
@@ -37,8 +26,6 @@ _OTHERS = (
     (rb"\s*\[\s*[\[{\]]", f"one JSON array. {_JSON_LINES}"),
     (rb"\s*\{\s*\n", f"one JSON object over several lines. {_JSON_LINES}"),
 )
-_PLAIN = re.compile(rb"[\t\n\r -~]{20}")
-"""The beginning of a text, such as a header line whose first name begins like a binary format: `ORC_count,...`."""
 _LIBSVM = re.compile(rb"[-+\d.,eE]+([ \t]+qid:\d+)?(?P<cells>([ \t]+\d+:[^\s:]+)*)[ \t]*(#.*)?")
 _LIBSVM_IS = (
     "LibSVM text (a label, then index:value); write it to Parquet with a column per index, for example with "
@@ -80,45 +67,19 @@ def look_at(path: str, size: int = _LOOK) -> Content:
 
 def contradiction(path: str, source: FileSource) -> str | None:
     """Returns what the content of a file is, if it cannot be what the source declares; else None."""
-    if isinstance(source, TextSource | ImagesSource):
+    declared = FORMATS[source.format]
+    if not declared.starts and not declared.is_told:
         return None
     content = look_at(path)
-    kind = TfRecordSource if isinstance(source, ProtoSource) else type(source)
-    if (content.format and RECOGNIZED[content.format] is kind) or not content.start.strip():
+    if not content.start.strip() or declared.fits(content.start, whole=content.whole):
         return None
     if content.format or content.other:
         return content.format or content.other
-    return None if isinstance(source, CsvSource | ArrowSource) else f"not: it begins with {content.start[:20]!r}"
-
-
-def begins_with_record(start: bytes) -> bool:
-    """Returns whether decompressed bytes begin like a TFRecord file: with a length and its checksum."""
-    return len(start) >= 12 and masked_crc(start[:8]) == struct.unpack("<I", start[8:12])[0]
+    return None if declared.streams or not declared.starts else f"not: it begins with {content.start[:20]!r}"
 
 
 def _format(start: bytes, *, whole: bool) -> str | None:
-    for name, source in RECOGNIZED.items():
-        if source.magic and start.startswith(source.magic) and not _PLAIN.match(start):
-            return name
-    if begins_with_record(start):
-        return "tfrecord"
-    return "jsonl" if _is_json_lines(start.removeprefix(codecs.BOM_UTF8), whole=whole) else None
-
-
-def _is_json_lines(start: bytes, *, whole: bool) -> bool:
-    if start.lstrip()[:1] != b"{":
-        return False
-    lines = start.lstrip().split(b"\n", _LINES)
-    if len(lines) == 1 and not whole:
-        return True
-    return any(_is_object(line) for line in lines[:_LINES])
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
+    return next((name for name, row in TOLD_FORMATS.items() if row.fits(start, whole=whole)), None)
 
 
 def _other(start: bytes, *, whole: bool) -> str | None:
@@ -126,21 +87,14 @@ def _other(start: bytes, *, whole: bool) -> str | None:
         text = start[: len(start) // 2 * 2].decode("utf-16", "replace").lstrip()
         return "JSON in UTF-16; save it as UTF-8" if text[:1] in ("{", "[") else None
     start = start.removeprefix(codecs.BOM_UTF8)
-    if whole and start.lstrip()[:1] == b"[" and _is_array(start):
+    if whole and start.lstrip()[:1] == b"[" and is_json(start, list):
         return f"one JSON array. {_JSON_LINES}"
     known = next((what for pattern, what in _OTHERS if re.match(pattern, start)), None)
     return known or (_LIBSVM_IS if _is_libsvm(start, whole=whole) else None)
 
 
-def _is_array(text: bytes) -> bool:
-    try:
-        return isinstance(json.loads(text), list)
-    except (ValueError, RecursionError):
-        return False
-
-
 def _is_libsvm(start: bytes, *, whole: bool) -> bool:
     """Returns whether all lines are a label and pairs of an index and a value, and most have pairs."""
-    lines = [line.strip() for line in start.split(b"\n")[: None if whole else -1][:_LINES]]
+    lines = [line.strip() for line in start.split(b"\n")[: None if whole else -1][:LINES]]
     rows = [_LIBSVM.fullmatch(line) for line in lines if line and not line.startswith(b"#")]
     return bool(rows) and all(rows) and sum(bool(row and row["cells"]) for row in rows) > len(rows) / 2

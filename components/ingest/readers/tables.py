@@ -4,7 +4,7 @@ Column `a.b` is field b of the struct a. If a is a list of structs, it is the li
 """
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
@@ -20,6 +20,7 @@ from fullpass.components.ingest.readers.reader import (
     BATCH_ROWS,
     PART_BYTES,
     FilePart,
+    Reader,
     Reading,
     Rows,
     check_columns,
@@ -27,7 +28,7 @@ from fullpass.components.ingest.readers.reader import (
     planned,
     readable,
 )
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import FileSource
 from fullpass.components.ingest.sources.storage import open_raw, state_of
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
@@ -37,22 +38,17 @@ _BUFFER_BYTES = 1 << 20
 """Buffer size per column of a Parquet file. Without a buffer, Arrow reads a whole column chunk at once."""
 
 
-class TableReader(ABC):
+class TableReader(Reader[FileSource]):
     """Base class of the readers of Arrow's formats. A part is a run of row groups, stripes or record batches."""
 
-    def __init__(self, file: SourceFile, source: object):
-        self._path = file.path
-
     def columns(self) -> list[str]:
-        """See `Reader`."""
         with readable(self._path), _open(self._path) as stream:
-            return names_of(self._schema(self._file(stream)))
+            return names_of(self._schema(self._opened(stream)))
 
     def parts(self) -> list[FilePart]:
-        """See `Reader`."""
         state = state_of(self._path)
         with readable(self._path), _open(self._path) as stream:
-            return planned(_runs(self._sizes(self._file(stream))), state)
+            return planned(_runs(self._sizes(self._opened(stream))), state)
 
     def dictionary_columns(self) -> frozenset[str]:
         """Returns the columns that are stored as codes into a dictionary of values, such as pandas categoricals.
@@ -61,15 +57,14 @@ class TableReader(ABC):
         names the categoricals.
         """
         with readable(self._path), _open(self._path) as stream:
-            schema = self._schema(self._file(stream))
+            schema = self._schema(self._opened(stream))
         noted = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
         categoricals = {column["name"] for column in noted if column.get("pandas_type") == "categorical"}
         return frozenset(f.name for f in schema if pa.types.is_dictionary(f.type) or f.name in categoricals)
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See `Reader`."""
         with readable(self._path, reading), _open(self._path) as stream:
-            file = self._file(stream)
+            file = self._opened(stream)
             schema = self._schema(file)
             check_columns(self._path, list(reading.columns), names_of(schema))
             roots = None if reading.all_columns else roots_of(list(reading.columns), schema)
@@ -79,7 +74,7 @@ class TableReader(ABC):
                 first += batch.num_rows
 
     @abstractmethod
-    def _file(self, stream: Any) -> Any:
+    def _opened(self, stream: Any) -> Any:
         """Returns the open file."""
 
     def _schema(self, file: Any) -> pa.Schema:
@@ -95,9 +90,7 @@ class TableReader(ABC):
 
 
 class ParquetReader(TableReader):
-    """See `Reader`."""
-
-    def _file(self, stream: Any) -> Any:
+    def _opened(self, stream: Any) -> Any:
         return pa.parquet.ParquetFile(stream, buffer_size=_BUFFER_BYTES)
 
     def _schema(self, file: Any) -> pa.Schema:
@@ -126,9 +119,7 @@ def _rows_to_decode(metadata: Any, groups: Sequence[int]) -> int:
 
 
 class OrcReader(TableReader):
-    """See `Reader`."""
-
-    def _file(self, stream: Any) -> Any:
+    def _opened(self, stream: Any) -> Any:
         return pa.orc.ORCFile(stream)
 
     def _sizes(self, file: Any) -> list[tuple[int, int]]:
@@ -142,17 +133,16 @@ class OrcReader(TableReader):
 
 
 class ArrowReader(TableReader):
-    """See `Reader`. A stream is one part."""
+    """A stream is one part."""
 
     def parts(self) -> list[FilePart]:
-        """See base class."""
         state = state_of(self._path)
         with readable(self._path), _open(self._path) as stream:
-            file = self._file(stream)
+            file = self._opened(stream)
             one = isinstance(file, pa.RecordBatchStreamReader)
             return planned([FilePart()] if one else _runs(self._sizes(file)), state)
 
-    def _file(self, stream: Any) -> Any:
+    def _opened(self, stream: Any) -> Any:
         magic = stream.read(6)
         stream.seek(0)
         return pa.ipc.open_file(stream) if magic == b"ARROW1" else pa.ipc.open_stream(stream)

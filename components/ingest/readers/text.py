@@ -1,6 +1,6 @@
 """Reads plain text: a row per line, or a row per file with its folder as label."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ from fullpass.components.ingest.readers.lines import is_utf8, line_parts, parsed
 from fullpass.components.ingest.readers.reader import (
     WHOLE,
     FilePart,
+    Reader,
     Reading,
     Rows,
     check_columns,
@@ -17,39 +18,37 @@ from fullpass.components.ingest.readers.reader import (
     readable,
     select_rows,
 )
-from fullpass.components.ingest.sources.source_config import TextSource
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import TextSource
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, find_folders
 from fullpass.components.ingest.sources.storage import Found, open_binary, state_of
 
 _LARGEST_FILE = 64 << 20
 
 
-class TextReader:
-    """See `Reader`."""
-
-    def __init__(self, file: SourceFile, source: TextSource):
-        self._file = file
-        self._source = source
+class TextReader(Reader[TextSource]):
+    @classmethod
+    def inputs(cls, source: TextSource, resolve: Resolve) -> Sequence[SourceFile]:
+        """Returns the folders or the files."""
+        if source.reads_folders:
+            return find_folders(source.path, resolve, source.endings)
+        return super().inputs(source, resolve)
 
     def columns(self) -> list[str]:
-        """See base class."""
-        return ["text"] if self._source.rows == "lines" else ["text", "label", "file"]
+        return ["text"] if not self._source.reads_folders else ["text", "label", "file"]
 
     def parts(self) -> list[FilePart]:
-        """See base class."""
-        if self._source.rows == "files":
-            return folder_parts(self._file.path, self._source.endings)
+        if self._source.reads_folders:
+            return folder_parts(self._path, self._source.endings)
         if not is_utf8(self._source.encoding):
-            return planned([WHOLE], state_of(self._file.path))
-        return line_parts(self._file.path, self._file.size)
+            return planned([WHOLE], state_of(self._path))
+        return line_parts(self._path, self._file.size)
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
-        check_columns(self._file.path, list(reading.columns), self.columns())
-        endings = self._source.endings if self._source.rows == "files" else ()
-        with readable(self._file.path, reading, partial(state_of, endings=endings)):
-            if self._source.rows == "files":
-                yield from folder_rows(self._file.path, self._source.endings, reading, self._read_file)
+        check_columns(self._path, list(reading.columns), self.columns())
+        endings = self._source.endings if self._source.reads_folders else ()
+        with readable(self._path, reading, partial(state_of, endings=endings)):
+            if self._source.reads_folders:
+                yield from folder_rows(self._path, self._source.endings, reading, self._read_file)
             else:
                 yield from self._lines(reading)
 
@@ -68,5 +67,5 @@ class TextReader:
                 reading.add_malformed(number, f"not {self._source.encoding}", line.decode("utf-8", "replace"))
                 return None
 
-        for texts, numbers in parsed_lines(self._file.path, reading, self._source.encoding, decoded):
+        for texts, numbers in parsed_lines(self._path, reading, self._source.encoding, decoded):
             yield select_rows(pa.table({"text": pa.array(texts, type=pa.string())}), numbers, reading)

@@ -9,40 +9,60 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.extras import load_package
 from fullpass.components.ingest.readers.objects import array_of
 from fullpass.components.ingest.readers.reader import (
+    Reader,
     Reading,
     Rows,
-    WholeFileReader,
     check_columns,
+    load_package,
     numbered_batches,
     readable,
     select_rows,
 )
-from fullpass.components.ingest.sources.source_config import TfdsSource
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import TfdsSource
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries
 from fullpass.components.ingest.sources.storage import digest_of, find, open_raw
 from fullpass.preprocessing.values.byte_batches import object_bytes
 
 _FEATURES = "features.json"
+_DATASET_INFO = "dataset_info.json"
 
 
-class TfdsReader(WholeFileReader):
-    """See `Reader`. Rows are numbered in the order of the prepared files."""
+class TfdsReader(Reader[TfdsSource]):
+    """Rows are numbered in the order of the prepared files."""
 
     def __init__(self, file: SourceFile, source: TfdsSource):
-        self._split = file.path
+        super().__init__(file, source)
         self._folder = file.address
         with readable(self._folder), open_raw(f"{self._folder}/{_FEATURES}") as stream:
             self._leaves = dict(_leaves(json.loads(stream.read()), ""))
 
+    @classmethod
+    def inputs(cls, source: TfdsSource, resolve: Resolve) -> list[SourceFile]:
+        """Returns the splits of a prepared dataset; the version of each is the digest of all files of the dataset."""
+        dataset = f"{resolve(source.data_dir).rstrip('/')}/{source.name}"
+        infos = find(f"{glob.escape(dataset)}/*/{_DATASET_INFO}")
+        versions = {found.path.split("/")[-2]: found for found in infos}
+        if not versions or (source.version and source.version not in versions):
+            wanted = f"{source.name}:{source.version}" if source.version else source.name
+            present = f" Existing versions: {', '.join(sorted(versions))}." if versions else ""
+            raise UserError(
+                f"data.source: {wanted} is not prepared in {source.data_dir!r}.{present} Prepare it with `tfds build`, "
+                f"or tfds.load(..., data_dir=...). Looked for: {dataset}/{source.version or '*'}/{_DATASET_INFO}."
+            )
+        version = source.version or max(versions, key=_version_order)
+        folder = versions[version].path.removesuffix(f"/{_DATASET_INFO}")
+        files = find(f"{glob.escape(folder)}/*")
+        digest = digest_of(files)
+        size = sum(file.size for file in files)
+        return [SourceFile(words, split, size, digest, folder, state=digest) for split, words in entries(source.splits)]
+
     def columns(self) -> list[str]:
-        """See base class. Column `a.b` is feature b of the features dict or the sequence a."""
+        """Column `a.b` is feature b of the features dict or the sequence a."""
         return list(self._leaves)
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
         check_columns(self._folder, list(reading.columns), self.columns())
         needed = dict.fromkeys([*reading.columns, *(self._leaves if reading.all_columns else ())])
         labels = {name: self._label_names(name) for name in needed}
@@ -65,7 +85,7 @@ class TfdsReader(WholeFileReader):
         builder = tfds.builder_from_directory(self._folder)
         try:
             dataset = builder.as_dataset(
-                split=self._split,
+                split=self._path,
                 decoders=_nested(
                     {n: tfds.decode.SkipDecoding() for n, leaf in self._leaves.items() if "image" in leaf}
                 ),
@@ -75,7 +95,7 @@ class TfdsReader(WholeFileReader):
         except (ValueError, KeyError, AssertionError) as error:
             present = ", ".join(f"{name} ({info.num_examples:,} rows)" for name, info in builder.info.splits.items())
             raise UserError(
-                f"data.source.splits: {self._split!r} cannot be read from {self._folder}: {error}. Splits: {present}; "
+                f"data.source.splits: {self._path!r} cannot be read from {self._folder}: {error}. Splits: {present}; "
                 "a part of one is train[:80%]."
             ) from error
         return tfds.as_numpy(dataset)
@@ -122,3 +142,7 @@ def _value(example: Mapping[str, Any], name: str, labels: Sequence[str] | None) 
 def _label(index: int, labels: Sequence[str]) -> str | None:
     """Returns a label's name; None for -1, which TFDS uses for a missing label, as in test splits of competitions."""
     return labels[index] if index >= 0 else None
+
+
+def _version_order(version: str) -> list[int]:
+    return [int(part) if part.isdigit() else -1 for part in version.split(".")]

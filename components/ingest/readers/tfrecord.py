@@ -1,8 +1,8 @@
 """Reads TFRecord files of tf.Examples or tf.SequenceExamples, whose context features and feature lists are columns."""
 
-from collections.abc import Callable, Iterator
-from itertools import islice
-from typing import IO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,32 +10,34 @@ import pyarrow.compute as pc
 from google.protobuf.message import DecodeError
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.kinds_of_lists import names_of_features, parse_messages, with_one_kind
-from fullpass.components.ingest.readers.reader import Reading, Rows, WholeFileReader, numbered_batches, readable
-from fullpass.components.ingest.sources.source_config import TfRecordSource
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.readers.reader import Reader, Reading, Rows, numbered_batches, readable
+from fullpass.components.ingest.sources.config import TfRecordSource
 from fullpass.components.ingest.sources.storage import open_binary
+from fullpass.preprocessing.values.arrow_text import to_text
 from fullpass.trainer.records.frames import read_frames
 
 _SEQUENCE = "##sequence"
+_TYPES = {"float_list": pa.float32(), "int64_list": pa.int64()}
+_Key = tuple[str, str]
 
 Decode = Callable[[list[bytes]], pa.RecordBatch]
 
 
-class TfRecordReader(WholeFileReader):
-    """See `Reader`. Records are numbered from 1."""
-
-    def __init__(self, file: SourceFile, source: TfRecordSource):
-        self._path = file.path
-        self._payload = source.payload
+class TfRecordReader(Reader[TfRecordSource]):
+    """Records are numbered from 1."""
 
     def columns(self) -> None:
-        """See base class. Returns None, because any record may have further features."""
+        """Returns None, because any record may have further features."""
         return None
 
+    def names_in_rows(self, rows: int) -> list[str]:
+        """Returns the sorted names of the features and feature lists of the first records."""
+        with readable(self._path), open_binary(self._path) as stream:
+            messages = _parse_messages(islice(read_records(stream), rows), self._source.payload)
+        return sorted({name for message in messages if message is not None for (_, name), _ in _features(message)})
+
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
-        decode = _decoder(self._payload)
+        decode = _decoder(self._source.payload)
         with readable(self._path, reading), open_binary(self._path) as stream:
             for batch, numbers in numbered_batches(read_records(stream), len):
                 yield self._decoded(batch, numbers, decode, reading)
@@ -45,12 +47,12 @@ class TfRecordReader(WholeFileReader):
         try:
             decoded = decode(records)
         except RuntimeError:  # it does not name the record
-            messages = parse_messages(records, self._payload)
+            messages = _parse_messages(records, self._source.payload)
             for number, record, message in zip(numbers.tolist(), records, messages, strict=True):
                 if message is None:
-                    reading.add_malformed(number, f"no tf.{_NAMES[self._payload]}", repr(record[:200]))
+                    reading.add_malformed(number, f"no tf.{_NAMES[self._source.payload]}", repr(record[:200]))
             numbers = numbers[[message is not None for message in messages]]
-            decoded = decode(with_one_kind([message for message in messages if message is not None]))
+            decoded = decode(_with_one_kind([message for message in messages if message is not None]))
         return Rows(
             _select(decoded, reading), numbers, pa.Table.from_batches([decoded]) if reading.all_columns else None
         )
@@ -89,17 +91,6 @@ def payload_of(path: str) -> str:
     return "sequence_example" if example.HasField("feature_lists") else "example"
 
 
-def feature_names(path: str, payload: str, *, records: int) -> list[str]:
-    """Returns the sorted names of the features and feature lists of the first records.
-
-    Raises:
-        UserError: The file is truncated or corrupt.
-    """
-    with readable(path), open_binary(path) as stream:
-        messages = parse_messages(islice(read_records(stream), records), payload)
-    return sorted(names_of_features(message for message in messages if message is not None))
-
-
 def _decoder(payload: str) -> Decode:
     if payload == "example":
         from fullpass.preprocessing.internals.tfx_bsl_internals import ExamplesToRecordBatchDecoder  # loads TensorFlow
@@ -132,3 +123,68 @@ def _select(batch: pa.RecordBatch, reading: Reading) -> pa.Table:
         for name in reading.columns
     ]
     return pa.table(arrays, names=list(reading.columns))
+
+
+def _parse_messages(records: Iterable[bytes], payload: str) -> list[Any]:
+    """Returns records parsed as tf.Examples or tf.SequenceExamples, by `payload`; None for an invalid record."""
+    from tensorflow.core.example.example_pb2 import Example, SequenceExample
+
+    kind = {"example": Example, "sequence_example": SequenceExample}[payload]
+    return [_parsed(kind, record) for record in records]
+
+
+def _with_one_kind(messages: Sequence[Any]) -> list[bytes]:
+    """Returns messages as records in which each feature has lists of a single kind. Modifies the messages.
+
+    An empty list gets the kind of the other lists. If a feature has values of several kinds, all become text, in the
+    form of `to_text`. The type of the column then decides which values are valid, and an odd value affects only its own
+    row. A sole NaN becomes an empty list.
+    """
+    features: dict[_Key, list[Any]] = {}
+    for key, feature in chain.from_iterable(map(_features, messages)):
+        features.setdefault(key, []).append(feature)
+    for same_name in features.values():
+        kinds = {kind for kind in map(_kind, same_name) if kind is not None}
+        kind = kinds.pop() if len(kinds) == 1 else "bytes_list"
+        for feature in same_name:
+            _make(feature, kind)
+    return [message.SerializeToString() for message in messages]
+
+
+def _parsed(kind: Any, record: bytes) -> Any:
+    try:
+        return kind.FromString(record)
+    except DecodeError:
+        return None
+
+
+def _features(message: Any) -> Iterator[tuple[_Key, Any]]:
+    """Yields each feature with its key; for a feature list, the feature of each step, all with the same key."""
+    own = message.features if hasattr(message, "features") else message.context
+    yield from ((("", name), feature) for name, feature in own.feature.items())
+    if hasattr(message, "feature_lists"):
+        for name, steps in message.feature_lists.feature_list.items():
+            yield from ((("step", name), feature) for feature in steps.feature)
+
+
+def _kind(feature: Any) -> str | None:
+    """Returns the kind of the list; None if it has no value."""
+    kind = feature.WhichOneof("kind")
+    return kind if kind is not None and getattr(feature, kind).value else None
+
+
+def _make(feature: Any, kind: str) -> None:
+    """Converts the list of a feature to another kind; a feature without a list stays unchanged."""
+    now = feature.WhichOneof("kind")
+    if now in (None, kind):
+        return
+    texts = _texts(list(getattr(feature, now).value), now)
+    getattr(feature, kind).SetInParent()  # replaces the previous list
+    getattr(feature, kind).value.extend(texts)
+
+
+def _texts(values: list[Any], kind: str) -> list[bytes]:
+    if kind not in _TYPES:
+        return values
+    texts = to_text(pa.array(values, _TYPES[kind]), strip=False, missing=())[0].to_pylist()
+    return [] if texts == [None] else [b"nan" if text is None else text.encode() for text in texts]

@@ -12,7 +12,7 @@ from typing import Any
 
 import fullpass
 from fullpass.components.ingest.config import IngestConfig
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.spans import Window, span_fingerprint
 from fullpass.components.library_versions import READING, version
 from fullpass.preprocessing.columns.raw_columns import RawColumn

@@ -13,18 +13,9 @@ from typing import Literal
 from fullpass.base.errors import UsageError, UserError
 from fullpass.base.files import is_address
 from fullpass.components.ingest.config import DataConfig
-from fullpass.components.ingest.readers.images import ImagesReader
-from fullpass.components.ingest.sources.source_config import FileSource, ImagesSource, Source
-from fullpass.components.ingest.sources.source_files import (
-    Resolve,
-    SourceFile,
-    entries,
-    find_inputs,
-    fingerprint,
-    nearby,
-    place_pattern,
-    reads_folders,
-)
+from fullpass.components.ingest.readers.read_source import find_inputs
+from fullpass.components.ingest.sources.config import FileSource
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries, fingerprint, nearby, place_pattern
 from fullpass.components.ingest.sources.storage import find, is_folder, matches
 from fullpass.components.ingest.spans.span_column import index_name, split_by_span
 from fullpass.components.ingest.spans.span_pattern import (
@@ -157,7 +148,7 @@ def find_window(
             raise UserError(
                 "data.span: source.path already has span fields, and a row has one span. Remove one of them."
             )
-        parts = split_by_span(_found(source, resolve), source, data.span, index)
+        parts = split_by_span(find_inputs(source, resolve), source, data.span, index)
         spans = {number: Span(number, files, by_content=True) for number, files in parts.items()}
         return select(data.span.unit, spans, data.window.spans, requested)
     if not isinstance(source, FileSource) or not has_spans(data):
@@ -166,7 +157,7 @@ def find_window(
                 f"--span {requested}: data.source has no spans. Add span fields to its path, such as "
                 "trips/{YYYY}-{MM}-{DD}.csv, or name their column (data.span)."
             )
-        return Window(None, (Span(0, _found(source, resolve)),))
+        return Window(None, (Span(0, find_inputs(source, resolve)),))
     unit, spans = find_spans(source, resolve)
     return select(unit, spans, data.window.spans, requested)
 
@@ -179,16 +170,7 @@ def index_names(data: DataConfig, resolve: Resolve) -> set[str]:
     """
     if data.span is None:
         return set()
-    return {index_name(file, data.source, data.span) for file in _found(data.source, resolve)}
-
-
-def _found(source: Source, resolve: Resolve) -> tuple[SourceFile, ...]:
-    """Returns the inputs of a source; the version of a manifest contains those of its images."""
-    files = find_inputs(source, resolve)
-    if not isinstance(source, ImagesSource) or source.labels == "folders":
-        return files
-    states = (ImagesReader(file, source).state() for file in files)
-    return tuple(replace(file, version=state, state=state) for file, state in zip(files, states, strict=True))
+    return {index_name(file, data.source, data.span) for file in find_inputs(data.source, resolve)}
 
 
 def select(unit: Unit, spans: Mapping[int, Span], size: int | Literal["all"], requested: str | None = None) -> Window:
@@ -328,8 +310,8 @@ def _files(pattern: SpanPattern, source: FileSource, resolve: Resolve) -> Iterat
         seen.add(real)
         # If the pattern matches folders, a folder is read as a whole, as without spans. An empty folder is no span yet.
         of_name = source.endings if pattern.folders or path.endswith(tuple(source.endings) or ("\0",)) else ()
-        if place is not None and (find(path, of_name) or (reads_folders(source) and is_folder(path))):
-            for file in _found(source.model_copy(update={"path": path}), resolve):  # type: ignore[arg-type]
+        if place is not None and (find(path, of_name) or (source.reads_folders and is_folder(path))):
+            for file in find_inputs(source.model_copy(update={"path": path}), resolve):
                 matched = True
                 yield *place, file
     if not matched:

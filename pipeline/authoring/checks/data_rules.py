@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
-from fullpass.components.ingest.splitting.assign_split import columns_of_split, raw_split_columns
+from fullpass.components.ingest.splitting.assign import columns_of_split, raw_split_columns
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.checks.source_rules import columns_present
 from fullpass.pipeline.authoring.derived_columns import columns_behind, derived_types, known_raw_columns, parsed

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from fullpass.base.errors import did_you_mean
 from fullpass.base.files import is_address
-from fullpass.components.ingest.sources.source_config import ModuleSource
-from fullpass.components.ingest.sources.source_files import nearby
+from fullpass.components.ingest.sources.config import ModuleSource
+from fullpass.components.ingest.sources.files import nearby
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.find_function import function_problem
 from fullpass.pipeline.authoring.loading.load import Loaded

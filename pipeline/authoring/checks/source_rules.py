@@ -6,18 +6,12 @@ from pathlib import PurePath
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers.bigquery import has_credentials
-from fullpass.components.ingest.readers.open_source import columns_of
+from fullpass.components.ingest.readers.read_source import columns_of
 from fullpass.components.ingest.readers.reader import EmptyFileError
 from fullpass.components.ingest.readers.recognize import contradiction
-from fullpass.components.ingest.sources.source_config import (
-    BigQuerySource,
-    CsvSource,
-    FileSource,
-    Paths,
-    Source,
-    SqlSource,
-)
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import BigQuerySource, CsvSource, FileSource, Paths
+from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.spans.spans import find_window, has_spans, ranges
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -125,13 +119,13 @@ def _without_column(loaded: Loaded) -> DataConfig:
 
 
 def _first_file(loaded: Loaded) -> SourceFile | None:
-    """Returns the first file; None if it is not found, has another format, or is a table in a remote database."""
+    """Returns the first file; None if it is not found, has another format, or is a query of a server or a function."""
     source = loaded.config.data.source
     try:
         file = next(iter(find_window(_without_column(loaded), loaded.resolve).files), None)
     except UserError:
         return None
-    if file is None or (isinstance(source, SqlSource) and not file.size) or list(_format_findings(source, file)):
+    if file is None or (not isinstance(source, FileSource) and not file.size) or list(_format_findings(source, file)):
         return None
     return file
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from fullpass.base.errors import did_you_mean, listed
 from fullpass.base.user_modules import use_modules_of
-from fullpass.components.ingest.readers.open_source import columns_of
+from fullpass.components.ingest.readers.read_source import columns_of, names_of
 from fullpass.components.ingest.readers.reader import EmptyFileError
-from fullpass.components.ingest.sources.source_config import CsvSource, Source
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import CsvSource
+from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.spans.spans import find_window
-from fullpass.components.ingest.splitting.assign_split import raw_split_columns, reads_whole_rows
+from fullpass.components.ingest.splitting.assign import raw_split_columns, reads_whole_rows
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.data_check import column_findings, label_findings, row_findings
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, first_reader, sampled_data
@@ -18,7 +19,6 @@ from fullpass.pipeline.authoring.derived_columns import known_raw_columns
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Problem, in_file_order
 from fullpass.pipeline.authoring.profile.column_profile import shown
-from fullpass.pipeline.authoring.profile.detect_source import column_names
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.printing import console
 
@@ -154,11 +154,9 @@ def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) 
     source = loaded.config.data.source
     known: dict[str, tuple[list[str], str]] = {}
     for file in files[:_MOST_FILES]:
-        columns = columns_of(file, source)
-        if columns is None:
-            columns = column_names(file, source) if source.format in ("jsonl", "tfrecord") else list(needed)
+        columns = names_of(file, source)
         for name in needed:
-            if name not in columns:
+            if columns is not None and name not in columns:
                 known.setdefault(name, (columns, file.path))
     for name, (columns, path) in known.items():
         where = f"{path} has no column {name!r}" if len(files) > 1 else f"no column {name!r} in the data"

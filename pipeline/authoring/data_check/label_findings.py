@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import HashSplit, StratifiedSplit
-from fullpass.components.ingest.splitting.assign_split import columns_of_split
+from fullpass.components.ingest.splitting.assign import columns_of_split
 from fullpass.components.ingest.splitting.label_balance import uneven_means, uneven_shares
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, listed

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import HashSplit, RandomSplit
-from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, columns_of_split, reads_whole_rows
+from fullpass.components.ingest.splitting.assign import NO_SPLIT, columns_of_split, reads_whole_rows
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, listed
 from fullpass.pipeline.authoring.loading.problems import Keys

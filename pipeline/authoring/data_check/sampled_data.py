@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.components.ingest.config import Source
-from fullpass.components.ingest.splitting.assign_split import raw_split_columns
+from fullpass.components.ingest.splitting.assign import raw_split_columns
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed
 from fullpass.pipeline.authoring.loading.load import Loaded

@@ -11,7 +11,7 @@ import numpy as np
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.files import is_address
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_computed
 from fullpass.pipeline.authoring.profile.detect_source import FoundSource, column_names

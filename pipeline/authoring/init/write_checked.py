@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.sources.source_config import ImagesSource
+from fullpass.components.ingest.sources.config import ImagesSource
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.data_check.data_check import check_sample
 from fullpass.pipeline.authoring.init.yaml_text import Draft, YamlLine, yaml_of

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from fullpass.components.ingest.sources.source_files import resolve_path
+from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.pipeline.authoring.json_schema import Schema, json_schema
 from fullpass.pipeline.authoring.loading.explain_errors import explain, received
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem

@@ -1,12 +1,10 @@
 """Infers the section `data.source` from the data that a user names: files, format, and text dialect."""
 
 import glob
-import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -14,22 +12,21 @@ from pydantic import TypeAdapter
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.files import is_address
-from fullpass.components.ingest.readers.open_source import columns_of
-from fullpass.components.ingest.readers.reader import readable
+from fullpass.components.ingest.readers.read_source import find_inputs, names_of
 from fullpass.components.ingest.readers.recognize import look_at
-from fullpass.components.ingest.readers.tfrecord import feature_names, payload_of
-from fullpass.components.ingest.sources.source_config import RECOGNIZED, Paths, Source, TfRecordSource
-from fullpass.components.ingest.sources.source_files import SourceFile, find_files, find_inputs, resolve_path
-from fullpass.components.ingest.sources.storage import find, is_compressed, matches, open_binary, open_raw, suffix_of
+from fullpass.components.ingest.readers.tfrecord import payload_of
+from fullpass.components.ingest.sources.config import Paths
+from fullpass.components.ingest.sources.files import SourceFile, find_files, resolve_path
+from fullpass.components.ingest.sources.formats import TOLD_FORMATS, Source
+from fullpass.components.ingest.sources.storage import find, is_compressed, matches, open_raw, suffix_of
 from fullpass.pipeline.authoring.profile.dialect import guess_dialect
 from fullpass.pipeline.authoring.profile.images import SPLIT_NAMES, image_folders
 
 _LOOK = 4 << 20
 _TAIL = 64 << 10
-_NAMES_FROM = 1000
-_LONGEST_LINE = 64 << 20
-_FORMATS = {name: kind for name, kind in RECOGNIZED.items() if name != "numpy"}
-_READ = "CSV, JSON lines, Parquet, Arrow, ORC, Avro and TFRecords of tf.Example"
+_FORMATS = {name: row for name, row in TOLD_FORMATS.items() if row.proposed_as}
+*_FIRST, _LAST = (row.proposed_as for row in _FORMATS.values())
+_READ = f"{', '.join(_FIRST)} and {_LAST}"
 _SPLIT = re.compile(rf"(?<![a-z])({'|'.join(SPLIT_NAMES)})(?![a-z])")
 _NAMED_SPLITS = "the file names give the splits"
 _SOURCE: TypeAdapter[Source] = TypeAdapter(Source)
@@ -122,7 +119,7 @@ def _images(data: str) -> Any:
     """Returns the image folders that `data` names; None if it is no folder, or a folder with tables."""
     if data.startswith("package:") or is_address(data) or not Path(data).is_dir():
         return None
-    tables = (file for source in _FORMATS.values() for file in find(data, source.endings))
+    tables = (file for row in _FORMATS.values() for file in find(data, row.endings))
     return image_folders(Path(data)) if all(suffix_of(file.path) == ".txt" for file in tables) else None
 
 
@@ -132,46 +129,15 @@ def column_names(file: SourceFile, source: Source) -> list[str]:
     Raises:
         UserError: The file is empty or does not have its declared format.
     """
-    columns = columns_of(file, source)
-    if columns is not None:
-        return columns
-    if isinstance(source, TfRecordSource):
-        return feature_names(file.path, source.payload, records=_NAMES_FROM)
-    return list(dict.fromkeys(name for row in _first_objects(file.path) for name in _keys(row, "")))
-
-
-def _keys(row: Mapping[str, Any], above: str) -> Iterator[str]:
-    for key, value in row.items():
-        objects = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-        if isinstance(value, dict) and value:
-            yield from _keys(value, f"{above}{key}.")
-        elif objects:
-            yield from _keys({name: None for item in objects for name in item}, f"{above}{key}.")
-        else:
-            yield above + key
-
-
-def _first_objects(path: str) -> Iterator[dict[str, Any]]:
-    with readable(path), open_binary(path) as stream:
-        looked_at = 0
-        for line in islice(iter(lambda: stream.readline(_LONGEST_LINE), b""), _NAMES_FROM):
-            looked_at += len(line)
-            if looked_at > _LONGEST_LINE:
-                return
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(row, dict):
-                yield row
+    return names_of(file, source) or []
 
 
 def _settings(file: SourceFile, known: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
     content = look_at(file.path, _LOOK)
     if content.other:
         raise UserError(f"{file.path} is {content.other}. `init` reads {_READ}.")
-    if content.format == "numpy":
-        raise UserError(f"{file.path} is a NumPy file. `init` reads {_READ}.")
+    if content.format and content.format not in _FORMATS:
+        raise UserError(f"{file.path} is a file of the format {content.format}. `init` reads {_READ}.")
     if content.format == "tfrecord" and payload_of(file.path) != "example":
         why = "the first record holds feature lists: columns of lists, beside the context features"
         return {"format": "tfrecord", "payload": "sequence_example"}, {"payload": why}
@@ -221,8 +187,8 @@ def _named(data: str) -> _Named:
 
 def _in_folder(folder: Path) -> _Named:
     """Returns the files with the commonest ending in a folder; an ending that no format has is the last choice."""
-    kinds = reversed(_FORMATS.items())  # a file of compressed CSV has an ending of TFRecords, too
-    files = {file.path: name for name, kind in kinds for file in find(str(folder), kind.endings)}
+    rows = reversed(_FORMATS.items())  # a file of compressed CSV has an ending of TFRecords, too
+    files = {file.path: name for name, row in rows for file in find(str(folder), row.endings)}
     files = files or {file.path: "" for file in find(str(folder), ("",))}
     by_ending: dict[str, list[str]] = {}
     for path in files:

@@ -11,19 +11,18 @@ import pyarrow.compute as pc
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers.csv_records import one_record_per_line
-from fullpass.components.ingest.readers.open_source import IN_NATIVE_CODE, parts_of, read, run_in_fork_if_native
+from fullpass.components.ingest.readers.read_source import parts_of, read, run_in_fork_if_native
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, FilePart, Reading
-from fullpass.components.ingest.sources.source_config import CsvSource, JsonLinesSource, Source, TfRecordSource
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import CsvSource
+from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.components.ingest.sources.formats import FORMATS, Source
 from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw
-from fullpass.components.ingest.splitting.assign_split import assign, raw_split_columns
+from fullpass.components.ingest.splitting.assign import assign, raw_split_columns
 from fullpass.pipeline.authoring.profile.images import Size, image_sizes, image_texts
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import as_declared, to_text
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, without_inner_lists
 
-_BUDGET = {"csv": 64 << 20, "parquet": 64 << 20, "arrow": 64 << 20, "orc": 64 << 20}
-_SLOW_BUDGET = 16 << 20
 _MOST_ROWS = 1_000_000
 _MOST_FILES, _MOST_PARTS = 16, 16
 _LOOK = 4 << 20
@@ -135,7 +134,7 @@ def read_sample(
     Raises:
         UserError: A file is empty, lacks a column, or does not have its declared format.
     """
-    budget = _BUDGET.get(source.format, _SLOW_BUDGET)
+    budget = FORMATS[source.format].sampled_bytes
     size = sum(file.size for file in files)
     chosen = list(files) if size <= budget else _spread([file for file in files if file.size], _MOST_FILES)
     limits = budget // len(chosen), _MOST_ROWS // len(chosen)
@@ -152,7 +151,7 @@ def read_sample(
         for name, array in usable.items()
         if pa.types.is_string(array.type)
         and any(cells.numbers for cells in of_column[name])
-        and not isinstance(source, TfRecordSource)
+        and not FORMATS[source.format].in_lists
     }
     return Sample(
         seen_columns=usable,
@@ -236,7 +235,7 @@ def _one_array(arrays: Sequence[pa.Array], source: Source) -> pa.Array:
     single, several = without_inner_lists(array, lengths_of(array))
     array = array if several.any() else single
     array = array.cast(pa.list_(array.type.value_type))
-    return _sole_values(array, source) if isinstance(source, TfRecordSource) else array
+    return _sole_values(array, source) if FORMATS[source.format].in_lists else array
 
 
 def _concat(arrays: Sequence[pa.Array]) -> pa.Array:
@@ -287,9 +286,7 @@ def _read(
     whole = True
     for part in parts:
         reading = Reading(file, {name: RawColumn(name, "string") for name in columns}, part)
-        kept = _KeptBatches(
-            2 * budget // len(parts), -(-rows // len(parts)), subsample=isinstance(source, IN_NATIVE_CODE)
-        )
+        kept = _KeptBatches(2 * budget // len(parts), -(-rows // len(parts)), subsample=FORMATS[source.format].native)
         for batch in read(reading, source):
             kept.add(batch.table)
             if kept.is_full:
@@ -376,16 +373,16 @@ def _cut(file: SourceFile, source: Source, budget: int) -> _Cut | None:
     """Returns parts of a file that exceeds the budget; None if it does not, or if it cannot be cut."""
     if file.size <= budget:
         return None
-    if isinstance(source, IN_NATIVE_CODE):
+    if FORMATS[source.format].native:
         parts = parts_of(file, source)
         chosen = _spread(parts, _MOST_PARTS)
         return _Cut(chosen, share=len(chosen) / len(parts))
-    if isinstance(source, CsvSource | JsonLinesSource) and _ends_rows_with_lines(file.path, source):
+    if FORMATS[source.format].cut_at_lines and _ends_rows_with_lines(file.path, source):
         return _cut_lines(file, budget // _MOST_PARTS)
     return None
 
 
-def _ends_rows_with_lines(path: str, source: CsvSource | JsonLinesSource) -> bool:
+def _ends_rows_with_lines(path: str, source: Source) -> bool:
     """Returns whether every line end of the file ends a row, judged by its first megabytes."""
     if is_compressed(path):
         return False

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
-from fullpass.components.ingest.readers.open_source import dictionary_columns
-from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource, ParquetSource
+from fullpass.components.ingest.readers.read_source import dictionary_columns
+from fullpass.components.ingest.sources.config import CsvSource, ImagesSource, ParquetSource
 from fullpass.pipeline.authoring.profile.column_profile import (
     ID_WORDS,
     ColumnProfile,

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from fullpass.components.ingest.readers.open_source import parts_of, read
+from fullpass.components.ingest.readers.read_source import find_inputs, parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
-from fullpass.components.ingest.sources.source_files import SourceFile, find_inputs, resolve_path
+from fullpass.components.ingest.sources.files import SourceFile, resolve_path
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 

@@ -24,7 +24,7 @@ from fullpass.components.ingest.config import (
 )
 from fullpass.components.ingest.ingest import finish, run
 from fullpass.components.ingest.ingestion import Ingestion
-from fullpass.components.ingest.sources.source_config import (
+from fullpass.components.ingest.sources.config import (
     ArrowSource,
     AvroSource,
     CsvSource,
@@ -36,7 +36,7 @@ from fullpass.components.ingest.sources.source_config import (
     SqlSource,
     TfRecordSource,
 )
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 pytestmark = pytest.mark.integration

@@ -17,8 +17,9 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import BadRows, HashSplit, IngestConfig, RecordsConfig
 from fullpass.components.ingest.ingest import finish, run
 from fullpass.components.ingest.ingestion import Ingestion
-from fullpass.components.ingest.sources.source_config import CsvSource, ParquetSource, SqlSource, TfRecordSource
-from fullpass.components.ingest.sources.source_files import find_inputs, resolve_path
+from fullpass.components.ingest.readers.read_source import find_inputs
+from fullpass.components.ingest.sources.config import CsvSource, ParquetSource, SqlSource, TfRecordSource
+from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 pytestmark = pytest.mark.integration

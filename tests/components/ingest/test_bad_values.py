@@ -11,8 +11,8 @@ from PIL import Image
 from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig, SplitLeakage
 from fullpass.components.ingest.ingest import finish, run
 from fullpass.components.ingest.ingestion import Ingestion
-from fullpass.components.ingest.sources.source_config import FileSource, ParquetSource, TfRecordSource
-from fullpass.components.ingest.sources.source_files import find_files, resolve_path
+from fullpass.components.ingest.sources.config import FileSource, ParquetSource, TfRecordSource
+from fullpass.components.ingest.sources.files import find_files, resolve_path
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.image_files import encode_image, png_header

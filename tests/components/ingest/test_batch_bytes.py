@@ -14,9 +14,9 @@ import pytest
 import tensorflow as tf
 from google.protobuf import descriptor_pb2, wrappers_pb2
 
-from fullpass.components.ingest.readers.open_source import parts_of, read
+from fullpass.components.ingest.readers.read_source import parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
-from fullpass.components.ingest.sources.source_config import (
+from fullpass.components.ingest.sources.config import (
     ArrowSource,
     AvroSource,
     JsonLinesSource,
@@ -28,7 +28,7 @@ from fullpass.components.ingest.sources.source_config import (
     TextSource,
     TfRecordSource,
 )
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES
 from fullpass.trainer.records.record_files import record_batches

@@ -10,16 +10,10 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers import lines
-from fullpass.components.ingest.readers.open_source import parts_of, read
+from fullpass.components.ingest.readers.read_source import find_inputs, parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
-from fullpass.components.ingest.sources.source_config import (
-    CsvSource,
-    JsonLinesSource,
-    NumpySource,
-    ParquetSource,
-    TextSource,
-)
-from fullpass.components.ingest.sources.source_files import SourceFile, find_inputs
+from fullpass.components.ingest.sources.config import CsvSource, JsonLinesSource, NumpySource, ParquetSource, TextSource
+from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 SOURCES = {"csv": CsvSource, "jsonl": JsonLinesSource, "txt": TextSource, "npy": NumpySource, "parquet": ParquetSource}
@@ -127,7 +121,7 @@ def test_a_folder_s_files_and_a_manifest_s_images_are_part_of_it(tmp_path):
 def test_a_query_that_reads_more_than_the_database_has_no_version(tmp_path):
     """A view over a file, a function of the time: what they return cannot be known from the database's file."""
     duckdb = pytest.importorskip("duckdb")
-    from fullpass.components.ingest.sources.source_config import SqlSource
+    from fullpass.components.ingest.sources.config import SqlSource
 
     (tmp_path / "d.csv").write_text("a\n1\n")
     with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
@@ -148,7 +142,7 @@ def test_a_query_that_reads_more_than_the_database_has_no_version(tmp_path):
 def test_the_log_of_a_database_is_beside_the_file_that_a_link_leads_to(tmp_path):
     import sqlite3
 
-    from fullpass.components.ingest.sources.source_config import SqlSource
+    from fullpass.components.ingest.sources.config import SqlSource
 
     (tmp_path / "real").mkdir()
     connection = sqlite3.connect(tmp_path / "real" / "t.db")

@@ -24,8 +24,8 @@ from fullpass.components.ingest.config import (
 from fullpass.components.ingest.ingest import finish, run
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.readers import lines
-from fullpass.components.ingest.sources.source_config import CsvSource, JsonLinesSource
-from fullpass.components.ingest.sources.source_files import find_files, resolve_path
+from fullpass.components.ingest.sources.config import CsvSource, JsonLinesSource
+from fullpass.components.ingest.sources.files import find_files, resolve_path
 from fullpass.components.ingest.stratified_pass import with_cuts
 from fullpass.components.ingest.writing import record_writer, shards
 from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, read_manifest

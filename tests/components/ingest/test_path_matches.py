@@ -7,9 +7,9 @@ import time
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.components.ingest.sources.config import CsvSource
+from fullpass.components.ingest.sources.files import find_files, resolve_path
 from fullpass.components.ingest.sources.path_matches import match_paths
-from fullpass.components.ingest.sources.source_config import CsvSource
-from fullpass.components.ingest.sources.source_files import find_files, resolve_path
 from fullpass.components.ingest.spans.spans import find_spans
 
 FILES = (

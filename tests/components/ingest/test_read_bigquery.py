@@ -8,7 +8,7 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.bigquery import EMULATOR, has_credentials
-from fullpass.components.ingest.sources.source_config import BigQuerySource
+from fullpass.components.ingest.sources.config import BigQuerySource
 from tests.components.ingest.reading_tools import inputs, read_input
 
 SCHEMA = {

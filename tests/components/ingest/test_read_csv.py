@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers import lines
 from fullpass.components.ingest.readers.csv import CsvReader
-from fullpass.components.ingest.sources.source_config import CsvSource
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import CsvSource
+from fullpass.components.ingest.sources.files import SourceFile
 from tests.components.ingest.reading_tools import raw, read_file
 
 CSV = CsvSource(format="csv", path="x")

@@ -15,7 +15,7 @@ from PIL import EpsImagePlugin, Image, UnidentifiedImageError
 from pydantic import ValidationError
 
 from fullpass.components.ingest.readers import image_files
-from fullpass.components.ingest.sources.source_config import ImagesSource
+from fullpass.components.ingest.sources.config import ImagesSource
 from tests.components.ingest.reading_tools import inputs, raw, read_input
 
 FOLDERS = ImagesSource(format="images", path="images")

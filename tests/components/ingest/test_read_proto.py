@@ -8,11 +8,11 @@ from google.protobuf import descriptor_pb2, message_factory, text_format, timest
 from tensorflow_metadata.proto.v0 import path_pb2, schema_pb2
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.open_source import columns_of
-from fullpass.components.ingest.readers.open_source import read as read_source
 from fullpass.components.ingest.readers.proto import find_message
+from fullpass.components.ingest.readers.read_source import columns_of
+from fullpass.components.ingest.readers.read_source import read as read_source
 from fullpass.components.ingest.readers.reader import Reading
-from fullpass.components.ingest.sources.source_config import ProtoSource
+from fullpass.components.ingest.sources.config import ProtoSource
 from tests.components.ingest.reading_tools import inputs, raw, read_input
 
 # The descriptor that protoc writes for:

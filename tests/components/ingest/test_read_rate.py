@@ -9,10 +9,10 @@ import pytest
 from fullpass.base import progress
 from fullpass.components.ingest import read_rate
 from fullpass.components.ingest.read_rate import ReadRate
-from fullpass.components.ingest.readers.open_source import parts_of, read
+from fullpass.components.ingest.readers.read_source import parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
-from fullpass.components.ingest.sources.source_config import CsvSource, ParquetSource
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import CsvSource, ParquetSource
+from fullpass.components.ingest.sources.files import SourceFile
 from tests.components.ingest.reading_tools import raw
 
 MB = 1 << 20

@@ -15,9 +15,8 @@ import tensorflow as tf
 from PIL import Image
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.open_source import columns_of, parts_of
-from fullpass.components.ingest.readers.tfrecord import feature_names
-from fullpass.components.ingest.sources.source_config import (
+from fullpass.components.ingest.readers.read_source import columns_of, find_inputs, names_of, parts_of
+from fullpass.components.ingest.sources.config import (
     CsvSource,
     ImagesSource,
     ModuleSource,
@@ -25,7 +24,7 @@ from fullpass.components.ingest.sources.source_config import (
     SqlSource,
     TfRecordSource,
 )
-from fullpass.components.ingest.sources.source_files import find_inputs, fingerprint
+from fullpass.components.ingest.sources.files import SourceFile, fingerprint
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert_raw
 from tests.components.ingest.reading_tools import inputs, raw, read_file, read_input
@@ -89,7 +88,7 @@ def test_an_empty_list_of_another_kind_is_an_empty_list(tmp_path):
     write_records(tmp_path / "data", records)
     rows, numbers, bad = read_file(tmp_path / "data", TFRECORD, ["a"])
     assert rows == [([],), ([b"x"],), (None,)] and numbers == [1, 2, 4] and [row.row for row in bad] == [3]
-    assert feature_names(str(tmp_path / "data"), "example", records=1000) == ["a"]
+    assert names_of(SourceFile(str(tmp_path / "data"), None, 0, ""), TFRECORD) == ["a"]
 
 
 def test_values_of_several_kinds_are_text_that_the_column_judges(tmp_path):
@@ -114,7 +113,7 @@ def test_steps_of_several_kinds(tmp_path):
     source = TfRecordSource(format="tfrecord", path="x", payload="sequence_example")
     rows, _, _ = read_file(tmp_path / "data", source, ["steps"])
     assert rows == [([[], [b"x"], [b"2"], None],), (None,)]
-    assert feature_names(str(tmp_path / "data"), "sequence_example", records=1000) == ["steps", "steps of none"]
+    assert names_of(SourceFile(str(tmp_path / "data"), None, 0, ""), source) == ["steps", "steps of none"]
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,11 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers import tables
 from fullpass.components.ingest.readers.avro import AvroReader
 from fullpass.components.ingest.readers.convert_rows import convert_rows
-from fullpass.components.ingest.readers.open_source import parts_of, read
+from fullpass.components.ingest.readers.read_source import parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.readers.row_hash import contents, hashes
-from fullpass.components.ingest.sources.source_config import (
-    ArrowSource,
-    AvroSource,
-    NumpySource,
-    OrcSource,
-    ParquetSource,
-)
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import ArrowSource, AvroSource, NumpySource, OrcSource, ParquetSource
+from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
 from tests.components.ingest.reading_tools import inputs, raw, read_file, read_input

@@ -8,7 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers import csv_records, lines
-from fullpass.components.ingest.sources.source_config import CsvSource, JsonLinesSource, Source, TextSource
+from fullpass.components.ingest.sources.config import CsvSource, JsonLinesSource, TextSource
+from fullpass.components.ingest.sources.formats import Source
 from tests.components.ingest.reading_tools import inputs, raw, read_file, read_input
 
 JSONL = JsonLinesSource(format="jsonl", path="x")

@@ -8,11 +8,11 @@ import tensorflow_datasets as tfds
 from PIL import Image
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.open_source import columns_of
-from fullpass.components.ingest.readers.open_source import read as read_source
+from fullpass.components.ingest.readers.read_source import columns_of
+from fullpass.components.ingest.readers.read_source import read as read_source
 from fullpass.components.ingest.readers.reader import Reading
-from fullpass.components.ingest.sources.source_config import TfdsSource
-from fullpass.components.ingest.sources.source_files import fingerprint
+from fullpass.components.ingest.sources.config import TfdsSource
+from fullpass.components.ingest.sources.files import fingerprint
 from tests.components.ingest.reading_tools import inputs, raw, read_input
 
 ROWS = {"train": 10, "test": 4}

@@ -9,7 +9,7 @@ import pytest
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig, IngestConfig, SpanColumn
-from fullpass.components.ingest.sources.source_files import resolve_path
+from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans.span_column import NO_SPAN, span_numbers
 from fullpass.components.ingest.spans.span_pattern import parse_span
 from fullpass.components.ingest.spans.spans import SpanNotFoundError, find_window, index_names

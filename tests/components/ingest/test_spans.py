@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig, IngestConfig
-from fullpass.components.ingest.readers.open_source import columns_of
+from fullpass.components.ingest.readers.read_source import columns_of
 from fullpass.components.ingest.sources import storage
-from fullpass.components.ingest.sources.source_config import CsvSource
-from fullpass.components.ingest.sources.source_files import SourceFile, resolve_path
+from fullpass.components.ingest.sources.config import CsvSource
+from fullpass.components.ingest.sources.files import SourceFile, resolve_path
 from fullpass.components.ingest.sources.storage import find
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, digest_of_code, read_request
 from fullpass.components.ingest.spans.span_pattern import label_of, number_of, parse_pattern, parse_span

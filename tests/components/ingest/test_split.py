@@ -6,7 +6,7 @@ import pytest
 
 from fullpass.components.ingest.config import ColumnSplit, HashSplit, RandomSplit, TimeSplit
 from fullpass.components.ingest.readers.row_hash import contents, hashes
-from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, assign
+from fullpass.components.ingest.splitting.assign import NO_SPLIT, assign
 
 
 def assign_all(split, table, first_row=2, file_index=0):

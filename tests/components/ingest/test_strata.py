@@ -13,8 +13,8 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import BadRows, IngestConfig, RecordsConfig, StratifiedSplit
 from fullpass.components.ingest.ingest import ROW_BITS, finish, run
 from fullpass.components.ingest.ingestion import Ingestion
-from fullpass.components.ingest.sources.source_config import ParquetSource
-from fullpass.components.ingest.sources.source_files import find_files, resolve_path
+from fullpass.components.ingest.sources.config import ParquetSource
+from fullpass.components.ingest.sources.files import find_files, resolve_path
 from fullpass.components.ingest.splitting.stratified import MAX_CLASSES, ClassWriter, cuts_of, places
 from fullpass.components.ingest.stratified_pass import with_cuts
 from fullpass.preprocessing.columns.raw_columns import RawColumn

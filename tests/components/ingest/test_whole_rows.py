@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from fullpass.components.ingest.readers.open_source import parts_of, read
+from fullpass.components.ingest.readers.read_source import parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.readers.row_hash import contents, hashes
-from fullpass.components.ingest.sources.source_config import (
+from fullpass.components.ingest.sources.config import (
     ArrowSource,
     AvroSource,
     CsvSource,
@@ -29,7 +29,7 @@ from fullpass.components.ingest.sources.source_config import (
     TextSource,
     TfRecordSource,
 )
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.files import SourceFile
 from tests.components.ingest.reading_tools import raw
 
 ROWS = [{"city": "Oslo", "n": 5, "x": 1.5}, {"city": "Bergen", "n": 7, "x": 2.25}]

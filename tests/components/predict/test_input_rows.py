@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.sources.source_config import (
+from fullpass.components.ingest.sources.config import (
     CsvSource,
     ImagesSource,
     JsonLinesSource,

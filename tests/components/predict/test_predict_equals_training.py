@@ -21,9 +21,10 @@ from fullpass.components.ingest.ingest import ingest_task
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.read_tasks import ReadTask
+from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.readers.reader import WHOLE
-from fullpass.components.ingest.sources.source_config import Source
-from fullpass.components.ingest.sources.source_files import find_inputs, resolve_path
+from fullpass.components.ingest.sources.files import resolve_path
+from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.preprocessing.columns.compute_at import raw_name

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fullpass.components.ingest.sources.source_config import CsvSource, JsonLinesSource, ParquetSource, TfRecordSource
+from fullpass.components.ingest.sources.config import CsvSource, JsonLinesSource, ParquetSource, TfRecordSource
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import ingested
 from tests.fuzz.targets.tfrecord_rows import framed_record

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from fullpass.components.ingest.sources.source_config import CsvSource
-from fullpass.components.ingest.sources.source_files import resolve_path
+from fullpass.components.ingest.sources.config import CsvSource
+from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import Outcome, ingested
 from tests.fuzz.damage import cut_file, cut_lines, damaged, flip, insert, remove

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from fullpass.components.ingest.sources.source_config import Decoded, ImagesSource
+from fullpass.components.ingest.sources.config import Decoded, ImagesSource
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import ingested
 from tests.fuzz.damage import cut_file, damaged, flip, overwrite, remove

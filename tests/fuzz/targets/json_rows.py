@@ -5,7 +5,7 @@ import json
 import random
 from pathlib import Path
 
-from fullpass.components.ingest.sources.source_config import JsonLinesSource
+from fullpass.components.ingest.sources.config import JsonLinesSource
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import ingested
 from tests.fuzz.damage import cut_file, cut_lines, damaged, flip, insert, overwrite, remove, swap

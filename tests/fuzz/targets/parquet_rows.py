@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.crashes import run_in_fork
-from fullpass.components.ingest.sources.source_config import ParquetSource
+from fullpass.components.ingest.sources.config import ParquetSource
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import ingested
 from tests.fuzz.damage import damaged, flip, flip_one, overwrite

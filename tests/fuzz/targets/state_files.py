@@ -11,8 +11,8 @@ from fullpass.base.state_file import DamagedState
 from fullpass.components.data_gate.series import SeriesSource
 from fullpass.components.data_gate.span_summary import Summary, SummaryStore
 from fullpass.components.ingest.config import SpanColumn
-from fullpass.components.ingest.sources.source_config import CsvSource
-from fullpass.components.ingest.sources.source_files import find_inputs
+from fullpass.components.ingest.readers.read_source import find_inputs
+from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.spans.span_column import split_by_span
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
 from fullpass.pipeline.root.sqlite_files import opened, verify

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import google_crc32c
 
-from fullpass.components.ingest.sources.source_config import TfRecordSource
+from fullpass.components.ingest.sources.config import TfRecordSource
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import ingested
 from tests.fuzz.damage import damaged

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import tensorflow as tf
 
 from fullpass.components.ingest.config import HashSplit
-from fullpass.components.ingest.sources.source_config import CsvSource, JsonLinesSource, ParquetSource
+from fullpass.components.ingest.sources.config import CsvSource, JsonLinesSource, ParquetSource
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import ingested
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.sources.source_files import find_inputs
+from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.pipeline.authoring.profile import detect_source
 from fullpass.pipeline.authoring.profile.detect_source import column_names, find_source
 from fullpass.pipeline.authoring.profile.sample import read_sample

@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 
+from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.pipeline.authoring.profile import sample
 from fullpass.pipeline.authoring.profile.detect_source import column_names, find_source
 from fullpass.pipeline.authoring.profile.sample import read_sample, row_keys
@@ -57,7 +60,7 @@ def test_a_sample_of_fewer_rows_is_spread_over_the_file(tmp_path):
 
 
 def test_a_large_file_is_read_in_pieces_from_all_over_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sample._BUDGET, "csv", 1 << 16)
+    monkeypatch.setitem(FORMATS, "csv", replace(FORMATS["csv"], sampled_bytes=1 << 16))
     data = write(tmp_path / "a.csv", "n,label\n" + "".join(f"{i:06d},{i // 50_000}\n" for i in range(100_000)))
     seen = sample_of(data, tmp_path)
     numbers = [int(text) for text in seen.columns["n"].to_pylist()]
@@ -79,7 +82,7 @@ def test_a_parquet_file_of_one_row_group_is_sampled_over_all_of_it(tmp_path, mon
 
 
 def test_a_large_file_with_line_breaks_in_cells_is_read_from_its_start(tmp_path, monkeypatch):
-    monkeypatch.setitem(sample._BUDGET, "csv", 1 << 16)
+    monkeypatch.setitem(FORMATS, "csv", replace(FORMATS["csv"], sampled_bytes=1 << 16))
     data = write(tmp_path / "a.csv", "n,t\n" + "".join(f'{i},"x\ny"\n' for i in range(20_000)))
     seen = sample_of(data, tmp_path)
     assert set(seen.columns["t"].to_pylist()) == {"x\ny"}

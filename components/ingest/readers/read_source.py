@@ -1,4 +1,4 @@
-"""Selects the reader of a source, and adds the columns that are encoded in folder names."""
+"""Reads a source by the reader of its format, and adds the columns that are encoded in folder names."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
@@ -7,66 +7,31 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from fullpass.components.ingest.readers.avro import AvroReader
-from fullpass.components.ingest.readers.bigquery import BigQueryReader
 from fullpass.components.ingest.readers.crashes import run_in_fork
-from fullpass.components.ingest.readers.csv import CsvReader
-from fullpass.components.ingest.readers.frames import ModuleReader
-from fullpass.components.ingest.readers.images import ImagesReader
-from fullpass.components.ingest.readers.json_lines import JsonLinesReader
-from fullpass.components.ingest.readers.numpy_arrays import NumpyReader
-from fullpass.components.ingest.readers.proto import ProtoReader
 from fullpass.components.ingest.readers.reader import FilePart, Reader, Reading, Rows, bounded
-from fullpass.components.ingest.readers.sql import SqlReader
-from fullpass.components.ingest.readers.tables import ArrowReader, OrcReader, ParquetReader, TableReader
-from fullpass.components.ingest.readers.text import TextReader
-from fullpass.components.ingest.readers.tfds import TfdsReader
-from fullpass.components.ingest.readers.tfrecord import TfRecordReader
-from fullpass.components.ingest.sources.source_config import (
-    ArrowSource,
-    AvroSource,
-    BigQuerySource,
-    CsvSource,
-    FileSource,
-    ImagesSource,
-    JsonLinesSource,
-    ModuleSource,
-    NumpySource,
-    OrcSource,
-    ParquetSource,
-    ProtoSource,
-    Source,
-    SqlSource,
-    TextSource,
-    TfdsSource,
-    TfRecordSource,
-)
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import BaseSource, FileSource
+from fullpass.components.ingest.sources.files import Resolve, SourceFile
+from fullpass.components.ingest.sources.formats import FORMATS
 
-READERS: Mapping[type, type[Reader]] = {
-    CsvSource: CsvReader,
-    JsonLinesSource: JsonLinesReader,
-    ParquetSource: ParquetReader,
-    ArrowSource: ArrowReader,
-    OrcSource: OrcReader,
-    AvroSource: AvroReader,
-    TfRecordSource: TfRecordReader,
-    ProtoSource: ProtoReader,
-    SqlSource: SqlReader,
-    BigQuerySource: BigQueryReader,
-    TfdsSource: TfdsReader,
-    NumpySource: NumpyReader,
-    ModuleSource: ModuleReader,
-    ImagesSource: ImagesReader,
-    TextSource: TextReader,
-}
 _T = TypeVar("_T")
-IN_NATIVE_CODE = (ParquetSource, ArrowSource, OrcSource)
-"""Sources whose rows Arrow decodes. Arrow crashes on some damaged files, though on no damaged schema that was tried."""
+_ROWS_WITH_NAMES = 1000
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
-def columns_of(file: SourceFile, source: Source | FileSource) -> list[str] | None:
+def find_inputs(source: BaseSource, resolve: Resolve) -> tuple[SourceFile, ...]:
+    """Returns all inputs of a source.
+
+    Args:
+        source: The section of the YAML.
+        resolve: Makes a path of the YAML absolute.
+
+    Raises:
+        UserError: Files are missing, or named twice.
+    """
+    return tuple(FORMATS[source.format].load_reader().inputs(source, resolve))
+
+
+def columns_of(file: SourceFile, source: BaseSource) -> list[str] | None:
     """Returns the columns of a file, including those of its folders; None if only the rows contain the columns.
 
     Raises:
@@ -78,28 +43,37 @@ def columns_of(file: SourceFile, source: Source | FileSource) -> list[str] | Non
     return [*columns, *(name for name in folder_columns(file, source) if name not in columns)]
 
 
-def run_in_fork_if_native(source: Source | FileSource, work: Callable[[], _T]) -> _T:
+def names_of(file: SourceFile, source: BaseSource) -> list[str] | None:
+    """Returns the columns of a file, or of its first 1,000 rows if only rows contain them; None if that takes long.
+
+    Raises:
+        UserError: The file is empty or not of its format.
+    """
+    columns = columns_of(file, source)
+    return _reader(file, source).names_in_rows(_ROWS_WITH_NAMES) if columns is None else columns
+
+
+def run_in_fork_if_native(source: BaseSource, work: Callable[[], _T]) -> _T:
     """Runs a function that reads rows and returns its result; runs it in a fork if the decoder may crash."""
-    return run_in_fork(work) if isinstance(source, IN_NATIVE_CODE) else work()
+    return run_in_fork(work) if FORMATS[source.format].native else work()
 
 
-def parts_of(file: SourceFile, source: Source) -> list[FilePart]:
+def parts_of(file: SourceFile, source: BaseSource) -> list[FilePart]:
     """Returns the parts that can be read in parallel, in order."""
     return _reader(file, source).parts()
 
 
-def dictionary_columns(file: SourceFile, source: Source) -> frozenset[str]:
+def dictionary_columns(file: SourceFile, source: BaseSource) -> frozenset[str]:
     """Returns the columns of a file that are stored with a dictionary of values, for values of any type."""
-    reader = _reader(file, source)
-    return reader.dictionary_columns() if isinstance(reader, TableReader) else frozenset()
+    return _reader(file, source).dictionary_columns()
 
 
-def read(reading: Reading, source: Source | FileSource) -> Iterator[Rows]:
+def read(reading: Reading, source: BaseSource) -> Iterator[Rows]:
     """Yields the rows of one part in order, in batches that are limited in rows and bytes.
 
     Args:
-        reading: the part and the needed columns; collects the rows that do not parse.
-        source: the section of the YAML.
+        reading: The part and the needed columns; collects the rows that do not parse.
+        source: The section of the YAML.
 
     Raises:
         UserError: The file is empty, lacks a column, or cannot be read as its format.
@@ -108,7 +82,7 @@ def read(reading: Reading, source: Source | FileSource) -> Iterator[Rows]:
         yield from bounded(rows)
 
 
-def _read(reading: Reading, source: Source | FileSource) -> Iterator[Rows]:
+def _read(reading: Reading, source: BaseSource) -> Iterator[Rows]:
     """Yields the batches of the reader of one part, with the columns of the folder names added."""
     reader = _reader(reading.file, source)
     folders = folder_columns(reading.file, source)
@@ -141,8 +115,9 @@ def folder_columns(file: SourceFile, source: Any) -> dict[str, str | None]:
     return {unquote(k): None if v == _NULL_FOLDER else unquote(v) for k, equals, v in pairs if equals and k}
 
 
-def _reader(file: SourceFile, source: Source | FileSource) -> Reader:
-    return READERS[type(source)](file, source)
+def _reader(file: SourceFile, source: BaseSource) -> Reader:
+    reader: Reader = FORMATS[source.format].load_reader()(file, source)
+    return reader
 
 
 def _with_constants(table: pa.Table, constant: Mapping[str, str | None]) -> pa.Table:

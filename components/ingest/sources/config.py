@@ -1,13 +1,13 @@
-"""The section `data.source` of the YAML: one model per format. This module reads no data."""
+"""The section `data.source` of the YAML: one model per format; `formats.py` has the table of the formats."""
 
 import codecs
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from fullpass.base.errors import did_you_mean
-from fullpass.preprocessing.spec import Count, Flag, Name, SelectedBy, Spec, members_by_tag
+from fullpass.preprocessing.spec import Count, Flag, Name, Spec
 from fullpass.preprocessing.values.raw_text import RawText
 
 Paths = Name | tuple[Name, ...] | dict[Name, Name | tuple[Name, ...]]
@@ -38,7 +38,12 @@ def _known_encoding(name: str) -> str:
 Encoding = Annotated[Name, AfterValidator(_known_encoding)]
 
 
-class _Source(Spec):
+class BaseSource(Spec):
+    """Base class of the models of all formats."""
+
+    if TYPE_CHECKING:
+        format: str
+
     missing: tuple[str, ...] = ()
     """Texts that mean missing, in addition to null."""
     missing_in: dict[Name, tuple[str, ...]] = Field(default_factory=dict)
@@ -79,16 +84,17 @@ class _Path(Spec):
     s3://bucket/trips/*.csv, works if its driver (s3fs, gcsfs) is installed. Folders named key=value are columns."""
 
 
-class FileSource(_Source, _Path):
+class FileSource(BaseSource, _Path):
     """Base class of all sources that consist of files."""
 
     endings: ClassVar[tuple[str, ...]] = ()
     """Suffixes of the files that are searched for in a folder; empty accepts every name."""
-    magic: ClassVar[bytes] = b""
-    """First bytes of every file of the format; empty if files of the format begin differently."""
-    recognized: ClassVar[bool] = True
-    """Whether a file shows by itself, by content or name, that it has this format."""
     given_by = "path"
+
+    @property
+    def reads_folders(self) -> bool:
+        """Whether the source reads a folder as a whole."""
+        return False
 
 
 class CsvSource(FileSource):
@@ -163,7 +169,6 @@ class ParquetSource(FileSource):
     """Parquet files; null is missing, 0 is 0, False is false and "" is text. `a.b` is field b of the struct a."""
 
     endings = (".parquet", ".pq")
-    magic = b"PAR1"
 
     format: Literal["parquet"]
 
@@ -172,7 +177,6 @@ class ArrowSource(FileSource):
     """Arrow IPC files (Feather version 2) and streams."""
 
     endings = (".arrow", ".feather", ".ipc", ".arrows")
-    magic = b"ARROW1"
 
     format: Literal["arrow"]
 
@@ -181,7 +185,6 @@ class OrcSource(FileSource):
     """ORC files."""
 
     endings = (".orc",)
-    magic = b"ORC"
 
     format: Literal["orc"]
 
@@ -190,7 +193,6 @@ class AvroSource(FileSource):
     """Avro object container files."""
 
     endings = (".avro",)
-    magic = b"Obj\x01"
 
     format: Literal["avro"]
 
@@ -211,7 +213,6 @@ class ProtoSource(FileSource):
     map a. A repeated field, or a field of a repeated message, is a list. An enum is read as its name."""
 
     endings = (".tfrecord", ".tfrecords", ".gz")
-    recognized = False
     described_by = ("message", "fields")
 
     format: Literal["proto"]
@@ -228,7 +229,6 @@ class NumpySource(FileSource):
     fields of a structured array. An array with more axes is a vector column."""
 
     endings = (".npy", ".npz")
-    magic = b"\x93NUMPY"
     described_by = ("columns",)
 
     format: Literal["numpy"]
@@ -241,7 +241,6 @@ class TextSource(FileSource):
     """Plain text."""
 
     endings = (".txt", ".text", ".md")
-    recognized = False
     described_by = ("rows", "encoding")
 
     format: Literal["text"]
@@ -250,6 +249,11 @@ class TextSource(FileSource):
     label (the name of its folder) and file."""
     encoding: Encoding = "utf-8"
     """Encoding of the files, by Python's name."""
+
+    @property
+    def reads_folders(self) -> bool:
+        """See base class."""
+        return self.rows == "files"
 
 
 class Decoded(Spec):
@@ -267,7 +271,6 @@ class ImagesSource(FileSource):
     """JPEG, PNG, GIF and BMP files: undecoded in the column image, with height, width, channels, label and file."""
 
     endings = (".csv", ".parquet", ".pq")
-    recognized = False
     described_by = ("labels", "path_column", "decode", "max_file_mb", "max_megapixels")
 
     format: Literal["images"]
@@ -293,11 +296,16 @@ class ImagesSource(FileSource):
     @property
     def raw_text(self) -> RawText:
         """See base class."""
-        is_name = self.labels == "folders" and self.missing == MISSING
+        is_name = self.reads_folders and self.missing == MISSING
         return RawText(missing=() if is_name else self.missing, missing_in=self.missing_in)
 
+    @property
+    def reads_folders(self) -> bool:
+        """See base class."""
+        return self.labels == "folders"
 
-class SqlSource(_Source):
+
+class SqlSource(BaseSource):
     """A table or query of any database with a SQLAlchemy dialect."""
 
     given_by = "query"
@@ -317,7 +325,7 @@ class SqlSource(_Source):
     """Number of rows of one range of the key."""
 
 
-class BigQuerySource(_Source):
+class BigQuerySource(BaseSource):
     """A table or query of BigQuery, read by Google's client with the credentials of the machine that runs it. Zeros and
     empty texts are preserved."""
 
@@ -332,7 +340,7 @@ class BigQuerySource(_Source):
     """Location of the query, such as EU; None lets BigQuery determine it."""
 
 
-class TfdsSource(_Source):
+class TfdsSource(BaseSource):
     """A dataset of TensorFlow Datasets that is prepared on disk. Class labels are read as their names, images as the
     bytes of their files. `a.b` is feature b of the features dict or the sequence a."""
 
@@ -350,7 +358,7 @@ class TfdsSource(_Source):
     `train[80%:]+validation`."""
 
 
-class ModuleSource(_Source):
+class ModuleSource(BaseSource):
     """A Python function without arguments that returns a pandas or polars DataFrame, an Arrow table or record batch
     reader, or an iterator of any of these or of dicts."""
 
@@ -359,31 +367,3 @@ class ModuleSource(_Source):
     format: Literal["module"]
     function: ImportPath | dict[Name, ImportPath]
     """`package.module:function`, or one per split. A worker calls it; every call must return the same rows."""
-
-
-Source = Annotated[
-    CsvSource
-    | JsonLinesSource
-    | ParquetSource
-    | ArrowSource
-    | OrcSource
-    | AvroSource
-    | TfRecordSource
-    | ProtoSource
-    | SqlSource
-    | BigQuerySource
-    | TfdsSource
-    | NumpySource
-    | ModuleSource
-    | ImagesSource
-    | TextSource,
-    SelectedBy("format"),
-]
-
-FILE_SOURCES: Mapping[str, type[FileSource]] = {
-    name: kind for name, kind in members_by_tag(Source).items() if issubclass(kind, FileSource)
-}
-"""Format -> its class, for the formats of files."""
-
-RECOGNIZED = {name: kind for name, kind in FILE_SOURCES.items() if kind.recognized}
-"""Format -> its class, for the formats that a file shows by itself."""

@@ -12,15 +12,14 @@ import pyarrow as pa
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.reader import (
     BATCH_ROWS,
+    Reader,
     Reading,
     Rows,
-    WholeFileReader,
     check_columns,
     readable,
     select_rows,
 )
-from fullpass.components.ingest.sources.source_config import NumpySource
-from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.config import NumpySource
 from fullpass.components.ingest.sources.storage import open_raw
 
 _BATCH_BYTES = 32 << 20
@@ -48,20 +47,12 @@ class _Array:
         return np.frombuffer(data, self.dtype).reshape(rows, *self.row_shape)
 
 
-class NumpyReader(WholeFileReader):
-    """See `Reader`."""
-
-    def __init__(self, file: SourceFile, source: NumpySource):
-        self._path = file.path
-        self._given = source.columns
-
+class NumpyReader(Reader[NumpySource]):
     def columns(self) -> list[str]:
-        """See base class."""
         with self._open() as arrays:
             return [name for key, array in arrays.items() for name in self._names(key, array)]
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
         check_columns(self._path, list(reading.columns), self.columns())
         with readable(self._path, reading), self._open() as arrays:
             total = next(iter(arrays.values())).rows
@@ -80,21 +71,22 @@ class NumpyReader(WholeFileReader):
     def _names(self, key: str, array: _Array) -> list[str]:
         if array.dtype.names:
             return list(array.dtype.names) if key == _PLAIN else [f"{key}.{name}" for name in array.dtype.names]
-        if key != _PLAIN or self._given is None:
+        given = self._source.columns
+        if key != _PLAIN or given is None:
             return [key]
-        if len(array.row_shape) != 1 or len(self._given) != array.row_shape[0]:
+        if len(array.row_shape) != 1 or len(given) != array.row_shape[0]:
             width = "x".join(map(str, array.row_shape)) or "1"
             raise UserError(
-                f"{self._path}: data.source.columns names {len(self._given)} columns, but a row of the array is "
+                f"{self._path}: data.source.columns names {len(given)} columns, but a row of the array is "
                 f"{width} numbers."
             )
-        return list(self._given)
+        return list(given)
 
     def _columns(self, key: str, array: _Array, values: np.ndarray) -> dict[str, pa.Array]:
         names = self._names(key, array)
         if array.dtype.names:
             return {name: _arrow(values[field]) for name, field in zip(names, array.dtype.names, strict=True)}
-        if key == _PLAIN and self._given is not None:
+        if key == _PLAIN and self._source.columns is not None:
             return {name: _arrow(values[:, i]) for i, name in enumerate(names)}
         return {key: _arrow(values)}
 
