@@ -66,7 +66,6 @@ def spread(pipeline: beam.Pipeline, files: Sequence[Sequence[SourceFile]], sourc
     return (
         pipeline
         | "Files" >> beam.Create(groups)
-        # Beam would check the arguments of a call by the annotation of `Source`, which it does not understand.
-        | "ReadTasks" >> beam.FlatMap(lambda group: _read_tasks(group, files, source))
+        | "ReadTasks" >> beam.FlatMap(_read_tasks, files, source)
         | "Spread" >> beam.Reshuffle()
     )

@@ -186,10 +186,10 @@ _ROWS: tuple[tuple[str, Callable[[PlacementCost], str]], ...] = (
 )
 
 _REASONS = {
-    "transform": "Computing the features once and reading them in every epoch",
-    "input": "Computing the features as training reads, and writing nothing",
-    "model": "Computing the features in the training step",
-    MIXTURE: "Each feature where the YAML computes it",
+    "transform": "the features are computed once, and read in every epoch",
+    "input": "the features are computed as training reads, and nothing is written",
+    "model": "the features are computed in the training step, and nothing is written",
+    MIXTURE: "each feature is computed where the YAML says",
 }
 
 
@@ -198,7 +198,7 @@ def _advice(comparison: Comparison) -> list[str]:
     name = best.compute_at
     to_write = "keep each `compute_at` of the YAML" if name == MIXTURE else f"`input: {{compute_at: {name}}}`"
     took = f"{seconds[name]:,.0f} s for {comparison.epochs} epochs, writing included"
-    lines = [f"Advice: {to_write}. {_REASONS[name]} is the shortest, or writes least of those about as short: {took}."]
+    lines = [f"Advice: {to_write}, {took}: {_REASONS[name]}."]
     for cost in comparison.costs:
         if cost is not best:
             more = (cost.written_bytes - best.written_bytes) / 1e6

@@ -40,14 +40,14 @@ def test_a_run_is_writing_all_rows_and_training_on_those_of_train():
     assert found.run_seconds == {"transform": pytest.approx(2 + 10 + 8000 * 0.0018), "input": pytest.approx(22.4)}
     assert found.recommended is INPUT
     advice = table(found)
-    assert "Advice: `input: {compute_at: input}`. Computing the features as training reads" in advice
+    assert "Advice: `input: {compute_at: input}`, 22 s for 3 epochs, writing included: the features are" in advice
     assert "transform: 1.18 times as long, and 4.00 MB more on disk" in advice
 
 
 def test_features_that_cost_more_in_every_epoch_are_written():
     found = compared(TRANSFORM, replace(INPUT, train_seconds=0.01))
     assert found.recommended is TRANSFORM
-    assert "Advice: `input: {compute_at: transform}`. Computing the features once" in table(found)
+    assert "Advice: `input: {compute_at: transform}`, 26 s for 3 epochs" in table(found)
 
 
 def test_of_runs_about_as_short_the_one_that_writes_least_is_advised():
