@@ -1,5 +1,7 @@
-"""Reads the properties that ML Metadata records as plain Python values."""
+"""Reads artifacts and properties that ML Metadata records as plain Python values."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
@@ -10,6 +12,27 @@ ADDRESS = "address"
 """Custom property of an artifact that was copied to this machine: the address of the original."""
 _TFX_VALUE_KEY = "__value__"
 """Key under which TFX wraps JSON that is not an object in a Struct."""
+
+
+@dataclass(frozen=True)
+class RecordedArtifact:
+    """An artifact as ML Metadata records it.
+
+    Attributes:
+        uri: Its location for this process.
+        address: Its original location.
+        properties: Its properties and custom properties by name.
+    """
+
+    uri: str
+    address: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: proto.Artifact) -> "RecordedArtifact":
+        """Returns a recorded artifact."""
+        properties = properties_of(record)
+        return cls(record.uri, properties.pop(ADDRESS, record.uri), properties)
 
 
 def properties_of(record: proto.Artifact | proto.Execution) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from tfx.utils import path_utils
 
 from fullpass.components.artifacts import ParityReport, ServingReport, SpanComparison
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.push.model_lineage import GATES, ModelArtifacts, RecordedArtifact, facts_in_export, lineage_of
+from fullpass.components.mlmd_values import RecordedArtifact
+from fullpass.components.push.model_lineage import GATES, ModelArtifacts, facts_in_export, lineage_of
 from fullpass.components.push.push import push
 
 

@@ -11,14 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ml_metadata import proto
-
 from fullpass.base.files import names_under, read_bytes
 from fullpass.base.redact import redact_tree
 from fullpass.components.artifact_files import COMPARISON_FILE
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
-from fullpass.components.mlmd_values import ADDRESS, properties_of
+from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.push import LINEAGE, SERVING
 from fullpass.trainer.export.export_files import read_description
 
@@ -27,21 +25,6 @@ GATES = {"comparison": "DataGate", "parity": "Parity", "serving": "ServingCheck"
 """Input of the Pusher -> the gate that wrote it."""
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class RecordedArtifact:
-    """An artifact. uri: its location for this process. address: its original location. properties: as recorded."""
-
-    uri: str
-    address: str
-    properties: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, record: proto.Artifact) -> "RecordedArtifact":
-        """Returns an artifact as ML Metadata records it."""
-        properties = properties_of(record)
-        return cls(record.uri, properties.pop(ADDRESS, record.uri), properties)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,12 @@ from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
 
-from fullpass.base.files import read_json
 from fullpass.components import artifacts
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
 from fullpass.components.report.report_data import Run, read_run
-from fullpass.trainer.export.run_provenance import TRAINING_FILE
+from fullpass.components.run_artifacts import RunArtifacts
 
 
 @component
@@ -38,21 +37,20 @@ def Report(
         name: Name of the pipeline.
         evaluated: The section `evaluation:` as JSON.
     """
-    run = read_run(
-        name=name,
-        examples=examples,
-        statistics=statistics,
-        comparison=comparison,
-        spans=spans,
-        model_run=model_run,
-        parity=parity,
-        evaluation=evaluation,
-        blessing=blessing,
-        serving=serving,
-        pushed=pushed,
-        config=EvaluationConfig.model_validate_json(evaluated),
-    )
-    card = model_card(run, read_json(f"{model_run.uri}/{TRAINING_FILE}"))
+    single = {
+        "statistics": statistics,
+        "comparison": comparison,
+        "spans": spans,
+        "model_run": model_run,
+        "parity": parity,
+        "evaluation": evaluation,
+        "blessing": blessing,
+        "serving": serving,
+        "pushed": pushed,
+    }
+    made = RunArtifacts.of({"examples": examples, **{name: [artifact] for name, artifact in single.items()}})
+    run = read_run(name, made, EvaluationConfig.model_validate_json(evaluated))
+    card = model_card(run, made.training)
     pages = {
         artifacts.Report.FILE: render(run),
         artifacts.Report.CARD: to_markdown(name, card),

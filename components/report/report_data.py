@@ -7,25 +7,22 @@ from typing import Any
 
 from markupsafe import Markup
 from tensorflow_metadata.proto.v0 import statistics_pb2
-from tfx import types
 from tfx.dsl.io import fileio
-from tfx.types import artifact_utils
 
 from fullpass.base.files import read_json
-from fullpass.components.data_gate.gate_verdict import read_verdict as read_verdict_of_data
 from fullpass.components.data_gate.page import Gate, gate_section
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict, with_suspicion
+from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.evaluation.score_curves import read_curves
 from fullpass.components.evaluation.shown_files import ShownText, read_dependence, read_texts
 from fullpass.components.ingest.writing.manifest import QUARANTINE, read_manifest
+from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.pages.charts import bar_chart, histogram, line_chart
-from fullpass.components.push.model_lineage import RecordedArtifact
 from fullpass.components.report.column_statistics import Column, read_columns
 from fullpass.components.report.curves import ShownCurves, curves_section
 from fullpass.components.report.dependence import ShownDependence, dependence_section
 from fullpass.components.report.insight import Images, Insight, image_section, insight_section
-from fullpass.trainer.export.run_provenance import TRAINING_FILE
+from fullpass.components.run_artifacts import RunArtifacts
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -92,41 +89,31 @@ class Run:
     dependence: ShownDependence | None = None
 
 
-def read_run(
-    *,
-    name: str,
-    examples: Sequence[types.Artifact],
-    statistics: types.Artifact,
-    comparison: types.Artifact,
-    spans: types.Artifact,
-    model_run: types.Artifact,
-    parity: types.Artifact,
-    evaluation: types.Artifact,
-    blessing: types.Artifact,
-    serving: types.Artifact,
-    pushed: types.Artifact,
-    config: EvaluationConfig,
-) -> Run:
-    """Returns the facts about a run, read from its artifacts."""
-    blessed = bool(blessing.get_int_custom_property("blessed"))
-    record = read_json(f"{model_run.uri}/{TRAINING_FILE}")
-    verdict = with_suspicion(read_verdict(evaluation.uri, config, blessed=blessed), record)
+def read_run(name: str, made: RunArtifacts, config: EvaluationConfig) -> Run:
+    """Returns the facts about a run that has reached the node Report.
+
+    Args:
+        name: The name of the pipeline.
+        made: The artifacts of the run.
+        config: Section `evaluation` of the YAML.
+    """
+    record, evaluation = made.training, made.uri("evaluation")
+    verdict, gate = made.verdict(config), made.data_verdict
+    assert verdict is not None and gate is not None  # noqa: S101
     return Run(
         name=name,
         verdict=verdict,
-        curves=curves_section(read_curves(evaluation.uri), verdict.examples),
+        curves=curves_section(read_curves(evaluation), verdict.examples),
         insight=insight_section(record),
         images=image_section(record),
-        texts=read_texts(evaluation.uri),
-        dependence=dependence_section(read_dependence(evaluation.uri)),
+        texts=read_texts(evaluation),
+        dependence=dependence_section(read_dependence(evaluation)),
         training=training(record),
-        parity=_parity(read_json(f"{parity.uri}/parity.json")),
-        serving=_serving(read_json(f"{serving.uri}/serving.json")),
-        gate=gate_section(read_verdict_of_data(read_json(f"{spans.uri}/{spans.FILE}"))),
-        data=_data(examples, statistics, comparison),
-        pushed_to=pushed.get_string_custom_property("pushed_destination")
-        if pushed.get_int_custom_property("pushed")
-        else "",
+        parity=_parity(read_json(f"{made.uri('parity')}/parity.json")),
+        serving=_serving(read_json(f"{made.uri('serving')}/serving.json")),
+        gate=gate_section(gate),
+        data=_data(made),
+        pushed_to=made.pushed_to or "",
     )
 
 
@@ -220,7 +207,8 @@ def _serving(facts: Mapping[str, Any]) -> str:
     )
 
 
-def _data(examples: Sequence[types.Artifact], statistics: types.Artifact, comparison: types.Artifact) -> Data:
+def _data(made: RunArtifacts) -> Data:
+    examples = made.all("examples")
     manifests = [read_manifest(artifact.uri) for artifact in examples]
     written: dict[str, int] = {}
     reasons: dict[str, int] = {}
@@ -238,17 +226,16 @@ def _data(examples: Sequence[types.Artifact], statistics: types.Artifact, compar
     quarantined = [artifact for artifact, m in zip(examples, manifests, strict=True) if m.quarantined]
     notes += [f"the text of these rows: {path}" for path in quarantines(quarantined)]
     notes += [f"{overlap.words}." for manifest in manifests for overlap in manifest.overlaps if overlap.rows]
-    with fileio.open(f"{comparison.uri}/comparison.txt") as file:
-        return Data(facts, tuple(notes), _columns(statistics), file.read())
+    with fileio.open(f"{made.uri('comparison')}/comparison.txt") as file:
+        return Data(facts, tuple(notes), _columns(made.uri("statistics")), file.read())
 
 
-def _columns(statistics: types.Artifact) -> tuple[ShownColumn, ...]:
-    folder = artifact_utils.get_split_uri([statistics], "train")
-    with fileio.open(f"{folder}/FeatureStats.pb", "rb") as file:
+def _columns(statistics: str) -> tuple[ShownColumn, ...]:
+    with fileio.open(f"{statistics}/Split-train/FeatureStats.pb", "rb") as file:
         columns = read_columns(statistics_pb2.DatasetFeatureStatisticsList.FromString(file.read()))
     return tuple(ShownColumn(c, histogram(c.bars, label=f"distribution of {c.name}")) for c in columns)
 
 
-def quarantines(examples: Sequence[types.Artifact]) -> list[str]:
+def quarantines(examples: Sequence[RecordedArtifact]) -> list[str]:
     """Returns the paths of the files of quarantined rows, or their addresses if the examples are in an object store."""
-    return [f"{RecordedArtifact.of(artifact.mlmd_artifact).address}/{QUARANTINE}" for artifact in examples]
+    return [f"{artifact.address}/{QUARANTINE}" for artifact in examples]

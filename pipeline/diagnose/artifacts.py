@@ -6,11 +6,11 @@ from pathlib import Path
 import tensorflow_transform as tft
 
 from fullpass.base.errors import UserError
+from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.diagnose.profiled_training import Training
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.build import with_absolute_files
-from fullpass.pipeline.running.execution.events import Artifact
 from fullpass.pipeline.running.execution.metadata_store import newest_run_with
 from fullpass.pipeline.running.execution.run_outputs import outputs_in
 from fullpass.preprocessing.columns.compute_at import materializes
@@ -60,7 +60,7 @@ def newest_training(loaded: Loaded, root: Path) -> tuple[Training, str]:
     return training, run_id
 
 
-def _files(examples: Sequence[Artifact], file: Path) -> tuple[str, ...]:
+def _files(examples: Sequence[RecordedArtifact], file: Path) -> tuple[str, ...]:
     try:
         return list_files([f"{each.uri}/Split-{TRAIN}/*" for each in examples], TRAIN)
     except UserError as error:

@@ -9,7 +9,8 @@ from ml_metadata import proto
 from tfx.dsl.compiler import constants
 
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.push.model_lineage import GATES, ModelArtifacts, RecordedArtifact, facts_in_export, lineage_of
+from fullpass.components.mlmd_values import RecordedArtifact
+from fullpass.components.push.model_lineage import GATES, ModelArtifacts, facts_in_export, lineage_of
 from fullpass.pipeline.running.execution.locked_store import locked_store
 from fullpass.pipeline.running.execution.mlmd_records import node_of, recorded_facts
 

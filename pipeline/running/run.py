@@ -35,6 +35,7 @@ from fullpass.pipeline.running.run_outcome import FinishedRun, payload_of, recor
 from fullpass.pipeline.running.run_summary import (
     Summary,
     metadata_summary,
+    run_artifacts,
     stopped_by_gate,
     summarize,
     unreadable_summary,
@@ -186,8 +187,9 @@ def _summarize_and_print(loaded: Loaded, root: Path, ended: _EndedRun, console: 
 
     summary = unreadable_summary(result)
     with report_errors("The run has ended, but some of its outputs cannot be read", log), noise_to(ended.log):
-        summary = metadata_summary(result, lambda node: outputs(result, node))
-        summary = summarize(result, lambda node: outputs(result, node), loaded.config)
+        made = run_artifacts(result, lambda node: outputs(result, node))
+        summary = metadata_summary(result, made)
+        summary = summarize(result, made, loaded.config)
     with report_errors("The summary could not be printed", log):
         print_summary(summary, result, console)
     with report_errors("The summary could not be written", log):

@@ -1,32 +1,46 @@
 """The summary of a run, read from its artifacts: rows, metrics against thresholds, the verdict with its reasons."""
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
+
+from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from fullpass.base import state_file
 from fullpass.base.files import read_bytes
 from fullpass.base.redact import redact_tree
 from fullpass.components.artifact_files import PAGE
 from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
-from fullpass.components.data_gate.gate_verdict import read_comparison
-from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict, with_suspicion
-from fullpass.components.ingest.splitting.label_balance import Imbalance
+from fullpass.components.evaluation.evaluation_verdict import Verdict
+from fullpass.components.ingest.splitting.label_balance import Imbalance, uneven_means, uneven_shares
 from fullpass.components.ingest.writing.manifest import Overlap
+from fullpass.components.mlmd_values import RecordedArtifact
+from fullpass.components.run_artifacts import RunArtifacts
 from fullpass.components.transform.analysis_plan import Analysis, read_analysis
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.pipeline.running.execution.events import Artifact, RunResult, Status
+from fullpass.pipeline.running.execution.events import RunResult, Status
 from fullpass.pipeline.running.served_model import PushedVersion, pushed_version
-from fullpass.pipeline.running.split_labels import uneven_labels
-from fullpass.pipeline.running.training_summary import TrainingFacts, Trials, read_training, read_trials
-from fullpass.trainer.export.run_provenance import TRAINING_FILE
+from fullpass.pipeline.running.training_summary import TrainingFacts, Trials, read_trials
 
 DATA_GATE = "DataGate"
 _READ = (Status.OK, Status.CACHED, Status.REUSED)
-
-Outputs = Callable[[str], dict[str, list[Artifact]]]
+_OUTPUTS = {
+    "examples": "Ingest.examples",
+    "statistics": "StatisticsGen.statistics",
+    "comparison": "SchemaComparison.comparison",
+    "spans": "SpanComparison.comparison",
+    "transform_graph": "Transform.transform_graph",
+    "tuner_results": "Tuner.tuner_results",
+    "model": "Trainer.model",
+    "model_run": "Trainer.model_run",
+    "parity": "Parity.report",
+    "evaluation": "Evaluator.evaluation",
+    "blessing": "Evaluator.blessing",
+    "serving": "ServingCheck.report",
+    "pushed": "Pusher.pushed_model",
+    "report": "Report.report",
+}
+"""Name in RunArtifacts -> node and output."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +48,15 @@ class Summary:
     """The facts of a run; a fact is None if the run ended before it was known.
 
     Attributes:
-        rows: number of rows per split.
-        spans_without_rows: labels of the spans of the window whose files hold no row; `(the newest)` marks the newest.
-        overlaps: for each pair of splits, the rows that are in both.
-        uneven: splits whose labels are distributed otherwise than in all rows.
-        pushed: the version that the model was pushed as.
+        rows: Number of rows per split.
+        spans_without_rows: Labels of the spans of the window whose files hold no row; `(the newest)` marks the newest.
+        overlaps: For each pair of splits, the rows that are in both.
+        uneven: Splits whose labels are distributed otherwise than in all rows.
+        pushed: The version that the model was pushed as.
         newly_pushed: False if this model was pushed before.
-        model_run: the folder of the Trainer's training records.
-        data: the findings of the data gate.
-        unread: whether not even the metadata could be read, so the outputs of the run are unknown.
+        model_run: The folder of the Trainer's training records.
+        data: The findings of the data gate.
+        unread: Whether not even the metadata could be read, so the outputs of the run are unknown.
     """
 
     rows: dict[str, int] | None = None
@@ -79,90 +93,102 @@ def stopped_by_gate(result: RunResult) -> bool:
     return any(node.id == DATA_GATE and node.status is Status.FAILED for node in result.nodes)
 
 
+def run_artifacts(
+    result: RunResult, outputs: Callable[[str], Mapping[str, Sequence[RecordedArtifact]]]
+) -> RunArtifacts:
+    """Returns what a run has made.
+
+    Args:
+        result: The result of the run.
+        outputs: Returns the artifacts of a node, by output name.
+    """
+    ended = {node.id for node in result.nodes if node.status in _READ}
+    by_name = {}
+    for name, source in _OUTPUTS.items():
+        node, output = source.split(".")
+        by_name[name] = outputs(node).get(output, ()) if node in ended else ()
+    if "Window" in ended:
+        by_name["examples"] = outputs("Window").get("examples", ())
+    return RunArtifacts(by_name)
+
+
 def unreadable_summary(result: RunResult) -> Summary:
     """Returns the summary of a run whose metadata and artifacts cannot be read."""
     return Summary(unread=any(node.id == "Evaluator" and node.status in _READ for node in result.nodes))
 
 
-def metadata_summary(result: RunResult, outputs: Outputs) -> Summary:
+def metadata_summary(result: RunResult, made: RunArtifacts) -> Summary:
     """Returns the verdict and the model of a run from the metadata alone, for a run whose files cannot be read."""
-    blessing, model = (_artifact(result, outputs, *of) for of in (("Evaluator", "blessing"), ("Trainer", "model")))
-    pushed = _artifact(result, outputs, "Pusher", "pushed_model")
-    verdict = None
-    if blessing is not None:
-        blessed = bool(blessing.properties.get("blessed"))
-        why = () if blessed else ("the measurements cannot be read",)
-        verdict = Verdict(blessed, why, metrics=(), examples=0)
+    why = () if made.blessed else ("the measurements cannot be read",)
+    pushed, model = made.find("pushed"), made.find("model")
     return Summary(
-        verdict=verdict,
+        verdict=None if made.blessed is None else Verdict(made.blessed, why, metrics=(), examples=0),
         model=model.uri if model else None,
-        pushed=pushed_version(str(pushed.properties["pushed_destination"]))
-        if pushed and pushed.properties.get("pushed")
-        else None,
+        pushed=pushed_version(made.pushed_to) if made.pushed_to else None,
         newly_pushed=bool(pushed and pushed.properties.get("created") and result.node("Pusher").status is Status.OK),
     )
 
 
-def _artifacts(result: RunResult, outputs: Outputs, node: str, output: str) -> list[Artifact]:
-    known = any(one.id == node and one.status in _READ for one in result.nodes)
-    return outputs(node).get(output, []) if known else []
-
-
-def _artifact(result: RunResult, outputs: Outputs, node: str, output: str) -> Artifact | None:
-    return next(iter(_artifacts(result, outputs, node, output)), None)
-
-
-def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Summary:
+def summarize(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> Summary:
     """Reads the facts from the artifacts of a run.
 
     Args:
-        result: the result of the run.
-        outputs: returns the artifacts of a node, by output name.
-        config: the config of the pipeline.
+        result: The result of the run.
+        made: Its artifacts.
+        config: The config of the pipeline.
     """
-    artifacts, artifact = partial(_artifacts, result, outputs), partial(_artifact, result, outputs)
-    examples = artifacts("Window", "examples") or artifacts("Ingest", "examples")
-    graph = artifact("Transform", "transform_graph")
-    evaluation, blessing = artifact("Evaluator", "evaluation"), artifact("Evaluator", "blessing")
-    parity, serving = artifact("Parity", "report"), artifact("ServingCheck", "report")
-    statistics = artifact("StatisticsGen", "statistics")
-    report, spans = artifact("Report", "report"), artifact("SpanComparison", "comparison")
-    pages = [f"{report.uri}/{PAGE}"] if report else []
-    pages += [f"{spans.uri}/{PAGE}"] if spans and stopped_by_gate(result) else []
-    comparison = artifact("SchemaComparison", "comparison")
-    model_run, tuner = artifact("Trainer", "model_run"), artifact("Tuner", "tuner_results")
-    verdict = None
-    if evaluation and blessing:
-        blessed = bool(blessing.properties.get("blessed"))
-        verdict = read_verdict(evaluation.uri, config.evaluation, blessed=blessed)
-        if model_run and (record := read_bytes(f"{model_run.uri}/{TRAINING_FILE}")):
-            verdict = with_suspicion(verdict, json.loads(record))
+    examples, splits = made.all("examples"), config.data.split_names
+    graph, comparison = made.find("transform_graph"), made.find("comparison")
+    parity, serving = made.find("parity"), made.find("serving")
+    page = "report" if made.all("report") else "spans" if made.all("spans") and stopped_by_gate(result) else None
     analysed = graph is not None and result.node("Transform").status is Status.OK
     analysis = graph.properties.get("analysis") if graph and analysed else None
     return replace(
-        metadata_summary(result, outputs),
-        rows={split: _total(examples, f"rows_{split}") for split in config.data.split_names} if examples else None,
+        metadata_summary(result, made),
+        rows={split: _total(examples, f"rows_{split}") for split in splits} if examples else None,
         rows_read=_total(examples, "rows_read"),
         rows_per_second=int(examples[0].properties.get("rows_per_second", 0)) if len(examples) == 1 else 0,
         rows_quarantined=_total(examples, "rows_quarantined"),
         spans_without_rows=_without_rows(examples),
         quarantine=tuple(f"{e.uri}/quarantine.parquet" for e in examples if e.properties.get("rows_quarantined")),
-        overlaps=_overlaps(examples, config.data.split_names),
-        uneven=uneven_labels(statistics.uri, config.label.name, config.data.split_names) if statistics else (),
+        overlaps=_overlaps(examples, splits),
+        uneven=uneven_labels(made.uri("statistics"), config.label.name, splits) if made.all("statistics") else (),
         analysis=read_analysis(str(analysis)) if analysis else None,
         schema_differences=int(comparison.properties.get("differences", 0)) if comparison else 0,
-        verdict=verdict,
+        verdict=made.verdict(config.evaluation),
         parity_rows=int(parity.properties["rows"]) if parity else None,
         latency_ms=float(serving.properties["latency_ms"]) if serving else None,
-        report=next(iter(pages), None),
-        model_run=model_run.uri if model_run else None,
-        training=read_training(model_run.uri) if model_run else None,
-        trials=read_trials(tuner.uri, config) if tuner else None,
-        data=read_comparison(spans.uri) if spans else None,
+        report=f"{made.uri(page)}/{PAGE}" if page else None,
+        model_run=made.uri("model_run") if made.all("model_run") else None,
+        training=TrainingFacts.of(made.training) if made.training else None,
+        trials=read_trials(made.uri("tuner_results"), config) if made.all("tuner_results") else None,
+        data=made.data_verdict,
     )
 
 
-def _without_rows(examples: Sequence[Artifact]) -> tuple[str, ...]:
+def uneven_labels(statistics: str, label: str, splits: Sequence[str]) -> tuple[Imbalance, ...]:
+    """Returns the splits whose label is distributed otherwise than in all rows; none for a derived label.
+
+    Args:
+        statistics: The folder of the statistics, with a folder per split.
+        label: The label's column.
+        splits: The names of the splits.
+    """
+    shares: dict[str, dict[str, float]] = {}
+    moments: dict[str, tuple[float, float, float]] = {}
+    for split in splits:
+        content = read_bytes(f"{statistics}/Split-{split}/FeatureStats.pb") or b""
+        datasets = statistics_pb2.DatasetFeatureStatisticsList.FromString(content).datasets
+        feature = next((f for data in datasets for f in data.features if list(f.path.step) == [label]), None)
+        if feature is not None and feature.WhichOneof("stats") == "num_stats":
+            stats = feature.num_stats
+            moments[split] = (stats.common_stats.num_non_missing, stats.mean, stats.std_dev)
+        elif feature is not None:
+            shares[split] = {b.label: b.sample_count for b in feature.string_stats.rank_histogram.buckets}
+    return (*uneven_shares(shares), *uneven_means(label, moments))
+
+
+def _without_rows(examples: Sequence[RecordedArtifact]) -> tuple[str, ...]:
     newest = max((int(e.properties.get("span", 0)) for e in examples), default=0)
     return tuple(
         f"{e.properties.get('label')}{' (the newest)' if e.properties.get('span', 0) == newest else ''}"
@@ -171,7 +197,7 @@ def _without_rows(examples: Sequence[Artifact]) -> tuple[str, ...]:
     )
 
 
-def _overlaps(examples: Sequence[Artifact], splits: Sequence[str]) -> tuple[Overlap, ...]:
+def _overlaps(examples: Sequence[RecordedArtifact], splits: Sequence[str]) -> tuple[Overlap, ...]:
     pairs = [(first, second) for first in splits for second in splits if first != second]
     return tuple(
         Overlap(first, second, _total(examples, f"overlap_{second}_{first}"), _total(examples, f"rows_{second}"))
@@ -234,5 +260,5 @@ def _gate_facts(data: DataVerdict) -> dict[str, object]:
     }
 
 
-def _total(artifacts: Sequence[Artifact], name: str) -> int:
+def _total(artifacts: Sequence[RecordedArtifact], name: str) -> int:
     return sum(int(artifact.properties.get(name, 0)) for artifact in artifacts)

@@ -9,7 +9,6 @@ from rich import box
 from rich.table import Table
 
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.trainer.export.run_provenance import TRAINING_FILE
 from fullpass.trainer.insight.words import reference_words
 from fullpass.trainer.tuning.config import TuningConfig
 from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode
@@ -23,10 +22,10 @@ class TrainingFacts:
     """The content of training.json.
 
     Attributes:
-        input_wait: share of the updates' time spent waiting for input.
-        warm_start: source of the initial weights, and how many of them were reused fully, partly, or not.
-        ended_by: epochs, early_stopping or max_minutes.
-        reference: the result of a linear model on the same rows.
+        input_wait: Share of the updates' time spent waiting for input.
+        warm_start: Source of the initial weights, and how many of them were reused fully, partly, or not.
+        ended_by: `epochs`, early_stopping or max_minutes.
+        reference: The result of a linear model on the same rows.
     """
 
     epochs: int
@@ -38,6 +37,11 @@ class TrainingFacts:
     warm_start: dict[str, Any] | None = None
     ended_by: str = "epochs"
     reference: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> "TrainingFacts":
+        """Returns the facts of a Trainer's record."""
+        return cls(**{name: record[name] for name in cls.__dataclass_fields__ if name in record})
 
     @property
     def words(self) -> str:
@@ -81,15 +85,6 @@ class Trials:
     def records(self) -> list[dict[str, Any]]:
         """Returns the trials as JSON data."""
         return [{self.objective: score, "hyperparameters": values} for score, values in self.rows]
-
-
-def read_training(folder: str) -> TrainingFacts | None:
-    """Returns the facts of a Trainer's `model_run`; None if another Trainer wrote it."""
-    file = Path(folder) / TRAINING_FILE
-    if not file.exists():
-        return None
-    record = json.loads(file.read_text())
-    return TrainingFacts(**{name: record[name] for name in TrainingFacts.__dataclass_fields__ if name in record})
 
 
 def read_trials(folder: str, config: PipelineConfig) -> Trials | None:

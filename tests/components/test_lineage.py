@@ -7,7 +7,7 @@ import pytest
 def test_plain_and_json_properties_are_the_same(value):
     from tfx.types.standard_artifacts import Examples
 
-    from fullpass.components.push.model_lineage import RecordedArtifact
+    from fullpass.components.mlmd_values import RecordedArtifact
 
     plain, json = Examples(), Examples()
     if isinstance(value, str):

@@ -5,7 +5,7 @@ import json
 from rich.console import Console
 
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.running.training_summary import read_training, read_trials, trials_table
+from fullpass.pipeline.running.training_summary import TrainingFacts, read_trials, trials_table
 
 TUNING = """\
 tuning:
@@ -40,7 +40,7 @@ def test_trials_are_shown_best_first(edited, tmp_path):
     ]
 
 
-def test_training_in_one_line(tmp_path):
+def test_training_in_one_line():
     record = {
         "epochs": 7,
         "best_epoch": 4,
@@ -50,12 +50,7 @@ def test_training_in_one_line(tmp_path):
         "resumed_at_update": 0,
         "history": {},
     }
-    (tmp_path / "training.json").write_text(json.dumps(record))
     expected = "7 epochs, the best 4, on 2 x GPU, 123,456 examples a second, 12% of the time waiting for input"
-    assert read_training(str(tmp_path)).words == expected
-    (tmp_path / "training.json").write_text(json.dumps({**record, "resumed_at_update": 1500}))
-    assert read_training(str(tmp_path)).words.endswith("; resumed after update 1,500 of an earlier run")
-
-
-def test_a_model_run_without_a_record_says_nothing(tmp_path):
-    assert read_training(str(tmp_path)) is None
+    assert TrainingFacts.of(record).words == expected
+    resumed = TrainingFacts.of({**record, "resumed_at_update": 1500}).words
+    assert resumed == f"{expected}; resumed after update 1,500 of an earlier run"

@@ -1,7 +1,7 @@
 """The events that a local run sends to its listener, and its result."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -85,21 +85,6 @@ class RunResult:
     def node(self, node_id: str) -> NodeResult:
         """Returns the result of one node; raises KeyError for an id that is not in the pipeline."""
         return {node.id: node for node in self.nodes}[node_id]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Artifact:
-    """An output artifact of a node, as the metadata records it.
-
-    Attributes:
-        type_name: Name of its TFX type: "Examples".
-        uri: The path or address of its files.
-        properties: Properties and custom properties by name.
-    """
-
-    type_name: str
-    uri: str
-    properties: dict[str, str | int | float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

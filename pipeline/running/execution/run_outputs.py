@@ -7,14 +7,14 @@ from typing import Any
 from ml_metadata import proto
 from tfx.dsl.compiler import constants
 
-from fullpass.components.mlmd_values import properties_of
-from fullpass.pipeline.running.execution.events import Artifact, RunResult
+from fullpass.components.mlmd_values import RecordedArtifact
+from fullpass.pipeline.running.execution.events import RunResult
 from fullpass.pipeline.running.execution.locked_store import locked_store
 
 OUTPUT_EVENTS = frozenset({proto.Event.OUTPUT, proto.Event.INTERNAL_OUTPUT, proto.Event.DECLARED_OUTPUT})
 
 
-def outputs(result: RunResult, node_id: str) -> dict[str, list[Artifact]]:
+def outputs(result: RunResult, node_id: str) -> dict[str, list[RecordedArtifact]]:
     """Returns the output artifacts of a node in a run, by output name; cached and reused nodes have outputs too.
 
     Raises:
@@ -24,7 +24,7 @@ def outputs(result: RunResult, node_id: str) -> dict[str, list[Artifact]]:
     return outputs_in(result.metadata_path, result.pipeline_name, result.run_id, node_id)
 
 
-def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dict[str, list[Artifact]]:
+def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dict[str, list[RecordedArtifact]]:
     """Returns the output artifacts of a node in a run, by output name; empty if it was not part of the run.
 
     Args:
@@ -33,7 +33,7 @@ def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dic
         run_id: The id of the run.
         node_id: The id of the node.
     """
-    found: dict[str, list[Artifact]] = {}
+    found: dict[str, list[RecordedArtifact]] = {}
     with locked_store(path) as store:
         executions = executions_of(store, pipeline_name, run_id, node_id)
         events = store.get_events_by_execution_ids([one.id for one in executions]) if executions else []
@@ -42,9 +42,7 @@ def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dic
             artifact.id: artifact for artifact in store.get_artifacts_by_id([event.artifact_id for event in made])
         }
     for event in made:
-        record = records[event.artifact_id]
-        artifact = Artifact(type_name=record.type, uri=record.uri, properties=properties_of(record))
-        found.setdefault(event.path.steps[0].key, []).append(artifact)
+        found.setdefault(event.path.steps[0].key, []).append(RecordedArtifact.of(records[event.artifact_id]))
     return found
 
 

@@ -30,6 +30,7 @@ from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.insight import image_section, insight_section
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
 from fullpass.components.report.report_data import Data, Parity, Run, ShownColumn, Training, quarantines, training
+from fullpass.components.run_artifacts import RunArtifacts
 
 HOSTILE = "<script>alert('x')</script>"
 
@@ -90,7 +91,8 @@ def test_quarantined_rows_of_a_store_are_named_by_their_address():
     here, copied = standard_artifacts.Examples(), standard_artifacts.Examples()
     here.uri = copied.uri = "/local"
     copied.set_string_custom_property(ADDRESS, "s3://bucket/examples")
-    assert quarantines([here, copied]) == [f"/local/{QUARANTINE}", f"s3://bucket/examples/{QUARANTINE}"]
+    made = RunArtifacts.of({"examples": [here, copied]})
+    assert quarantines(made.all("examples")) == [f"/local/{QUARANTINE}", f"s3://bucket/examples/{QUARANTINE}"]
 
 
 def test_the_training_shows_the_wait_for_input():

@@ -1,7 +1,7 @@
 import pytest
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from fullpass.pipeline.running.split_labels import uneven_labels
+from fullpass.pipeline.running.run_summary import uneven_labels
 
 
 def write(folder, split, feature):
