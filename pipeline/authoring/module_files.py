@@ -35,9 +35,9 @@ class UserCode:
     """What is known of a user's code.
 
     Attributes:
-        files: the modules, and the existing files that they name; sorted.
-        libraries: top-level names of the other modules that are imported, without those of Python itself.
-        unknown: places in the code, as `file:line`, that read a file whose name is not in the code.
+        files: The modules, and the existing files that they name; sorted.
+        libraries: Top-level names of the other modules that are imported, without those of Python itself.
+        unknown: Lines of the code, as `file:line`, that read a file whose name is not in the code.
     """
 
     files: tuple[Path, ...]
@@ -46,12 +46,7 @@ class UserCode:
 
 
 def find_code(modules: Iterable[str], folder: Path | None) -> UserCode:
-    """Returns what is known of the code of modules.
-
-    Args:
-        modules: names of modules, as in the YAML.
-        folder: the folder of the YAML.
-    """
+    """Returns what is known of the code of modules, which are named as in the YAML, and of the YAML's folder."""
     search = _Search(folder)
     for module in modules:
         search.add_named(module)
@@ -82,12 +77,10 @@ class _Search:
 
     def _add_module(self, name: str, roots: Iterable[Path]) -> bool:
         """Adds the files that are loaded by importing a module; returns whether one of the roots has it."""
-        found = False
-        for root in roots:
-            for file in _files_of(name, root):
-                found = True
-                self._add_file(file, root)
-        return found
+        found = [(file, root) for root in roots for file in _files_of(name, root)]
+        for file, root in found:
+            self._add_file(file, root)
+        return bool(found)
 
     def _add_file(self, file: Path, root: Path) -> None:
         file = Path(os.path.normpath(file))
@@ -105,19 +98,20 @@ class _Search:
         for level, name in module.imports:
             if level:
                 self._add_module(name, [module.file.parents[level - 1]])
-            elif not self._add_module(name, module.places):
+            elif not self._add_module(name, module.folders):
                 self.libraries.add(name.partition(".")[0])
         for name in module.texts:
             if all(part.isidentifier() for part in name.removeprefix(".").split(".")):
-                self._add_module(name.lstrip("."), module.places)
-        if module.computes_imports and self.folder is not None:
+                self._add_module(name.lstrip("."), module.folders)
+        computes_imports = any(name in _IMPORTS and not _is_text(call) for name, call in module.calls)
+        if computes_imports and self.folder is not None:
             for file in _python_files(self.folder):
                 self._add_file(file, self.folder)
         named = list(module.named_files())
         for file in named:
             self._add_file(file, module.root)
         if not named:
-            self.unknown.update(f"{module.file}:{line}" for line in module.reads)
+            self.unknown.update(f"{module.file}:{call.lineno}" for name, call in module.calls if name in _READS)
 
 
 @dataclass(frozen=True)
@@ -148,35 +142,26 @@ class _Module:
         return {text for text in one_line if "\n" not in text and "\0" not in text and text.strip("./")}
 
     @cached_property
-    def places(self) -> list[Path]:
+    def folders(self) -> list[Path]:
         """The folders in which the module may find others: its roots, its own, and those that it names."""
         bases = list(dict.fromkeys([*([self.folder] if self.folder else []), self.root, self.file.parent]))
         return [*bases, *(base / text for base in bases for text in sorted(self.texts) if _is_folder(base / text))]
 
-    @property
-    def computes_imports(self) -> bool:
-        """Whether it imports a module by a name that is not in the code."""
-        return any(name in _IMPORTS and not _is_text(call) for name, call in self._calls)
-
-    @property
-    def reads(self) -> list[int]:
-        """The lines that read a file."""
-        return [call.lineno for name, call in self._calls if name in _READS]
-
     def named_files(self) -> Iterator[Path]:
         """Yields the existing files that the module names; of a folder that it lists, all files that may match."""
-        lists = any(name in _LISTS for name, _ in self._calls)
-        for place in self.places:
+        lists = any(name in _LISTS for name, _ in self.calls)
+        for folder in self.folders:
             for text in self.texts:
-                if _is_file(place / text):
-                    yield place / text
+                if _is_file(folder / text):
+                    yield folder / text
                 elif lists and "*" in text and not text.startswith("/"):
-                    yield from filter(_is_file, place.glob(text))
-            if lists and place not in (self.folder, self.root, self.file.parent):
-                yield from filter(_is_file, place.iterdir())
+                    yield from filter(_is_file, folder.glob(text))
+            if lists and folder not in (self.folder, self.root, self.file.parent):
+                yield from filter(_is_file, folder.iterdir())
 
     @cached_property
-    def _calls(self) -> list[tuple[str, ast.Call]]:
+    def calls(self) -> list[tuple[str, ast.Call]]:
+        """The calls in the code with the names of the functions, without the object before a dot."""
         calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
         names = [str(getattr(call.func, "attr", None) or getattr(call.func, "id", "")) for call in calls]
         return list(zip(names, calls, strict=True))
@@ -198,9 +183,9 @@ def _files_of(name: str, root: Path) -> list[Path]:
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
-        folders[:] = [f for f in folders if not f.startswith(".") and not _is_file(Path(place, f, "pyvenv.cfg"))]
-        yield from (Path(place, name) for name in names if name.endswith(_SUFFIXES))
+    for above, folders, names in os.walk(folder):
+        folders[:] = [f for f in folders if not f.startswith(".") and not _is_file(Path(above, f, "pyvenv.cfg"))]
+        yield from (Path(above, name) for name in names if name.endswith(_SUFFIXES))
 
 
 def _is_text(call: ast.Call) -> bool:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -99,16 +100,8 @@ class Indicator:
     is_leak: bool
 
 
-@dataclass(frozen=True)
-class _Labels:
-    """The label's values that occur often, as classes.
-
-    Attributes:
-        rows: Rows with a label.
-        codes: int64 [rows], the class of each.
-        names: The classes as text.
-        often: bool [classes], whether a class has enough rows to be judged.
-    """
+class _Labels(NamedTuple):
+    """Rows with a label, the class of each, the names of the classes, and whether each has enough rows to be judged."""
 
     rows: np.ndarray
     codes: np.ndarray
@@ -116,8 +109,7 @@ class _Labels:
     often: np.ndarray
 
 
-@dataclass(frozen=True)
-class _Told:
+class _Told(NamedTuple):
     """What a column tells: its value, or "missing", and bool [classes], the classes where it has this value."""
 
     state: str

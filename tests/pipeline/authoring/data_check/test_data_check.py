@@ -1,6 +1,5 @@
 """`check --data`: one bad thing at a time, in data that is fine otherwise."""
 
-import csv
 import datetime
 from decimal import Decimal
 
@@ -16,6 +15,7 @@ from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.cli import app
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert
+from tests.pipeline.authoring.tables import write_csv as write
 
 ROWS = 1000
 FEATURES = "{age: number, city: category, member: boolean, joined: date}"
@@ -30,14 +30,6 @@ def columns():
         "joined": [f"2023-{m:02d}-{d:02d}" for m, d in random.integers(1, 13, (ROWS, 2)).tolist()],
         "y": random.integers(0, 2, ROWS),
     }
-
-
-def write(path, table, extra=()):
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(table)
-        writer.writerows(zip(*table.values(), strict=True))
-        writer.writerows(extra)
 
 
 def problems(tmp_path, changes=None, *, features=FEATURES, label="{name: y, task: binary}", data="", extra=()):

@@ -1,6 +1,5 @@
 """What `init` writes, read back as a user and a run would read it."""
 
-import csv
 import importlib.util
 import re
 from pathlib import Path
@@ -17,6 +16,7 @@ from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.data_check.data_check import check_data
 from fullpass.pipeline.authoring.init.init import init
 from fullpass.pipeline.authoring.loading.load import load
+from tests.pipeline.authoring.tables import write_csv as write
 
 TFX = Path(next(iter(importlib.util.find_spec("tfx").submodule_search_locations)))
 TAXI = "package:tfx/examples/chicago_taxi_pipeline/data"
@@ -37,19 +37,6 @@ def features(config):
     """The features as YAML would say them, defaults left out."""
     dumped = {name: f.model_dump(exclude_defaults=True) for name, f in config.features.items()}
     return {name: value["type"] if set(value) == {"type"} else value for name, value in dumped.items()}
-
-
-def write(path, columns):
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-    return path
-
-
-@pytest.fixture
-def random():
-    return np.random.default_rng(11)
 
 
 @pytest.fixture
@@ -181,25 +168,18 @@ def test_crosses_of_what_tells_more_together(tmp_path, random):
     assert (many.model.kind, many.crosses) == ("auto", ())
 
 
-def test_trees_are_given_distances_and_no_cells(tmp_path, random):
-    columns = {f"{end}_{axis}": random.uniform(*span, 3000) for end in ("from", "to") for axis, span in SPANS.items()}
-    columns["y"] = random.choice(["a", "b"], 3000)
+CELLS = [("from_lat_bucket", "from_lon_bucket"), ("to_lat_bucket", "to_lon_bucket")]
+
+
+@pytest.mark.parametrize(("rows", "kind", "cells"), [(ROWS, "wide_deep", CELLS), (3000, "auto", [])])
+def test_positions_become_a_distance_and_cells_for_networks(tmp_path, random, rows, kind, cells):
+    spans = {"lat": (41, 42), "lon": (-88, -87)}
+    columns = {f"{end}_{axis}": random.uniform(*span, rows) for end in ("from", "to") for axis, span in spans.items()}
+    columns["y"] = random.choice(["a", "b"], rows)
     config = run(tmp_path, write(tmp_path / "a.csv", columns))
     assert config.data.derive == {"distance_km": "haversine(from_lat, from_lon, to_lat, to_lon)"}
-    assert (config.model.kind, config.crosses) == ("auto", ())
-    assert not any(name.endswith("_bucket") for name in config.features)
-
-
-def test_positions_become_cells_and_a_distance(tmp_path, random):
-    columns = {f"{end}_{axis}": random.uniform(*span, ROWS) for end in ("from", "to") for axis, span in SPANS.items()}
-    columns["y"] = random.choice(["a", "b"], ROWS)
-    config = run(tmp_path, write(tmp_path / "a.csv", columns))
-    assert config.data.derive == {"distance_km": "haversine(from_lat, from_lon, to_lat, to_lon)"}
-    cells = [cross.inputs for cross in config.crosses if cross.name]
-    assert cells == [("from_lat_bucket", "from_lon_bucket"), ("to_lat_bucket", "to_lon_bucket")]
-
-
-SPANS = {"lat": (41, 42), "lon": (-88, -87)}
+    assert (config.model.kind, [cross.inputs for cross in config.crosses if cross.name]) == (kind, cells)
+    assert any(name.endswith("_bucket") for name in config.features) == bool(cells)
 
 
 def test_names_that_a_date_would_take(tmp_path, random):
@@ -220,20 +200,24 @@ def test_names_that_need_quotes(tmp_path, random):
     assert list(config.features) == names
 
 
-def test_splits_given_by_files_whose_labels_differ_by_a_full_stop(tmp_path, random):
-    for split, end in (("train", ""), ("test", ".")):
-        columns = {"x": random.normal(size=ROWS), "income": random.choice([f"<=50K{end}", f">50K{end}"], ROWS)}
+@pytest.mark.parametrize(
+    ("train", "test", "error"),
+    [
+        (["<=50K", ">50K"], ["<=50K.", ">50K."], None),
+        (["a", "b"], ["c", "d"], r"no value of eval \(c, d\) is one of train \(a, b\)"),
+    ],
+)
+def test_labels_of_given_splits_may_differ_by_a_full_stop_only(tmp_path, random, train, test, error):
+    for split, values in (("train", train), ("test", test)):
+        columns = {"x": random.normal(size=ROWS), "income": random.choice(values, ROWS)}
         write(tmp_path / f"adult-{split}.csv", columns)
-    config = run(tmp_path, tmp_path, label="income")
-    assert config.data.source.given_splits == ("train", "eval")
-    assert config.data.derive == {"label": 'replace(income, ".", "")'}
-
-
-def test_splits_given_by_files_with_other_labels(tmp_path, random):
-    for split, values in (("train", ["a", "b"]), ("test", ["c", "d"])):
-        write(tmp_path / f"{split}.csv", {"x": random.normal(size=ROWS), "y": random.choice(values, ROWS)})
-    with pytest.raises(UserError, match=r"no value of eval \(c, d\) is one of train \(a, b\)"):
-        init(str(tmp_path), output=str(tmp_path / "p.yaml"), label="y")
+    if error is None:
+        config = run(tmp_path, tmp_path, label="income")
+        assert config.data.source.given_splits == ("train", "eval")
+        assert config.data.derive == {"label": 'replace(income, ".", "")'}
+    else:
+        with pytest.raises(UserError, match=error):
+            init(str(tmp_path), output=str(tmp_path / "p.yaml"), label="income")
 
 
 def test_few_different_rows_are_not_split_by_content(tmp_path):

@@ -12,18 +12,9 @@ from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.data_check.data_check import check_data
 from fullpass.pipeline.authoring.init.init import init
 from fullpass.pipeline.authoring.loading.load import load
+from tests.pipeline.authoring.tables import write_csv as write
 
 ROWS = 1500
-
-
-def write(path, columns):
-    pd.DataFrame(columns).to_csv(path, index=False)
-    return path
-
-
-@pytest.fixture
-def random():
-    return np.random.default_rng(11)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,9 @@
-import numpy as np
-import pytest
-
 from fullpass.pipeline.authoring.init.propose_crosses import find_pairs
 from fullpass.pipeline.authoring.profile.strength import (
     Target,
 )
 
 ROWS = 4000
-
-
-@pytest.fixture
-def random():
-    return np.random.default_rng(5)
 
 
 def test_pairs_that_tell_more_together(random):

@@ -4,19 +4,18 @@ import pytest
 
 from fullpass.pipeline.authoring.init.propose_features import feature_of
 from fullpass.pipeline.authoring.profile.column_profile import (
-    profile_column,
     profile_list_column,
     shown,
     words_of,
 )
-from fullpass.pipeline.authoring.profile.value_counts import count_values
+from tests.pipeline.authoring.tables import column_of
 
 RANDOM = np.random.default_rng(3)
 WORDS = np.array("the a of taxi ride was good bad very slow driver street city night rain".split())
 
 
 def kind(name, texts):
-    return profile_column(name, count_values(pa.array(texts, pa.string()))).kind
+    return column_of(name, texts).kind
 
 
 def of(texts, rows=200):
@@ -88,7 +87,7 @@ def test_kind(name, texts, expected):
 
 def test_text_without_blanks_becomes_letters_and_pairs_of_them():
     def feature(texts):
-        return feature_of(profile_column("review", count_values(pa.array(texts, pa.string()))), None).value
+        return feature_of(column_of("review", texts), None).value
 
     chinese = ["".join(RANDOM.choice(list("今天很好吃的不司机路"), 12)) + "。" for _ in range(200)]
     assert feature(chinese) == {"type": "text", "tokenize": "words", "ngrams": [1, 2]}

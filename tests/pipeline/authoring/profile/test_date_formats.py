@@ -1,14 +1,13 @@
 from datetime import UTC, datetime
 
-import pyarrow as pa
 import pytest
 
 from fullpass.pipeline.authoring.profile.date_formats import find_dates, parts_of
-from fullpass.pipeline.authoring.profile.value_counts import count_values
+from tests.pipeline.authoring.tables import values_of
 
 
 def find(texts, name="when"):
-    return find_dates(count_values(pa.array(texts)), name)
+    return find_dates(values_of(texts), name)
 
 
 @pytest.mark.parametrize(

@@ -104,28 +104,26 @@ def test_missing_file_with_a_hint(tmp_path):
         find_source(str(tmp_path / "tripps.csv"), tmp_path)
 
 
-def test_files_named_after_splits(tmp_path):
-    write(tmp_path / "d" / "adult-train.csv")
-    write(tmp_path / "d" / "adult-test.csv")
-    write(tmp_path / "d" / "notes.txt")
-    assert source_of(tmp_path / "d", tmp_path)["path"] == {"train": "d/adult-train.csv", "eval": "d/adult-test.csv"}
-
-
-def test_folders_named_after_splits(tmp_path):
-    for split in ("train", "validation", "test"):
-        for i in range(2):
-            write(tmp_path / "d" / split / f"{i}.csv")
-    path = source_of(tmp_path / "d", tmp_path)["path"]
-    assert list(path) == ["train", "eval", "test"]
-    assert path["eval"] == ("d/validation/0.csv", "d/validation/1.csv")
-
-
-def test_a_folder_of_one_kind_and_of_several(tmp_path):
-    write(tmp_path / "d" / "1.csv")
-    write(tmp_path / "d" / "2.csv")
-    assert source_of(tmp_path / "d", tmp_path)["path"] == "d"
-    write(tmp_path / "d" / "readme.txt", "hello\n")
-    assert source_of(tmp_path / "d", tmp_path)["path"] == "d/*.csv"
+@pytest.mark.parametrize(
+    ("files", "path"),
+    [
+        ("adult-train.csv adult-test.csv notes.txt", {"train": "d/adult-train.csv", "eval": "d/adult-test.csv"}),
+        (
+            "train/0.csv train/1.csv validation/0.csv validation/1.csv test/0.csv",
+            {
+                "train": ("d/train/0.csv", "d/train/1.csv"),
+                "eval": ("d/validation/0.csv", "d/validation/1.csv"),
+                "test": "d/test/0.csv",
+            },
+        ),
+        ("1.csv 2.csv", "d"),
+        ("1.csv 2.csv readme.txt", "d/*.csv"),
+    ],
+)
+def test_files_of_a_folder_are_splits_by_their_names_or_one_source(tmp_path, files, path):
+    for name in files.split():
+        write(tmp_path / "d" / name, "hello\n" if name == "readme.txt" else CSV)
+    assert source_of(tmp_path / "d", tmp_path)["path"] == path
 
 
 def test_paths_are_relative_to_the_yaml_up_to_a_point(tmp_path):

@@ -1,16 +1,9 @@
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.pipeline.authoring.profile.column_profile import profile_column
 from fullpass.pipeline.authoring.profile.label_candidates import binary_values, label_of, most_likely_label, target_of
-from fullpass.pipeline.authoring.profile.value_counts import count_values
-
-
-def column(name, texts):
-    return profile_column(name, count_values(pa.array([None if t is None else str(t) for t in texts], pa.string())))
-
+from tests.pipeline.authoring.tables import column_of as column
 
 YES_NO = column("bought", ["yes"] * 10 + ["no"] * 30)
 HAM = column("kind", ["ham"] * 30 + ["spam"] * 10)

@@ -1,13 +1,11 @@
 """Columns that hold the label by one aspect, beside columns that are honestly strong."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from fullpass.pipeline.authoring.profile.column_profile import profile_column
 from fullpass.pipeline.authoring.profile.leaks import indicators_of_label, strongest_aspect
 from fullpass.pipeline.authoring.profile.strength import Target
-from fullpass.pipeline.authoring.profile.value_counts import count_values
+from tests.pipeline.authoring.tables import column_of, values_of
 
 ROWS = 2000
 RANDOM = np.random.default_rng(3)
@@ -17,10 +15,6 @@ NAMES = ("red", "blue", "green", "grey")
 
 
 HOLDS = "by the value of result in its text"
-
-
-def values(cells):
-    return count_values(pa.array([None if cell is None else str(cell) for cell in cells], pa.string()))
 
 
 def binary(texts=("PASS", "FAIL")):
@@ -44,7 +38,7 @@ def classes(names=NAMES):
     ],
 )  # fmt: skip
 def test_aspects_that_hold_the_label(cells, by):
-    strength = strongest_aspect(profile_column("code", values(cells)), binary())
+    strength = strongest_aspect(column_of("code", cells), binary())
     assert strength.is_leak
     assert (strength.by, strength.shown) == (by, "AUC 1.00")
 
@@ -53,10 +47,10 @@ def test_aspects_that_hold_the_label(cells, by):
 def test_a_twin_of_a_label_of_many_classes(number):
     y = np.minimum(RANDOM.zipf(1.3, ROWS), number)
     codes = [f"K{i * 7 % 997}" for i in y]
-    strength = strongest_aspect(profile_column("code", values(codes)), Target("multiclass", y.astype(float)))
+    strength = strongest_aspect(column_of("code", codes), Target("multiclass", y.astype(float)))
     assert strength.is_leak
     shuffled = RANDOM.permutation(codes)
-    honest = strongest_aspect(profile_column("code", values(shuffled)), Target("multiclass", y.astype(float)))
+    honest = strongest_aspect(column_of("code", shuffled), Target("multiclass", y.astype(float)))
     assert not honest.is_suspect
 
 
@@ -64,13 +58,13 @@ def test_a_placeholder_in_the_label_makes_no_column_a_leak():
     """With 2 % of the label at 1e7, R² is 0.99 for every column that is missing in these rows."""
     far = RANDOM.random(ROWS) < 0.02
     y = np.where(far, 1e7, RANDOM.normal(50_000, 9000, ROWS))
-    column = profile_column("x", values(np.where(far, None, RANDOM.normal(size=ROWS).round(2))))
+    column = column_of("x", np.where(far, None, RANDOM.normal(size=ROWS).round(2)))
     assert not strongest_aspect(column, Target("regression", y)).is_suspect
 
 
 def test_a_monotone_copy_of_a_skewed_label_is_a_leak():
     y = np.exp(3 * RANDOM.normal(size=ROWS))
-    column = profile_column("log", values(np.log(y).round(4)))
+    column = column_of("log", np.log(y).round(4))
     assert strongest_aspect(column, Target("regression", y)).is_leak
 
 
@@ -88,13 +82,13 @@ ONE_HOT = {f"is_{name}": (CLASS == i).astype(int) for i, name in enumerate(NAMES
     ],
 )
 def test_columns_that_tell_all_classes_apart_together_leak(columns):
-    found = indicators_of_label({name: values(cells) for name, cells in columns.items()}, classes())
+    found = indicators_of_label({name: values_of(cells) for name, cells in columns.items()}, classes())
     assert found.keys() == columns.keys()
     assert all(indicator.is_leak for indicator in found.values())
 
 
 def test_the_reason_names_the_class():
-    found = indicators_of_label({name: values(cells) for name, cells in ONE_HOT.items()}, classes())
+    found = indicators_of_label({name: values_of(cells) for name, cells in ONE_HOT.items()}, classes())
     assert found["is_green"].why == (
         "1 exactly where color is green; is_red, is_blue, is_green and 1 others tell all values of color"
     )
@@ -113,12 +107,12 @@ def test_the_reason_names_the_class():
 )
 def test_one_column_that_tells_one_class(name, cells, leaks):
     """`milk` tells mammals from all other animals, and is known; a name or missing values say that it is the label."""
-    found = indicators_of_label({name: values(cells)}, classes())
+    found = indicators_of_label({name: values_of(cells)}, classes())
     assert (found[name].is_leak if found else None) == leaks
 
 
 def test_a_column_that_tells_where_a_number_is_zero_is_in_doubt_only():
     closed = RANDOM.random(ROWS) < 0.2
     sales = np.where(closed, 0, RANDOM.normal(500, 100, ROWS))
-    found = indicators_of_label({"open": values(~closed)}, Target("regression", sales, "sales"))
+    found = indicators_of_label({"open": values_of(~closed)}, Target("regression", sales, "sales"))
     assert (found["open"].is_leak, found["open"].why) == (False, "False exactly where sales is 0")

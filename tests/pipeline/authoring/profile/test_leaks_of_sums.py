@@ -1,14 +1,8 @@
 import numpy as np
-import pytest
 
 from fullpass.pipeline.authoring.profile.leaks import leaking_summands
 
 ROWS = 4000
-
-
-@pytest.fixture
-def random():
-    return np.random.default_rng(5)
 
 
 def test_a_total_beside_its_parts(random):

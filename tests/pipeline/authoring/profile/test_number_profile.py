@@ -1,15 +1,10 @@
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from fullpass.pipeline.authoring.profile.number_profile import missing_tokens, profile_numbers
-from fullpass.pipeline.authoring.profile.value_counts import count_values
+from tests.pipeline.authoring.tables import values_of as values
 
 NAN = np.nan
-
-
-def values(texts, **options):
-    return count_values(pa.array(texts, pa.string()), **options)
 
 
 def rows(numbers, placeholder, count, total=1000):

@@ -1,8 +1,7 @@
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_column
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
 from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
 from fullpass.pipeline.authoring.profile.strength import (
     Target,
@@ -12,23 +11,14 @@ from fullpass.pipeline.authoring.profile.strength import (
     strength_of_groups,
     strength_of_pair,
 )
-from fullpass.pipeline.authoring.profile.value_counts import count_values
+from tests.pipeline.authoring.tables import column_of, values_of
 
 ROWS = 4000
 
 
-@pytest.fixture
-def random():
-    return np.random.default_rng(5)
-
-
 def number(name, numbers):
-    values = count_values(pa.array([None if np.isnan(x) else repr(float(x)) for x in numbers], pa.string()))
+    values = values_of([repr(float(x)) if x == x else None for x in numbers])
     return ColumnProfile(name, "number", "", values, profile_numbers(values.row_numbers))
-
-
-def category(name, texts):
-    return profile_column(name, count_values(pa.array([str(t) for t in texts], pa.string())))
 
 
 def test_auc_of_two_groups_by_hand(random):
@@ -62,7 +52,7 @@ def test_one_outlier_does_not_decide_r2(random):
 def test_share_of_errors_mended_of_three_classes(random):
     y = random.integers(0, 3, ROWS).astype(float)
     told = np.where(random.random(ROWS) < 0.5, y, 3)
-    strength = strength_of(category("c", told), Target("multiclass", y))
+    strength = strength_of(column_of("c", told), Target("multiclass", y))
     # Half the rows are told, the other half guessed: 1/2 + 1/6 right, against 1/3 for always the same.
     assert strength.value == pytest.approx((2 / 3 - 1 / 3) / (2 / 3), abs=0.05)
 
@@ -101,8 +91,8 @@ def test_rows_without_a_label_are_left_out(random):
 
 
 def test_groups():
-    assert groups_of(category("c", "aabbc")).tolist() == [1, 1, 2, 2, 3]
-    assert groups_of(profile_column("text", count_values(pa.array(["x " * 9 + str(i) for i in range(99)])))) is None
+    assert groups_of(column_of("c", "aabbc")).tolist() == [1, 1, 2, 2, 3]
+    assert groups_of(column_of("text", ["x " * 9 + str(i) for i in range(99)])) is None
     many = groups_of(number("n", np.append(np.arange(1000.0), np.nan)), 4)
     assert many[-1] == 0
     assert np.bincount(many[:-1]).tolist()[1:] == [333, 333, 334]

@@ -3,13 +3,11 @@
 from itertools import product
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from fullpass.pipeline.authoring.profile.column_profile import profile_column
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.text_encodings import measure_text, split_by
-from fullpass.pipeline.authoring.profile.value_counts import count_values
+from tests.pipeline.authoring.tables import column_of
 
 ROWS = 1200
 WORDS = np.array([f"word{i}" for i in range(200)])
@@ -31,7 +29,7 @@ def texts_and_labels(kind, random):
 
 
 def measured(texts, y, task="binary"):
-    return measure_text(profile_column("t", count_values(pa.array(texts))), Target(task, y))
+    return measure_text(column_of("t", texts), Target(task, y))
 
 
 @pytest.mark.parametrize("kind", ["words", "words and pairs", "characters"])

@@ -2,15 +2,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fullpass.pipeline.authoring.profile.value_counts import count_values
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert, read_numbers
+from tests.pipeline.authoring.tables import values_of as values
 
 NAN = np.nan
-
-
-def values(texts, **options):
-    return count_values(pa.array(texts, pa.string()), **options)
 
 
 def test_commonest_first_then_by_name():
