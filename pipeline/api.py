@@ -23,7 +23,7 @@ from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.process_environment import set_environment
 from fullpass.pipeline.registry.list_versions import Version, read_versions
-from fullpass.pipeline.registry.pushed_folder import pushed_to
+from fullpass.pipeline.registry.locate_model import pushed_to
 from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root
 from fullpass.pipeline.running.request import RunRequest
 

@@ -15,9 +15,7 @@ from fullpass.pipeline import input_service_command, printing
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.explain_error import exit_code, explained
 from fullpass.pipeline.process_environment import set_environment
-from fullpass.pipeline.registry.bless_command import bless
-from fullpass.pipeline.registry.lineage_command import lineage
-from fullpass.pipeline.registry.models_command import models
+from fullpass.pipeline.registry.commands import bless, lineage, models
 from fullpass.pipeline.registry.retention.gc_command import gc
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import commands

@@ -1,9 +1,8 @@
 """A folder of small files shared between runs, on this machine or at any address that fsspec supports."""
 
+import io
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -57,22 +56,7 @@ class Folder:
 
     def write(self, name: str, content: bytes) -> None:
         """Writes a file, and replaces an earlier one."""
-        path = f"{self._root}/{name}"
-        with prefix_errors(f"{self.path}/{name}"):
-            if not self._local:
-                self._files.pipe_file(path, content)  # a single request is atomic
-                return
-            with self._whole(name) as temporary:
-                temporary.write_bytes(content)
-
-    @contextmanager
-    def _whole(self, name: str) -> Iterator[Path]:
-        """Yields a temporary path, whose file is renamed to the local file `name` at the end."""
-        target = Path(self._root) / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}{_PENDING}")
-        yield temporary
-        os.replace(temporary, target)
+        self.copy(io.BytesIO(content), name)
 
     def copy(self, source: IO[bytes], name: str) -> None:
         """Copies an open file of any size to a file, and replaces an earlier one."""
@@ -81,8 +65,12 @@ class Folder:
                 with self._files.open(f"{self._root}/{name}", "wb") as file:  # the object appears on close
                     shutil.copyfileobj(source, file, _COPY_BYTES)
                 return
-            with self._whole(name) as temporary, temporary.open("wb") as file:
+            target = Path(self._root) / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = target.with_name(f".{target.name}.{os.getpid()}{_PENDING}")
+            with temporary.open("wb") as file:
                 shutil.copyfileobj(source, file, _COPY_BYTES)
+            os.replace(temporary, target)
 
     def remove(self, name: str) -> None:
         """Removes a file if it exists; another run may have removed it."""

@@ -16,7 +16,6 @@ from fullpass.components.push.push import (
     origin_of,
     served_version,
 )
-from fullpass.pipeline.registry.pushed_folder import pushed_to
 from fullpass.pipeline.root.layout import metadata_above
 from fullpass.pipeline.running.execution.quiet_imports import noise_to
 
@@ -60,6 +59,16 @@ def read_lineage(model: str, config: Path) -> LineageRecord:
             "machine, and it was exported by an earlier version of Fullpass or not by `fullpass run`."
         )
     return LineageRecord(lineage, str(export / DESCRIPTION))
+
+
+def pushed_to(target: Path) -> Path:
+    """Returns the folder of pushed models that a YAML names, or `target` if it is a folder."""
+    if target.is_dir():
+        return target
+    from fullpass.pipeline.authoring.loading.load import load
+
+    loaded = load(target)
+    return Path(loaded.resolve(loaded.config.push.to))
 
 
 def _export(model: str, config: Path) -> Path:

@@ -18,7 +18,7 @@ from fullpass.pipeline.registry.find_lineage import find_lineage
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.running.execution import runner
 from fullpass.pipeline.running.execution.events import new_run_id
-from tests.pipeline.registry.bless import nodes
+from tests.pipeline.registry import bless_nodes as nodes
 
 pytestmark = pytest.mark.integration
 RUN_FIRST = True
