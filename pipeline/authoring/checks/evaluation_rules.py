@@ -1,14 +1,19 @@
-"""Checks of the section `evaluation:`."""
+"""Checks of the sections `evaluation:` and `gates:`, and of what is kept from one model to the next."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.files import is_address
 from fullpass.components.evaluation.config import Bounds, SlicedBounds
 from fullpass.components.evaluation.metrics import METRICS, OF_QUANTILES
-from fullpass.pipeline.authoring.checks.findings import Finding
+from fullpass.components.ingest.spans.spans import has_spans
+from fullpass.pipeline.authoring.checks.findings import Finding, warning
+from fullpass.pipeline.authoring.derived_columns import known_raw_columns
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.columns.raw_columns import raw_columns
+from fullpass.preprocessing.features.ids import StableIds, Vocabulary
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.loss_config import levels_of
 
@@ -28,13 +33,13 @@ def check_metrics(loaded: Loaded) -> Iterator[Finding]:
 def check_thresholds(loaded: Loaded) -> Iterator[Finding]:
     """Thresholds bound a metric on its bad side."""
     for name, threshold in loaded.config.evaluation.thresholds.items():
-        yield from bound_problems(("evaluation", "thresholds", name), name, threshold)
+        yield from _bound_problems(("evaluation", "thresholds", name), name, threshold)
 
 
-def bound_problems(keys: Keys, name: str, bounds: Bounds) -> Iterator[Finding]:
+def _bound_problems(keys: Keys, name: str, bounds: Bounds) -> Iterator[Finding]:
     """Yields the problems of a metric's bounds at the path `keys`, including its bounds on slices."""
     if isinstance(bounds, SlicedBounds) and bounds.slices is not None:
-        yield from bound_problems((*keys, "slices"), name, bounds.slices)
+        yield from _bound_problems((*keys, "slices"), name, bounds.slices)
     better = METRICS[name].higher_is_better if name in METRICS else True
     if better is False and bounds.min is not None:
         yield Finding(
@@ -110,3 +115,91 @@ def _columns_of_several(loaded: Loaded) -> set[str]:
     except UserError:
         return set()
     return {name for name, column in columns.items() if not column.is_single}
+
+
+def check_gate_columns(loaded: Loaded) -> Iterator[Finding]:
+    """Columns with their own drift limits are raw columns that the run reads, and none is the label."""
+    config = loaded.config
+    columns = [name for name in known_raw_columns(config) if name != config.label.name]
+    for name in config.gates.drift.features if columns else ():
+        keys = ("gates", "drift", "features", name)
+        if name == config.label.name:
+            yield Finding(keys, "is the label, whose limits are in gates.label. Move them there.")
+        elif name in config.data.derive:
+            yield Finding(
+                keys, "is a derived column; the gate compares raw columns. Name the columns it is derived from."
+            )
+        elif name not in columns:
+            known = ", ".join(columns)
+            yield Finding(keys, f"no column of that name is read.{did_you_mean(name, columns)} Accepted: {known}.")
+
+
+def check_retrain(loaded: Loaded) -> Iterator[Finding]:
+    """A gate with the policy retrain has a schedule that acts on it."""
+    schedule = loaded.config.schedule
+    if schedule is None or not schedule.drift:
+        for name, check in loaded.config.gates.checks.items():
+            if check.policy == "retrain":
+                yield warning(
+                    ("gates", name),
+                    "retrain has an effect only in a schedule with `drift: true`, and there is none; a run treats it "
+                    "as warn.",
+                )
+
+
+_NO_SPANS = "the source has no spans. Put a field such as {YYYY}-{MM}-{DD} in data.source.path"
+
+
+def check_stable_ids(loaded: Loaded) -> Iterator[Finding]:
+    """Stable ids belong to learned vocabularies, and `keep_spans` needs a source with spans."""
+    config = loaded.config
+    preprocessing = config.preprocessing_config
+    if config.stable_ids and config.preprocessing is not None:
+        yield Finding(("stable_ids",), "has no effect: `preprocessing` replaces the transforms of all features.")
+    elif config.stable_ids and not preprocessing.has_stable_ids:
+        yield warning(("stable_ids",), "has no effect: no feature learns a vocabulary.")
+    if not has_spans(config.data):
+        for keys, said in _stable_ids(loaded):
+            if isinstance(said, StableIds) and said.keep_spans is not None:
+                yield Finding((*keys, "keep_spans"), f"{_NO_SPANS}, or give keep_models.")
+
+
+def check_warm_start(loaded: Loaded) -> Iterator[Finding]:
+    """The export of a warm start exists; a warm start combined with `tuning` is a warning."""
+    training = loaded.config.training
+    if training.begins_from_folder and not is_address(training.warm_start):
+        folder = Path(loaded.resolve(training.warm_start))
+        if not (folder / "saved_model.pb").exists():
+            yield Finding(
+                ("training", "warm_start"),
+                f"no exported model in {folder}. Accepted: none, blessed, or a model's folder, such as "
+                "serving/1760000000.",
+            )
+    if training.warm_start != "none" and loaded.config.tuning is not None:
+        yield warning(
+            ("training", "warm_start"),
+            "trials of `tuning` start from scratch; their best values may not suit a warm start.",
+        )
+
+
+def check_newest_span(loaded: Loaded) -> Iterator[Finding]:
+    """Thresholds on the newest span need a source with spans, and bound a metric on its bad side."""
+    config = loaded.config
+    for name, threshold in config.evaluation.thresholds.items():
+        if threshold.newest_span is None:
+            continue
+        keys: Keys = ("evaluation", "thresholds", name, "newest_span")
+        if not has_spans(config.data):
+            yield Finding(keys, f"{_NO_SPANS}, or remove it.")
+        yield from _bound_problems(keys, name, threshold.newest_span)
+
+
+def _stable_ids(loaded: Loaded) -> Iterator[tuple[Keys, object]]:
+    config = loaded.config
+    yield ("stable_ids",), config.stable_ids
+    features: list[tuple[Keys, object]] = [(config.keys_of(n), f) for n, f in config.all_features.items()]
+    crosses: list[tuple[Keys, object]] = [(("crosses", i), cross) for i, cross in enumerate(config.crosses)]
+    for keys, holder in features + crosses:
+        vocabulary = getattr(holder, "vocabulary", None)
+        if isinstance(vocabulary, Vocabulary):
+            yield (*keys, "vocabulary", "stable_ids"), vocabulary.stable_ids

@@ -1,14 +1,17 @@
-"""Checks of features and crosses: names, inputs, vocabulary files, shared embeddings."""
+"""Checks of features and crosses: names, inputs, vocabularies, shared embeddings, images, where they are computed."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.files import is_address
 from fullpass.components.ingest.sources.storage import open_raw
-from fullpass.pipeline.authoring.checks.findings import Finding
+from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
 from fullpass.preprocessing.apply.vocabulary_file import category_tokens, vocabulary_tokens
+from fullpass.preprocessing.columns.compute_at import compute_at_by_feature, string_features
 from fullpass.preprocessing.columns.outputs import date_part_kind, outputs
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.cross import Cross
@@ -21,7 +24,8 @@ from fullpass.preprocessing.features.feature import (
     NumberFeature,
 )
 from fullpass.preprocessing.features.ids import Embedding, Vocabulary
-from fullpass.preprocessing.features.lists import list_options
+from fullpass.preprocessing.features.image_feature import ImageFeature, Pretrained
+from fullpass.preprocessing.features.lists import list_options, reads_list
 
 
 def check_output_names(loaded: Loaded) -> Iterator[Finding]:
@@ -234,3 +238,113 @@ def _ids_of(name: str, item: Feature | Cross) -> Any:
     if isinstance(item, CategoryFeature) and not learned:
         return {key: settings[key] for key in ("type", "vocabulary", "hash", "identity")}
     return settings | {"column": getattr(item, "column", None) or name}
+
+
+def check_pretrained(loaded: Loaded) -> Iterator[Finding]:
+    """The weights of pretrained encoders are existing local files: every build reads them for a digest."""
+    for keys, feature in _images(loaded):
+        encoder = feature.encoder
+        if isinstance(encoder, Pretrained):
+            path = loaded.resolve(encoder.weights)
+            where: Keys = (*keys, "encoder", "pretrained", "weights")
+            if is_address(path):
+                yield Finding(
+                    where, f"{path} is an address. Accepted: a local file. Copy the weights to one and give its path."
+                )
+            elif not Path(path).is_file():
+                yield Finding(
+                    where,
+                    f"no file {path}. Create it on a machine that can download the weights: "
+                    f"keras.applications.{encoder.architecture}(include_top=False).save_weights(FILE).",
+                )
+
+
+def check_mixup(loaded: Loaded) -> Iterator[Finding]:
+    """Mixup needs a model that reads only images decoded before the model, since nothing else can be blended."""
+    blended = {name: feature for (_, name), feature in _images(loaded) if feature.augment and feature.augment.mixup}
+    images = {name for (_, name), _ in _images(loaded)}
+    config = loaded.config
+    others = [
+        *(name for name in config.features if name not in images),
+        *(cross.feature_name for cross in config.crosses),
+        *(f"sequences.{name}" for name in config.sequences),
+    ]
+    for name, feature in blended.items():
+        keys: Keys = ("features", name, "augment", "mixup")
+        if others:
+            yield Finding(
+                keys,
+                f"blends whole examples, but {', '.join(others[:3])} cannot be blended: a category has nothing between "
+                "two values. Remove mixup; flip, crop, cutout and the others remain.",
+            )
+        if feature.compute_at == "model":
+            yield Finding(keys, "blends pixels, but the image is decoded in the model. Use compute_at: input.")
+        if len({images_of.augment.mixup for images_of in blended.values() if images_of.augment}) > 1:
+            yield Finding(keys, "blends whole examples, so mixup must be the same for all images.")
+
+
+def _images(loaded: Loaded) -> Iterator[tuple[tuple[str, str], ImageFeature]]:
+    for name, feature in loaded.config.features.items():
+        if isinstance(feature, ImageFeature):
+            yield ("features", name), feature
+
+
+def check_compute_at_of_own_preprocessing(loaded: Loaded) -> Iterator[Finding]:
+    """A user's preprocessing function computes all its features at one `compute_at`."""
+    if loaded.config.preprocessing is None:
+        return
+    for name, feature in loaded.config.all_features.items():
+        if feature.compute_at is not None:
+            yield Finding(
+                _keys_of_compute_at(loaded, name),
+                "not used: `preprocessing` computes all features together. Remove it here, and set input.compute_at.",
+            )
+
+
+def check_text_in_the_model(loaded: Loaded) -> Iterator[Finding]:
+    """Features that read text are not computed on a GPU or TPU."""
+    config = loaded.config
+    by_keys: dict[Keys, list[str]] = {}
+    preprocessing = config.preprocessing_config
+    in_model = [name for name, where in compute_at_by_feature(preprocessing).items() if where == "model"]
+    try:
+        on_text = string_features(preprocessing, in_model)
+    except UserError:
+        return  # check_derive or check_column_types reports the error
+    for name in in_model:
+        if name in on_text:
+            by_keys.setdefault(_keys_of_compute_at(loaded, name), []).append(name)
+    for keys, names in by_keys.items():
+        which = f"{', '.join(names)}: computed in the model with text, which"
+        if config.training.distribution == "tpu":
+            yield Finding(keys, f"{which} a TPU cannot work on. Choose compute_at: input or transform.")
+        elif config.training.xla is True:
+            yield Finding(keys, f"{which} XLA cannot compile. Choose compute_at: input or transform, or leave out xla.")
+        else:
+            yield warning(
+                keys,
+                f"{which} only a CPU works on: with a GPU every training step waits for the host. `compute_at: input` "
+                "computes it ahead of the step.",
+            )
+
+
+def check_lists_in_the_model(loaded: Loaded) -> Iterator[Finding]:
+    """List features are not computed in the model, because its raw columns have a fixed width."""
+    config = loaded.config
+    features = config.all_features
+    for name, where in compute_at_by_feature(config.preprocessing_config).items():
+        if where == "model" and reads_list(features.get(name)):
+            yield Finding(
+                _keys_of_compute_at(loaded, name),
+                f"{name} is a list, which is computed when examples are written or as training reads them. Give it "
+                "compute_at: input, or transform.",
+            )
+
+
+def _keys_of_compute_at(loaded: Loaded, name: str) -> Keys:
+    """Returns the path of the key that decides where a feature or cross is computed."""
+    for i, cross in enumerate(loaded.config.crosses):
+        if cross.feature_name == name:
+            return ("crosses", i)
+    own = loaded.config.all_features[name].compute_at is not None
+    return (*loaded.config.keys_of(name)[:2], "compute_at") if own else ("input", "compute_at")

@@ -1,12 +1,18 @@
-"""Checks of run settings other than features: user code, training, folders, Beam."""
+"""Checks of how a pipeline runs: user code, training, tuning, folders, Beam, schedule, notifications."""
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from fullpass.base.errors import did_you_mean
+from pydantic import ValidationError
+
+from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
 from fullpass.components.ingest.sources.config import ModuleSource
 from fullpass.components.ingest.sources.files import nearby
+from fullpass.components.ingest.spans.spans import path_pattern, span_unit
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.find_function import function_problem
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -14,10 +20,13 @@ from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.module_files import find_code
 from fullpass.pipeline.authoring.user_code import matching_files, model_functions, transform_functions
 from fullpass.pipeline.config import missing_for_mlflow
+from fullpass.pipeline.schedule_config import length
+from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import CustomFeature, ImageFeature
 from fullpass.preprocessing.features.image_feature import UserEncoder
-from fullpass.trainer.config import Module
+from fullpass.trainer.config import Module, TrainerConfig
 from fullpass.trainer.loss_config import losses_for
+from fullpass.trainer.tuning.search_space import OBJECTIVES, path_problem, with_values
 
 _RUNNERS = ("direct", "flink", "spark", "dataflow")
 # Beam option -> the key of the YAML that sets it.
@@ -123,3 +132,142 @@ def _functions(loaded: Loaded) -> Iterator[tuple[Keys, str, tuple[str, ...]]]:
             yield ("features", name, "function"), feature.function, ("columns",)
         elif isinstance(feature, ImageFeature) and isinstance(feature.encoder, UserEncoder):
             yield ("features", name, "encoder", "module", "function"), feature.encoder.function, ("images", "options")
+
+
+def check_tuning_paths(loaded: Loaded) -> Iterator[Finding]:
+    """Every path of the search leads to a field that accepts the values to try."""
+    config = loaded.config
+    for path, spec in config.tuning.search.items() if config.tuning else ():
+        keys: Keys = ("tuning", "search", path)
+        problem = path_problem(path, config.model.kind, config.features)
+        if problem is not None:
+            yield Finding(keys, problem)
+            continue
+        for value in spec.examples:
+            problem = _value_problem(loaded, path, value)
+            if problem is not None:
+                yield Finding(keys, f"{value!r} cannot be tried: {problem}")
+                break
+
+
+def check_tuning_objective(loaded: Loaded) -> Iterator[Finding]:
+    """The objective is a metric that training measures after every epoch for this label's task."""
+    tuning, task = loaded.config.tuning, loaded.config.label.task
+    if tuning is not None and tuning.objective not in (None, *OBJECTIVES[task]):
+        known = OBJECTIVES[task]
+        hint = did_you_mean(tuning.objective or "", known)
+        yield Finding(
+            ("tuning", "objective"),
+            f"{tuning.objective!r} is not measured in training for {task} labels.{hint} There are: {', '.join(known)}.",
+        )
+
+
+def check_tuning_workers(loaded: Loaded) -> Iterator[Finding]:
+    """A search runs on one machine."""
+    if loaded.config.tuning is not None and loaded.config.training.distribution == "multi_worker":
+        yield Finding(
+            ("training", "distribution"),
+            "is multi_worker, but a search (tuning) runs on one machine. Use distribution: auto, and set TF_CONFIG for "
+            "the Trainer alone.",
+        )
+
+
+def _value_problem(loaded: Loaded, path: str, value: Any) -> str | None:
+    config = loaded.config
+    declared = config.preprocessing_config
+    sections = config.trainer_config.model_dump(mode="json"), declared.model_dump(mode="json")
+    try:
+        trainer, preprocessing = with_values({path: value}, *sections)
+        TrainerConfig.model_validate(trainer)
+        PreprocessingConfig.model_validate(preprocessing)
+    except ValidationError as error:
+        return str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+    except (KeyError, TypeError, AttributeError):
+        return "the path goes through a value that has no fields."
+    return None
+
+
+_DATED = ("year", "month", "day", "hour")
+
+
+def check_schedule(loaded: Loaded) -> Iterator[Finding]:
+    """A schedule fits its source: the source has spans to wait for, and every key has an effect."""
+    schedule = loaded.config.schedule
+    if schedule is None:
+        return
+    try:
+        unit = span_unit(loaded.config.data)
+    except UserError:
+        return  # The checks of the source report it.
+    given = schedule.model_fields_set
+    if schedule.cron is None and not schedule.new_span and not schedule.drift:
+        yield warning(("schedule",), "starts nothing by itself: it has neither cron nor new_span nor drift.")
+    if schedule.drift and schedule.new_span:
+        yield Finding(("schedule", "drift"), "has nothing to decide: new_span trains on every span. Keep one of them.")
+    elif schedule.drift and all(check.policy != "retrain" for check in loaded.config.gates.checks.values()):
+        yield Finding(
+            ("schedule", "drift"),
+            "no check of gates decides when to train. Give one the policy retrain, such as gates: {drift: retrain}.",
+        )
+    if (schedule.new_span or schedule.drift) and unit is None:
+        yield Finding(
+            ("schedule", "new_span" if schedule.new_span else "drift"),
+            "data.source has no spans that could arrive. Put a span field in its path, such as "
+            "trips/{YYYY}-{MM}-{DD}.csv, or name the column of spans (data.span), or give a cron line instead.",
+        )
+    if "lag" in given and (unit in (None, "number") or schedule.cron is None):
+        yield Finding(("schedule", "lag"), "counts spans back from a time of cron; it needs cron, and spans by date.")
+    if length(schedule.timeout) and length(schedule.timeout) < length(schedule.poll):
+        yield Finding(
+            ("schedule", "timeout"),
+            f"({schedule.timeout}) ends before a second look, which comes after poll ({schedule.poll}).",
+        )
+    if schedule.wait_for is not None:
+        yield from _marker_findings(loaded, schedule.wait_for)
+
+
+def check_notify(loaded: Loaded) -> Iterator[Finding]:
+    """Notification programs exist and environment variables are set on this machine."""
+    for number, hook in enumerate(loaded.config.notify):
+        if hook.command is not None and not _is_program(loaded, hook.command[0]):
+            hint = _script_hint(loaded, hook.command[0])
+            yield warning(("notify", number, "command"), f'"{hook.command[0]}" is no program on this machine.{hint}')
+        for key, name in (("url_env", hook.url_env), ("token_env", hook.token_env)):
+            if name is not None and not os.environ.get(name):
+                yield warning(("notify", number, key), f"the environment variable {name} is not set here.")
+
+
+def _marker_findings(loaded: Loaded, written: str) -> Iterator[Finding]:
+    keys = ("schedule", "wait_for")
+    unit = span_unit(loaded.config.data)
+    try:
+        pattern = path_pattern(written, loaded.resolve)
+    except UserError as error:
+        yield Finding(keys, str(error).removeprefix("data.source.path: "))
+        return
+    if pattern is None:
+        if unit is not None:
+            yield warning(keys, "names one path for all spans: once it exists, every span counts as complete.")
+        return
+    if unit is None:
+        return
+    if pattern.unit != unit and pattern.unit not in _DATED[: _DATED.index(unit) if unit in _DATED else 0]:
+        yield Finding(
+            keys,
+            f"is per {pattern.unit}, but a span of data.source is a {unit}. Give it the same fields, or only "
+            "the first of them if one marker covers several spans.",
+        )
+
+
+def _script_hint(loaded: Loaded, name: str) -> str:
+    """Returns how to start a script that exists relative to the YAML's folder; "" if there is none."""
+    if not (loaded.folder / name).is_file():
+        return ""
+    if "/" in name:
+        return f" The file is not executable: chmod +x {name}."
+    return f" A script beside this file is ./{name}, and needs chmod +x."
+
+
+def _is_program(loaded: Loaded, name: str) -> bool:
+    """Returns whether a program exists: on PATH, or relative to the YAML's folder if its name contains a slash."""
+    return shutil.which(str(loaded.folder / name) if "/" in name else name) is not None
