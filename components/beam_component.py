@@ -4,8 +4,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tfx import types
-from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
-from tfx.types import component_spec
+
+from fullpass.components.internals.tfx_internals import (
+    base_beam_component,
+    base_beam_executor,
+    component_spec,
+    executor_spec,
+)
 
 Artifacts = dict[str, list[types.Artifact]]
 """Name of a channel -> its artifacts."""

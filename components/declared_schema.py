@@ -4,12 +4,12 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
-from tfx.dsl.components.base import base_node
 from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
-from tfx.utils import io_utils
 
+from fullpass.components.artifact_files import STATISTICS_FILE
 from fullpass.components.artifacts import SchemaComparison as SchemaComparisonArtifact
+from fullpass.components.internals.tfx_internals import base_node, io_utils
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
 from fullpass.preprocessing.columns.raw_schema import compare, describe, raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -39,7 +39,7 @@ def SchemaComparison(
     counted = [feature for feature in declared.feature if feature.name != RAW_ROW_ID]  # has no statistics
     del declared.feature[:]
     declared.feature.extend(counted)
-    statistics_of_train = tfdv.load_stats_binary(f"{statistics.uri}/Split-train/FeatureStats.pb")
+    statistics_of_train = tfdv.load_stats_binary(f"{statistics.uri}/Split-train/{STATISTICS_FILE}")
     differences = compare(declared, tfdv.infer_schema(statistics_of_train, max_string_domain_size=100))
     with fileio.open(f"{comparison.uri}/comparison.txt", "w") as f:
         f.write(describe(differences) + "\n")

@@ -6,9 +6,8 @@ from typing import Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 from tfx import types
-from tfx.dsl.components.base import base_beam_executor
 from tfx.dsl.io import fileio
-from tfx.types import artifact_utils, standard_artifacts
+from tfx.types import standard_artifacts
 
 from fullpass.base.json_text import to_json_text
 from fullpass.components.accumulate import AccumulateFiles
@@ -23,6 +22,7 @@ from fullpass.components.data_gate.span_summary import Summary, SummaryStore
 from fullpass.components.data_gate.summarize import SPAN, SpanName, SummarizeFiles, missing_summaries, span_name
 from fullpass.components.ingest.component import by_span
 from fullpass.components.ingest.writing.record_writer import PENDING
+from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 from fullpass.components.transform.component import split_files
 from fullpass.preprocessing.config import PreprocessingConfig
 

@@ -13,9 +13,8 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 from tfx import types
-from tfx.dsl.components.base import base_beam_executor
 from tfx.dsl.io import fileio
-from tfx.types import artifact_utils, standard_artifacts
+from tfx.types import standard_artifacts
 
 from fullpass.base.files import read_json
 from fullpass.base.json_text import to_json_text
@@ -30,6 +29,7 @@ from fullpass.components.evaluation.shown_files import DEPENDENCE_FILE, TEXTS_FI
 from fullpass.components.evaluation.slice_states import SliceAccumulator, State
 from fullpass.components.ingest.component import rows_of
 from fullpass.components.ingest.writing.record_writer import PENDING
+from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 from fullpass.components.transform.component import serving_model, split_files
 from fullpass.preprocessing.columns.raw_columns import RawColumn, span_in_row_ids
 from fullpass.preprocessing.config import PreprocessingConfig

@@ -5,9 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tfx import types
-from tfx.dsl.components.base import base_beam_executor
 from tfx.dsl.components.common import resolver
-from tfx.types import artifact_utils, standard_artifacts
+from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
 from fullpass.components.beam_component import Artifacts, BeamComponent
@@ -16,6 +15,7 @@ from fullpass.components.ingest.ingestion import ingestion_of
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
 from fullpass.components.ingest.stratified_pass import with_cuts
 from fullpass.components.ingest.writing.manifest import Manifest
+from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 
 FINGERPRINT = "fingerprint"
 LABEL = "label"

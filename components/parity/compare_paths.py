@@ -9,12 +9,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 from tfx import types
-from tfx.utils import path_utils
 
 from fullpass.base.errors import UserError
 from fullpass.base.progress import report as progress
 from fullpass.components.ingest.component import by_span, rows_of
 from fullpass.components.ingest.writing.manifest import Manifest, read_manifest
+from fullpass.components.internals.tfx_internals import path_utils
 from fullpass.components.parity.compare import Compared, Comparison, Tolerance, compare
 from fullpass.components.parity.stream_rows import (
     Features,

@@ -7,10 +7,10 @@ from tfx import types
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 from tfx.types import standard_artifacts
-from tfx.utils import path_utils
 
 from fullpass.components.artifacts import ParityReport, ServingReport, SpanComparison
 from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.internals.tfx_internals import path_utils
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.model_lineage import GATES, ModelArtifacts, facts_in_export, lineage_of
 from fullpass.components.push.push import push

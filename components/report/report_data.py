@@ -10,6 +10,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx.dsl.io import fileio
 
 from fullpass.base.files import read_json
+from fullpass.components.artifact_files import STATISTICS_FILE
 from fullpass.components.data_gate.page import Gate, gate_section
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Verdict
@@ -231,7 +232,7 @@ def _data(made: RunArtifacts) -> Data:
 
 
 def _columns(statistics: str) -> tuple[ShownColumn, ...]:
-    with fileio.open(f"{statistics}/Split-train/FeatureStats.pb", "rb") as file:
+    with fileio.open(f"{statistics}/Split-train/{STATISTICS_FILE}", "rb") as file:
         columns = read_columns(statistics_pb2.DatasetFeatureStatisticsList.FromString(file.read()))
     return tuple(ShownColumn(c, histogram(c.bars, label=f"distribution of {c.name}")) for c in columns)
 

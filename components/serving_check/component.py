@@ -12,11 +12,11 @@ from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArti
 from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
-from tfx.utils import io_utils, path_utils
 
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.artifacts import ServingReport
+from fullpass.components.internals.tfx_internals import io_utils, path_utils
 
 _PROBE = Path(__file__).with_name("probe.py")
 _TIMEOUT_SECONDS = 600

@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfx import types
-from tfx.components.statistics_gen.executor import DEFAULT_FILE_NAME
-from tfx.dsl.components.base import base_beam_executor
 from tfx.dsl.io import fileio
-from tfx.types import artifact_utils, standard_artifacts
+from tfx.types import standard_artifacts
 
 from fullpass.components.accumulate import AccumulateFiles, FileAccumulator
+from fullpass.components.artifact_files import STATISTICS_FILE
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.data_gate.series import SeriesSource
 from fullpass.components.data_gate.span_summary import SummaryStore
 from fullpass.components.data_gate.summarize import SPAN, SummarizeFiles, missing_summaries, span_name
 from fullpass.components.ingest.component import rows_of
 from fullpass.components.ingest.writing.record_writer import PENDING
+from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 from fullpass.components.read_records import RecordReader
 from fullpass.components.statistics.tfdv_accumulator import StatisticsAccumulator
 from fullpass.components.transform.component import split_files
@@ -97,7 +97,7 @@ class StatisticsOfFiles(FileAccumulator):
         accumulator = StatisticsAccumulator()
         merged = accumulator.finish(accumulator.merge(states))
         fileio.makedirs(self._folders[name])
-        with fileio.open(f"{self._folders[name]}/{DEFAULT_FILE_NAME}", "wb") as file:
+        with fileio.open(f"{self._folders[name]}/{STATISTICS_FILE}", "wb") as file:
             file.write(merged.SerializeToString())
         return None
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import tensorflow_data_validation as tfdv
-from tensorflow_data_validation.statistics.generators.basic_stats_generator import BasicStatsGenerator
-from tensorflow_data_validation.statistics.generators.top_k_uniques_sketch_stats_generator import (
-    TopKUniquesSketchStatsGenerator,
-)
-from tensorflow_data_validation.statistics.stats_impl import extract_statistics_output
 from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from fullpass.components.internals.tfdv_internals import (
+    BasicStatsGenerator,
+    TopKUniquesSketchStatsGenerator,
+    extract_statistics_output,
+)
 
 COUNTED_TOKENS = 16_384
 """Number of distinct tokens of a column up to which their counts and their number are exact.

@@ -7,15 +7,14 @@ from typing import Any
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx import types
-from tfx.dsl.components.base import base_beam_executor
 from tfx.dsl.io import fileio
-from tfx.types import artifact_utils, standard_artifacts
-from tfx.utils import io_utils, path_utils
+from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.ingest.component import FINGERPRINT, LABEL, by_span, rows_of
 from fullpass.components.ingest.config import RecordsConfig
+from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor, io_utils, path_utils
 from fullpass.preprocessing.apply.stable_ids import FOLDER, BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.export_files import verify_export

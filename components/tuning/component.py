@@ -5,10 +5,8 @@ from typing import Any
 from tfx import types
 from tfx.components.tuner import executor
 from tfx.components.tuner.component import Tuner as TfxTuner
-from tfx.dsl.components.base import executor_spec
-from tfx.types import artifact_utils
-from tfx.utils import json_utils
 
+from fullpass.components.internals.tfx_internals import artifact_utils, executor_spec, json_utils
 from fullpass.trainer.tuning.config import CURVES_ENTRY, CURVES_FOLDER
 
 

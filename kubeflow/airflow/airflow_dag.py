@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from tfx.dsl.components.base import base_node
 from tfx.orchestration.pipeline import Pipeline
 
 from fullpass.base.errors import UserError
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.spans.span_pattern import Unit
 from fullpass.components.ingest.spans.spans import Window, span_unit
+from fullpass.components.internals.tfx_internals import base_node
 from fullpass.kubeflow.airflow.config import EXAMPLES, NAMES, AirflowConfig, TaskConfig
 from fullpass.kubeflow.config import seconds
 from fullpass.kubeflow.environment import unknown_nodes

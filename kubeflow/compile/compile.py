@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from tfx.components.trainer.component import Trainer
-from tfx.dsl.components.base import base_node
 from tfx.dsl.components.common.resolver import Resolver
 from tfx.orchestration.pipeline import Pipeline
 
@@ -15,6 +14,7 @@ from fullpass.base.user_modules import use_modules_of
 from fullpass.components.data_gate.component import SpanComparison
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.spans.spans import Window, span_unit
+from fullpass.components.internals.tfx_internals import base_node
 from fullpass.components.push.last_blessed import LastBlessedModel
 from fullpass.components.statistics.component import StatisticsGen
 from fullpass.components.transform.component import Transform

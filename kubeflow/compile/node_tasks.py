@@ -4,9 +4,8 @@ import json
 from dataclasses import dataclass, field
 
 from tfx import types
-from tfx.dsl.components.base import base_component, base_node, executor_spec
-from tfx.types.channel import OutputChannel
 
+from fullpass.components.internals.tfx_internals import OutputChannel, base_component, base_node, executor_spec
 from fullpass.kubeflow.compile.look_ups import message_args
 from fullpass.kubeflow.compile.task import Output, Task, Value, task_name
 from fullpass.kubeflow.config import EnvironmentConfig

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfx.components.trainer.component import Trainer
-from tfx.dsl.components.base import base_node
-from tfx.dsl.components.common.resolver import RESOLVER_CONFIG, Resolver
+from tfx.dsl.components.common.resolver import Resolver
 from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
@@ -15,6 +14,7 @@ from fullpass.components.artifacts import Report
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.spans.spans import LATEST, span_unit
+from fullpass.components.internals.tfx_internals import RESOLVER_CONFIG, base_node
 from fullpass.kubeflow.beam_engines import beam_config
 from fullpass.kubeflow.compile import notify_tasks
 from fullpass.kubeflow.compile.look_ups import LookUps, ModelImport, empty_artifact_task, message_args, schedule_time

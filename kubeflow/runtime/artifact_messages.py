@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from tfx import types
 from tfx.types.artifact import PropertyType
-from tfx.utils import import_utils
 
+from fullpass.components.internals.tfx_internals import import_utils
 from fullpass.components.mlmd_values import ADDRESS, properties_of
 from fullpass.kubeflow.kfp_internals import BACKEND_PROPERTIES
 from fullpass.kubeflow.protocol import Json

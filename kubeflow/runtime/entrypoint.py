@@ -133,7 +133,7 @@ def import_executor(class_path: str, folder: str) -> Any:
     """Adds the user-defined modules to the import path and returns the class of an executor."""
     if Path(folder).is_dir():
         use_modules_of(Path(folder))
-    from tfx.utils import import_utils
+    from fullpass.components.internals.tfx_internals import import_utils
 
     return import_utils.import_class_by_path(class_path)
 
@@ -267,16 +267,17 @@ def _reset_file_times(copies: Iterable[ArtifactCopy]) -> None:
 
 def _executor(executor_class: Any, beam: Json | None, data_bytes: int, temporary: str) -> Any:
     if not beam:
-        from tfx.dsl.components.base import base_executor
+        from fullpass.components.internals.tfx_internals import base_executor
 
         return executor_class(base_executor.BaseExecutor.Context(tmp_dir=temporary, unique_id="node"))
-    from tfx.dsl.components.base.base_beam_executor import BaseBeamExecutor
-
+    from fullpass.components.internals.tfx_internals import base_beam_executor
     from fullpass.pipeline.config import BeamConfig
     from fullpass.pipeline.running.beam_args import beam_args
 
     args = beam_args(BeamConfig.model_validate(beam), data_bytes=data_bytes)
-    return executor_class(BaseBeamExecutor.Context(beam_pipeline_args=args, tmp_dir=temporary, unique_id="node"))
+    return executor_class(
+        base_beam_executor.BaseBeamExecutor.Context(beam_pipeline_args=args, tmp_dir=temporary, unique_id="node")
+    )
 
 
 def _data_bytes(inputs: Inputs, properties: Mapping[str, Any]) -> int:

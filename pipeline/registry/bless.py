@@ -14,15 +14,19 @@ from pathlib import Path
 
 from ml_metadata import proto
 from tfx import types
-from tfx.dsl.compiler import compiler_utils, constants
 from tfx.dsl.io import fileio
-from tfx.orchestration.portable.mlmd import context_lib, execution_lib
 from tfx.types import standard_artifacts
-from tfx.utils import path_utils
 
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.evaluation_verdict import read_verdict
+from fullpass.components.internals.tfx_internals import (
+    compiler_utils,
+    constants,
+    context_lib,
+    execution_lib,
+    path_utils,
+)
 from fullpass.components.mlmd_values import properties_of
 from fullpass.components.push.component import push_model
 from fullpass.pipeline.authoring.loading.load import Loaded

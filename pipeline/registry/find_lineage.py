@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ml_metadata import proto
-from tfx.dsl.compiler import constants
 
 from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.internals.tfx_internals import constants
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.model_lineage import GATES, ModelArtifacts, facts_in_export, lineage_of
 from fullpass.pipeline.running.execution.locked_store import locked_store

@@ -10,9 +10,7 @@ from typing import Any
 from tfx import types
 from tfx.components.example_validator.component import ExampleValidator
 from tfx.components.trainer.component import Trainer
-from tfx.dsl.components.base import base_node
 from tfx.dsl.components.common.resolver import Resolver
-from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts
 
@@ -23,6 +21,7 @@ from fullpass.components.evaluation.component import Evaluator
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request
 from fullpass.components.ingest.spans.spans import Window, find_window
+from fullpass.components.internals.tfx_internals import base_node, metadata
 from fullpass.components.library_versions import COMPUTING, version
 from fullpass.components.parity.component import Parity
 from fullpass.components.push.component import Pusher

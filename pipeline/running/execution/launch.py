@@ -7,12 +7,15 @@ import apache_beam.pipeline
 import grpc
 from apache_beam.utils import interactive_utils
 from ml_metadata import proto
-from tfx.orchestration import metadata
-from tfx.orchestration.local import runner_utils
-from tfx.orchestration.portable import launcher
-from tfx.orchestration.portable.mlmd import execution_lib
-from tfx.proto.orchestration import local_deployment_config_pb2, pipeline_pb2
 
+from fullpass.components.internals.tfx_internals import (
+    execution_lib,
+    launcher,
+    local_deployment_config_pb2,
+    metadata,
+    pipeline_pb2,
+    runner_utils,
+)
 from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.execution.artifact_checksums import record_checksums
 from fullpass.pipeline.running.execution.events import Status

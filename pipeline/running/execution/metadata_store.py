@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from ml_metadata import proto
-from tfx.dsl.compiler import compiler_utils, constants
 from tfx.dsl.io import fileio
-from tfx.orchestration import metadata
-from tfx.orchestration.portable import execution_publish_utils
-from tfx.orchestration.portable.mlmd import context_lib, execution_lib
 
 from fullpass.components.ingest.component import FINGERPRINT
 from fullpass.components.ingest.spans.ingest_request import KnownSpan
 from fullpass.components.ingest.writing.manifest import MANIFEST
+from fullpass.components.internals.tfx_internals import (
+    compiler_utils,
+    constants,
+    context_lib,
+    execution_lib,
+    execution_publish_utils,
+    metadata,
+)
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import lock_of
 from fullpass.pipeline.running.execution.mlmd_records import facts_as_properties, node_of

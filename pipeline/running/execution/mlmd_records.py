@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ml_metadata import proto
-from tfx.dsl.compiler import constants
+
+from fullpass.components.internals.tfx_internals import constants
 
 RESOLVER_TYPE = "tfx.dsl.components.common.resolver.Resolver"
 

@@ -2,13 +2,10 @@
 
 from pathlib import Path
 
-from tfx.dsl.compiler import constants
-from tfx.orchestration.local import runner_utils
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
-from tfx.orchestration.portable import runtime_parameter_utils
-from tfx.proto.orchestration import pipeline_pb2
 
 from fullpass.base.errors import UserError
+from fullpass.components.internals.tfx_internals import constants, pipeline_pb2, runner_utils, runtime_parameter_utils
 from fullpass.pipeline.running.execution.events import Status, new_run_id
 from fullpass.pipeline.running.execution.launch import launch
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ml_metadata import proto
-from tfx.dsl.compiler import constants
 
+from fullpass.components.internals.tfx_internals import constants
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.pipeline.running.execution.events import RunResult
 from fullpass.pipeline.running.execution.locked_store import locked_store

@@ -7,14 +7,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from tfx.dsl.compiler import compiler, constants
-from tfx.orchestration.local import runner_utils
 from tfx.orchestration.pipeline import Pipeline
-from tfx.orchestration.portable import runtime_parameter_utils
-from tfx.proto.orchestration import local_deployment_config_pb2, pipeline_pb2
 
 from fullpass.base.errors import UserError
 from fullpass.base.processes import usable_cores
+from fullpass.components.internals.tfx_internals import (
+    compiler,
+    constants,
+    local_deployment_config_pb2,
+    pipeline_pb2,
+    runner_utils,
+    runtime_parameter_utils,
+)
 from fullpass.pipeline.running.execution import node_process
 from fullpass.pipeline.running.execution.events import (
     Listener,

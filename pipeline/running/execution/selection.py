@@ -3,11 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfx.orchestration import node_proto_view
-from tfx.orchestration.portable import partial_run_utils
-from tfx.proto.orchestration import pipeline_pb2
-
 from fullpass.base.errors import UsageError, UserError
+from fullpass.components.internals.tfx_internals import node_proto_view, partial_run_utils, pipeline_pb2
 from fullpass.pipeline.running.execution import metadata_store
 from fullpass.pipeline.running.execution.launch import IMPORTER_TYPE
 from fullpass.pipeline.running.execution.mlmd_records import RESOLVER_TYPE

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ml_metadata import proto
-from tfx.dsl.compiler import constants
 
 from fullpass.base import state_file
 from fullpass.components.ingest.spans.spans import Window
+from fullpass.components.internals.tfx_internals import constants
 from fullpass.components.library_versions import COMPUTING, version
 from fullpass.components.push.push import rolled_back_origins
 from fullpass.pipeline.authoring.loading.load import Loaded
