@@ -99,6 +99,10 @@ class RecordsConfig(Spec):
     seed: NonNegative = 1
     """Another seed gives another order."""
 
+    def gzip(self, *, remote: bool) -> bool:
+        """Returns whether files are compressed; `remote` is whether the root is remote."""
+        return remote if self.compression == "auto" else self.compression == "gzip"
+
     def layout(self, *, gzip: bool) -> Layout:
         """Returns the layout of the files; `gzip` is whether they are compressed."""
         return Layout(self.shard_mb << 20, self.readers, gzip, self.seed if self.shuffle else None)

@@ -14,6 +14,7 @@ from tfx.dsl.components.common.resolver import Resolver
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts
 
+from fullpass.base.files import is_address
 from fullpass.components.data_gate.component import SpanComparison
 from fullpass.components.data_gate.gate_component import DataGate
 from fullpass.components.declared_schema import SchemaComparison, declared_schema
@@ -142,7 +143,7 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True, window: Window | No
         known=ingested_spans(layout.metadata, config.name),
         analyzer_cache=str(layout.analyzer_cache),
         span_statistics=str(layout.span_statistics),
-        compress="://" in str(root),
+        compress=is_address(str(root)),
         push_to=str(loaded.resolve(config.push.to)),
         libraries=" ".join(f"{package}={version(package)}" for package in COMPUTING),
         cache_dir=str(layout.input_cache),
@@ -171,7 +172,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
     preprocessing = with_absolute_files(declared, paths.resolve)
     columns = raw_columns(preprocessing)
     records = config.data.records
-    gzip = records.compression == "gzip" or (records.compression == "auto" and paths.compress)
+    gzip = records.gzip(remote=paths.compress)
 
     request = Request(config.ingest_config, config.data.split_names, tuple(columns.values()), gzip)
     request = request.with_window(paths.window, paths.known)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fullpass.base.errors import UserError
+from fullpass.base.files import is_address
 from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import run_bounded
 from fullpass.components.ingest.spans.ingest_request import Request
@@ -51,7 +52,8 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
     window = find_window(config.data, loaded.resolve, span, index=layout.span_index)
     source = SeriesSource.of(preprocessing, window.unit)
     store = SummaryStore(str(layout.span_statistics), source)
-    request = Request(config.ingest_config, config.data.split_names, source.columns, gzip=_gzip(loaded, layout.root))
+    gzip = config.data.records.gzip(remote=is_address(str(layout.root)))
+    request = Request(config.ingest_config, config.data.split_names, source.columns, gzip=gzip)
     request = request.with_window(window, ())
     summaries = []
     for one in request.spans:
@@ -90,12 +92,6 @@ def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None
     if _ERROR in told:
         raise UserError(f"{file}: drift could not be measured: {told[_ERROR]}")
     return read_verdict(told)
-
-
-def _gzip(loaded: Loaded, root: Path) -> bool:
-    """Returns whether a run would compress its records, which is part of a span's fingerprint."""
-    compression = loaded.config.data.records.compression
-    return compression == "gzip" or (compression == "auto" and "://" in str(root))
 
 
 def main() -> None:

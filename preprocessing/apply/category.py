@@ -22,11 +22,9 @@ from fullpass.preprocessing.features.feature import (
     DateFeature,
     transformed_name,
 )
-from fullpass.preprocessing.features.ids import Vocabulary
+from fullpass.preprocessing.features.ids import IDENTITY_TOKEN, Vocabulary
 from fullpass.preprocessing.features.lists import ListOf, list_options
 from fullpass.preprocessing.token_spelling import as_token
-
-_LONGEST_INTEGER = r"-?\d{1,18}"
 
 
 def category(name: str, feature: CategoryFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
@@ -121,7 +119,7 @@ def _present_tokens(name: str, columns: Columns) -> tf.Tensor:
 
 
 def _identity(tokens: tf.Tensor, size: int) -> tf.Tensor:
-    integer = tf.strings.regex_full_match(tokens, _LONGEST_INTEGER)
+    integer = tf.strings.regex_full_match(tokens, IDENTITY_TOKEN)
     value = tf.strings.to_number(tf.where(integer, tokens, "-1"), tf.int64)
     return tf.where((value >= 0) & (value < size), value + 2, 1)
 

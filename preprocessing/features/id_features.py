@@ -12,7 +12,7 @@ from fullpass.preprocessing.features.ids import Encoding, Hash, Identity, Vocabu
 from fullpass.preprocessing.features.label import FALSE, TRUE
 from fullpass.preprocessing.features.lists import OptionalList, refuse_attention, refuse_order
 from fullpass.preprocessing.spec import Count, Flag, Name
-from fullpass.preprocessing.token_spelling import distinct_tokens
+from fullpass.preprocessing.token_spelling import as_token, distinct_tokens
 
 
 class CategoryFeature(BaseFeature):
@@ -85,6 +85,11 @@ member: {type: boolean, "true": [member], "false": [guest, none]}
     """Texts that mean true, in upper or lower case."""
     false: tuple[str, ...] = FALSE
     """Texts that mean false, in upper or lower case."""
+
+    def reads(self, text: str) -> bool:
+        """Returns whether a text means true or false, as in the transform graph."""
+        accepted = {as_token(word.lower()) for word in (*self.true, *self.false)}
+        return as_token(text.strip().lower()) in accepted
 
     @model_validator(mode="after")
     def _disjoint(self) -> "BooleanFeature":

@@ -4,11 +4,15 @@ The id contract: 0 is missing, then the OOV buckets, then the vocabulary. Sizes 
 the transform graph.
 """
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec
+
+IDENTITY_TOKEN = r"-?[0-9]{1,18}"
+"""Regular expression of the tokens that `Identity` reads as numbers."""
 
 
 class Embedding(Spec):
@@ -131,3 +135,7 @@ class Identity(Spec):
 
     size: Count
     """Number of different values."""
+
+    def has_id(self, token: str) -> bool:
+        """Returns whether a token has an id of its own, as in the transform graph."""
+        return re.fullmatch(IDENTITY_TOKEN, token) is not None and 0 <= int(token) < self.size

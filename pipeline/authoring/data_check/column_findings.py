@@ -105,9 +105,8 @@ def check_categories(sampled: SampledData) -> Iterator[Finding]:
         elif feature.vocabulary is not None:
             yield from _vocabulary_findings(keys, feature.vocabulary, column, values, feature.lowercase)
         elif feature.identity is not None and feature.separator is None:
-            numbers, size = values.numbers, feature.identity.size
-            outside = ~((numbers >= 0) & (numbers < size) & (numbers % 1 == 0))
-            what = f"{{share}} of values of {column} are not whole numbers 0 .. {size - 1}"
+            outside = ~_where(values, feature.identity.has_id)
+            what = f"{{share}} of values of {column} are not whole numbers 0 .. {feature.identity.size - 1}"
             fix = "get id 1. Raise size, or write type: category alone."
             yield from _unfit((*keys, "identity"), values, outside, what, fix)
 
@@ -116,8 +115,7 @@ def check_booleans(sampled: SampledData) -> Iterator[Finding]:
     """Booleans are true or false."""
     for keys, feature, column, values in sampled.features():
         if isinstance(feature, BooleanFeature):
-            words = {text.lower() for text in (*feature.true, *feature.false)}
-            wrong = np.array([text.lower() not in words for text in values.texts], dtype=bool)
+            wrong = ~_where(values, feature.reads)
             what = f"column {column}: {{share}} of values are neither true nor false"
             fix = "count as missing. Name them under `true` and `false`, or write type: category."
             yield from _unfit(keys, values, wrong, what, fix)

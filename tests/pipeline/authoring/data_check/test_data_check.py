@@ -14,6 +14,8 @@ from fullpass.pipeline.authoring.data_check.data_check import check_data, table
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.cli import app
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.features.id_features import BooleanFeature
+from fullpass.preprocessing.features.ids import Identity
 from fullpass.preprocessing.values.convert import convert
 from tests.pipeline.authoring.tables import write_csv as write
 
@@ -94,6 +96,11 @@ CASES = {
     "outside of identity": case(
         {"age": np.arange(ROWS) % 10},
         ("warning", "features.age.identity", '20.0% of values of age are not whole numbers 0 .. 7, such as "8", "9"'),
+        features="{age: {type: category, identity: {size: 8}}}",
+    ),
+    "a number that the graph does not read as an id": case(
+        {"age": ["1e0", *["1"] * 49] * (ROWS // 50)},
+        ("warning", "features.age.identity", '2.0% of values of age are not whole numbers 0 .. 7, such as "1e0"'),
         features="{age: {type: category, identity: {size: 8}}}",
     ),
     "neither true nor false": case(
@@ -380,3 +387,17 @@ def test_the_verdict_on_a_type_is_that_of_the_run(tmp_path, kind, read_as):
     except UserError as error:
         refused = [str(error)]
     assert (not refused) == runs, refused
+
+
+def test_booleans_and_identities_are_judged_as_the_graph_reads_them():
+    import tensorflow as tf
+
+    from fullpass.preprocessing.apply.category import _identity, boolean_ids
+    from fullpass.preprocessing.expressions.tensor_ops import StringColumn
+
+    feature = BooleanFeature(type="boolean", true=("Yes", "2.0"), false=("no", "0"))
+    texts = ["YES", " yes ", "2", "2.00", "0.0", "02", "ja", "NO", "-0", "1e0", "7", "8", "-1", "+5", "007", "9" * 19]
+    column = StringColumn(tf.constant(texts), tf.constant([True] * len(texts)))
+    read = boolean_ids(column, feature.true, feature.false).numpy() > 0
+    assert [feature.reads(text) for text in texts] == read.tolist()
+    assert [Identity(size=8).has_id(text) for text in texts] == (_identity(tf.constant(texts), 8).numpy() > 1).tolist()
