@@ -44,7 +44,6 @@ class AccumulateFiles(beam.PTransform):
 
     Args:
         files: Path and groups of each file, in order.
-        accumulator: What is accumulated.
         pending: Folder for the states between the two steps, which every worker reaches. The caller removes it.
         constants: Side input of `FileAccumulator.start`.
     """

@@ -31,7 +31,6 @@ class BeamComponent(base_beam_component.BaseBeamComponent):
         """Specifies a component.
 
         Args:
-            executor: The executor.
             parameters: Names of the parameters; all are text.
             inputs: Name of each input channel -> type of its artifacts.
             outputs: Name of each output channel -> type of its artifacts.

@@ -130,10 +130,6 @@ class SpanComparison(
 
         Args:
             preprocessing: Features and label, which determine the series; nothing else of them is in the cache key.
-            gates: The section `gates:` of the YAML.
-            examples: Raw examples of every span.
-            anomalies: Output of ExampleValidator.
-            name: Name of the pipeline.
             unit: Length of a span; None for a source without spans.
             folder: Path of the span summaries, which persist between runs.
         """

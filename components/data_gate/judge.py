@@ -33,11 +33,8 @@ def judge(
     """Returns the verdict on the newest span.
 
     Args:
-        newest: The span to judge.
         window: The other spans of the window, the oldest first.
         earlier: Spans before the newest that earlier runs have summarized, the oldest first.
-        series: The series to compare.
-        config: The section `gates:` of the YAML.
         unit: Length of a span. It determines the season: days differ within a week, and hours within a day.
         anomalies: Descriptions of TFDV's anomalies.
     """
@@ -100,12 +97,8 @@ def _repeated(
     carry a note. Findings that stop a run or are a reason to train are reported each time.
 
     Args:
-        findings: Findings about the newest span.
-        newest: The span to judge.
         reference: The span one season earlier, or the previous span.
         window: The other spans of the window.
-        series: The series to compare.
-        config: The section `gates:` of the YAML.
     """
     warnings = [f for f in findings if f.check in _OF_DISTRIBUTIONS and f.policy == "warn"]
     if not warnings:

@@ -80,7 +80,6 @@ def series_of(config: PreprocessingConfig, unit: str | None) -> tuple[Series, ..
     """Returns the series of a config, by column, the label last.
 
     Args:
-        config: Features and label.
         unit: Length of a span; None for a source without spans.
     """
     series: list[Series] = []
@@ -185,7 +184,6 @@ class Sketches:
         Args:
             columns: Raw columns [rows], null where missing: float32, binary, or lists of them as in tf.Examples. A
                 column that is absent is missing in all rows.
-            rows: Number of rows.
         """
         if not rows:
             return

@@ -39,8 +39,6 @@ class SummarizeFiles(FileAccumulator):
     """Sketches the files of spans, and writes the summary of each span to the store.
 
     Args:
-        source: The series to sketch.
-        store: Store of the pipeline.
         spans: Names of the spans, by index.
     """
 
@@ -69,7 +67,6 @@ def summarize_raw(request: Request, span: SpanRequest, source: SeriesSource) -> 
     Args:
         request: The request to Ingest, with the columns of `source`.
         span: One of the spans of the request.
-        source: The series to sketch.
 
     Raises:
         UserError: A file cannot be read, or lacks a column.

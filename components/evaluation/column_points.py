@@ -37,7 +37,6 @@ def points_of(column: ColumnReaders, values: np.ndarray, most: int) -> Points | 
     Args:
         column: The column and the features that read it.
         values: Values of some rows, dense.
-        most: Largest number of points.
     """
     if column.left_out:
         return column.left_out

@@ -52,9 +52,7 @@ def most_important(
     The importance of a column is that of the most important feature that reads it.
 
     Args:
-        readers: All columns.
         importance: Feature importances from `training.json`.
-        most: Largest number of columns to return.
     """
     known = {entry["feature"]: float(entry["importance"]) for entry in importance}
     worth = {one.name: max((known[name] for name in one.features if name in known), default=None) for one in readers}

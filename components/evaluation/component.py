@@ -85,10 +85,6 @@ def _write_results(
     """Writes the files of the evaluation, as the last step on Beam.
 
     Args:
-        state: The merged state of all rows.
-        accumulator: The accumulator of the metrics.
-        folder: Folder of the evaluation artifact.
-        exports: Folders of the SavedModels; the new model first.
         shown: Features and label, and the feature importances, to show the new model on a sample of the rows.
     """
     _write(f"{folder}/{FILE}", to_json(_measured(accumulator, state)))
@@ -191,14 +187,7 @@ class Evaluator(
         """Constructs the component.
 
         Args:
-            config: The section `evaluation:` of the YAML.
-            examples: Raw examples of every span.
-            model: The new model.
             model_run: The record of the model's training, with the feature importances.
-            baseline_model: The last blessed model, if there is one.
-            preprocessing: Features and label.
-            columns: The raw columns, by name.
-            spanned: Whether the source has spans.
         """
         sliced = sorted({column for entry in config.slices for column in entry})
         options = {"columns": {name: columns[name].type for name in sliced}, "spanned": spanned}

@@ -120,7 +120,6 @@ def judge(measured: Sequence[Rows], config: EvaluationConfig, *, blessed: bool) 
 
     Args:
         measured: Metrics on all rows, on the newest span, and on each slice of both.
-        config: The section `evaluation:` of the YAML.
         blessed: The decision of the Evaluator, or of a person.
     """
     verdict = _verdict(measured, config)
@@ -348,8 +347,6 @@ def reason(measured: Measured, threshold: Bounds, below: str = "") -> str:
     """Returns the reason why a metric fails its threshold, with the YAML path of the limit.
 
     Args:
-        measured: The metric.
-        threshold: The bounds of the metric.
         below: Path of the bounds, relative to the threshold of the metric.
     """
     name, value, baseline = measured.metric, measured.value, measured.baseline

@@ -19,7 +19,6 @@ def moments_of(rows: Scored, sets: np.ndarray, count: int) -> np.ndarray:
     Args:
         rows: Rows of a weight above 0, with one label each.
         sets: Set of each row, int64 [rows].
-        count: Number of sets.
     """
     total = np.bincount(sets, weights=rows.weights, minlength=count)
     shares = rows.weights / total[sets]

@@ -42,9 +42,7 @@ def dependence_of_export(
     """Returns the partial dependence of an export's scores on its most important raw columns; None if there are none.
 
     Args:
-        export: The folder of the SavedModel.
         sampled: A sample of the serialized eval rows.
-        config: Features and label.
         importance: Feature importances from `training.json`.
     """
     columns = serving_columns(config)
@@ -75,7 +73,6 @@ def measure_dependence(
     down to 20, and further columns are omitted when the time is used up.
 
     Args:
-        predict: Computes the model's outputs.
         rows: Every raw column that the model reads, for at least one eval row, in any order.
         readers: The columns to show, the most important first.
         seconds: Approximate time limit for the model's calls.

@@ -79,8 +79,6 @@ def areas_without(cells: SparseHistograms, sets: int, area: Callable[[CurveAreas
 
     Args:
         cells: Histograms of the sets; the number of a histogram is set * GROUPS + group.
-        sets: Number of sets.
-        area: Returns the area of each histogram.
     """
     without = np.full((sets, GROUPS), np.nan)
     bounds = np.searchsorted(cells.keys, np.arange(sets + 1) * GROUPS * BUCKETS)

@@ -90,12 +90,7 @@ class SparseHistograms:
 
 
 class CurveAreas:
-    """Areas under the curves of each set of rows; NaN if a set lacks one of the classes.
-
-    Args:
-        cells: Histograms.
-        sets: Number of sets.
-    """
+    """Areas under the curves of each set of rows; NaN if a set lacks one of the classes."""
 
     def __init__(self, cells: SparseHistograms, sets: int):
         self._cells = cells

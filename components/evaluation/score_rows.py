@@ -28,10 +28,8 @@ class EvaluateFiles(FileAccumulator):
     """Scores files, and accumulates the metrics of their rows.
 
     Args:
-        accumulator: Accumulator of the metrics.
         exports: Folders of SavedModels; the new model first.
         columns: Type of each raw column that slices use: `number` or `string`.
-        rows: Total number of rows.
     """
 
     def __init__(self, accumulator: SliceAccumulator, exports: Sequence[str], columns: Mapping[str, str], rows: int):
@@ -112,7 +110,6 @@ def _scored(labels: np.ndarray, weights: np.ndarray, scores: np.ndarray, *quanti
     """Returns the arrays of one model; a last axis of length 1 is dropped.
 
     Args:
-        labels, weights, scores: Labels, weights and scores of the rows.
         quantiles: The quantiles and their levels, both [rows, levels], if the model predicts quantiles.
     """
     labels, weights, scores = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, weights, scores))

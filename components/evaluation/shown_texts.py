@@ -20,7 +20,6 @@ def texts_of_export(export: str, sampled: Sequence[bytes], config: Preprocessing
     """Returns texts with wrong predictions, the most confident first, and some texts with right predictions.
 
     Args:
-        export: The folder of the SavedModel.
         sampled: A sample of the serialized eval rows, in random order.
         config: Features and label. Only binary and multiclass tasks have texts to show.
     """

@@ -34,7 +34,6 @@ def members(batch: ScoredRows, slices: Sequence[Sequence[str]], newest: int | No
     """Yields the slices of a batch. A row with a missing value in an entry's columns is in none of its slices.
 
     Args:
-        batch: The rows.
         slices: Columns of each entry.
         newest: Number of the newest span, as in row ids; None if the source has no spans.
     """

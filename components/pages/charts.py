@@ -20,8 +20,6 @@ def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: 
 
     Args:
         counts: Not negative.
-        label: Description for readers who cannot see the chart.
-        width, height: In pixels.
     """
     top = max(counts, default=0)
     if not top:
@@ -39,8 +37,6 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int 
 
     Args:
         series: Name -> values; all non-empty.
-        label: Description for readers who cannot see the chart.
-        width, height: In pixels.
     """
     finite = [value for values in series.values() for value in values if math.isfinite(value)]
     if not finite:
@@ -82,8 +78,6 @@ def bar_chart(values: Mapping[str, float], *, unit: str, label: str, width: int 
     Args:
         values: Name -> a value that is not negative.
         unit: Text after each value.
-        label: Description for readers who cannot see the chart.
-        width: In pixels.
     """
     top = max(values.values(), default=0) or 1.0
     names, figures = 150, 90
@@ -106,8 +100,6 @@ def paired_bars(
     Args:
         names: [n].
         before, now: Shares [n], 0 to 1.
-        label: Description for readers who cannot see the chart.
-        width: In pixels.
     """
     top = max((*before, *now), default=0) or 1.0
     name_width, figures, row = 170, 100, 22

@@ -21,7 +21,6 @@ def render_page(template: str, **facts: object) -> str:
 
     Args:
         template: Name of a file in this folder.
-        facts: Variables of the template.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER, encoding="utf-8"),

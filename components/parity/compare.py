@@ -158,7 +158,6 @@ def compare(
         left, right: Feature -> [rows] or [rows, width]; both in the same row order. Rows of ids may be padded with 0
             to different widths. NaN equals NaN.
         pair: Names of the two paths, for the report: "Beam = export".
-        row_names: Locations of the rows.
         tolerance: Tolerance between floats; all other values must be equal.
         before: The comparison of earlier batches, whose values count for the standard deviation.
         again: Computes the right side again. It is called if values differ, to test whether this is deterministic.

@@ -55,13 +55,8 @@ def compare_paths(
     """Compares batch by batch, and stops after the batch in which a feature has as many mismatches as are shown.
 
     Args:
-        config: Features and label.
-        tolerance: Tolerance between floats.
         limit: Largest number of rows to compare; None for all.
-        examples: Raw examples of every span.
         ready: Transformed examples that training read.
-        transform_graph: Transform graph of Transform.
-        model: The export.
         model_run: Artifact with the trained model's scores of the first rows.
 
     Returns:
@@ -162,13 +157,8 @@ def _compare_predictions(
     """Compares the predictions of two signatures of the export with each other, and with those of the trained model.
 
     Args:
-        served: Outputs of `serving_default` for a batch.
-        served_raw: Outputs of `serving_raw` for the same batch.
         least: Lower bound of the standard deviation in the tolerance.
         trained: Outputs of the trained model for some rows of the batch.
-        rows: The indices of these rows.
-        row_names: Locations of the rows of the batch.
-        same: `compare` with its tolerance.
     """
     pair = f"{SERVING_DEFAULT} = {SERVING_RAW}"
     agreed = same(served.outputs, served_raw.outputs, pair=pair, again=served_raw.again, least_deviation=least)

@@ -32,10 +32,6 @@ def Report(
     """Writes `report.html`: the data, the training, parity, the evaluation and the pushed model of a run.
 
     It also writes the model card, as Markdown and as a page.
-
-    Args:
-        name: Name of the pipeline.
-        evaluated: The section `evaluation:` as JSON.
     """
     single = {
         "statistics": statistics,

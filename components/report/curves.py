@@ -74,10 +74,7 @@ def curve_chart(
 
     Args:
         curves: Name -> curve; both axes range from 0 to 1.
-        x, y: Names of the axes.
-        label: Description for readers who cannot see the chart.
         diagonal: Whether to draw the line from (0, 0) to (1, 1).
-        points: Whether to mark each point.
     """
     parts = [_axes(x, y)]
     if diagonal:

@@ -76,9 +76,7 @@ def dependence_chart(
     """Returns a small chart: lines for numbers and dates, or one row of dots per value for other columns.
 
     Args:
-        shown: The column.
         means: The mean score of each series, drawn as a dashed line.
-        series: Names of the scores.
         low, high: The ends of the score axis, low < high.
     """
     label = f"{shown.column}: {'; '.join(_words(shown, number, name) for number, name in enumerate(series))}"

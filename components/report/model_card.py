@@ -35,12 +35,7 @@ class Section:
 
 
 def model_card(run: Run, record: Mapping[str, Any]) -> tuple[Section, ...]:
-    """Returns the card.
-
-    Args:
-        run: The facts of the report.
-        record: Training.json.
-    """
+    """Returns the card."""
     facts = record.get("model", {})
     return (
         Section("Purpose", tuple(_purpose(run, facts, record))),

@@ -91,13 +91,7 @@ class Run:
 
 
 def read_run(name: str, made: RunArtifacts, config: EvaluationConfig) -> Run:
-    """Returns the facts about a run that has reached the node Report.
-
-    Args:
-        name: The name of the pipeline.
-        made: The artifacts of the run.
-        config: Section `evaluation` of the YAML.
-    """
+    """Returns the facts about a run that has reached the node Report."""
     record, evaluation = made.training, made.uri("evaluation")
     verdict, gate = made.verdict(config), made.data_verdict
     assert verdict is not None and gate is not None  # noqa: S101

@@ -65,10 +65,8 @@ class StatisticsOfFiles(FileAccumulator):
     """Accumulates the statistics of splits, and summaries of spans from the same batches.
 
     Args:
-        source: Columns and series.
         rows: Total number of rows; None if unknown.
         folders: Split -> folder of its statistics.
-        summaries: Accumulates the spans.
     """
 
     def __init__(self, source: SeriesSource, rows: int | None, folders: dict[str, str], summaries: SummarizeFiles):
@@ -125,7 +123,6 @@ class StatisticsGen(
         Args:
             preprocessing: Features and label, which determine the columns and the series. Nothing else of them is part
                 of the cache key: A changed encoding or transform reads no record again.
-            examples: Raw examples of every span.
             unit: Length of a span; None for a source without spans.
             folder: Path of the data gate's span summaries, which persist between runs.
             libraries: Versions of the libraries that compute, which change TFX's cache key.

@@ -86,12 +86,9 @@ def analyze(
     """Writes the transform graph for the rows of all spans, and fills the cache.
 
     Args:
-        pipeline: The Beam pipeline to add the steps to.
-        function: The preprocessing function.
         spans: The window; for a source without spans, a single span with the whole train split.
         cache: Analyzer cache of the pipeline; None analyzes every span and keeps no states.
         graph: Folder to write the graph to.
-        rows: Number of rows of all spans.
 
     Returns:
         The folder, as a PCollection that is available when the graph is written, and the origin of the statistics.

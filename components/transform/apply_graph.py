@@ -53,7 +53,6 @@ class ApplyGraph(beam.DoFn):
     A separate thread encodes a batch while the graph computes the next one; both run C++ code that releases the GIL.
 
     Args:
-        config: Features and label.
         schema: Serialized schema of the raw examples.
     """
 

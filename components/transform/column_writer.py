@@ -17,7 +17,6 @@ class ColumnWriter:
         """Constructs the writer; files are written later.
 
         Args:
-            folder: Folder of the files.
             prefix: Prefix of the file names; unique among writers, and sorts in the order of the rows.
         """
         self.files: list[ColumnFile] = []

@@ -142,12 +142,8 @@ class Transform(
         """Constructs the component.
 
         Args:
-            preprocessing: Features, crosses, derived columns and label.
-            examples: Raw examples with all splits, of every span.
-            schema: Schema of the raw examples.
             materialize: Whether to write transformed examples in addition to the graph.
             records: Layout of the files of transformed examples; these keep the order of the raw examples.
-            gzip: Whether to compress transformed examples.
             cache: Folder of the accumulator states of each span; None for a source without spans.
             code: Digest of user functions in the graph, which changes TFX's cache key when they change.
             base_model: The model whose vocabulary ids are kept stable.

@@ -16,10 +16,6 @@ from fullpass.preprocessing.features.feature import CustomFeature, transformed_n
 def id_sizes(config: PreprocessingConfig, graph: str) -> dict[str, int]:
     """Returns the number of ids of each output of the function in place of all transforms; empty without a function.
 
-    Args:
-        config: Features and label.
-        graph: Folder of the transform graph.
-
     Raises:
         UserError: Models do not support an output, or its range in the graph has ids below 0; or the range of a
             custom feature's ids is wider than its `ids`.
@@ -53,7 +49,6 @@ def check_ids(batch: pa.RecordBatch, sizes: Mapping[str, int]) -> None:
 
     Args:
         batch: A list of int64 ids per cell.
-        sizes: The number of ids of each output, from `id_sizes`.
 
     Raises:
         UserError: An id is outside 0 .. size - 1.

@@ -25,9 +25,7 @@ class ReadExamples(beam.PTransform):
     """Reads TFRecord files as lists of serialized examples.
 
     Args:
-        paths: Paths of the files.
         note: Text about the current step, shown with the progress.
-        rows: Total number of rows.
     """
 
     def __init__(self, paths: Sequence[str], note: str, rows: int | None):

@@ -169,9 +169,7 @@ def accumulator_of(
     """Returns the accumulator of an operation of TF Transform; None if only Beam can compute it.
 
     Args:
-        operation: The accumulating operation.
         key: Digest of everything its state depends on.
-        tensors: Names of its input tensors.
         folder: For files of states; every worker must be able to reach it.
     """
     kind = _KINDS.get(type(operation))

@@ -38,10 +38,8 @@ def analyze_table(
     used only for tf_idf and for a user-defined function with an analyzer that needs all rows at once.
 
     Args:
-        config: Features, crosses, derived columns and label.
         batches: The rows of the train split, in the layout of `raw_batches`; read once for each phase of analyzers.
         graph: Output folder of the transform graph; it must not exist yet.
-        base_model: The base model of the stable ids.
 
     Returns:
         The transform graph.
@@ -76,7 +74,6 @@ class BatchAccumulator:
     """Accumulates batches of raw columns for the analyzers of one phase.
 
     Args:
-        function: The preprocessing function.
         accumulators: The accumulators of one phase.
         constants: The constants of earlier phases, from `Traced.constants`.
 
@@ -115,9 +112,7 @@ def write_graph(function: Function, states: Mapping[bytes, Any], graph: str) -> 
     """Finalizes the states and writes the transform graph into the two folders that TF Transform reads.
 
     Args:
-        function: The preprocessing function.
         states: Key of each accumulator -> its state over all rows.
-        graph: Folder of the transform graph.
     """
     pending = f"{graph}/pending"
     if tf.io.gfile.exists(pending):

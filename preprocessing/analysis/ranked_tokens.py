@@ -48,7 +48,6 @@ def rank(counts: TokenCounts, *, min_count: int, top_k: int | None, folder: str)
     """Returns the `top_k` most frequent tokens among those with a count of at least `min_count`.
 
     Args:
-        counts: Token counts over all rows.
         min_count: Smallest accepted count.
         top_k: Largest number of tokens; None for no limit.
         folder: For temporary files.

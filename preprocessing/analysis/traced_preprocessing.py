@@ -106,9 +106,6 @@ def _traced(function: Function) -> "Traced":
 class Traced:
     """A traced preprocessing function.
 
-    Args:
-        function: The preprocessing function.
-
     Attributes:
         phases: Accumulators of its analyzers, one tuple per pass over the rows. Analyzers of a later phase depend on
             constants of earlier phases. None if an analyzer needs all rows at once or the vocabulary of another

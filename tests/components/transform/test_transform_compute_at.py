@@ -59,7 +59,11 @@ FEATURES: dict[str, Any] = {
     "position": {"type": "vector", "width": 2},
     "pair": {"type": "vector", "columns": ["x", "y"], "transforms": [{"pca": {"dimensions": 1}}]},
     "picture": {"type": "image", "size": [3, 4]},
-    "own": {"type": "custom", "function": "tests.components.test_places:above_mean", "columns": {"x": "number"}},
+    "own": {
+        "type": "custom",
+        "function": "tests.components.transform.test_transform_compute_at:above_mean",
+        "columns": {"x": "number"},
+    },
 }
 WEIGHED = {"weighed": {"type": "text", "column": "note", "output": "tf_idf", "vocabulary": {"min_count": 1}}}
 """A feature for which TF Transform also analyzes all other features, which is slow; it is therefore analyzed apart."""
