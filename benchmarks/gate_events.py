@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fullpass.components.data_gate.gate_verdict import Verdict
+from fullpass.components.data_gate.gate_verdict import GateVerdict
 from fullpass.components.data_gate.judge import judge
 from fullpass.components.data_gate.series import Series, SeriesSource
 from fullpass.components.data_gate.span_summary import Summary
@@ -81,7 +81,7 @@ class Spans:
     summaries: tuple[Summary, ...]
     unit: str | None
 
-    def judged(self, window: int) -> list[Verdict]:
+    def judged(self, window: int) -> list[GateVerdict]:
         """Returns a verdict per span, in the window that ends with the span."""
         verdicts = []
         for i, newest in enumerate(self.summaries):
@@ -111,7 +111,7 @@ def read_spans(text: str, folder: Path, asked: str) -> Spans:
     return Spans(config, source.series, summaries, window.unit)
 
 
-def told(verdict: Verdict) -> str:
+def told(verdict: GateVerdict) -> str:
     """Returns the findings of a verdict as text, check by check."""
     by_check: dict[str, list[str]] = {}
     for finding in verdict.findings:

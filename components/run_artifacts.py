@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fullpass.base.files import read_bytes
-from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
-from fullpass.components.data_gate.gate_verdict import read_comparison
+from fullpass.components.data_gate.gate_verdict import GateVerdict, read_comparison
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict, with_suspicion
 from fullpass.components.mlmd_values import RecordedArtifact
@@ -51,7 +50,7 @@ class RunArtifacts:
         return json.loads(content) if content else {}
 
     @property
-    def data_verdict(self) -> DataVerdict | None:
+    def data_verdict(self) -> GateVerdict | None:
         """The findings of the data gate."""
         return read_comparison(self.uri("spans")) if self.all("spans") else None
 

@@ -14,7 +14,7 @@ from fullpass.components.accumulate import AccumulateFiles
 from fullpass.components.artifacts import SpanComparison as SpanComparisonArtifact
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.data_gate.config import GatesConfig
-from fullpass.components.data_gate.gate_verdict import Verdict
+from fullpass.components.data_gate.gate_verdict import GateVerdict
 from fullpass.components.data_gate.judge import judge
 from fullpass.components.data_gate.page import render_gate
 from fullpass.components.data_gate.series import SeriesSource
@@ -90,7 +90,7 @@ def read_anomalies(anomalies: types.Artifact) -> list[str]:
     return [f"{text} ({', '.join(splits)})" for text, splits in splits_of.items()]
 
 
-def write_comparison(comparison: types.Artifact, verdict: Verdict, name: str) -> None:
+def write_comparison(comparison: types.Artifact, verdict: GateVerdict, name: str) -> None:
     """Writes the verdict and its page, and sets the custom properties of the artifact."""
     with fileio.open(f"{comparison.uri}/{comparison.FILE}", "w") as file:
         file.write(to_json_text(verdict.to_json(), indent=1))

@@ -9,7 +9,7 @@ from tfx.dsl.component.experimental.decorators import component
 
 from fullpass.base.errors import UserError
 from fullpass.components.artifacts import DataVerdict, SpanComparison
-from fullpass.components.data_gate.gate_verdict import Verdict, read_comparison
+from fullpass.components.data_gate.gate_verdict import GateVerdict, read_comparison
 
 
 @component
@@ -29,7 +29,7 @@ def DataGate(
     verdict.set_int_custom_property("retrain", int(judgment.retrain))
 
 
-def stop_message(verdict: Verdict, serving: str) -> str:
+def stop_message(verdict: GateVerdict, serving: str) -> str:
     """Returns the error message of a verdict that stops a run: each finding, and the possible remedies."""
     stops = [finding for finding in verdict.findings if finding.policy == "stop"]
     return "\n".join(

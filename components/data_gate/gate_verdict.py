@@ -31,7 +31,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedSeries:
     """One series of the newest span, compared with other data.
 
     Attributes:
@@ -55,7 +55,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GateVerdict:
     """The findings about a span, and all comparisons that they are based on.
 
     Attributes:
@@ -72,7 +72,7 @@ class Verdict:
     previous: str
     window: str
     findings: tuple[Finding, ...]
-    compared: tuple[Compared, ...]
+    compared: tuple[ComparedSeries, ...]
     notes: tuple[str, ...]
 
     @property
@@ -86,10 +86,10 @@ class Verdict:
         return any(finding.policy == "retrain" for finding in self.findings)
 
     @property
-    def worst(self) -> tuple[Compared, ...]:
+    def worst(self) -> tuple[ComparedSeries, ...]:
         """The series that changed most by divergence or by another check, each once."""
         excess_of = {finding.subject: finding.over for finding in reversed(self.findings)}
-        first: dict[str, Compared] = {}
+        first: dict[str, ComparedSeries] = {}
         for one in sorted(self.compared, key=lambda c: -max(c.over, excess_of.get(c.series, 0.0))):
             first.setdefault(one.series, one)
         return tuple(first.values())[:_WORST]
@@ -99,15 +99,15 @@ class Verdict:
         return asdict(self) | {"stopped": self.stopped, "retrain": self.retrain}
 
 
-def read_verdict(fields: dict[str, Any]) -> Verdict:
+def read_verdict(fields: dict[str, Any]) -> GateVerdict:
     """Returns a verdict from the object of `to_json`."""
     known = {name: value for name, value in fields.items() if name not in ("stopped", "retrain")}
     findings = tuple(Finding(**one) for one in fields["findings"])
-    compared = tuple(Compared(**{**one, "divergence": _read(one["divergence"])}) for one in fields["compared"])
-    return Verdict(**{**known, "findings": findings, "compared": compared, "notes": tuple(fields["notes"])})
+    compared = tuple(ComparedSeries(**{**one, "divergence": _read(one["divergence"])}) for one in fields["compared"])
+    return GateVerdict(**{**known, "findings": findings, "compared": compared, "notes": tuple(fields["notes"])})
 
 
-def read_comparison(uri: str) -> Verdict:
+def read_comparison(uri: str) -> GateVerdict:
     """Returns the verdict of a SpanComparison artifact."""
     return read_verdict(read_json(f"{uri}/{COMPARISON_FILE}"))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fullpass.components.data_gate.config import Check, Divergences, GatesConfig
 from fullpass.components.data_gate.divergence import Divergence, divergence, share_by_chance
-from fullpass.components.data_gate.gate_verdict import Compared, Finding, Verdict
+from fullpass.components.data_gate.gate_verdict import ComparedSeries, Finding, GateVerdict
 from fullpass.components.data_gate.series import Series
 from fullpass.components.data_gate.span_summary import Summary, merge_spans
 
@@ -29,7 +29,7 @@ def judge(
     *,
     unit: str | None = None,
     anomalies: Sequence[str] = (),
-) -> Verdict:
+) -> GateVerdict:
     """Returns the verdict on the newest span.
 
     Args:
@@ -67,7 +67,7 @@ def judge(
     if reference is not None and rest is not None:
         repeated = _repeated(findings, newest, reference, window, series, config)
     order = ("stop", "retrain", "warn")
-    return Verdict(
+    return GateVerdict(
         span=newest.label or ALL_DATA,
         rows=newest.rows,
         previous=_label(previous) if previous else "",
@@ -169,16 +169,16 @@ def _ignored(one: Series, config: GatesConfig) -> bool:
     return not one.is_label and config.drift.features.get(one.column) == "ignore"
 
 
-def _compare(one: Series, newest: Summary, against: str, other: Summary, config: GatesConfig) -> Compared:
+def _compare(one: Series, newest: Summary, against: str, other: Summary, config: GatesConfig) -> ComparedSeries:
     _, js, linf, _ = _limits(one, config)
     before, now = other.distributions[one.name], newest.distributions[one.name]
     difference = divergence(before, now)
     if not before.rows or not now.rows or _ignored(one, config):
         difference = replace(difference, js=0.0, linf=0.0)
-    return Compared(one.name, against, difference, js, linf)
+    return ComparedSeries(one.name, against, difference, js, linf)
 
 
-def _drift(one: Series, c: Compared, config: GatesConfig) -> Iterator[Finding]:
+def _drift(one: Series, c: ComparedSeries, config: GatesConfig) -> Iterator[Finding]:
     check, _, _, _ = _limits(one, config)
     d = c.divergence
     if c.over <= 1:

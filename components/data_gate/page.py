@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from fullpass.components.data_gate.divergence import MISSING
-from fullpass.components.data_gate.gate_verdict import Compared, Verdict
+from fullpass.components.data_gate.gate_verdict import ComparedSeries, GateVerdict
 from fullpass.components.pages.charts import paired_bars
 from fullpass.components.pages.render import render_page
 
@@ -27,24 +27,24 @@ class Moved:
 class Gate:
     """The facts of the section. compared: text that names both sides. moved: the most changed series, worst first."""
 
-    verdict: Verdict
+    verdict: GateVerdict
     compared: str
     moved: tuple[Moved, ...]
 
 
-def render_gate(name: str, verdict: Verdict) -> str:
+def render_gate(name: str, verdict: GateVerdict) -> str:
     """Returns the page of a verdict. name: of the pipeline."""
     return render_page("data_gate.html", name=name, gate=gate_section(verdict))
 
 
-def gate_section(verdict: Verdict) -> Gate:
+def gate_section(verdict: GateVerdict) -> Gate:
     """Returns the facts about a verdict that the page shows."""
     against = " and ".join(filter(None, (verdict.previous, verdict.window)))
     compared = f"{verdict.span}, {verdict.rows:,} rows" + (f", compared with {against}." if against else ".")
     return Gate(verdict, compared, tuple(_moved(one) for one in verdict.worst))
 
 
-def _moved(one: Compared) -> Moved:
+def _moved(one: ComparedSeries) -> Moved:
     d = one.divergence
     text = (
         f"Jensen-Shannon {d.js:.3f} (limit {one.js_limit:g}, chance {d.js_chance:.3f}), "
@@ -57,7 +57,7 @@ def _moved(one: Compared) -> Moved:
     return Moved(one.series, one.against, text, paired_bars(names, before, now, label=label))
 
 
-def _bins(one: Compared) -> tuple[list[str], list[float], list[float]]:
+def _bins(one: ComparedSeries) -> tuple[list[str], list[float], list[float]]:
     """Returns names and shares of the bins that changed most, in their order, and of one bin for all others."""
     d = one.divergence
     every = range(len(d.bins))

@@ -10,7 +10,7 @@ from fullpass.components.evaluation.column_readers import ColumnReaders
 from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY, DateFormat, compile_format
 from fullpass.preprocessing.dates.date_ops import parse
 
-Rows = Mapping[str, np.ndarray]
+DenseRows = Mapping[str, np.ndarray]
 """Raw column -> its values, dense: float32 or object of bytes."""
 
 

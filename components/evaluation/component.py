@@ -22,7 +22,14 @@ from fullpass.components.accumulate import AccumulateFiles
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
-from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, Rows, read_measured, text_of, to_json
+from fullpass.components.evaluation.measured_metrics import (
+    ALWAYS_MEASURED,
+    FILE,
+    MeasuredRows,
+    read_measured,
+    text_of,
+    to_json,
+)
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
 from fullpass.components.evaluation.score_curves import to_json as curves_to_json
 from fullpass.components.evaluation.shown_files import DEPENDENCE_FILE, TEXTS_FILE
@@ -116,7 +123,7 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def _measured(accumulator: SliceAccumulator, state: State) -> list[Rows]:
+def _measured(accumulator: SliceAccumulator, state: State) -> list[MeasuredRows]:
     """Returns the metrics of each slice; all rows and the newest span come first."""
     measurements = accumulator.measure(state)
     measured = []
@@ -126,7 +133,7 @@ def _measured(accumulator: SliceAccumulator, state: State) -> list[Rows]:
         place = state.places[key]
         values, errors = ([_at(place, one) for one in every] for every in (measurements.values, measurements.errors))
         measured.append(
-            Rows(
+            MeasuredRows(
                 shared,
                 values[0],
                 values[1] if len(values) > 1 else {},

@@ -7,7 +7,7 @@ from typing import Any
 
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds, SlicedBounds
-from fullpass.components.evaluation.measured_metrics import Rows, read_measured
+from fullpass.components.evaluation.measured_metrics import MeasuredRows, read_measured
 from fullpass.components.evaluation.metrics import METRICS
 from fullpass.components.evaluation.slice_states import MOST_SLICES
 from fullpass.trainer.insight.words import too_good_words
@@ -37,7 +37,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Slice:
-    """Rows that share values of some columns.
+    """MeasuredRows that share values of some columns.
 
     Attributes:
         name: Such as `hour 7, company Flash Cab`.
@@ -110,12 +110,12 @@ def with_suspicion(verdict: Verdict, record: Mapping[str, Any]) -> Verdict:
     return replace(verdict, notes=(*verdict.notes, words)) if words else verdict
 
 
-def is_blessed(measured: Sequence[Rows], config: EvaluationConfig) -> bool:
+def is_blessed(measured: Sequence[MeasuredRows], config: EvaluationConfig) -> bool:
     """Returns whether a model is good enough: there are rows to measure it on, and every bound was judged and holds."""
     return not _reasons(_verdict(measured, config), config)
 
 
-def judge(measured: Sequence[Rows], config: EvaluationConfig, *, blessed: bool) -> Verdict:
+def judge(measured: Sequence[MeasuredRows], config: EvaluationConfig, *, blessed: bool) -> Verdict:
     """Compares the measured metrics with the thresholds.
 
     Args:
@@ -129,7 +129,7 @@ def judge(measured: Sequence[Rows], config: EvaluationConfig, *, blessed: bool) 
     return replace(verdict, blessed=False, reasons=tuple(_reasons(verdict, config)) or refused)
 
 
-def _verdict(measured: Sequence[Rows], config: EvaluationConfig) -> Verdict:
+def _verdict(measured: Sequence[MeasuredRows], config: EvaluationConfig) -> Verdict:
     """Returns all measurements, without reasons."""
     whole, newest = (_together(measured, newest=newest) for newest in (False, True))
     metrics = tuple(map(_undefined_failed, _measured(whole, config, config.thresholds)))
@@ -163,12 +163,12 @@ def _reasons(verdict: Verdict, config: EvaluationConfig) -> list[str]:
     return [*reasons, *_reasons_of_slices(verdict, config), *_unjudged(verdict, config)]
 
 
-def _together(measured: Iterable[Rows], *, newest: bool) -> Rows:
+def _together(measured: Iterable[MeasuredRows], *, newest: bool) -> MeasuredRows:
     """Returns the metrics on all rows, or on all rows of the newest span."""
-    return next((rows for rows in measured if not rows.keys and rows.newest == newest), Rows((), {}))
+    return next((rows for rows in measured if not rows.keys and rows.newest == newest), MeasuredRows((), {}))
 
 
-def _measured(rows: Rows, config: EvaluationConfig, thresholds: Mapping[str, Bounds]) -> tuple[Measured, ...]:
+def _measured(rows: MeasuredRows, config: EvaluationConfig, thresholds: Mapping[str, Bounds]) -> tuple[Measured, ...]:
     return tuple(measure(name, rows, thresholds.get(name)) for name in _names(config) if name in rows.values)
 
 
@@ -176,12 +176,12 @@ def _names(config: EvaluationConfig) -> list[str]:
     return list(dict.fromkeys([*config.metrics, *config.thresholds]))
 
 
-def _slices(measured: Iterable[Rows], config: EvaluationConfig) -> tuple[Slice, ...]:
+def _slices(measured: Iterable[MeasuredRows], config: EvaluationConfig) -> tuple[Slice, ...]:
     slices = [_slice(rows, config) for rows in measured if rows.keys]
     return tuple(sorted(slices, key=lambda one: (one.newest, -one.examples, one.name)))
 
 
-def _slice(rows: Rows, config: EvaluationConfig) -> Slice:
+def _slice(rows: MeasuredRows, config: EvaluationConfig) -> Slice:
     values, baseline = (
         {n: of[n] for n in _names(config) if not math.isnan(of.get(n, math.nan))} for of in (rows.values, rows.baseline)
     )
@@ -201,7 +201,7 @@ def slice_bounds(config: EvaluationConfig, *, newest: bool) -> dict[str, SliceBo
     return {name: rows.slices for name, rows in of_rows.items() if rows is not None and rows.slices is not None}
 
 
-def can_be_judged(name: str, rows: Rows, bounds: SliceBounds) -> bool:
+def can_be_judged(name: str, rows: MeasuredRows, bounds: SliceBounds) -> bool:
     """Returns whether a slice has enough rows to judge a metric, and rows that the metric can be defined on.
 
     For example, AUC is undefined on rows of one class. A metric that without another reason is judged, and fails.
@@ -279,7 +279,7 @@ def _reasons_of_slices(verdict: Verdict, config: EvaluationConfig) -> list[str]:
     return reasons
 
 
-def measure(name: str, rows: Rows, threshold: Bounds | None) -> Measured:
+def measure(name: str, rows: MeasuredRows, threshold: Bounds | None) -> Measured:
     """Compares a metric of the new model with its threshold and with the last blessed model."""
     value, baseline = rows.values[name], rows.baseline.get(name, math.nan) if rows.baseline else None
     error = rows.errors.get(name, math.nan)

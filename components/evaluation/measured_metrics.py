@@ -16,7 +16,7 @@ ALWAYS_MEASURED = "example_count"
 
 
 @dataclass(frozen=True)
-class Rows:
+class MeasuredRows:
     """The metrics of some rows.
 
     Attributes:
@@ -44,12 +44,12 @@ class Rows:
         return int(self.values.get(ALWAYS_MEASURED, 0))
 
 
-def to_json(measured: Sequence[Rows]) -> str:
+def to_json(measured: Sequence[MeasuredRows]) -> str:
     """Returns the content of `measured.json`; a value that is undefined is null."""
     return to_json_text([vars(rows) for rows in measured])
 
 
-def read_measured(evaluation_uri: str) -> Sequence[Rows]:
+def read_measured(evaluation_uri: str) -> Sequence[MeasuredRows]:
     """Returns all metrics of an evaluation.
 
     Raises:
@@ -61,14 +61,14 @@ def read_measured(evaluation_uri: str) -> Sequence[Rows]:
     return [_rows(fields) for fields in json.loads(content)]
 
 
-def _rows(fields: Mapping[str, Any]) -> Rows:
+def _rows(fields: Mapping[str, Any]) -> MeasuredRows:
     tuples = {name: tuple(map(tuple, fields[name])) for name in ("keys", "unsliced") if name in fields}
     numbers = {
         name: {metric: number_of(value) for metric, value in of.items()}
         for name, of in fields.items()
         if isinstance(of, dict)
     }
-    return Rows(**{**fields, **numbers, **tuples})
+    return MeasuredRows(**{**fields, **numbers, **tuples})
 
 
 def text_of(value: bytes | float) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from fullpass.components.evaluation.column_points import Points, Rows, points_of
+from fullpass.components.evaluation.column_points import DenseRows, Points, points_of
 from fullpass.components.evaluation.column_readers import ColumnReaders, column_readers, most_important
 from fullpass.components.evaluation.score_rows import load_export
 from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence
@@ -29,7 +29,7 @@ _MOST_CLASSES = 5
 _SECONDS = 20.0
 _BYTES_ASKED = 64 << 20
 
-Predict = Callable[[Rows], Mapping[str, np.ndarray]]
+Predict = Callable[[DenseRows], Mapping[str, np.ndarray]]
 """Raw columns, dense -> outputs of the model's signature `serving_raw`."""
 
 
@@ -57,7 +57,7 @@ def _predict(export: str, columns: Mapping[str, RawColumn]) -> Predict:
     loaded = load_export(export)
     keys = column_keys(tuple(columns))
 
-    def predict(rows: Rows) -> Mapping[str, np.ndarray]:
+    def predict(rows: DenseRows) -> Mapping[str, np.ndarray]:
         request = to_request(rows, columns, keys)
         return {name: value.numpy() for name, value in loaded.signatures[SERVING_RAW](**request).items()}
 
@@ -65,7 +65,7 @@ def _predict(export: str, columns: Mapping[str, RawColumn]) -> Predict:
 
 
 def measure_dependence(
-    predict: Predict, rows: Rows, readers: Sequence[ColumnReaders], *, seconds: float = _SECONDS
+    predict: Predict, rows: DenseRows, readers: Sequence[ColumnReaders], *, seconds: float = _SECONDS
 ) -> Dependence:
     """Returns the partial dependence on some columns: numbers and dates at their quantiles, others at frequent values.
 
@@ -102,7 +102,7 @@ def measure_dependence(
     return Dependence(count, tuple(series), means, tuple(shown), left_out)
 
 
-def _seconds_per_row(predict: Predict, rows: Rows) -> float:
+def _seconds_per_row(predict: Predict, rows: DenseRows) -> float:
     """Returns the seconds per row of the model, after its graph is built."""
     few = {name: values[:_TIMED_ROWS] for name, values in rows.items()}
     predict(few)
@@ -111,7 +111,7 @@ def _seconds_per_row(predict: Predict, rows: Rows) -> float:
     return max(time.perf_counter() - started, 1e-9) / len(outputs["scores"])
 
 
-def _chosen(rows: Rows, count: int) -> Rows:
+def _chosen(rows: DenseRows, count: int) -> DenseRows:
     """Returns a reproducible sample of `count` rows, or all rows."""
     order = np.random.default_rng(1).permutation(len(next(iter(rows.values()))))[:count]
     return {name: values[order] for name, values in rows.items()}
@@ -130,7 +130,7 @@ def _series(answers: Mapping[str, np.ndarray]) -> dict[str, int]:
 
 
 def _dependence(
-    predict: Predict, rows: Rows, name: str, at: Points, series: Mapping[str, int], at_once: int
+    predict: Predict, rows: DenseRows, name: str, at: Points, series: Mapping[str, int], at_once: int
 ) -> ColumnDependence:
     """Returns the dependence on one column; one call of the model scores the rows for `at_once` values."""
     count = len(rows[name])
@@ -146,7 +146,7 @@ def _dependence(
     return ColumnDependence(name, at.kind, at.texts, at.places, of_series)
 
 
-def _bytes_of(rows: Rows) -> int:
+def _bytes_of(rows: DenseRows) -> int:
     """Returns the size of the rows in bytes, without the overhead of Python objects."""
     return sum(sum(map(len, cells.flat)) if cells.dtype == object else cells.nbytes for cells in rows.values())
 

@@ -73,7 +73,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedFeature:
     """The comparison of one feature, computed by two paths.
 
     Attributes:
@@ -96,9 +96,9 @@ class Compared:
     cause: str = ""
     spread: VarianceAccumulator = field(default=VarianceAccumulator(), compare=False)
 
-    def plus(self, later: "Compared") -> "Compared":
+    def plus(self, later: "ComparedFeature") -> "ComparedFeature":
         """Merges this comparison with the comparison of later rows."""
-        return Compared(
+        return ComparedFeature(
             self.feature,
             self.pair,
             self.rows + later.rows,
@@ -114,20 +114,20 @@ class Comparison:
     """The comparison of all batches so far."""
 
     def __init__(self) -> None:
-        self._compared: dict[tuple[str, str], Compared] = {}
+        self._compared: dict[tuple[str, str], ComparedFeature] = {}
 
     def variance_of(self, pair: str, feature: str) -> VarianceAccumulator:
         """Returns the spread of a feature over the rows so far."""
         return self._compared[pair, feature].spread if (pair, feature) in self._compared else VarianceAccumulator()
 
-    def add(self, compared: Iterable[Compared]) -> None:
+    def add(self, compared: Iterable[ComparedFeature]) -> None:
         """Adds the rows of one batch."""
         for one in compared:
             key = one.pair, one.feature
             self._compared[key] = self._compared[key].plus(one) if key in self._compared else one
 
     @property
-    def compared(self) -> list[Compared]:
+    def compared(self) -> list[ComparedFeature]:
         """The comparison of each feature in each pair of paths, over all rows so far."""
         return list(self._compared.values())
 
@@ -151,7 +151,7 @@ def compare(
     before: Comparison | None = None,
     again: Again | None = None,
     least_deviation: float = 0.0,
-) -> list[Compared]:
+) -> list[ComparedFeature]:
     """Compares features computed by two paths, row by row.
 
     Args:
@@ -180,7 +180,7 @@ def compare(
     return [replace(c, cause=_cause(left[c.feature], right[c.feature], repeated[c.feature], c)) for c in compared]
 
 
-def check(compared: list[Compared]) -> None:
+def check(compared: list[ComparedFeature]) -> None:
     """Raises a UserError that names features, rows and likely causes if any row differs."""
     wrong = [c for c in compared if c.mismatches]
     if not wrong:
@@ -194,7 +194,7 @@ def check(compared: list[Compared]) -> None:
     raise UserError("\n".join(lines))
 
 
-def report_json(compared: list[Compared]) -> str:
+def report_json(compared: list[ComparedFeature]) -> str:
     """Returns the report as JSON text."""
     return to_json_text([asdict(c) for c in compared], indent=1)
 
@@ -213,13 +213,13 @@ def _compare_one(
     tolerance: Tolerance,
     known: VarianceAccumulator,
     least_deviation: float,
-) -> Compared:
+) -> ComparedFeature:
     spread = known.plus(right.astype(np.float64)) if np.issubdtype(right.dtype, np.floating) else known
     difference, allowed = _difference(left, right, tolerance, max(spread.deviation, least_deviation))
     wrong = (difference > allowed).any(axis=1)
     rows = np.flatnonzero(wrong)
     shown = tuple(Mismatch(row_names[int(i)], _text(left[i]), _text(right[i])) for i in rows[:SHOWN_MISMATCHES])
-    return Compared(name, pair, len(left), float(difference.max(initial=0.0)), len(rows), shown, "", spread)
+    return ComparedFeature(name, pair, len(left), float(difference.max(initial=0.0)), len(rows), shown, "", spread)
 
 
 def _difference(
@@ -237,7 +237,7 @@ def _difference(
     return np.where(np.isnan(difference), np.inf, difference), allowed
 
 
-def _cause(left: np.ndarray, right: np.ndarray, repeated: np.ndarray, compared: Compared) -> str:
+def _cause(left: np.ndarray, right: np.ndarray, repeated: np.ndarray, compared: ComparedFeature) -> str:
     """Returns the likely cause of the differences, derived from the values of a batch."""
     if not compared.mismatches:
         return ""

@@ -15,7 +15,7 @@ from fullpass.base.progress import report as progress
 from fullpass.components.ingest.component import by_span, rows_of
 from fullpass.components.ingest.writing.manifest import Manifest, read_manifest
 from fullpass.components.internals.tfx_internals import path_utils
-from fullpass.components.parity.compare import Compared, Comparison, Tolerance, compare
+from fullpass.components.parity.compare import ComparedFeature, Comparison, Tolerance, compare
 from fullpass.components.parity.stream_rows import (
     Features,
     TrainedRows,
@@ -51,7 +51,7 @@ def compare_paths(
     transform_graph: types.Artifact,
     model: types.Artifact,
     model_run: types.Artifact,
-) -> tuple[list[Compared], int]:
+) -> tuple[list[ComparedFeature], int]:
     """Compares batch by batch, and stops after the batch in which a feature has as many mismatches as are shown.
 
     Args:
@@ -152,8 +152,8 @@ def _compare_predictions(
     trained: Features,
     rows: np.ndarray,
     row_names: "_RowNames",
-    same: Callable[..., list[Compared]],
-) -> list[Compared]:
+    same: Callable[..., list[ComparedFeature]],
+) -> list[ComparedFeature]:
     """Compares the predictions of two signatures of the export with each other, and with those of the trained model.
 
     Args:

@@ -10,7 +10,7 @@ from fullpass.base import state_file
 from fullpass.base.files import read_bytes
 from fullpass.base.redact import redact_tree
 from fullpass.components.artifact_files import PAGE
-from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
+from fullpass.components.data_gate.gate_verdict import GateVerdict
 from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.ingest.splitting.label_balance import Imbalance, uneven_means, uneven_shares
 from fullpass.components.ingest.writing.manifest import Overlap
@@ -79,7 +79,7 @@ class Summary:
     model_run: str | None = None
     training: TrainingFacts | None = None
     trials: Trials | None = None
-    data: DataVerdict | None = None
+    data: GateVerdict | None = None
     unread: bool = False
 
     @property
@@ -248,7 +248,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
     state_file.write(path, redact_tree(facts), indent=1)
 
 
-def _gate_facts(data: DataVerdict) -> dict[str, object]:
+def _gate_facts(data: GateVerdict) -> dict[str, object]:
     return {
         "span": data.span,
         "compared_with": [against for against in (data.previous, data.window) if against],

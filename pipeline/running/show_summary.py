@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fullpass.base.errors import listed
-from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
+from fullpass.components.data_gate.gate_verdict import GateVerdict
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.pipeline.running.execution.events import RunResult
@@ -87,7 +87,7 @@ def _analysis(analysis: Analysis) -> list[str]:
     return lines
 
 
-def _gate(data: DataVerdict) -> list[str]:
+def _gate(data: GateVerdict) -> list[str]:
     """Returns lines about the data gate's findings, most serious first, or that there are none."""
     against = " and ".join(filter(None, (data.previous, data.window)))
     lines = [f"{finding.policy}: {finding.text}" for finding in data.findings[:_SHOWN]]

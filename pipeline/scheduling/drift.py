@@ -19,13 +19,13 @@ from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 
 if TYPE_CHECKING:
-    from fullpass.components.data_gate.gate_verdict import Verdict
+    from fullpass.components.data_gate.gate_verdict import GateVerdict
 
 _MOST_SECONDS = 3600
 _ERROR = "error"
 
 
-def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> "Verdict":
+def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> "GateVerdict":
     """Returns the data gate's verdict on a span, without Beam, ingestion or a run.
 
     Spans that no run and no earlier call has summarized are read here, row by row. So the first call for a new span
@@ -70,7 +70,7 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
     return judge(newest, others, earlier, source.series, config.gates, unit=window.unit)
 
 
-def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None = None) -> "Verdict":
+def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None = None) -> "GateVerdict":
     """Returns the result of `drift` for a pipeline file, computed in a separate process.
 
     Raises:

@@ -6,7 +6,7 @@ import pytest
 
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import judge
-from fullpass.components.evaluation.measured_metrics import Rows
+from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.running.execution.events import RunResult
 from fullpass.pipeline.running.run_summary import Summary
@@ -19,7 +19,7 @@ NEWEST = [(None, 100, 0.71, 0.83), ("a", 60, 0.88, 0.87), ("b", 40, 0.79, 0.78)]
 def rows(*, newest):
     for zone, examples, value, baseline in NEWEST if newest else WINDOW:
         values = {"auc": value, "example_count": float(examples)}
-        yield Rows(() if zone is None else (("zone", zone),), values, {"auc": baseline}, newest)
+        yield MeasuredRows(() if zone is None else (("zone", zone),), values, {"auc": baseline}, newest)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import judge
-from fullpass.components.evaluation.measured_metrics import Rows
+from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.registry import list_versions, show_lineage
 from fullpass.pipeline.registry.locate_model import LineageRecord
@@ -29,7 +29,7 @@ wild = st.lists(st.one_of(st.text(st.characters(), max_size=4), st.sampled_from(
 
 def summary(text, screen):
     values = {"auc": 0.5, "example_count": 900.0}
-    rows = [Rows((), values), Rows((("zone", text),), values)]
+    rows = [MeasuredRows((), values), MeasuredRows((("zone", text),), values)]
     config = EvaluationConfig.model_validate({"slices": [["zone"]], "thresholds": {"auc": {"slices": {"min": 0.6}}}})
     result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
     told = Summary(verdict=judge(rows, config, blessed=False), quarantine=(text,), report=text, model=text)

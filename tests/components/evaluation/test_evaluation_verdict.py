@@ -6,11 +6,11 @@ import pytest
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.config import EvaluationConfig, Threshold
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge, measure, reason
-from fullpass.components.evaluation.measured_metrics import FILE, Rows, read_measured, text_of, to_json
+from fullpass.components.evaluation.measured_metrics import FILE, MeasuredRows, read_measured, text_of, to_json
 
 
 def judged(name, value, baseline, threshold):
-    return measure(name, Rows((), {name: value}, {} if baseline is None else {name: baseline}), threshold)
+    return measure(name, MeasuredRows((), {name: value}, {} if baseline is None else {name: baseline}), threshold)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_reason_is_in_words(name, value, baseline, threshold, says):
 def measured(auc, *, examples=1000, of=None, newest=False, baseline=None):
     keys = () if of is None else (("zone", of),)
     values = {"auc": auc, "example_count": float(examples)}
-    return Rows(keys, values, {} if baseline is None else {"auc": baseline}, newest)
+    return MeasuredRows(keys, values, {} if baseline is None else {"auc": baseline}, newest)
 
 
 ON_SLICES = {"min": 0.7, "not_worse_than": "blessed", "tolerance": 0.05, "min_examples": 100}
@@ -146,8 +146,8 @@ def test_an_eval_split_of_one_class_blesses_nothing(metric, thresholds):
         {"metrics": [metric, "log_loss"], "thresholds": {metric: thresholds} if thresholds else {}}
     )
     values = {metric: math.nan, "log_loss": 0.1, "example_count": 500.0}
-    assert not is_blessed([Rows((), values)], config)
-    verdict = judge([Rows((), values)], config, blessed=False)
+    assert not is_blessed([MeasuredRows((), values)], config)
+    verdict = judge([MeasuredRows((), values)], config, blessed=False)
     assert verdict.reasons == (f"{metric} is not a number: the eval split holds one class only, or the model diverged",)
 
 
@@ -155,7 +155,7 @@ def test_a_measure_that_needs_no_second_class_may_be_undefined_where_nothing_is_
     """Precision is undefined for a model without positive predictions, which is no fault of the split."""
     values = {"precision": math.nan, "auc": 0.8, "example_count": 500.0}
     config = EvaluationConfig.model_validate({"metrics": ["auc", "precision"]})
-    assert is_blessed([Rows((), values)], config)
+    assert is_blessed([MeasuredRows((), values)], config)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_measure_that_needs_no_second_class_may_be_undefined_where_nothing_is_
 )
 def test_a_threshold_may_ask_for_worse_beyond_chance(loss, error, threshold, held):
     bounds = Threshold(not_worse_than="blessed", **threshold)
-    rows = Rows((), {"auc": 0.8 - loss}, {"auc": 0.8}, difference_errors={"auc": error})
+    rows = MeasuredRows((), {"auc": 0.8 - loss}, {"auc": 0.8}, difference_errors={"auc": error})
     found = measure("auc", rows, bounds)
     assert found.passed is held
     if not held and "confidence" in threshold:
@@ -180,7 +180,7 @@ def test_a_threshold_may_ask_for_worse_beyond_chance(loss, error, threshold, hel
 
 
 ONE_SLICE = [measured(0.9), measured(0.95, of="a")]
-UNSLICED = Rows((), {"auc": 0.9, "example_count": 2e4}, unsliced=(("zone",),))
+UNSLICED = MeasuredRows((), {"auc": 0.9, "example_count": 2e4}, unsliced=(("zone",),))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_every_entry_of_slices_needs_a_slice_that_is_judged():
     both = EvaluationConfig.model_validate(
         {"slices": [["zone"], ["hour", "day"]], "thresholds": {"auc": {"slices": {"min": 0.5}}}}
     )
-    few = Rows((("day", "1"), ("hour", "7")), {"auc": 0.9, "example_count": 99.0})
+    few = MeasuredRows((("day", "1"), ("hour", "7")), {"auc": 0.9, "example_count": 99.0})
     [why] = judge([*ONE_SLICE, few], both, blessed=False).reasons
     assert "auc was judged on no slice of hour, day" in why
     assert is_blessed([*ONE_SLICE, replace(few, values={"auc": 0.9, "example_count": 100.0})], both)
@@ -230,7 +230,7 @@ def test_a_precision_of_a_slice_that_the_model_never_calls_positive_does_not_hol
         {"slices": [["zone"]], "thresholds": {"precision": {"slices": {"min": 0.5}}}}
     )
     rows = [
-        Rows(keys, {"precision": value, "example_count": 500.0})
+        MeasuredRows(keys, {"precision": value, "example_count": 500.0})
         for keys, value in (((), 0.9), ((("zone", "a"),), math.nan), ((("zone", "b"),), 0.9))
     ]
     [why] = judge(rows, bounds, blessed=False).reasons
@@ -250,7 +250,7 @@ def test_what_was_not_judged_and_what_was_not_measured_is_noted():
 def test_measurements_are_json_without_nan_and_come_back_as_they_were(tmp_path):
     rows = [
         replace(UNSLICED, errors={"auc": math.nan}),
-        Rows((("zone", "a"),), {"auc": math.nan, "example_count": 3.0}, {"auc": 0.5}, newest=True),
+        MeasuredRows((("zone", "a"),), {"auc": math.nan, "example_count": 3.0}, {"auc": 0.5}, newest=True),
     ]
     (tmp_path / FILE).write_text(to_json(rows))
     assert "NaN" not in to_json(rows)

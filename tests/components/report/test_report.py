@@ -14,8 +14,7 @@ from tfx.types import standard_artifacts
 
 from fullpass.components.data_gate.distribution import Distribution
 from fullpass.components.data_gate.divergence import divergence
-from fullpass.components.data_gate.gate_verdict import Compared, Finding
-from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
+from fullpass.components.data_gate.gate_verdict import ComparedSeries, Finding, GateVerdict
 from fullpass.components.data_gate.page import gate_section, render_gate
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict
 from fullpass.components.evaluation.score_curves import Curve, Curves
@@ -134,12 +133,12 @@ def data_verdict(policy="stop"):
     now = Distribution("category", tuple(names), tuple([1000.0, *[50.0] * 29]), missing=250.0)
     moved, still = divergence(before, now), divergence(before, before)
     compared = (
-        Compared("zone", "2020-03", moved, 0.1, 0.2),
-        Compared("zone", "the window (2020-01 to 2020-03)", moved, 0.1, 0.2),
-        *(Compared(name, "2020-03", still, 0.1, 0.2) for name in ("fare", "tip", "tolls")),
+        ComparedSeries("zone", "2020-03", moved, 0.1, 0.2),
+        ComparedSeries("zone", "the window (2020-01 to 2020-03)", moved, 0.1, 0.2),
+        *(ComparedSeries(name, "2020-03", still, 0.1, 0.2) for name in ("fare", "tip", "tolls")),
     )
     finding = Finding("drift", "zone", policy, f"zone: moved; most of all {HOSTILE}", 2.0)
-    return DataVerdict("2020-04", 3000, "2020-03", "", (finding,) if policy else (), compared, ("1 span missing",))
+    return GateVerdict("2020-04", 3000, "2020-03", "", (finding,) if policy else (), compared, ("1 span missing",))
 
 
 INSIGHT = {

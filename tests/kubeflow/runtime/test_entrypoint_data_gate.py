@@ -16,13 +16,13 @@ def run_gate(tmp_path, policy):
     """Runs the container of DataGate on a comparison with one finding."""
     from fullpass.components.artifacts import SpanComparison
     from fullpass.components.data_gate.component import write_comparison
-    from fullpass.components.data_gate.gate_verdict import Finding, Verdict
+    from fullpass.components.data_gate.gate_verdict import Finding, GateVerdict
 
     finding = Finding("missing", "vendor_id", policy, "vendor_id: 8.0% of values missing, 0.3% in 2020-03.", 1.5)
     comparison = SpanComparison()
     comparison.uri = str(tmp_path / "comparison")
     (tmp_path / "comparison").mkdir()
-    write_comparison(comparison, Verdict("2020-04", 10_000, "2020-03", "", (finding,), (), ()), "taxi")
+    write_comparison(comparison, GateVerdict("2020-04", 10_000, "2020-03", "", (finding,), (), ()), "taxi")
     plan = {
         "node": "DataGate", "executor": "fullpass.components.data_gate.gate_component.DataGate_Executor",
         "parameters": {"serving": "str"}, "inputs": {"comparison": "fullpass.components.artifacts.SpanComparison"},

@@ -12,7 +12,7 @@ import pytest
 
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import judge
-from fullpass.components.evaluation.measured_metrics import Rows
+from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.running.execution.events import NodeResult, RunResult, Status
 from fullpass.pipeline.running.run_summary import Summary
@@ -33,8 +33,8 @@ notify: [{url_env: RECEIVER, retries: 0}]
 
 def test_a_slice_with_the_value_of_a_closing_tag_is_shown_as_it_is(capsys):
     rows = [
-        Rows((), {"auc": 0.7, "example_count": 900.0}),
-        Rows((("zone", "[/red]"),), {"auc": 0.5, "example_count": 900.0}),
+        MeasuredRows((), {"auc": 0.7, "example_count": 900.0}),
+        MeasuredRows((("zone", "[/red]"),), {"auc": 0.5, "example_count": 900.0}),
     ]
     config = EvaluationConfig.model_validate({"slices": [["zone"]], "thresholds": {"auc": {"slices": {"min": 0.6}}}})
     result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
