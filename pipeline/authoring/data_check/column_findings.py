@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
-from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, decimal_of, listed, such_as
+from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, decimal_of, in_quotes, such_as
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.date_formats import find_dates
 from fullpass.pipeline.authoring.profile.images import BROKEN
@@ -30,7 +30,7 @@ _BEYOND_TOP_K = 0.1
 _OFTEN_A_WORD = 0.001
 
 
-def check_types(sampled: SampledData) -> Iterator[Finding]:
+def check_column_types(sampled: SampledData) -> Iterator[Finding]:
     """The run reads columns of such a type."""
     for name, why in sampled.sample.refused.items():
         yield Finding(sampled.reader(name), why)
@@ -49,7 +49,7 @@ def check_numbers(sampled: SampledData) -> Iterator[Finding]:
             tokens = missing_tokens(values)
             fix = " Write type: category, or read them with an expression: number(...) under data.derive."
             if tokens:
-                fix = f" If {listed(tokens[:3])} means missing, add it to data.source.missing."
+                fix = f" If {in_quotes(tokens[:3])} means missing, add it to data.source.missing."
             what = f"column {name}: {share:.2%} of cells are no number{such_as(values, np.isnan(values.numbers))}."
             yield from sampled.set_aside(sampled.reader(name), share, what, fix)
 
@@ -64,7 +64,7 @@ def check_missing_words(sampled: SampledData) -> Iterator[Finding]:
         if words.any() and share >= _OFTEN_A_WORD:
             yield warning(
                 sampled.reader(name),
-                f"column {name} holds {listed(values.examples(words))} in {share:.1%} of its rows. If that means "
+                f"column {name} holds {in_quotes(values.examples(words))} in {share:.1%} of its rows. If that means "
                 "missing, add it to data.source.missing.",
             )
 
@@ -75,7 +75,7 @@ def check_constants(sampled: SampledData) -> Iterator[Finding]:
         if not values.present:
             yield warning(keys, f"column {column} has no value in any sampled row. Remove the feature.")
         elif values.distinct == 1 and values.missing_share == 0:
-            yield warning(keys, f"column {column} is {listed(values.texts)} in every row. Remove the feature.")
+            yield warning(keys, f"column {column} is {in_quotes(values.texts)} in every row. Remove the feature.")
 
 
 def check_images(sampled: SampledData) -> Iterator[Finding]:

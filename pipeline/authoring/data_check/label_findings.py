@@ -11,7 +11,7 @@ from fullpass.components.ingest.config import HashSplit, StratifiedSplit
 from fullpass.components.ingest.splitting.assign import columns_of_split
 from fullpass.components.ingest.splitting.label_balance import uneven_means, uneven_shares
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
-from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, listed
+from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, in_quotes
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.column_profile import BOOLEAN, ColumnProfile
 from fullpass.pipeline.authoring.profile.date_formats import Dates
@@ -28,7 +28,7 @@ _RARE, _FEW_OF_CLASS = 0.01, 10
 _NAME: Keys = ("label", "name")
 
 
-def check_label(sampled: SampledData) -> Iterator[Finding]:
+def check_label_values(sampled: SampledData) -> Iterator[Finding]:
     """Enough rows have a label that the task can read."""
     label, target = sampled.config.label, sampled.target
     if target is None:
@@ -37,11 +37,11 @@ def check_label(sampled: SampledData) -> Iterator[Finding]:
     missing = float(none.mean())
     unread = sorted({values.texts[code] for code in values.codes[none] if code >= 0})[:4]
     if missing == 1:
-        hint = f" Its values are {listed(unread)}." if unread else " It is missing in every row."
+        hint = f" Its values are {in_quotes(unread)}." if unread else " It is missing in every row."
         yield Finding(_NAME, f"no row has a label that task {label.task} can read.{hint}{_how_to_read(label)}")
     elif missing > label.max_missing:
         what = f"{missing:.1%} of rows have no usable label"
-        what += f" (values such as {listed(unread)})" if unread else ""
+        what += f" (values such as {in_quotes(unread)})" if unread else ""
         yield Finding(
             ("label", "max_missing"),
             f"{what}; max_missing allows {label.max_missing:.1%}, so the run would stop. Raise it, or fix the data."
@@ -49,11 +49,11 @@ def check_label(sampled: SampledData) -> Iterator[Finding]:
         )
     elif unread:
         yield warning(
-            _NAME, f"values such as {listed(unread)} are no labels of task {label.task}; those rows get weight 0."
+            _NAME, f"values such as {in_quotes(unread)} are no labels of task {label.task}; those rows get weight 0."
         )
 
 
-def check_classes(sampled: SampledData) -> Iterator[Finding]:
+def check_label_classes(sampled: SampledData) -> Iterator[Finding]:
     """Several classes exist, none is very rare, and splits share them; numeric labels have no far outliers."""
     label, target = sampled.config.label, sampled.target
     known = target.y[~np.isnan(target.y)] if target is not None else []
@@ -175,7 +175,7 @@ def _how_to_read(label: Label) -> str:
 
 def _shown(target: Target, number: float) -> str:
     if target.task != "binary":
-        return listed([target.texts[int(number)]])
+        return in_quotes([target.texts[int(number)]])
     return "the positive class" if number == 1 else "the negative class"
 
 
@@ -204,7 +204,7 @@ def _split_findings(sampled: SampledData, target: Target) -> Iterator[Finding]:
     for name, of in labels.items() if train is not None else ():
         keys: Keys = ("data", "source", "path", name)
         if len(np.unique(of)) == 1 and label.task == "binary":
-            texts = listed(dict.fromkeys(values.texts[c] for c in values.codes[splits[name]][:200] if c >= 0))
+            texts = in_quotes(dict.fromkeys(values.texts[c] for c in values.codes[splits[name]][:200] if c >= 0))
             yield Finding(keys, f"split {name} has one class only. Its labels are {texts}.{_how_to_read(label)}")
         new = float((~np.isin(of, train)).mean()) if len(of) else 0.0
         if new:

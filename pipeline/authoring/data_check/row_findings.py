@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from fullpass.components.ingest.config import HashSplit, RandomSplit
 from fullpass.components.ingest.splitting.assign import NO_SPLIT, columns_of_split, reads_whole_rows
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
-from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, listed
+from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, in_quotes
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.sample import row_keys, split_indices
@@ -47,7 +47,7 @@ def check_splits(sampled: SampledData) -> Iterator[Finding]:
         columns = columns_of_split(data.split)
         examples = sampled.values[columns[0]].texts[:3] if columns and columns[0] in sampled.values else ()
         what = f"{unsplit:.1%} of rows fit no split by {', '.join(columns)}"
-        yield Finding(keys, f"{what}; commonest values: {listed(examples)}.")
+        yield Finding(keys, f"{what}; commonest values: {in_quotes(examples)}.")
     for index, name in enumerate(data.split_names):
         rows = int((indices == index).sum())
         about = rows * sample.seen / max(sample.rows, 1)

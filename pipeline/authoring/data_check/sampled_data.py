@@ -14,7 +14,7 @@ from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.column_profile import shown
-from fullpass.pipeline.authoring.profile.evaluate_expression import array_of, evaluate
+from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate_arrays, expression_input
 from fullpass.pipeline.authoring.profile.label_candidates import label_rows
 from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.pipeline.authoring.profile.strength import Target
@@ -117,22 +117,24 @@ def _derived(
     expressions, _ = parsed(config.data.derive)
     read = {column for expression in expressions.values() for column in expression.columns}
     arrays: dict[str, np.ndarray] = {
-        name: array_of(values[name], column.type) for name, column in raw.items() if name in values and name in read
+        name: expression_input(values[name], column.type)
+        for name, column in raw.items()
+        if name in values and name in read
     }
     found: dict[str, ValueCounts] = {}
     for name, expression in expressions.items():
         if name in types and expression.columns <= arrays.keys():
-            arrays[name] = evaluate(expression, arrays, rows)
+            arrays[name] = evaluate_arrays(expression, arrays, rows)
             found[name] = count_computed(arrays[name])
     return found
 
 
-def listed(texts: Iterable[str], longest: int = 24) -> str:
+def in_quotes(texts: Iterable[str], longest: int = 24) -> str:
     """Returns examples for a message: `"?", "n/a"`."""
     return ", ".join(f'"{shown(text, longest)}"' for text in texts)
 
 
 def such_as(values: ValueCounts, wrong: np.ndarray) -> str:
     """Returns the commonest of the wrong values, bool [values], for a message: `, such as "?", "n/a"`."""
-    examples = listed(values.examples(wrong))
+    examples = in_quotes(values.examples(wrong))
     return f", such as {examples}" if examples else ""

@@ -14,7 +14,7 @@ from fullpass.pipeline.authoring.init.propose_features import feature_of
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
 from fullpass.pipeline.authoring.init.propose_sequences import propose_sequences
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
-from fullpass.pipeline.authoring.init.select_columns import Selection, select_columns
+from fullpass.pipeline.authoring.init.select_columns import SelectedColumns, select_columns
 from fullpass.pipeline.authoring.init.write_checked import write_checked
 from fullpass.pipeline.authoring.init.yaml_text import Draft, YamlLine, yaml_of
 from fullpass.pipeline.authoring.loading.problems import Problem
@@ -125,7 +125,7 @@ def _refuse_bad_rows(data: str, profile: SourceProfile, allowed: float | None) -
     )
 
 
-def _features(selection: Selection) -> list[YamlLine]:
+def _features(selection: SelectedColumns) -> list[YamlLine]:
     lines = []
     for one in selection.features:
         line = feature_of(one.column, one.strength, one.text)
@@ -155,7 +155,7 @@ def _slug(data: str, file: Path) -> str:
 
 
 def _data_lines(
-    profile: SourceProfile, chosen: ChosenLabel, selection: Selection, bad_rows: float | None
+    profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns, bad_rows: float | None
 ) -> list[YamlLine]:
     names = [*(c.column.name for c in selection.features), chosen.column.name, *chosen.reads]
     lines = []
@@ -193,7 +193,7 @@ def _made_of(name: str, value: Any) -> set[str]:
     return {*(f"{name}.{part}" for part in parts), *missing} | (set() if parts else {name})
 
 
-def _linear_for_texts(chosen: ChosenLabel, selection: Selection) -> dict[str, Any] | None:
+def _linear_for_texts(chosen: ChosenLabel, selection: SelectedColumns) -> dict[str, Any] | None:
     """Returns the linear model if texts are the only features of a classification; it is hard to beat there.
 
     docs/init.md has the measurements for two classes with bags of words, and for several with weighted n-grams.
@@ -205,7 +205,7 @@ def _linear_for_texts(chosen: ChosenLabel, selection: Selection) -> dict[str, An
 
 
 def _model(
-    profile: SourceProfile, chosen: ChosenLabel, selection: Selection, sequences: Sequence[YamlLine]
+    profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns, sequences: Sequence[YamlLine]
 ) -> list[YamlLine]:
     """Returns the line `model`, followed by `training` if the model needs it."""
     rows, kinds = profile.sample.seen, {candidate.column.kind for candidate in selection.features}
@@ -229,13 +229,13 @@ def _model(
     return [YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")]
 
 
-def _evaluation(profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> YamlLine:
+def _evaluation(profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns) -> YamlLine:
     slices = [[name] for name in _slices(profile, selection)]
     threshold, why = _push_threshold(chosen)
     return YamlLine("evaluation", {**({"slices": slices} if slices else {}), "thresholds": threshold}, why)
 
 
-def _slices(profile: SourceProfile, selection: Selection) -> list[str]:
+def _slices(profile: SourceProfile, selection: SelectedColumns) -> list[str]:
     """Returns the raw columns to slice metrics by: those with a few common values."""
     found = []
     for candidate in selection.features:
@@ -264,7 +264,7 @@ def _summary(
     output: str,
     profile: SourceProfile,
     chosen: ChosenLabel,
-    selection: Selection,
+    selection: SelectedColumns,
     draft: Draft,
     problems: Sequence[Problem],
 ) -> list[str]:

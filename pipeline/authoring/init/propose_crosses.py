@@ -11,17 +11,17 @@ import numpy as np
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.init.propose_features import (
-    bucket_of,
     duration_of,
     feature_of,
+    position_buckets,
     position_pairs,
     seconds_between,
 )
 from fullpass.pipeline.authoring.init.propose_label import evaluated, quoted, unique
-from fullpass.pipeline.authoring.init.select_columns import Selection
+from fullpass.pipeline.authoring.init.select_columns import SelectedColumns
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_computed
-from fullpass.pipeline.authoring.profile.date_formats import parts_of
+from fullpass.pipeline.authoring.profile.date_formats import differing_parts
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import Target, cross_fitted, group_means, groups_of, strength_of
 from fullpass.preprocessing.columns.outputs import date_part_kind
@@ -49,7 +49,7 @@ class Combinations:
 
 
 def combine_columns(
-    profile: SourceProfile, selection: Selection, target: Target, taken: Sequence[str], *, crosses: bool
+    profile: SourceProfile, selection: SelectedColumns, target: Target, taken: Sequence[str], *, crosses: bool
 ) -> Combinations:
     """Returns the features and crosses that combine several columns.
 
@@ -79,7 +79,7 @@ def _add_cells(combined: Combinations, columns: Sequence[ColumnProfile], names: 
         grid = []
         for column in (latitude, longitude):
             name = _new(f"{column.name}_bucket", names)
-            combined.features.append(bucket_of(name, column, _GRID))
+            combined.features.append(position_buckets(name, column, _GRID))
             grid.append(name)
         cell = _new(f"{latitude.name}_cell", names)
         value = {"name": cell, "inputs": grid, "hash_buckets": 2 * _GRID**2}
@@ -145,7 +145,7 @@ def _inputs(column: ColumnProfile) -> Mapping[str, np.ndarray]:
     if column.kind != "date" or column.dates is None:
         return {}
     when = column.values.per_row(column.dates.moments)
-    parts = [part for part in parts_of(column.dates) if date_part_kind(part, cyclic=False) == "ids"]
+    parts = [part for part in differing_parts(column.dates) if date_part_kind(part, cyclic=False) == "ids"]
     return {f"{column.name}.{part}": _part(when, part) for part in parts}
 
 

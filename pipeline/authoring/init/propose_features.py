@@ -8,7 +8,7 @@ import numpy as np
 
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
-from fullpass.pipeline.authoring.profile.date_formats import parts_of
+from fullpass.pipeline.authoring.profile.date_formats import differing_parts
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile
 from fullpass.pipeline.authoring.profile.strength import Strength
 from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, TextEncoding, text_encodings
@@ -62,7 +62,7 @@ def seconds_between(start: ColumnProfile, end: ColumnProfile) -> np.ndarray | No
     return between
 
 
-def bucket_of(name: str, column: ColumnProfile, buckets: int) -> YamlLine:
+def position_buckets(name: str, column: ColumnProfile, buckets: int) -> YamlLine:
     """Returns a number feature with buckets of equally many rows, which can be crossed."""
     value = {"type": "number", "column": column.name, "transforms": [{"bucketize": {"buckets": buckets}}]}
     return YamlLine(name, value, f"{column.name} in {buckets} buckets with equal numbers of rows, for crosses")
@@ -151,7 +151,7 @@ def _date(column: ColumnProfile) -> tuple[str, Any]:
     known = dates.moments[~np.isnan(dates.moments)]
     first, last = (np.datetime64(int(moment), "s").astype("datetime64[D]") for moment in (known.min(), known.max()))
     fields: dict[str, Any] = {"format": dates.format} if dates.format != "iso" else {}
-    return f"{column.why}, {first} to {last}", {"type": "date", **fields, "parts": list(parts_of(dates))}
+    return f"{column.why}, {first} to {last}", {"type": "date", **fields, "parts": list(differing_parts(dates))}
 
 
 def _encoded(column: ColumnProfile, encoding: TextEncoding) -> tuple[str, Any]:

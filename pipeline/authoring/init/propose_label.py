@@ -15,8 +15,8 @@ from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_computed
 from fullpass.pipeline.authoring.profile.detect_source import FoundSource, column_names
-from fullpass.pipeline.authoring.profile.evaluate_expression import array_of, evaluate
-from fullpass.pipeline.authoring.profile.label_candidates import LabelGuess, label_of, most_likely_label, target_of
+from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate_arrays, expression_input
+from fullpass.pipeline.authoring.profile.label_candidates import LabelGuess, label_section, most_likely_label, target_of
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.preprocessing.config import ColumnType
@@ -158,7 +158,7 @@ def _choose(profile: SourceProfile, label: str, task: Task | None) -> ChosenLabe
     same = _same_in_all_splits(profile, column)
     if same is not None:
         return _of_expression(profile, unique("label", names), same, task)
-    guess = label_of(column, task)
+    guess = label_section(column, task)
     if guess.task == "regression" and column.numbers is not None and column.numbers.outliers != (None, None):
         return _of_expression(profile, unique(f"{column.name}_kept", names), _without_outliers(column), task)
     return ChosenLabel(column, guess, target_of(column, guess), None, {})
@@ -240,8 +240,10 @@ def quoted(name: str) -> str:
 
 def evaluated(expression: Expression, profile: SourceProfile, types: Mapping[str, Type]) -> np.ndarray:
     """Returns a derived column of the sample, [rows]."""
-    arrays = {c.name: array_of(c.values, types[c.name]) for c in profile.columns if c.name in expression.columns}
-    return evaluate(expression, arrays, profile.sample.rows)
+    arrays = {
+        c.name: expression_input(c.values, types[c.name]) for c in profile.columns if c.name in expression.columns
+    }
+    return evaluate_arrays(expression, arrays, profile.sample.rows)
 
 
 def _computed(profile: SourceProfile, text: str, task: Task | None) -> ChosenLabel:
@@ -265,7 +267,7 @@ def _of_expression(profile: SourceProfile, name: str, formula: str, task: Task |
     types = {c.name: _type_of(c) for c in profile.columns if c.values.rows}
     check_types(expression, types)
     column = profile_computed(name, evaluated(expression, profile, types))
-    guess = label_of(column, task)
+    guess = label_section(column, task)
     reads: dict[str, ColumnType] = {n: "string" if types[n] == "string" else "number" for n in expression.columns}
     line = YamlLine(name, formula, _WHY_COMPUTED.get(formula.split("(")[0], "the label; serving does not need it"))
     return ChosenLabel(column, guess, target_of(column, guess), line, reads)

@@ -6,7 +6,7 @@ import numpy as np
 
 from fullpass.pipeline.authoring.init.propose_features import feature_of
 from fullpass.pipeline.authoring.init.propose_label import unique
-from fullpass.pipeline.authoring.init.select_columns import Candidate, Selection
+from fullpass.pipeline.authoring.init.select_columns import FeatureCandidate, SelectedColumns
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.preprocessing.values.list_values import lengths_of
@@ -16,13 +16,13 @@ _LONGEST = 50
 _FEWEST_LENGTHS = 3
 
 
-def propose_sequences(sample: Sample, selection: Selection) -> list[YamlLine]:
+def propose_sequences(sample: Sample, selection: SelectedColumns) -> list[YamlLine]:
     """Removes the columns of sequences from the features, and returns the entries of `sequences`.
 
     The fields of structs or objects in one list form a sequence. Lists of other columns form a sequence if they are
     equally long in every row and have at least three different lengths. A single column stays a list.
     """
-    groups: dict[tuple[str, bytes], list[Candidate]] = {}
+    groups: dict[tuple[str, bytes], list[FeatureCandidate]] = {}
     for candidate in selection.features:
         name, elements = candidate.column.name, candidate.column.elements
         if candidate.column.kind == "list" and elements is not None and elements.kind in _KINDS:
@@ -40,7 +40,7 @@ def propose_sequences(sample: Sample, selection: Selection) -> list[YamlLine]:
     return lines
 
 
-def _line(name: str, within: str, members: Sequence[Candidate], longest: int) -> YamlLine:
+def _line(name: str, within: str, members: Sequence[FeatureCandidate], longest: int) -> YamlLine:
     columns = {one.column.name.removeprefix(f"{within}.") if within else one.column.name: one for one in members}
     of_list = {"within": within} if within else {}
     why = f"lists that are equally long in every row, of up to {longest}; their last elements are read in order"
@@ -48,7 +48,7 @@ def _line(name: str, within: str, members: Sequence[Candidate], longest: int) ->
     return YamlLine(name, {**of_list, **fields, "keep": "last"}, why)
 
 
-def _column(candidate: Candidate) -> str | dict:
+def _column(candidate: FeatureCandidate) -> str | dict:
     """Returns the feature of a column as a sequence declares it: without the key `list`."""
     value = {key: field for key, field in feature_of(candidate.column, None).value.items() if key != "list"}
     return value if len(value) > 1 else value["type"]

@@ -34,7 +34,7 @@ _COULD_BE = {
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class FeatureCandidate:
     """A column that may be a feature.
 
     Attributes:
@@ -50,7 +50,7 @@ class Candidate:
 
 
 @dataclass(eq=False)
-class Selection:
+class SelectedColumns:
     """The selected and the omitted columns.
 
     Attributes:
@@ -60,19 +60,19 @@ class Selection:
         types: Types of raw columns to declare in `data.types`.
     """
 
-    features: list[Candidate] = field(default_factory=list)
+    features: list[FeatureCandidate] = field(default_factory=list)
     left_out: list[YamlLine] = field(default_factory=list)
     derive: list[YamlLine] = field(default_factory=list)
     types: dict[str, ColumnType] = field(default_factory=dict)
 
-    def leave_out(self, candidate: Candidate, why: str) -> None:
+    def leave_out(self, candidate: FeatureCandidate, why: str) -> None:
         """Moves a column from the features to the omitted columns, as a comment that the user can activate."""
         self.features.remove(candidate)
         line = feature_of(candidate.column, None)
         self.left_out.append(YamlLine(line.name, line.value, why))
 
 
-def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> Selection:
+def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> SelectedColumns:
     """Returns the columns that become features.
 
     Omitted are useless columns (ids, constants), columns that hold the label under another name, and duplicates.
@@ -80,7 +80,9 @@ def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> Selection:
     Raises:
         UserError: No column is left.
     """
-    selection = Selection(left_out=[YamlLine(shown(name) or "a column", None, why) for name, why in profile.unusable])
+    selection = SelectedColumns(
+        left_out=[YamlLine(shown(name) or "a column", None, why) for name, why in profile.unusable]
+    )
     for column in profile.columns:
         if column.name != chosen.column.name:
             _consider(column, profile, chosen, selection)
@@ -98,7 +100,7 @@ def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> Selection:
     return selection
 
 
-def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> None:
+def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns) -> None:
     if column.kind == "written_number":
         if column.name not in chosen.reads:
             _read_number(column, profile, chosen, selection)
@@ -106,10 +108,10 @@ def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel
         why = _WHY_NOT.get(column.kind, "{why}").format(why=column.why)
         selection.left_out.append(YamlLine(column.name, _COULD_BE.get(column.kind), why))
     else:
-        selection.features.append(Candidate(column, strongest_aspect(column, chosen.target)))
+        selection.features.append(FeatureCandidate(column, strongest_aspect(column, chosen.target)))
 
 
-def _as_measured(candidate: Candidate, chosen: ChosenLabel) -> Candidate:
+def _as_measured(candidate: FeatureCandidate, chosen: ChosenLabel) -> FeatureCandidate:
     """Returns codes as categories and texts with their encoding, both chosen by a quick measurement; with its doubt."""
     column = _as_category(candidate.column, chosen)
     if column.kind == "text":
@@ -132,7 +134,9 @@ def _as_category(column: ColumnProfile, chosen: ChosenLabel) -> ColumnProfile:
     return replace(column, kind="category", why="whole numbers; each value has a separate effect, by measurement")
 
 
-def _read_number(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> None:
+def _read_number(
+    column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns
+) -> None:
     """Adds a derived column that parses numbers from text."""
     try:
         formula = number_expression(column)
@@ -145,10 +149,10 @@ def _read_number(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLa
     selection.derive.append(YamlLine(name, formula, f"{column.name}: {column.why}"))
     selection.types[column.name] = "string"
     if is_usable(number):
-        selection.features.append(Candidate(number, strongest_aspect(number, chosen.target)))
+        selection.features.append(FeatureCandidate(number, strongest_aspect(number, chosen.target)))
 
 
-def _leave_out_inputs_of_label(chosen: ChosenLabel, selection: Selection) -> None:
+def _leave_out_inputs_of_label(chosen: ChosenLabel, selection: SelectedColumns) -> None:
     """Omits the inputs of a computed label that leak it or are read as another type."""
     inputs = [c for c in selection.features if c.column.name in chosen.reads]
     strongest = max(inputs, key=lambda c: c.strength.value if c.strength else 0.0, default=None)
@@ -165,7 +169,7 @@ def _leave_out_inputs_of_label(chosen: ChosenLabel, selection: Selection) -> Non
             selection.types[name] = wants
 
 
-def _leave_out_predictions(selection: Selection) -> None:
+def _leave_out_predictions(selection: SelectedColumns) -> None:
     """Omits predictions of another model: it has seen the label, and may be unavailable at serving time."""
     for candidate in list(selection.features):
         if words_of(candidate.column.name) & _PREDICTION:
@@ -173,7 +177,7 @@ def _leave_out_predictions(selection: Selection) -> None:
             selection.leave_out(candidate, f"by its name, the prediction of another model{told}")
 
 
-def _leave_out_unknown(chosen: ChosenLabel, selection: Selection) -> None:
+def _leave_out_unknown(chosen: ChosenLabel, selection: SelectedColumns) -> None:
     """Omits columns that, like the label, are not in the file of rows to predict."""
     beside = chosen.unlabelled
     for candidate in list(selection.features):
@@ -181,7 +185,7 @@ def _leave_out_unknown(chosen: ChosenLabel, selection: Selection) -> None:
             selection.leave_out(candidate, f"{beside.file} lacks it, like the label")
 
 
-def _leave_out_indicators(chosen: ChosenLabel, selection: Selection) -> None:
+def _leave_out_indicators(chosen: ChosenLabel, selection: SelectedColumns) -> None:
     """Omits columns that follow from the label and leak it, such as its one-hot columns; puts others in doubt."""
     candidates = {c.column.name: c for c in selection.features if c.column.values.rows}
     found = indicators_of_label({name: c.column.values for name, c in candidates.items()}, chosen.target)
@@ -193,7 +197,7 @@ def _leave_out_indicators(chosen: ChosenLabel, selection: Selection) -> None:
             selection.features[index] = replace(candidates[name], doubt=indicator.why)
 
 
-def _leave_out_leaks(chosen: ChosenLabel, selection: Selection) -> None:
+def _leave_out_leaks(chosen: ChosenLabel, selection: SelectedColumns) -> None:
     """Omits columns that leak the label alone, or that nearly do and leak it together with another column."""
     for candidate in list(selection.features):
         strength = candidate.strength
@@ -210,7 +214,7 @@ def _leave_out_leaks(chosen: ChosenLabel, selection: Selection) -> None:
                 break
 
 
-def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> None:
+def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns) -> None:
     """Omits columns whose sums leak the label or one of its inputs."""
     hidden = {c.name: c.values.row_numbers for c in profile.columns if c.name in chosen.reads}
     if chosen.target.task == "regression" and chosen.derive is None:
@@ -228,7 +232,7 @@ def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: Sele
                 selection.leave_out(numbers[column], f"gives {name} away: that is {sum_of}")
 
 
-def _leave_out_repetitions(selection: Selection) -> None:
+def _leave_out_repetitions(selection: SelectedColumns) -> None:
     """Omits columns that equal an earlier column in every row."""
     seen: dict[bytes, str] = {}
     for candidate in list(selection.features):

@@ -11,7 +11,7 @@ from fullpass.preprocessing.expressions.syntax_tree import one_line
 _WIDTH = 120
 _COMMENT_AT = 46
 _PLAIN = re.compile(r"(\.{0,2}/)?[A-Za-z_][\w/.%-]*( [\w/.%-]+)*", re.ASCII)
-_PIECES = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|[^,"'])+(?:, |$)""")
+_ENTRIES = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|[^,"'])+(?:, |$)""")
 _WORDS = frozenset("true false null yes no on off y n".split())
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
@@ -133,11 +133,11 @@ def _wrapped(text: str) -> Iterator[str]:
     """Yields a line, wrapped if it is too long: broken after commas, outside of quotes."""
     margin = " " * (1 + min((text.find(bracket) for bracket in "{[" if bracket in text), default=0))
     line = ""
-    for piece in _PIECES.findall(text):
-        if line.strip() and len(line) + len(piece.rstrip()) > _WIDTH:
+    for entry in _ENTRIES.findall(text):
+        if line.strip() and len(line) + len(entry.rstrip()) > _WIDTH:
             yield line.rstrip()
             line = margin
-        line += piece
+        line += entry
     yield line
 
 

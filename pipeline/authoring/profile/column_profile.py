@@ -102,7 +102,7 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
 
 
 def profile_computed(name: str, result: np.ndarray) -> ColumnProfile:
-    """Returns the profile of a derived column, a result of `evaluate`."""
+    """Returns the profile of a derived column, a result of `evaluate_arrays`."""
     values = count_computed(result)
     column = profile_column(name, values)
     if result.dtype == object or column.kind in ("boolean", "constant", "empty"):

@@ -118,7 +118,7 @@ def _swapped(one: str, other: str) -> bool:
     return one != other and one.replace("%d", "%m").replace("%B", "%b") == other.replace("%d", "%m").replace("%B", "%b")
 
 
-def parts_of(dates: Dates) -> tuple[str, ...]:
+def differing_parts(dates: Dates) -> tuple[str, ...]:
     """Returns the date parts that differ between rows, from year down to hour or minute.
 
     The year is included only for a span of many years: effects of one or two years do not hold in the next.

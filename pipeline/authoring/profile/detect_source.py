@@ -57,7 +57,7 @@ class FoundSource:
 
 
 @dataclass(frozen=True)
-class _Named:
+class _NamedPaths:
     """The paths that the user named, and the file endings to read if a path is a folder."""
 
     paths: Paths
@@ -65,7 +65,7 @@ class _Named:
     why: str = ""
 
 
-def find_source(data: str, folder: Path, *, known: Collection[str] = ()) -> FoundSource:
+def infer_source(data: str, folder: Path, *, known: Collection[str] = ()) -> FoundSource:
     """Returns the source that reads `data`.
 
     Args:
@@ -172,9 +172,9 @@ def _end(file: SourceFile) -> bytes:
         return stream.read()
 
 
-def _named(data: str) -> _Named:
+def _named(data: str) -> _NamedPaths:
     if data.startswith("package:") or is_address(data):
-        return _Named(data)
+        return _NamedPaths(data)
     path = Path(data)
     if path.is_dir():
         return _in_folder(path)
@@ -182,10 +182,10 @@ def _named(data: str) -> _Named:
     if not named:
         raise UsageError(f"{data}: no such file.{_nearby(path)}")
     by_split = _by_split(named)
-    return _Named(by_split, why=_NAMED_SPLITS) if by_split else _Named(data)
+    return _NamedPaths(by_split, why=_NAMED_SPLITS) if by_split else _NamedPaths(data)
 
 
-def _in_folder(folder: Path) -> _Named:
+def _in_folder(folder: Path) -> _NamedPaths:
     """Returns the files with the commonest ending in a folder; an ending that no format has is the last choice."""
     rows = reversed(_FORMATS.items())  # a file of compressed CSV has an ending of TFRecords, too
     files = {file.path: name for name, row in rows for file in find(str(folder), row.endings)}
@@ -200,13 +200,13 @@ def _in_folder(folder: Path) -> _Named:
     # Competitions put a template of a submission beside train and test.
     by_split = _by_split([path for path in chosen if "submission" not in PurePath(path).name.lower()])
     if by_split:
-        return _Named(by_split, why=_NAMED_SPLITS)
+        return _NamedPaths(by_split, why=_NAMED_SPLITS)
     name = look_at(chosen[0]).format or "csv"
     if len(chosen) == sum(named == name for named in files.values()):
-        return _Named(str(folder), _FORMATS[name].endings, _counted(chosen))
+        return _NamedPaths(str(folder), _FORMATS[name].endings, _counted(chosen))
     deep = "" if all(PurePath(path).parent == folder for path in chosen) else "**/"
     more = "" if all(path.endswith(ending) for path in chosen) else "*"
-    return _Named(f"{glob.escape(str(folder))}/{deep}*{ending}{more}", why=_counted(chosen))
+    return _NamedPaths(f"{glob.escape(str(folder))}/{deep}*{ending}{more}", why=_counted(chosen))
 
 
 def _counted(paths: Sequence[str]) -> str:

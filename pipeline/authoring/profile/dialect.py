@@ -53,7 +53,7 @@ class Dialect:
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _DialectTrial:
     """One attempt to read the text: rows with as many cells as the first row, and other rows."""
 
     separator: str
@@ -140,17 +140,17 @@ def _lines(text: bytes, *, whole: bool) -> bytes:
     return text[: end + 1] if end >= 0 else text + b"\n"
 
 
-def _trials(text: bytes, named: str | None) -> Iterator[_Trial]:
+def _trials(text: bytes, named: str | None) -> Iterator[_DialectTrial]:
     masked = text.translate(_MASK)
     for separator in (named,) if named else SEPARATORS:
         for quoting in (True, False):
             trial = _trial(masked, separator, quoting)
             if trial is not None:
                 yield trial
-    yield _Trial(",", True, 1, 0, pa.table({"f0": pa.array([b""])}))
+    yield _DialectTrial(",", True, 1, 0, pa.table({"f0": pa.array([b""])}))
 
 
-def _trial(text: bytes, separator: str, quoting: bool) -> _Trial | None:
+def _trial(text: bytes, separator: str, quoting: bool) -> _DialectTrial | None:
     bad = 0
 
     def skip(_: object) -> str:
@@ -174,7 +174,7 @@ def _trial(text: bytes, separator: str, quoting: bool) -> _Trial | None:
         )
     except pa.ArrowInvalid:
         return None
-    return _Trial(separator, quoting, table.num_rows, bad, table) if table.num_rows else None
+    return _DialectTrial(separator, quoting, table.num_rows, bad, table) if table.num_rows else None
 
 
 def _lines_hidden_by_quotes(text: bytes, separator: str) -> int:
@@ -202,7 +202,7 @@ def _cleanness(cell: str) -> float:
     return 0.7 if any(separator in cell for separator in SEPARATORS[:4]) else 0.9
 
 
-def _made_up_names(trial: _Trial, known: Collection[str], why: dict[str, str]) -> tuple[str, ...] | None:
+def _made_up_names(trial: _DialectTrial, known: Collection[str], why: dict[str, str]) -> tuple[str, ...] | None:
     """Returns generated names for the columns of a file without a header, or None if the first row is a header."""
     columns = list(_cells(trial.table, _HEADER_ROWS))
     if any(column[0] in known for column in columns):

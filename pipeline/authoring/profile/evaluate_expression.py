@@ -23,12 +23,12 @@ _NOTHING = np.array(None, dtype=object)
 _BLANKS = " \t\n\v\f\r"
 
 
-def array_of(values: ValueCounts, type: str) -> np.ndarray:
-    """Returns a column as an input of `evaluate`, [rows]: float32 for a number or boolean, objects for a string."""
+def expression_input(values: ValueCounts, type: str) -> np.ndarray:
+    """Returns a column for `evaluate_arrays`, [rows]: float32 for a number or boolean, objects for a string."""
     return values.row_texts if type == "string" else values.row_numbers.astype(np.float32)
 
 
-def evaluate(expression: Expression, columns: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
+def evaluate_arrays(expression: Expression, columns: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
     """Returns a derived column, [rows].
 
     Args:

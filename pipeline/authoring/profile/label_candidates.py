@@ -64,7 +64,7 @@ def most_likely_label(columns: Sequence[ColumnProfile]) -> tuple[str, str]:
     raise UsageError(_which(ranked[:6], columns))
 
 
-def label_of(column: ColumnProfile, task: Task | None) -> LabelGuess:
+def label_section(column: ColumnProfile, task: Task | None) -> LabelGuess:
     """Returns the section `label` for a column; without the task that a user requests, it follows from the values.
 
     Raises:

@@ -86,7 +86,7 @@ class Sample:
 
 
 @dataclass
-class _Cells:
+class _ColumnCells:
     """What is kept of one column of a file.
 
     Attributes:
@@ -105,7 +105,7 @@ class _FileSample:
     """The rows read from one file; `total` is its number of rows, None if unknown."""
 
     file: SourceFile
-    cells: Mapping[str, _Cells]
+    cells: Mapping[str, _ColumnCells]
     rows: int
     malformed: int
     bad: tuple[BadRow, ...]
@@ -280,7 +280,7 @@ def _read(
     """Reads a file, or parts of it, until its bytes in memory or its rows exceed the budget."""
     cut = _cut(file, source, budget)
     parts = cut.parts if cut else [WHOLE]
-    cells = {name: _Cells() for name in columns}
+    cells = {name: _ColumnCells() for name in columns}
     malformed = total = passed = 0
     bad: list[BadRow] = []
     whole = True
@@ -308,7 +308,7 @@ def _read(
     return _FileSample(file, cells, total, malformed, tuple(bad), is_all, whole or bool(cut), rows_of_file)
 
 
-def _add(cells: _Cells, array: pa.Array, raw: RawColumn | None, source: Source) -> None:
+def _add(cells: _ColumnCells, array: pa.Array, raw: RawColumn | None, source: Source) -> None:
     """Adds a batch as text, and for a declared number the text of the numbers that the run reads."""
     text = _as_text(array, source)
     cells.arrays.append(text)

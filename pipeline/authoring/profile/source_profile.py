@@ -21,7 +21,7 @@ from fullpass.pipeline.authoring.profile.column_profile import (
     shown,
     words_of,
 )
-from fullpass.pipeline.authoring.profile.detect_source import FoundSource, column_names, find_source, path_from
+from fullpass.pipeline.authoring.profile.detect_source import FoundSource, column_names, infer_source, path_from
 from fullpass.pipeline.authoring.profile.images import FROM_IMAGE, find_named, manifest_settings, shape_of
 from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, has_code_na, missing_tokens, profile_numbers
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
@@ -69,7 +69,7 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
     Raises:
         UserError: There is no such data, it holds no rows, or its format cannot be read.
     """
-    found = find_source(data, folder, known=known)
+    found = infer_source(data, folder, known=known)
     if isinstance(found.source, ImagesSource):
         return _of_image_folders(found, rows)
     names, unusable = _usable_names(found)

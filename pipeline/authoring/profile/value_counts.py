@@ -109,7 +109,7 @@ def count_values(column: pa.Array, *, decimal: str = ".") -> ValueCounts:
 
 
 def count_computed(result: np.ndarray) -> ValueCounts:
-    """Returns the value counts of a derived column, a result of `evaluate`."""
+    """Returns the value counts of a derived column, a result of `evaluate_arrays`."""
     if result.dtype == object:
         return count_values(pa.array(result.tolist(), pa.string()))
     texts = [None if np.isnan(value) else f"{value:.9g}" for value in result.tolist()]

@@ -53,7 +53,7 @@ def replaced(values, value, share):
     return values
 
 
-def test_nothing_to_report(tmp_path):
+def test_good_data_has_no_findings(tmp_path):
     assert problems(tmp_path) == []
     report = check_data(load(tmp_path / "p.yaml"))
     assert (report.rows, report.seen, report.has_errors) == (ROWS, ROWS, False)
@@ -200,7 +200,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("changes", "options", "expected"), CASES.values(), ids=CASES.keys())
-def test_one_bad_thing(tmp_path, changes, options, expected):
+def test_each_kind_of_bad_data_is_found(tmp_path, changes, options, expected):
     severity, path, message = expected
     found = problems(tmp_path, changes, **options)
     assert [(s, p) for s, p, m in found if message in m] == [(severity, path)], found
@@ -216,7 +216,7 @@ def test_derived_columns_are_looked_at(tmp_path):
     assert [(s, p) for s, p, _ in found] == [("error", "label.name")]
 
 
-def test_rows_that_stand_in_two_given_splits(tmp_path):
+def test_rows_in_two_given_splits_are_found(tmp_path):
     whole = columns()
     data = "  source: {format: csv, path: {train: train.csv, eval: eval.csv}}\n"
     write(tmp_path / "train.csv", whole)
@@ -232,7 +232,7 @@ def test_rows_that_stand_in_two_given_splits(tmp_path):
     assert "10 of 510 rows of eval (2.0%)" in message
 
 
-def test_labels_that_train_never_has(tmp_path):
+def test_labels_that_train_lacks_are_found(tmp_path):
     whole = columns()
     data = "  source: {format: csv, path: {train: train.csv, eval: eval.csv}}\n"
     write(tmp_path / "train.csv", {**whole, "y": np.where(whole["y"], ">50K", "<=50K")})
@@ -245,7 +245,7 @@ def test_labels_that_train_never_has(tmp_path):
     assert "100.0% of labels of split eval never occur in train" in found[0][2]
 
 
-def test_columns_of_every_file_are_looked_at(tmp_path):
+def test_a_column_that_one_file_lacks_is_found(tmp_path):
     whole = columns()
     write(tmp_path / "1.csv", whole)
     write(tmp_path / "2.csv", {"years" if name == "age" else name: values for name, values in whole.items()})
@@ -254,7 +254,7 @@ def test_columns_of_every_file_are_looked_at(tmp_path):
     assert "2.csv has no column 'age'" in found[0][2]
 
 
-def test_vectors(tmp_path):
+def test_vectors_of_another_width_are_found(tmp_path):
     lists = [[1.0, 2.0]] * 990 + [[1.0]] * 10
     pq.write_table(pa.table({"v": lists, "y": [0, 1] * 500}), tmp_path / "a.parquet")
     data = "  source: {format: parquet, path: a.parquet}\n"
@@ -263,7 +263,7 @@ def test_vectors(tmp_path):
     assert any("1.0% of the lists of v are not 2 numbers long; one has 1" in m for _, _, m in found)
 
 
-def test_lists(tmp_path):
+def test_lists_that_do_not_fit_are_found(tmp_path):
     tags = [[f"tag {i % 7}", "a"] for i in range(990)] + [["x"]] * 10
     columns = {
         "tags": tags,
@@ -289,7 +289,7 @@ def test_lists(tmp_path):
     assert "in a list: not a number, in 2.00% of rows" in message
 
 
-def test_columns_of_a_sequence(tmp_path):
+def test_unequal_lists_of_a_sequence_are_found(tmp_path):
     visits = [[{"item": "a", "price": [1.0]}] * (i % 3) for i in range(1000)]
     visits[1] = [{"item": "a", "price": [1.0, 2.0]}]
     table = pa.table(
@@ -309,7 +309,7 @@ def test_columns_of_a_sequence(tmp_path):
     assert "item and price: lists of different lengths in one row, in 50.00% of rows" in message
 
 
-def test_table_and_exit_code(tmp_path):
+def test_the_table_and_the_exit_code_show_errors(tmp_path):
     write(tmp_path / "data.csv", {**columns(), "age": ["?"] * ROWS})
     text = "name: test\ndata:\n  source: {format: csv, path: data.csv}\nlabel: {name: y, task: binary}\n"
     (tmp_path / "p.yaml").write_text(text + f"features: {FEATURES}\n")

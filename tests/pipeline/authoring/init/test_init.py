@@ -67,7 +67,7 @@ def shop(tmp_path, random):
     return write(tmp_path / "shop.csv", columns)
 
 
-def test_every_kind_of_column(tmp_path, shop):
+def test_every_kind_of_column_becomes_a_feature(tmp_path, shop):
     config = run(tmp_path, shop, label="returned")
     assert features(config) == {
         "ordered_at": "date",  # month, day_of_week and hour are the usual parts
@@ -157,7 +157,7 @@ def test_thresholds_are_what_knowing_nothing_gives(tmp_path, random):
     assert config.evaluation.thresholds["multiclass_accuracy"].min == pytest.approx(expected, abs=1e-3)
 
 
-def test_crosses_of_what_tells_more_together(tmp_path, random):
+def test_crosses_are_proposed_for_networks_only(tmp_path, random):
     """Networks are given a cross; trees, from 3,000 rows on, see by themselves what goes together."""
     a, b = random.integers(0, 5, 6000), random.integers(0, 5, 6000)
     columns = {"a_code": a, "b_code": b, "y": (a + b) % 2, "x": random.normal(size=6000)}
@@ -182,7 +182,7 @@ def test_positions_become_a_distance_and_cells_for_networks(tmp_path, random, ro
     assert any(name.endswith("_bucket") for name in config.features) == bool(cells)
 
 
-def test_names_that_a_date_would_take(tmp_path, random):
+def test_a_column_named_like_a_part_of_a_date_is_renamed(tmp_path, random):
     at = [
         f"2023-01-{d:02d} {h:02d}:00:00"
         for d, h in zip(random.integers(1, 29, ROWS), random.integers(0, 24, ROWS), strict=True)
@@ -192,7 +192,7 @@ def test_names_that_a_date_would_take(tmp_path, random):
     assert config.features["at.hour_"].column == "at.hour"
 
 
-def test_names_that_need_quotes(tmp_path, random):
+def test_names_that_need_quotes_are_quoted(tmp_path, random):
     names = ["a b", "a.b", 'say "x"', "it's", "#1", "true", "a: b", "ärger", "[x]", "-", "null"]
     columns = {name: random.normal(size=ROWS) for name in names}
     columns["the label?"] = random.choice(["a", "b"], ROWS)
@@ -252,7 +252,7 @@ def test_nothing_is_left_behind_where_the_file_would_not_do(tmp_path, monkeypatc
         ("currency", "same value"),
     ],
 )
-def test_labels_that_cannot_be(tmp_path, shop, label, message):
+def test_labels_that_cannot_be_are_refused(tmp_path, shop, label, message):
     with pytest.raises(UserError, match=message):
         init(str(shop), output=str(tmp_path / "p.yaml"), label=label)
     assert not (tmp_path / "p.yaml").exists()
@@ -267,7 +267,7 @@ def test_labels_that_cannot_be(tmp_path, shop, label, message):
         (TFX / "components/testdata/external/parquet", "tips > 0.2 * fare", {"tips", "pickup_census_tract"}),
     ],
 )
-def test_files_of_tfx(tmp_path, data, label, left_out):
+def test_data_of_tfx_gives_a_file_without_leaks(tmp_path, data, label, left_out):
     config = run(tmp_path, data, label=label)
     assert not left_out & {feature.column or name for name, feature in config.features.items()}
     assert config.features["trip_start_timestamp"].format == "epoch_seconds"
@@ -310,7 +310,7 @@ def test_what_the_label_is_made_of_counts_or_predicts_is_left_out(tmp_path, rand
     assert "by its name, the prediction of another model" in text
 
 
-def test_every_line_can_be_taken_back(tmp_path, shop):
+def test_every_omitted_line_can_be_switched_on(tmp_path, shop):
     """Each line that begins with one # is YAML without it, and those of columns make a file that loads."""
     text = init(str(shop), output=str(tmp_path / "p.yaml"), label="returned").text
     lines = text.splitlines()
@@ -333,7 +333,7 @@ def test_a_file_to_be_predicted_beside_train_is_no_split(tmp_path, random):
     assert "path: train.csv" in text and "test.csv left out: no column y" in text
 
 
-def test_newest_rows_by_columns_of_year_month_and_day(tmp_path, random):
+def test_columns_of_year_month_and_day_give_a_split_by_time(tmp_path, random):
     when = np.arange("2020-01-01", "2023-01-01", dtype="datetime64[D]")
     years, months = when.astype("datetime64[Y]"), when.astype("datetime64[M]")
     columns = {

@@ -69,10 +69,10 @@ def test_a_parquet_file_that_names_images_of_another_folder(tmp_path):
     draw(tmp_path / "photos" / "all", 60)
     names, sold = [f"{i}.png" for i in range(60)], ["yes" if i % 3 else "no" for i in range(60)]
     (tmp_path / "tables").mkdir()
-    for place in ("photos/list.parquet", "tables/list.parquet"):
-        paths = names if place.startswith("photos") else [f"../photos/all/{name}" for name in names]
-        pa.parquet.write_table(pa.table({"photo": paths, "sold": sold}), tmp_path / place)
-        found = written(tmp_path / place, tmp_path, label="sold")
+    for table in ("photos/list.parquet", "tables/list.parquet"):
+        paths = names if table.startswith("photos") else [f"../photos/all/{name}" for name in names]
+        pa.parquet.write_table(pa.table({"photo": paths, "sold": sold}), tmp_path / table)
+        found = written(tmp_path / table, tmp_path, label="sold")
         assert found["data"]["source"]["folders"] == ["photos/all"]
         assert found["features"]["image"]["size"] == [12, 10] and problems(tmp_path) == []
         (tmp_path / "p.yaml").unlink()

@@ -41,7 +41,7 @@ def test_what_is_written_is_read_again_by_another_reader(value):
         ([True, None, 1e-5], "[true, null, 1e-05]"),
     ],
 )
-def test_plain_where_it_can_be(value, text):
+def test_texts_are_plain_if_they_can_be(value, text):
     assert flow(value) == text
 
 
@@ -62,7 +62,7 @@ def draft(features, left_out=()):
     )
 
 
-def test_reasons_stand_below_each_other_or_above():
+def test_reasons_are_aligned_or_above_their_line():
     long = (
         "a reason that is much too long to stand at the end of its line, so that it stands above, where there is room"
     )

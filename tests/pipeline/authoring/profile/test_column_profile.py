@@ -81,7 +81,7 @@ def of(texts, rows=200):
         ("small", ["x", "y", "z"], "category"),
     ],
 )
-def test_kind(name, texts, expected):
+def test_the_kind_of_a_column_follows_from_its_values_and_name(name, texts, expected):
     assert kind(name, texts) == expected
 
 
@@ -103,14 +103,14 @@ def test_text_without_blanks_becomes_letters_and_pairs_of_them():
         ([None, None], "empty", 0),
     ],
 )
-def test_lists(lists, expected, width):
+def test_lists_of_one_width_are_vectors(lists, expected, width):
     kinds = {"a": pa.list_(pa.string())}
     array = pa.array(lists, kinds.get(str(next((x[0] for x in lists if x), "")), pa.list_(pa.float64())))
     column = profile_list_column("v", array)
     assert (column.kind, column.width) == (expected, width)
 
 
-def test_words_of_a_name():
+def test_a_name_is_split_into_words_by_case_and_signs():
     assert words_of("pickupZone_id 2") == {"pickup", "zone", "id"}
 
 

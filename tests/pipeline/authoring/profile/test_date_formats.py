@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fullpass.pipeline.authoring.profile.date_formats import find_dates, parts_of
+from fullpass.pipeline.authoring.profile.date_formats import differing_parts, find_dates
 from tests.pipeline.authoring.tables import values_of
 
 
@@ -29,14 +29,14 @@ def find(texts, name="when"):
         (["05:07:09", "23:59:59"], "%H:%M:%S"),
     ],
 )
-def test_format(texts, format):
+def test_the_format_of_dates_is_found(texts, format):
     found = find(texts)
     assert found.format == format
     assert found.share == 1
 
 
 @pytest.mark.parametrize("texts", [["abc"], ["12", "13"], ["1.5"], ["20131399", "20130101"], ["20130101"], []])
-def test_no_dates(texts):
+def test_numbers_and_words_are_no_dates(texts):
     assert find(texts) is None
 
 
@@ -52,12 +52,12 @@ def test_numbers_are_seconds_only_where_the_name_speaks_of_time():
     assert find([s + "000" for s in seconds], "created_at").format == "epoch_millis"
 
 
-def test_day_and_month_that_nothing_tells_apart():
+def test_the_order_of_day_and_month_may_be_ambiguous():
     assert find(["01/02/2013", "03/04/2013"]).ambiguous == "%m/%d/%Y"
     assert find(["01/02/2013", "13/04/2013"]).ambiguous is None
 
 
-def test_some_that_do_not_fit():
+def test_one_cell_in_twenty_may_be_no_date():
     found = find(["2013-01-01"] * 97 + ["soon"] * 3)
     assert (found.format, found.share) == ("iso", 0.97)
     assert find(["2013-01-01"] * 90 + ["soon"] * 10) is None
@@ -73,5 +73,5 @@ def test_some_that_do_not_fit():
         (["2013-01-01", "2013-01-02"], ("day",)),
     ],
 )
-def test_parts_that_tell_rows_apart(texts, parts):
-    assert parts_of(find(texts)) == parts
+def test_a_date_has_the_parts_that_differ_between_rows(texts, parts):
+    assert differing_parts(find(texts)) == parts

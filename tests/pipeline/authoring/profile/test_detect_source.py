@@ -10,7 +10,7 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.pipeline.authoring.profile import detect_source
-from fullpass.pipeline.authoring.profile.detect_source import column_names, find_source
+from fullpass.pipeline.authoring.profile.detect_source import column_names, infer_source
 from fullpass.pipeline.authoring.profile.sample import read_sample
 
 CSV = "a,b\n1,x\n2,y\n3,x\n"
@@ -23,7 +23,7 @@ def write(path, text=CSV):
 
 
 def source_of(data, folder):
-    return dict(find_source(str(data), folder).settings)
+    return dict(infer_source(str(data), folder).settings)
 
 
 def test_csv_needs_nothing_but_its_path(tmp_path):
@@ -69,7 +69,7 @@ def test_format_by_content_where_the_name_says_nothing(tmp_path):
 def test_a_folder_of_json_lines_under_any_name(tmp_path, names, path):
     for name in names:
         write(tmp_path / "d" / name, '{"a": 1}\n{"a": 2}\n')
-    found = find_source(str(tmp_path / "d"), tmp_path)
+    found = infer_source(str(tmp_path / "d"), tmp_path)
     assert (found.settings["format"], found.settings["path"]) == ("jsonl", path)
     assert find_inputs(found.source, lambda written: str(tmp_path / written)) == found.files
 
@@ -94,14 +94,14 @@ def test_a_folder_of_json_lines_under_any_name(tmp_path, names, path):
 def test_what_cannot_be_read(tmp_path, content, message):
     data = write(tmp_path / "data.bin", content)
     with pytest.raises(UserError, match=message):
-        found = find_source(str(data), tmp_path)
+        found = infer_source(str(data), tmp_path)
         column_names(found.files[0], found.source)
 
 
 def test_missing_file_with_a_hint(tmp_path):
     write(tmp_path / "trips.csv")
     with pytest.raises(UserError, match='no such file. Did you mean "trips.csv"'):
-        find_source(str(tmp_path / "tripps.csv"), tmp_path)
+        infer_source(str(tmp_path / "tripps.csv"), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -137,12 +137,12 @@ def test_paths_are_relative_to_the_yaml_up_to_a_point(tmp_path):
 def test_columns_of_json_lines_are_the_keys_seen(tmp_path):
     rows = [{"a": 1, "b": {"c": 2, "d": {}}}, {"e": None, "a": 3}]
     data = write(tmp_path / "data.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    found = find_source(str(data), tmp_path)
+    found = infer_source(str(data), tmp_path)
     assert column_names(found.files[0], found.source) == ["a", "b.c", "b.d", "e"]
 
 
 def sample_of(data, folder, rows=None):
-    found = find_source(str(data), folder)
+    found = infer_source(str(data), folder)
     return read_sample(found.files, found.source, column_names(found.files[0], found.source), rows=rows)
 
 
@@ -221,9 +221,9 @@ def test_tfrecords_of_examples_are_told_by_their_content(tmp_path):
     for name in ("a.tfrecord-00000-of-00001", "b.tfrecord"):
         (tmp_path / "d" / name).write_bytes(data.read_bytes())
     assert source_of(tmp_path / "d", tmp_path) == {"format": "tfrecord", "path": "d"}
-    assert len(find_source(str(tmp_path / "d"), tmp_path).files) == 2
+    assert len(infer_source(str(tmp_path / "d"), tmp_path).files) == 2
 
-    found = find_source(str(data), tmp_path)
+    found = infer_source(str(data), tmp_path)
     assert found.settings == {"format": "tfrecord", "path": "records"}
     assert column_names(found.files[0], found.source) == ["a", "b", "v"]
     sample = read_sample(found.files, found.source, ["a", "b", "v"], rows=None)
@@ -240,8 +240,8 @@ def test_tfrecords_of_sequence_examples_and_of_something_else(tmp_path):
         with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
             writer.write(record)
 
-    found = find_source(str(tmp_path / "s.tfrecord"), tmp_path)
+    found = infer_source(str(tmp_path / "s.tfrecord"), tmp_path)
     assert found.settings["payload"] == "sequence_example"
     assert column_names(found.files[0], found.source) == ["n", "s"]
     with pytest.raises(UserError, match="a TFRecord file, but of no tf.Example"):
-        find_source(str(tmp_path / "x.tfrecord"), tmp_path)
+        infer_source(str(tmp_path / "x.tfrecord"), tmp_path)

@@ -19,7 +19,7 @@ def guess(text, whole=True):
         ("when,x\n2018-01-01 05:07:32,1\n2018-01-02 05:07:32,2\n", ","),
     ],
 )
-def test_separator(text, separator):
+def test_the_separator_is_found(text, separator):
     assert guess(text).separator == separator
 
 
@@ -41,7 +41,7 @@ def test_text_of_one_column_is_no_csv(text):
         ("2020-01-01,x\n2020-01-02,y\n", ("column_1", "column_2")),
     ],
 )
-def test_header_or_made_up_names(text, columns):
+def test_names_are_made_up_without_a_header(text, columns):
     found = guess(text)
     assert found.columns == columns
     assert ("columns" in found.why) == (columns is not None)
@@ -75,7 +75,7 @@ def test_quoted_cells_with_line_breaks_stay_quoted():
         ("ä".encode()[:1], "utf-8"),
     ],
 )
-def test_encoding(bytes_, encoding):
+def test_the_encoding_is_found(bytes_, encoding):
     assert guess_encoding(bytes_) == encoding
 
 

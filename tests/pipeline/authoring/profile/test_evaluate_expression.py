@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate
+from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate_arrays
 from fullpass.preprocessing.expressions.expression import check_types, parse
 from fullpass.preprocessing.expressions.functions import TABLE
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn
@@ -114,7 +114,7 @@ def of_graph(text, columns):
 def test_numpy_agrees_with_the_graph(text, columns):
     check_types(parse(text), TYPES)
     expected = of_graph(text, columns)
-    received = evaluate(parse(text), columns, ROWS)
+    received = evaluate_arrays(parse(text), columns, ROWS)
     if isinstance(expected, list):
         assert received.tolist() == expected
     else:

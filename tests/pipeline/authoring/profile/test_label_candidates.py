@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.pipeline.authoring.profile.label_candidates import binary_values, label_of, most_likely_label, target_of
+from fullpass.pipeline.authoring.profile.label_candidates import (
+    binary_values,
+    label_section,
+    most_likely_label,
+    target_of,
+)
 from tests.pipeline.authoring.tables import column_of as column
 
 YES_NO = column("bought", ["yes"] * 10 + ["no"] * 30)
@@ -30,8 +35,8 @@ TAGS = column("tags", ["a|b", "a", "b|c|a", "c"] * 20)
         ),
     ],
 )
-def test_section(of, task, settings):
-    found = label_of(of, task)
+def test_the_label_section_follows_from_the_values(of, task, settings):
+    found = label_section(of, task)
     assert dict(found.settings) == settings
     assert found.why
 
@@ -48,19 +53,19 @@ def test_section(of, task, settings):
         (HAM, "multilabel", "no separator"),
     ],
 )
-def test_what_cannot_be_learned(of, task, message):
+def test_columns_that_cannot_be_a_label_are_refused(of, task, message):
     with pytest.raises(UserError, match=message):
-        label_of(of, task)
+        label_section(of, task)
 
 
-def test_label_of_every_row():
-    assert target_of(HAM, label_of(HAM, None)).y.tolist() == [0.0] * 30 + [1.0] * 10
-    assert target_of(ONE_TWO, label_of(ONE_TWO, None)).y.tolist() == [0.0] * 30 + [1.0] * 10
-    assert target_of(FARE, label_of(FARE, None)).y[7] == 1.0
-    assert set(target_of(GRADE, label_of(GRADE, None)).y) == {0.0, 1.0, 2.0, 3.0}
+def test_the_label_of_every_row_is_read():
+    assert target_of(HAM, label_section(HAM, None)).y.tolist() == [0.0] * 30 + [1.0] * 10
+    assert target_of(ONE_TWO, label_section(ONE_TWO, None)).y.tolist() == [0.0] * 30 + [1.0] * 10
+    assert target_of(FARE, label_section(FARE, None)).y[7] == 1.0
+    assert set(target_of(GRADE, label_section(GRADE, None)).y) == {0.0, 1.0, 2.0, 3.0}
 
 
-def test_binary_values():
+def test_values_of_a_binary_label_are_read():
     np.testing.assert_array_equal(binary_values(["Yes", "f", "maybe", "1.0"], None), [1, 0, np.nan, 1])
     np.testing.assert_array_equal(binary_values(["a", "b"], "b"), [0, 1])
     np.testing.assert_array_equal(binary_values(["2", "2.0", "1", "x"], 2), [1, 1, 0, np.nan])
@@ -76,11 +81,11 @@ def test_binary_values():
         ([FARE, FARE, column("column_3", [1, 2, 3, 4] * 9)], "column_3"),
     ],
 )
-def test_the_column_that_stands_out(columns, chosen):
+def test_the_column_that_stands_out_is_the_label(columns, chosen):
     assert most_likely_label(columns)[0] == chosen
 
 
-def test_likely_labels_are_listed_where_none_stands_out():
+def test_likely_labels_are_listed_if_none_stands_out():
     with pytest.raises(UserError) as error:
         most_likely_label([FARE, GRADE, column("a city", ["Rome", "Oslo"] * 9), column("id", range(99)), FARE])
     assert "--label fare" in str(error.value)

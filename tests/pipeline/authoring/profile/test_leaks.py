@@ -37,14 +37,14 @@ def classes(names=NAMES):
         (["yes" if y else "NO" for y in Y], "alone"),
     ],
 )  # fmt: skip
-def test_aspects_that_hold_the_label(cells, by):
+def test_one_aspect_of_a_column_can_be_a_leak(cells, by):
     strength = strongest_aspect(column_of("code", cells), binary())
     assert strength.is_leak
     assert (strength.by, strength.shown) == (by, "AUC 1.00")
 
 
 @pytest.mark.parametrize("number", [250, 900])
-def test_a_twin_of_a_label_of_many_classes(number):
+def test_a_twin_of_a_label_of_many_classes_is_a_leak(number):
     y = np.minimum(RANDOM.zipf(1.3, ROWS), number)
     codes = [f"K{i * 7 % 997}" for i in y]
     strength = strongest_aspect(column_of("code", codes), Target("multiclass", y.astype(float)))
@@ -105,7 +105,7 @@ def test_the_reason_names_the_class():
         ("nearly", np.where(RANDOM.random(ROWS) < 0.05, 0, CLASS == 1), None),
     ],
 )
-def test_one_column_that_tells_one_class(name, cells, leaks):
+def test_a_column_of_one_class_leaks_by_its_name_or_if_missing(name, cells, leaks):
     """`milk` tells mammals from all other animals, and is known; a name or missing values say that it is the label."""
     found = indicators_of_label({name: values_of(cells)}, classes())
     assert (found[name].is_leak if found else None) == leaks

@@ -5,7 +5,7 @@ from fullpass.pipeline.authoring.profile.leaks import leaking_summands
 ROWS = 4000
 
 
-def test_a_total_beside_its_parts(random):
+def test_a_total_beside_its_parts_is_a_leak(random):
     fare, tip, toll = (random.exponential(scale, ROWS) for scale in (10, 2, 1))
     total = fare + tip + toll
     total[:1000] += 2.5  # a surcharge that no column holds

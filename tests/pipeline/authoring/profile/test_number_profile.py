@@ -12,7 +12,7 @@ def rows(numbers, placeholder, count, total=1000):
     return [str(numbers[i % len(numbers)]) for i in range(total - count)] + [placeholder] * count
 
 
-def test_numbers_by_hand():
+def test_range_and_skew_of_numbers_are_exact():
     numbers = profile_numbers(np.array([NAN, *range(101), -1.0]))
     assert (numbers.low, numbers.high, numbers.median, numbers.whole) == (-1, 100, 49.5, True)
     assert numbers.negative == pytest.approx(1 / 102)
@@ -21,7 +21,7 @@ def test_numbers_by_hand():
     assert profile_numbers(np.array([NAN])) is None
 
 
-def test_skew_and_outliers():
+def test_far_values_are_outliers():
     random = np.random.default_rng(1)
     numbers = profile_numbers(np.append(random.lognormal(size=20_000), [1e6, -1e6]))
     assert numbers.skew > 2
@@ -61,5 +61,5 @@ def test_skew_and_outliers():
         (rows(range(18, 80), "-1", 100), ()),  # not far
     ],
 )
-def test_what_stands_for_missing(texts, tokens):
+def test_words_and_placeholders_mean_missing(texts, tokens):
     assert set(missing_tokens(values(texts))) == set(tokens)

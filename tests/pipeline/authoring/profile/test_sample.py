@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 
 from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.pipeline.authoring.profile import sample
-from fullpass.pipeline.authoring.profile.detect_source import column_names, find_source
+from fullpass.pipeline.authoring.profile.detect_source import column_names, infer_source
 from fullpass.pipeline.authoring.profile.sample import read_sample, row_keys
 
 CSV = "a,b\n1,x\n2,y\n3,x\n"
@@ -19,7 +19,7 @@ def write(path, text=CSV):
 
 
 def sample_of(data, folder, rows=None):
-    found = find_source(str(data), folder)
+    found = infer_source(str(data), folder)
     return read_sample(found.files, found.source, column_names(found.files[0], found.source), rows=rows)
 
 

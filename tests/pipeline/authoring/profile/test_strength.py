@@ -76,7 +76,7 @@ def test_two_columns_that_give_the_label_away_together(random):
     assert strength_of_pair(number("tips", tips), number("fare", fare), target).value > 0.98
 
 
-def test_too_few_rows_tell_nothing():
+def test_too_few_rows_give_no_strength():
     y = np.array([0, 1] * 10, dtype=float)
     assert strength_of_groups(y.astype(int), Target("binary", y)) is None
     rare = np.zeros(ROWS)
@@ -90,7 +90,7 @@ def test_rows_without_a_label_are_left_out(random):
     assert strength_of(number("copy", np.nan_to_num(y)), Target("binary", y)).is_leak
 
 
-def test_groups():
+def test_columns_are_cut_into_groups():
     assert groups_of(column_of("c", "aabbc")).tolist() == [1, 1, 2, 2, 3]
     assert groups_of(column_of("text", ["x " * 9 + str(i) for i in range(99)])) is None
     many = groups_of(number("n", np.append(np.arange(1000.0), np.nan)), 4)

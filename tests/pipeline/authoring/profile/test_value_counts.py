@@ -9,7 +9,7 @@ from tests.pipeline.authoring.tables import values_of as values
 NAN = np.nan
 
 
-def test_commonest_first_then_by_name():
+def test_values_are_sorted_by_count_then_by_text():
     column = values(["b", "a", None, "c", "b", "c", "d"])
     assert column.texts == ("b", "c", "a", "d")
     assert column.counts.tolist() == [2, 2, 1, 1]
@@ -18,13 +18,13 @@ def test_commonest_first_then_by_name():
     assert column.missing_share == pytest.approx(1 / 7)
 
 
-def test_without_some_values():
+def test_values_can_be_made_missing():
     column = values(["b", "a", "?", "b", None]).without(["?"])
     assert column.texts == ("b", "a")
     assert column.codes.tolist() == [0, 1, -1, 0, -1]
 
 
-def test_no_rows():
+def test_a_column_without_rows_has_no_values():
     column = values([])
     assert (column.present, column.missing_share, column.number_share) == (0, 0.0, 0.0)
     assert column.row_numbers.tolist() == []
@@ -46,7 +46,7 @@ def test_numbers_are_those_that_ingest_reads():
     np.testing.assert_allclose(values(NUMBERS).row_numbers, expected, rtol=1e-6)
 
 
-def test_decimal_comma():
+def test_a_decimal_comma_is_read():
     assert values(["1,5", "2"], decimal=",").row_numbers.tolist() == [1.5, 2]
     assert np.isnan(values(["1.5"], decimal=",").row_numbers).all()
 
