@@ -251,9 +251,8 @@ class TrainingConfig(Spec):
     """Updates on the device per call. Between calls, Python checks whether to save or to stop. auto: as many as take
     about half a second."""
     accumulate: Count = 1
-    """Gradient accumulation: the number of pieces into which a device splits its part of a batch to save memory. It
-    computes their gradients one after the other. The update is that of the whole batch; only layers that use a batch as
-    a whole (batch_norm) see pieces."""
+    """Gradient accumulation: the number of micro-batches into which a device splits its part of a batch to save memory.
+    The update is that of the whole batch; only layers that use a batch as a whole (batch_norm) see micro-batches."""
     xla: Literal["auto"] | Flag = "auto"
     """Whether to compile the gradient with XLA. auto: on a single GPU if rows have the same shape in every batch (no
     text, no lists of categories); never on CPUs, where it does not pay. true: lists of categories are padded to the
@@ -379,13 +378,7 @@ class TrainerConfig(Spec):
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """The sections of the YAML that define a training, and the transform graph.
-
-    Attributes:
-        preprocessing: Declares the features and the label.
-        config: The sections `model:`, `training:` and `input:`.
-        tft_output: The transform graph's output.
-    """
+    """The sections of the YAML that define a training, and the transform graph."""
 
     preprocessing: PreprocessingConfig
     config: TrainerConfig

@@ -18,13 +18,7 @@ _LARGEST_BATCH = 8192
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings to try.
-
-    Attributes:
-        changes: The values to try, by path in the YAML.
-        why: The reason to try them, as shown in the report.
-        shortened_stages: The stages that the settings shorten.
-    """
+    """Settings to try."""
 
     changes: Changes
     why: str

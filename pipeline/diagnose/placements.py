@@ -84,17 +84,7 @@ class PlacementCost:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The measurements of all placements on a sample.
-
-    Attributes:
-        rows: The rows of the sample.
-        train_rows: The rows of its train split.
-        total: The rows of all data, as far as known.
-        batch_size: The batch size of training.
-        epochs: The most epochs of training.
-        analysis_seconds: The time of the full pass over the sample, the same for all placements.
-        costs: The cost of each placement.
-    """
+    """The measurements of all placements on a sample."""
 
     rows: int
     train_rows: int

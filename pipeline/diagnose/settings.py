@@ -31,15 +31,7 @@ _WINDOW_BLOCKS = 2
 
 @dataclass(frozen=True)
 class InputSettings:
-    """How rows reach the model.
-
-    Attributes:
-        source: The files, and how their records become rows.
-        kept: Where rows are kept after the first reading.
-        readers: The files that are read at the same time.
-        batch_size: The examples of an update.
-        shuffle: The rows that are shuffled together.
-    """
+    """How rows reach the model."""
 
     source: Source
     kept: RowStorage

@@ -48,14 +48,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TrialResults:
-    """The results of all settings that were tried.
-
-    Attributes:
-        written: The trial of the YAML as written.
-        epoch_rate: The rate of its updates, without the first reading.
-        trials: The trials of the candidates.
-        untried: The candidates for which there was no time.
-    """
+    """The results of all settings that were tried."""
 
     written: Trial
     epoch_rate: Rate

@@ -1,7 +1,7 @@
 """Computes updates and evaluation steps on all devices, with the loop over batches around them.
 
 An update is exactly the gradient of the weighted mean over the whole batch, however the batch is spread over devices or
-cut into pieces. The loop over batches is in the graph: Python takes no part in an update.
+cut into micro-batches. The loop over batches is in the graph: Python takes no part in an update.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -122,7 +122,7 @@ class Steps:
         loss: Returns the loss of each example, given (label, logits).
         task: The task of the label.
         strategy: The devices.
-        accumulate: The pieces in which each device computes the gradient of its part of a batch, one after the other.
+        accumulate: The micro-batches of a device's part of a batch, whose gradients are computed one after the other.
         xla: Whether to compile the gradient with XLA.
         rate: The learning-rate schedule of the optimizer, if the training loop may reduce it.
         blend: How examples of a batch are blended with one another; None does not blend them.
@@ -192,13 +192,15 @@ class Steps:
         if self.accumulate == 1:
             return self._gradients_of(features, label, weight, mass, tf.constant(1.0))
         rows = tf.shape(weight)[0]
-        piece = -(-rows // self.accumulate)
-        pieces = tf.cast(-(-rows // piece), tf.float32)
+        micro_rows = -(-rows // self.accumulate)
+        micro_batches = tf.cast(-(-rows // micro_rows), tf.float32)
 
         def add(first: tf.Tensor, data: tf.Tensor, totals: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, list[Any]]:
-            part: Any = tf.nest.map_structure(lambda value: value[first : first + piece], (features, label, weight))
-            here, found = self._gradients_of(part[0], part[1], part[2], mass, pieces)
-            return first + piece, data + here, [total + f for total, f in zip(totals, found, strict=True)]
+            part: Any = tf.nest.map_structure(
+                lambda value: value[first : first + micro_rows], (features, label, weight)
+            )
+            here, found = self._gradients_of(part[0], part[1], part[2], mass, micro_batches)
+            return first + micro_rows, data + here, [total + f for total, f in zip(totals, found, strict=True)]
 
         nothing = [tf.zeros(variable.shape, variable.dtype) for variable in self.model.trainable_variables]
         start = (tf.constant(0), tf.constant(0.0), nothing)
@@ -206,7 +208,7 @@ class Steps:
         return data, totals
 
     def _gradients_of(
-        self, features: Any, label: tf.Tensor, weight: tf.Tensor, mass: tf.Tensor, pieces: tf.Tensor
+        self, features: Any, label: tf.Tensor, weight: tf.Tensor, mass: tf.Tensor, micro_batches: tf.Tensor
     ) -> tuple[tf.Tensor, list[Any]]:
         with tf.GradientTape() as tape:
             logits = apply_model(self.model, features, training=True)
@@ -215,7 +217,7 @@ class Steps:
             else:
                 data = tf.reduce_sum(weight * _mean_loss(self.loss, label, logits))
             penalty = tf.add_n([tf.constant(0.0), *self.model.losses])
-            target = tf.math.divide_no_nan(data, mass) + penalty / (pieces * self.strategy.num_replicas_in_sync)
+            target = tf.math.divide_no_nan(data, mass) + penalty / (micro_batches * self.strategy.num_replicas_in_sync)
             target = self.optimizer.scale_loss(target)
         variables = [variable.value for variable in self.model.trainable_variables]
         found = tape.gradient(target, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)

@@ -27,17 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The data and the statistics that a model is trained on.
-
-    Attributes:
-        placement: Where each feature is computed.
-        in_model: Computes the features that are computed in the model; None without any.
-        train: This worker's shard of the train split.
-        evaluation: This worker's shard of the eval split.
-        statistics: The statistics of the train split.
-        batch_size: The number of examples of an update, over all replicas.
-        replica_batch_size: The number of examples of an update on each replica.
-    """
+    """The data and the statistics that a model is trained on."""
 
     placement: FeaturePlacement
     in_model: InModel | None

@@ -53,8 +53,8 @@ def explain_memory(steps: Steps, dataset: tf.data.Dataset, error: tf.errors.Reso
     fits = -(-rows // parts)
     return UserError(
         f"out of memory with {rows:,} rows of a batch on one device; {fits:,} fit (tried on one of its batches). Set "
-        f"training.accumulate to {parts * steps.accumulate}, which computes the same updates in pieces, or divide "
-        f"training.batch_size by {parts}. TensorFlow reported: {message}"
+        f"training.accumulate to {parts * steps.accumulate}, which computes the same updates in micro-batches, or "
+        f"divide training.batch_size by {parts}. TensorFlow reported: {message}"
     )
 
 

@@ -98,8 +98,8 @@ class AugmentImages(keras.layers.Layer):
             middle = self._uniform(pixels, 0.0, float(size))
             shape = [1, 1, 1, 1]
             shape[axis] = size
-            place = tf.reshape(tf.range(size, dtype=tf.float32) + 0.5, shape)
-            inside &= tf.abs(place - middle[:, None, None, None]) < self.config.cutout * size / 2
+            position = tf.reshape(tf.range(size, dtype=tf.float32) + 0.5, shape)
+            inside &= tf.abs(position - middle[:, None, None, None]) < self.config.cutout * size / 2
         return tf.where(inside, tf.constant(self._fill), pixels)
 
 
@@ -116,8 +116,8 @@ def _interpolated(pixels: tf.Tensor, y: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
 
     def at(row: tf.Tensor, column: tf.Tensor) -> tf.Tensor:
         row, column = tf.minimum(row, height - 1.0), tf.minimum(column, width - 1.0)
-        place = tf.cast(row * width + column, tf.int32)
-        found = tf.gather(flat, tf.reshape(place, [-1, height * width]), batch_dims=1)
+        position = tf.cast(row * width + column, tf.int32)
+        found = tf.gather(flat, tf.reshape(position, [-1, height * width]), batch_dims=1)
         return tf.reshape(found, [-1, height, width, channels])
 
     right_share, low_share = (x - left)[..., None], (y - top)[..., None]

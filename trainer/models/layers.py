@@ -178,10 +178,10 @@ class IdTable(keras.layers.Embedding):
         table = tf.cast(tf.convert_to_tensor(self.embeddings), tf.float32)
         if ids.shape[1] is not None:
             return tf.einsum("bnw,bn->bw", tf.gather(table, ids), share)
-        places = tf.where(tf.not_equal(share, 0.0))
-        indices = tf.stack([places[:, 0], tf.cast(tf.gather_nd(ids, places), tf.int64)], axis=1)
+        positions = tf.where(tf.not_equal(share, 0.0))
+        indices = tf.stack([positions[:, 0], tf.cast(tf.gather_nd(ids, positions), tf.int64)], axis=1)
         shape = [tf.shape(ids, out_type=tf.int64)[0], self.input_dim]
-        return tf.sparse.sparse_dense_matmul(tf.SparseTensor(indices, tf.gather_nd(share, places), shape), table)
+        return tf.sparse.sparse_dense_matmul(tf.SparseTensor(indices, tf.gather_nd(share, positions), shape), table)
 
 
 class Pool(keras.layers.Layer):

@@ -109,8 +109,8 @@ class Last(_Unmasked):
     """states float [batch, n, width], bool [batch, n] -> float [batch, width]: the last present state, else 0."""
 
     def call(self, states, present):
-        places = keras.ops.arange(1, keras.ops.shape(states)[1] + 1, dtype="int32")
-        last = keras.ops.max(keras.ops.where(present, places, 0), axis=1, initial=0)
+        positions = keras.ops.arange(1, keras.ops.shape(states)[1] + 1, dtype="int32")
+        last = keras.ops.max(keras.ops.where(present, positions, 0), axis=1, initial=0)
         last = keras.ops.one_hot(last - 1, keras.ops.shape(states)[1], dtype=states.dtype)
         return keras.ops.einsum("bnw,bn->bw", states, last)
 

@@ -179,17 +179,17 @@ class Rows:
         return dense | {key: tf.gather(ragged, chosen).values for key, ragged in self._ragged.items()}
 
 
-def join(pieces: Sequence[Packed]) -> Packed:
-    """Returns the rows of all pieces."""
-    return {key: tf.concat([piece[key] for piece in pieces], axis=0) for key in pieces[0]}
+def join(parts: Sequence[Packed]) -> Packed:
+    """Returns the rows of all parts."""
+    return {key: tf.concat([part[key] for part in parts], axis=0) for key in parts[0]}
 
 
-def join_and_free(pieces: list[Packed]) -> Packed:
-    """Returns the rows of all pieces and empties the pieces, so that no tensor is in memory twice for long."""
+def join_and_free(parts: list[Packed]) -> Packed:
+    """Returns the rows of all parts and empties them, so that no tensor is in memory twice for long."""
     joined = {}
-    for key in list(pieces[0]):
-        joined[key] = tf.concat([piece.pop(key) for piece in pieces], axis=0)
-    pieces.clear()
+    for key in list(parts[0]):
+        joined[key] = tf.concat([part.pop(key) for part in parts], axis=0)
+    parts.clear()
     return joined
 
 
@@ -280,12 +280,12 @@ def unpack_bytes(layout: Layout, blocks: tf.Tensor) -> Packed:
     count = sum(2 if dtype == tf.string else 1 for dtype, _ in parts.values())
     sizes = tf.reshape(tf.io.decode_raw(tf.strings.substr(blocks, 0, 8 * count), tf.int64), [-1, count])
     starts = 8 * count + tf.cumsum(sizes, axis=1, exclusive=True)
-    pieces = iter(
+    tensors = iter(
         tf.strings.reduce_join(tf.strings.substr(blocks, starts[:, index], sizes[:, index])) for index in range(count)
     )
     packed = {}
     for key, (dtype, shape) in parts.items():
-        flat = _text(next(pieces), next(pieces)) if dtype == tf.string else tf.io.decode_raw(next(pieces), dtype)
+        flat = _text(next(tensors), next(tensors)) if dtype == tf.string else tf.io.decode_raw(next(tensors), dtype)
         packed[key] = tf.reshape(flat, [-1, *shape])
     return packed
 

@@ -48,13 +48,7 @@ class DamagedColumns(UserError):
 
 @dataclass(frozen=True)
 class SplitColumns:
-    """The columns of a split, in chunks of rows.
-
-    Attributes:
-        folder: The folder of the files.
-        files: The files in the order of the rows.
-        layout: The layout of the packed rows.
-    """
+    """The columns of a split, in chunks of rows."""
 
     folder: str
     files: tuple[ColumnFile, ...]

@@ -13,7 +13,7 @@ import google_crc32c
 
 _LONGEST = (1 << 31) - 1
 """Bytes of the longest record: no protocol buffer message is longer."""
-_PIECE_BYTES = 16 << 20
+_CHUNK_BYTES = 16 << 20
 
 
 class FrameError(ValueError):
@@ -76,13 +76,13 @@ def _content(stream: IO[bytes], head: bytes, number: int, offset: int) -> bytes:
 
 def _read(stream: IO[bytes], size: int) -> bytes:
     """Returns `size` bytes, fewer at the end; a wrong length does not take more memory than the file has bytes."""
-    if size <= _PIECE_BYTES:
+    if size <= _CHUNK_BYTES:
         return stream.read(size)
-    pieces: list[bytes] = []
-    while size and (piece := stream.read(min(size, _PIECE_BYTES))):
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
+    chunks: list[bytes] = []
+    while size and (chunk := stream.read(min(size, _CHUNK_BYTES))):
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)
 
 
 def masked_crc(data: bytes) -> int:

@@ -54,20 +54,20 @@ class ForestLayer(keras.layers.Layer):
         return (shape[0], self._forest.outputs)
 
     def _outputs(self, columns: tf.Tensor) -> tf.Tensor:
-        """Returns the output for rows, piece by piece, so that a large batch takes no more memory than a piece."""
+        """Returns the output for rows, chunk by chunk, so that a large batch takes no more memory than a chunk."""
         columns = tf.transpose(columns)
         rows, together = tf.shape(columns)[1], max(1, _CELLS // self._forest.value.size)
-        pieces = tf.maximum(1, (rows + together - 1) // together)
-        outputs = tf.TensorArray(tf.float32, size=pieces, infer_shape=False)
+        chunks = tf.maximum(1, (rows + together - 1) // together)
+        outputs = tf.TensorArray(tf.float32, size=chunks, infer_shape=False)
 
-        def add(piece: tf.Tensor, outputs: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-            part = columns[:, piece * together : (piece + 1) * together]
-            return piece + 1, outputs.write(piece, self._piece_outputs(part))
+        def add(chunk: tf.Tensor, outputs: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+            part = columns[:, chunk * together : (chunk + 1) * together]
+            return chunk + 1, outputs.write(chunk, self._chunk_outputs(part))
 
-        _, outputs = tf.while_loop(lambda piece, _: piece < pieces, add, (0, outputs))
+        _, outputs = tf.while_loop(lambda chunk, _: chunk < chunks, add, (0, outputs))
         return tf.ensure_shape(outputs.concat(), [None, self._forest.outputs])
 
-    def _piece_outputs(self, columns: tf.Tensor) -> tf.Tensor:
+    def _chunk_outputs(self, columns: tf.Tensor) -> tf.Tensor:
         """Returns the output, float32 [rows, outputs], for columns [columns, rows]."""
         missing = tf.math.is_nan(columns)
         known = [tf.where(missing, -np.inf, columns), tf.where(missing, np.inf, columns)]

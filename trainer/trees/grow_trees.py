@@ -37,14 +37,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Grown:
-    """Trees as a network.
-
-    Attributes:
-        network: Maps transformed features to logits, or a regression to predictions.
-        fitted: The history of the rounds.
-        trees: The number of trees that are kept.
-        leaves: The number of leaves of these trees.
-    """
+    """Trees as a network."""
 
     network: Network
     fitted: Fitted
@@ -54,14 +47,7 @@ class Grown:
 
 @dataclass(frozen=True)
 class _Unit:
-    """The targets that trees are fitted to, and the unit of their output.
-
-    Attributes:
-        task: The task of the label.
-        loss: The key `training.loss`.
-        scale: The factor that converts the output to the unit of the label, or of its logarithm.
-        offset: The number that is then added.
-    """
+    """The targets that trees are fitted to, and the unit of their output."""
 
     task: Task
     loss: LossConfig

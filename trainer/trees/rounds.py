@@ -29,17 +29,7 @@ _MAX_MEASURED = 100_000
 
 @dataclass(eq=False)
 class Rounds:
-    """Boosters that grow together.
-
-    Attributes:
-        settings: LightGBM's parameters of each booster.
-        train: The rows that trees are grown on.
-        evaluation: The rows that determine how many trees are kept.
-        head: Converts sums of leaf values to logits or predictions.
-        loss: The loss function that is measured after an epoch.
-        task: The task of the label.
-        training: The section `training:`.
-    """
+    """Boosters that grow together."""
 
     settings: Sequence[dict[str, Any]]
     train: BinnedRows

@@ -265,12 +265,12 @@ def test_float16_trains_with_a_scaled_loss():
     assert fitted.history["val_log_loss"][-1] < 0.5 * fitted.history["val_log_loss"][0]
 
 
-@pytest.mark.parametrize("pieces", [2, 3, 16, 100])
-def test_a_gradient_in_pieces_is_that_of_the_whole_batch(pieces):
+@pytest.mark.parametrize("micro_batches", [2, 3, 16, 100])
+def test_a_gradient_in_micro_batches_is_that_of_the_whole_batch(micro_batches):
     x, y, w = data()
     model = linear_model(penalty=0.1)
     model.layers[-1].kernel.assign(np.ones((3, 1)))
-    fit(model, batches(x, y, w, 20), batches(x, y, w, ROWS), accumulate=pieces)
+    fit(model, batches(x, y, w, 20), batches(x, y, w, ROWS), accumulate=micro_batches)
     theta = np.array([1.0, 1, 1, 0])
     for first in range(0, ROWS, 20):
         part = slice(first, first + 20)

@@ -59,6 +59,6 @@ def test_a_batch_too_large_for_memory_is_told_with_what_fits_and_that_fits():
     message = train(1)
     found = re.search(r"4,096 rows of a batch on one device; ([\d,]+) fit .*training.accumulate to (\d+)", message)
     assert found, message
-    rows, pieces = (int(group.replace(",", "")) for group in found.groups())
-    assert rows * pieces == 4096
-    assert train(pieces).strip() == "trained"
+    rows, micro_batches = (int(group.replace(",", "")) for group in found.groups())
+    assert rows * micro_batches == 4096
+    assert train(micro_batches).strip() == "trained"

@@ -70,15 +70,7 @@ class BlockFile:
 
 @dataclass(frozen=True)
 class BlockCache:
-    """A complete cache, locked against removal while this object lives.
-
-    Attributes:
-        folder: The folder of its files.
-        layout: The layout of its rows.
-        blocks: The blocks in the order of the rows.
-        about: The metadata stored with it.
-        lock: The open lock file.
-    """
+    """A complete cache, locked against removal while this object lives."""
 
     folder: Path
     layout: Layout
