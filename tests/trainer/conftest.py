@@ -47,6 +47,31 @@ class Prepared:
     def files(self, kind: str, split: str) -> list[str]:
         return sorted(str(path) for path in (self.directory / kind / split).iterdir())
 
+    def records(self, kind: str, split: str) -> list[list[bytes]]:
+        """Returns the serialized examples of each file."""
+        import tensorflow as tf
+
+        compressed = [(file, "GZIP" if file.endswith(".gz") else "") for file in self.files(kind, split)]
+        return [list(tf.data.TFRecordDataset(file, kind).as_numpy_iterator()) for file, kind in compressed]
+
+    def trained(self, preprocessing: dict[str, Any] | None = None, **sections: Any) -> tuple[Any, Any]:
+        """Trains without exporting; returns the data and the trained model."""
+        import tensorflow as tf
+
+        from fullpass.preprocessing.config import PreprocessingConfig
+        from fullpass.trainer.config import TrainerConfig, TrainingSpec
+        from fullpass.trainer.fit.training_data import load_data
+        from fullpass.trainer.input.workers import Workers
+        from fullpass.trainer.train import train
+
+        config = TrainerConfig.model_validate(sections)
+        place, strategy = config.input.compute_at, tf.distribute.get_strategy()
+        declared = {**(preprocessing or self.preprocessing), "compute_at": place}
+        spec = TrainingSpec(PreprocessingConfig.model_validate(declared), config, self.tft_output)
+        kind = "transformed" if place == "transform" else "raw"
+        data = load_data(self.files(kind, "train"), self.files(kind, "eval"), spec, Workers(strategy))
+        return data, train(data, spec, strategy)
+
     def fn_args(self, output: Path, **trainer: Any) -> SimpleNamespace:
         """Returns the fn_args that TFX passes to run_fn; `trainer` are the sections model, training and input."""
         from fullpass.trainer.config import TrainerConfig

@@ -2,10 +2,8 @@
 
 import json
 import math
-import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +12,12 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.trainer.config import TrainerConfig, TrainingSpec
-from fullpass.trainer.fit.training_data import load_data
 from fullpass.trainer.input.decoder import decoder, read_blocks
 from fullpass.trainer.input.epochs import to_batch
-from fullpass.trainer.input.workers import Workers
 from fullpass.trainer.models.model_inputs import apply_model
 from fullpass.trainer.records.blocks import join
 from fullpass.trainer.run_fn import run_fn
-from fullpass.trainer.train import train, training_record
+from fullpass.trainer.train import training_record
 
 TASKS = ("binary", "multiclass", "multilabel", "regression")
 pytestmark = pytest.mark.integration
@@ -35,9 +29,7 @@ def eval_labels(exported, task) -> list:
 
 
 def eval_records(exported, task) -> list[bytes]:
-    by_shard = []
-    for file in exported(task).prepared.files("raw", "eval"):
-        by_shard.append(list(tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else "").as_numpy_iterator()))
+    by_shard = exported(task).prepared.records("raw", "eval")
     return [by_shard[i % 2][i // 2] for i in range(sum(map(len, by_shard)))]
 
 
@@ -198,17 +190,7 @@ def test_the_kept_scores_are_those_of_the_export(exported):
 def trained(prepared, seed: int = 1, preprocessing: dict | None = None, **sections):
     """Trains without exporting; returns the model and the record."""
     sections = {"model": "wide_deep", "training": {"epochs": 2, "seed": seed, "learning_rate": 0.01}} | sections
-    config = TrainerConfig.model_validate(sections)
-    compute_at = config.input.compute_at
-    declared = PreprocessingConfig.model_validate(
-        {**(preprocessing or prepared.preprocessing), "compute_at": compute_at}
-    )
-    kind = "transformed" if compute_at == "transform" else "raw"
-    files = [prepared.files(kind, split) for split in ("train", "eval")]
-    strategy = tf.distribute.get_strategy()
-    spec = TrainingSpec(declared, config, prepared.tft_output)
-    data = load_data(*files, spec, Workers(strategy))
-    found = train(data, spec, strategy)
+    data, found = prepared.trained(preprocessing, **sections)
     return found.model, training_record(data, found, {})
 
 
@@ -262,20 +244,10 @@ def refused(prepared, **sections) -> str:
     return str(caught.value)
 
 
-def test_an_empty_train_split(changed):
-    message = refused(changed(lambda row: None))
-    assert message.startswith("split 'train' is empty.")
-
-
 def test_a_train_split_of_fewer_rows_than_one_batch_is_one_update_an_epoch_and_said_so(changed, caplog):
     _, record = trained(changed(lambda row: row), training={"batch_size": 1000, "epochs": 2})
     assert record["steps_per_epoch"] == 1 and record["epochs"] == 2
     assert "input: split train has 200 rows, less than a batch of 1000: an epoch is one update" in caplog.messages
-
-
-def test_one_class(changed):
-    message = refused(changed(lambda row: {**row, "likes": "no"}))
-    assert message.startswith("all 200 labelled train rows are of one class, 'no': there is nothing to learn.")
 
 
 def test_missing_labels(changed):
@@ -286,20 +258,6 @@ def test_missing_labels(changed):
     _, record = trained(prepared, preprocessing=allowed)
     assert record["rows_without_weight"]["train"] == 30
     assert record["steps_per_epoch"] == math.ceil(170 / record["batch_size"])
-
-
-def test_features_that_are_not_finite(changed):
-    numbers = iter(range(200))
-    prepared = changed(lambda row: {**row, "position": [math.inf, 0.0] if next(numbers) < 3 else row["position"]})
-    assert "position_xf in 3 rows" in refused(prepared)
-
-
-def test_a_damaged_file(planted, tmp_path: Path):
-    copy = replace(planted("binary"), directory=tmp_path / "copy")
-    shutil.copytree(planted("binary").directory, copy.directory)
-    broken = Path(copy.files("transformed", "eval")[0])
-    broken.write_bytes(broken.read_bytes()[:-20])
-    assert f"{broken}: record" in refused(copy)
 
 
 def test_training_that_diverges(planted):

@@ -257,25 +257,24 @@ def test_a_module_that_is_not_there():
         build(own())
 
 
-def test_a_function_that_is_not_there(module):
-    module(lambda *_: None, name="build_modle")
-    with pytest.raises(UserError, match="own_model has no 'build_model'. Did you mean \"build_modle\""):
-        build(own())
+def dense_of(inputs, classes: int, name: str = "x") -> keras.Model:
+    x = inputs["x"].keras_input if name == "x" else keras.Input((), name=name)
+    return keras.Model({name: x}, keras.layers.Dense(classes)(keras.layers.Reshape((1,))(x)))
 
 
-def test_what_is_no_keras_model_is_refused(module):
-    module(lambda *_: "a model")
-    with pytest.raises(UserError, match="must return a keras.Model.*Received: builtins.str"):
-        build(own())
-
-
-def test_logits_of_another_shape_are_refused(module):
-    def build_model(inputs, task, classes, options):
-        x = inputs["x"].keras_input
-        return keras.Model({"x": x}, keras.layers.Dense(2)(keras.layers.Reshape((1,))(x)))
-
-    module(build_model)
-    with pytest.raises(UserError, match=r"logits of shape \(None, 3\).*Received: \(None, 2\)"):
+@pytest.mark.parametrize(
+    ("function", "name", "expected"),
+    [
+        (lambda *_: None, "build_modle", "own_model has no 'build_model'. Did you mean \"build_modle\""),
+        (lambda *_: "a model", "build_model", "must return a keras.Model.*Received: builtins.str"),
+        (lambda i, *_: dense_of(i, 2), "build_model", r"logits of shape \(None, 3\).*Received: \(None, 2\)"),
+        (lambda i, *_: dense_of(i, 3, "another"), "build_model", "Received others: another"),
+    ],
+    ids=["no function", "no model", "other logits", "other inputs"],
+)
+def test_a_model_of_ones_own_that_does_not_fit_is_refused(module, function, name, expected):
+    module(function, name=name)
+    with pytest.raises(UserError, match=expected):
         build(own(), classes=3)
 
 
@@ -344,13 +343,3 @@ def test_a_model_that_outputs_logits_is_accepted_and_keeps_its_weights(module, e
 
 def test_a_regression_may_end_with_a_sigmoid(module):
     assert built_own(module, PROBABILITIES["activation"], "regression", 1)
-
-
-def test_inputs_of_ones_own_are_refused(module):
-    def build_model(inputs, task, classes, options):
-        x = keras.Input((1,), name="another")
-        return keras.Model({"another": x}, keras.layers.Dense(classes)(x))
-
-    module(build_model)
-    with pytest.raises(UserError, match="Received others: another"):
-        build(own())

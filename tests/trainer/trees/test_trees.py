@@ -21,15 +21,13 @@ from fullpass.base.errors import UserError
 from fullpass.components.evaluation.partial_dependence import dependence_of_export
 from fullpass.components.predict.predict import BASE, EFFECT, load_export, predict_tables
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.trainer.config import TrainerConfig, TrainingConfig, TrainingSpec, Trees
+from fullpass.trainer.config import TrainingConfig, Trees
 from fullpass.trainer.export.eval_scores import read_scores
 from fullpass.trainer.fit.fit import StoppedError
-from fullpass.trainer.fit.training_data import load_data
 from fullpass.trainer.fit.warm_start import find_base, read_base
-from fullpass.trainer.input.workers import Workers
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.run_fn import run_fn
-from fullpass.trainer.train import Trained, train
+from fullpass.trainer.train import Trained
 from fullpass.trainer.trees import boosting, tree_rows
 from fullpass.trainer.trees.boosting import parameters
 from fullpass.trainer.trees.forest import forest_of
@@ -149,16 +147,7 @@ def test_a_large_batch_is_answered_piece_by_piece(monkeypatch):
 def trained(prepared, *, compute_at: str = "transform", cache: str = "auto", **training) -> Trained:
     """Returns the trees that are trained on the planted rows in three epochs."""
     read = {"compute_at": compute_at, "cache": cache}
-    sections = {"model": "trees", "training": {"epochs": 3, **training}, "input": read}
-    spec = TrainingSpec(
-        PreprocessingConfig.model_validate({**prepared.preprocessing, "compute_at": compute_at}),
-        TrainerConfig.model_validate(sections),
-        prepared.tft_output,
-    )
-    kind = "transformed" if compute_at == "transform" else "raw"
-    strategy = tf.distribute.get_strategy()
-    data = load_data(*(prepared.files(kind, split) for split in ("train", "eval")), spec, Workers(strategy))
-    return train(data, spec, strategy)
+    return prepared.trained(model="trees", training={"epochs": 3, **training}, input=read)[1]
 
 
 SECTIONS = {"model": "trees", "training": {"epochs": 20}}
@@ -182,14 +171,10 @@ def test_run_fn_exports_trees(planted, export):
     assert record["history"]["val_auc"][record["best_epoch"] - 1] > 0.95
     assert {entry["feature"] for entry in record["importance"][:3]} >= {"x", "kind"}
     loaded = tf.saved_model.load(str(export))
-    records = [r for file in prepared.files("raw", "eval") for r in records_of(file)]
+    records = sum(prepared.records("raw", "eval"), [])
     scores = loaded.signatures["serving_default"](examples=tf.constant(records))["scores"].numpy()
     stored = read_scores(f"{export.parent}/model_run/eval_scores.npz")["scores"]
     np.testing.assert_array_equal(np.sort(scores), np.sort(stored))
-
-
-def records_of(file: str) -> list[bytes]:
-    return list(tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else "").as_numpy_iterator())
 
 
 @pytest.mark.integration

@@ -69,6 +69,12 @@ def address():
         yield found
 
 
+def given(planted, place: str = "transform"):
+    """Returns the planted rows and their decoder."""
+    prepared = planted("binary")
+    return prepared, decoder(prepared.tft_output, prepared.placement(place), NAMES, 0)
+
+
 def service(address: str, seconds: float = 60.0):
     return DataService(address, seconds)
 
@@ -103,8 +109,7 @@ def row_ids(files) -> list[int]:
 @pytest.mark.parametrize(("kind", "place"), [("transformed", "transform"), ("raw", "input")])
 def test_every_row_comes_once_with_the_values_it_has_without_the_service(address, planted, tmp_path, kind, place):
     """The workers parse the rows, and apply the transform graph with its vocabularies."""
-    prepared = planted("binary")
-    decode = decoder(prepared.tft_output, prepared.placement(place), NAMES, 0)
+    prepared, decode = given(planted, place)
     files = prepared.files(kind, "train")
     found = rows_by_id(served(address, files, decode, tmp_path))
     assert sorted(found) == list(range(1000))
@@ -113,23 +118,10 @@ def test_every_row_comes_once_with_the_values_it_has_without_the_service(address
 
 
 def test_rows_come_in_the_order_of_the_files(address, planted, tmp_path):
-    prepared = planted("binary")
-    decode = decoder(prepared.tft_output, prepared.placement("transform"), NAMES, 0)
+    prepared, decode = given(planted)
     files = prepared.files("transformed", "train") * 4
     blocks = served(address, files, decode, tmp_path, rows=50)
     assert np.concatenate([block["row_id"] for block in blocks]).tolist() == row_ids(files)
-
-
-def test_a_worker_ends_when_it_is_told_to_though_a_trainer_holds_it(planted, tmp_path):
-    prepared = planted("binary")
-    decode = decoder(prepared.tft_output, prepared.placement("transform"), NAMES, 0)
-    files = prepared.files("transformed", "train") * 50
-    with dispatcher() as found, server("worker", found) as (process, _):
-        chunks = chunks_in_file_order(files, ChunkParser(decode, None, files), service(found), tmp_path, 20)
-        with closing(chunks):
-            next(chunks)
-            process.terminate()
-            assert process.wait(5) == 0
 
 
 def load(prepared, files, address, folder, **options):
@@ -173,8 +165,7 @@ def test_a_damaged_record_is_named_though_it_was_served(address, planted, tmp_pa
 
 
 def test_a_file_that_workers_do_not_see_is_named(address, planted, tmp_path):
-    prepared = planted("binary")
-    decode = decoder(prepared.tft_output, prepared.placement("transform"), NAMES, 0)
+    _, decode = given(planted)
     with pytest.raises(UserError, match=r"worker of the input service at .* cannot read a file: .*nowhere.*mount"):
         served(address, [str(tmp_path / "nowhere")], decode, tmp_path)
 
@@ -201,30 +192,45 @@ for chunk in chunks_in_file_order(files, parse, DataService(address, 10.0), Path
 """
 
 
-def test_what_a_worker_that_dies_took_along_is_read_by_the_trainer(tmp_path):
-    """The trainer runs in a separate process, because TensorFlow waits for the worker until its process ends."""
-    files = []
+@contextmanager
+def slow_trainer(address: str, folder: Path):
+    """Yields a process that reads 800 rows from a service and has begun, and the file of its output.
+
+    It is a process of its own, because TensorFlow waits for a stopped service until its process ends.
+    """
+    files, log = [], folder / "log"
     for number in range(8):
-        files.append(str(tmp_path / f"rows-{number}"))
+        files.append(str(folder / f"rows-{number}"))
         with tf.io.TFRecordWriter(files[-1]) as writer:
             for row in range(100):
                 writer.write(str(100 * number + row).encode())
-    servers = tf.data.experimental.service
-    here = servers.DispatchServer(servers.DispatcherConfig(port=0))
-    found, log = here.target.removeprefix("grpc://"), tmp_path / "log"
-    living = servers.WorkerServer(servers.WorkerConfig(found))
-    command = [sys.executable, "-c", SLOW, found, str(tmp_path / "waiting"), *files]
-    with server("worker", found) as (dying, _), log.open("w") as output:
+    command = [sys.executable, "-c", SLOW, address, str(folder / "waiting"), *files]
+    with log.open("w") as output:
         trainer = warm_process.Process(command, cwd=REPOSITORY, stdout=output, stderr=output)
         try:
             deadline = time.monotonic() + 300
             while not log.read_text().count("row ") and trainer.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.05)
-            dying.kill()
-            assert trainer.wait(300) == 0, log.read_text()
+            yield trainer, log
         finally:
             trainer.kill()
             trainer.wait(30)
+
+
+def test_a_worker_ends_when_it_is_told_to_though_a_trainer_holds_it(tmp_path):
+    with dispatcher() as found, server("worker", found) as (worker, _), slow_trainer(found, tmp_path):
+        worker.terminate()
+        assert worker.wait(5) == 0
+
+
+def test_what_a_worker_that_dies_took_along_is_read_by_the_trainer(tmp_path):
+    servers = tf.data.experimental.service
+    here = servers.DispatchServer(servers.DispatcherConfig(port=0))
+    found = here.target.removeprefix("grpc://")
+    living = servers.WorkerServer(servers.WorkerConfig(found))
+    with server("worker", found) as (dying, _), slow_trainer(found, tmp_path) as (trainer, log):
+        dying.kill()
+        assert trainer.wait(300) == 0, log.read_text()
     assert living._address
     assert [int(row) for row in re.findall(r"^row (\d+)$", log.read_text(), re.MULTILINE)] == list(range(800))
 
