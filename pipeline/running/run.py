@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from fullpass.base.large_imports import large_imports
+from fullpass.base.stop_signals import stop_signals
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.framework_imports import import_for_nodes, import_frameworks
 from fullpass.components.ingest.spans.spans import Window, find_window
@@ -42,7 +43,6 @@ from fullpass.pipeline.running.run_summary import (
     write_summary,
 )
 from fullpass.pipeline.running.show_summary import print_summary
-from fullpass.pipeline.running.stop_signals import stop_signals
 from fullpass.pipeline.running.tracking.track import track
 from fullpass.pipeline.running.tracking.tracked_run import tracked_run
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fullpass.base.errors import UsageError, UserError
+from fullpass.base.stop_signals import stop_signals
 from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import WITH_VERDICT, ExitCode
@@ -15,7 +16,6 @@ from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.history import OCCASION_VARIABLE, History, RunRecord, config_digest, data_digest
 from fullpass.pipeline.running.request import RunRequest
-from fullpass.pipeline.running.stop_signals import stop_signals
 from fullpass.pipeline.scheduling import run_process
 
 _LOOK_SECONDS = 0.2

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fullpass.base.errors import UsageError, UserError
+from fullpass.base.stop_signals import stop_signals
 from fullpass.components.ingest.spans.span_pattern import label_of, parse_span
 from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -19,7 +20,6 @@ from fullpass.pipeline.running.history import OCCASION_VARIABLE, History
 from fullpass.pipeline.running.notify.payload import Payload
 from fullpass.pipeline.running.notify.send import notify
 from fullpass.pipeline.running.request import RunRequest
-from fullpass.pipeline.running.stop_signals import stop_signals
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling import run_process
 from fullpass.pipeline.scheduling.due import Ended, Occasion, Start, State

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -142,16 +142,9 @@ def rows_not_finite(block: Block) -> dict[str, int]:
 
 def add_counts(one: SplitCounts, other: SplitCounts) -> SplitCounts:
     """Returns the sum of two counts."""
+    names = [each.name for each in fields(SplitCounts) if each.name not in ("not_finite", "widths")]
     return SplitCounts(
-        rows=one.rows + other.rows,
-        weightless=one.weightless + other.weightless,
-        class_rows=one.class_rows + other.class_rows,
-        class_weight=one.class_weight + other.class_weight,
-        weight=one.weight + other.weight,
-        label_sum=one.label_sum + other.label_sum,
-        label_squares=one.label_squares + other.label_squares,
+        **{name: getattr(one, name) + getattr(other, name) for name in names},
         not_finite=dict(Counter(one.not_finite) + Counter(other.not_finite)),
-        label_negative=one.label_negative + other.label_negative,
-        label_zero=one.label_zero + other.label_zero,
         widths={name: max(one.widths.get(name, 0), other.widths.get(name, 0)) for name in {*one.widths, *other.widths}},
     )

@@ -11,6 +11,7 @@ from tfx.orchestration.pipeline import Pipeline
 
 from fullpass.base.errors import UserError
 from fullpass.base.processes import usable_cores
+from fullpass.base.stop_signals import StopSignals, stop_signals
 from fullpass.components.internals.tfx_internals import (
     compiler,
     constants,
@@ -37,7 +38,6 @@ from fullpass.pipeline.running.execution.metadata_store import LockedMetadata, c
 from fullpass.pipeline.running.execution.node_process import NodeProcess
 from fullpass.pipeline.running.execution.selection import Selection, select
 from fullpass.pipeline.running.request import DEFAULTS, RunRequest
-from fullpass.pipeline.running.stop_signals import StopSignals, stop_signals
 from fullpass.preprocessing.internals.tf_internals import started_context
 
 _TICK_SECONDS = 0.25

@@ -2,10 +2,8 @@
 
 import ipaddress
 import os
-import signal
 import socket
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -13,6 +11,7 @@ from typing import NoReturn
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
+from fullpass.base.stop_signals import stop_signals
 
 Log = Callable[[str], None]
 
@@ -31,7 +30,7 @@ def run_dispatcher(port: int, log: Log, work_dir: Path | None = None) -> None:
     config = tf.data.experimental.service.DispatcherConfig(
         port=port, work_dir=str(work_dir) if work_dir else None, fault_tolerant_mode=work_dir is not None
     )
-    with _Stop() as stop:
+    with stop_signals() as stop:
         try:
             server = tf.data.experimental.service.DispatchServer(config)
         except (tf.errors.OpError, RuntimeError) as error:
@@ -57,7 +56,7 @@ def run_worker(dispatcher: str, log: Log, host: str | None = None, port: int = 0
     config = tf.data.experimental.service.WorkerConfig(
         dispatcher_address=dispatcher, worker_address=f"{host}:%port%", port=port
     )
-    with _Stop() as stop:
+    with stop_signals() as stop:
         server = tf.data.experimental.service.WorkerServer(config, start=False)
         log(f"worker of the dispatcher at {dispatcher}, for trainers at {host}")
         try:
@@ -77,21 +76,6 @@ def _leave() -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(os.EX_OK)
-
-
-class _Stop:
-    """Turns SIGTERM and SIGINT into an event, instead of ending the process."""
-
-    def __enter__(self) -> threading.Event:
-        stop = threading.Event()
-        self._before = {
-            number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)
-        }
-        return stop
-
-    def __exit__(self, *_: object) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
 
 
 def _is_local(address: str) -> bool:
