@@ -220,7 +220,7 @@ def slow_trainer(address: str, folder: Path):
 def test_a_worker_ends_when_it_is_told_to_though_a_trainer_holds_it(tmp_path):
     with dispatcher() as found, server("worker", found) as (worker, _), slow_trainer(found, tmp_path):
         worker.terminate()
-        assert worker.wait(5) == 0
+        assert worker.wait(20) == 0
 
 
 def test_what_a_worker_that_dies_took_along_is_read_by_the_trainer(tmp_path):
