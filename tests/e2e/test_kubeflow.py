@@ -65,7 +65,7 @@ def runs(tmp_path_factory):
     (backend.modules[SMALL] / "sitecustomize.py").write_text(f"import sys\nsys.modules |= dict.fromkeys({absent})\n")
     first = backend.run(packages[0], parallel=2)
     newer = Backend(folder / "kfp", release="2.17")
-    newer.secrets, newer._cache = backend.secrets, backend._cache
+    newer.secrets, newer.metadata, newer._cache = backend.secrets, backend.metadata, backend._cache
     second = newer.run(packages[1], parallel=2)
     return folder, newer, first, second
 

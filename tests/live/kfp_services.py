@@ -25,8 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from tests.kubeflow.backend.metadata import Metadata
-from tests.live.metadata_service import metadata_service
+from tests.live.metadata_service import StoredMetadata, metadata_service
 from tests.live.servers import free_port, listens, server
 
 NAMESPACE, BUCKET = "kubeflow", "artifacts"
@@ -45,7 +44,7 @@ class Services:
     kubernetes: int
     metadata: int
     cache: int
-    store: Metadata
+    store: StoredMetadata
     objects: Path
     cached: dict[str, str]
 
@@ -59,15 +58,14 @@ def services(folder: Path, s3_server: Path, cache_port: int = 0) -> Iterator[Ser
     port = free_port()
     command = [str(s3_server), "--port", f"127.0.0.1:{port}", "posix", str(objects)]
     env = {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
-    store = Metadata(folder / "metadata.sqlite")
+    store = StoredMetadata(folder / "metadata.sqlite")
     with ExitStack() as stack:
         stack.enter_context(server(command, folder / "s3.log", listens(port), seconds=60, env=env))
-        addresses = stack.enter_context(metadata_service(store))
         cached: dict[str, str] = {}
         yield Services(
             account=account,
             kubernetes=stack.enter_context(_kubernetes(account, f"http://127.0.0.1:{port}")),
-            metadata=int(addresses["METADATA_GRPC_SERVICE_PORT"]),
+            metadata=stack.enter_context(metadata_service(store)),
             cache=stack.enter_context(_cache(cached, cache_port)),
             store=store,
             objects=objects / BUCKET,

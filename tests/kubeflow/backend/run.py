@@ -58,14 +58,12 @@ class Backend:
         *,
         release: str = "2.5",
         root: str = "minio://mlpipeline/v2/artifacts",
-        namespace: str = "kubeflow",
     ) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.store = ObjectStore(folder / "store")
-        self.metadata = Metadata(folder / "metadata.sqlite")
+        self.metadata = Metadata()
         self.secrets: dict[str, dict[str, str]] = {}
-        self.variables: dict[str, str] = {}  # variables of every container: metadata-grpc-configmap, common.go:23
         self.started: Callable[[str, int, Process], None] = lambda task, attempt, process: None
         # Task -> whether its Python starts as in a cluster. By default it is a fork of a process that has imported TFX,
         # which takes less time.
@@ -74,7 +72,7 @@ class Backend:
         self._cache: dict[str, int] = {}
         version = tuple(map(int, release.split(".")))
         self._presets, self._newest = version >= (2, 15), version >= (2, 17)
-        self._root, self._namespace = root, namespace
+        self._root = root
         self.planned = "2026-01-09T13:00:00Z"  # RFC 3339, in seconds
 
     def run(
@@ -101,8 +99,6 @@ class _Run:
         return self.backend.metadata
 
     def root(self, parameters: dict[str, Any]) -> None:
-        backend, name = self.backend, self.spec["pipelineInfo"]["name"]
-        self.metadata.begin(name, self.result.id, backend._namespace, f"{backend._root}/{name}/{self.result.id}")
         execution = self.metadata.start(DAG, self.result.id, "", 0, parameters)
         self._dag(self.spec["root"]["dag"], execution)
 
@@ -141,9 +137,10 @@ class _Run:
         component = self.spec["components"][task["componentRef"]["name"]]
         if "dag" in component:
             inputs = self._inputs(name, task, component, parent)
-            more = {"artifact_producer_task": component["dag"].get("outputs", {}).get("artifacts", {})}
-            more["total_dag_tasks"] = len(component["dag"]["tasks"])
-            execution = self.metadata.start(DAG, self.result.id, name, parent, inputs["parameterValues"], **more)
+            outputs, total = component["dag"].get("outputs", {}).get("artifacts", {}), len(component["dag"]["tasks"])
+            execution = self.metadata.start(
+                DAG, self.result.id, name, parent, inputs["parameterValues"], outputs=outputs, total_dag_tasks=total
+            )
             self._dag(component["dag"], execution)
             return "COMPLETE"
         executor = self.spec["deploymentSpec"]["executors"][component["executorLabel"]]
@@ -160,14 +157,13 @@ class _Run:
             return "SKIPPED"
         salt = uuid.uuid4().hex
         self._provision(message, name, component, salt)
-        # driver.go:2535 GetExecutionCache: looks up executions of the same pipeline and namespace.
-        pipeline = f"{self.backend._namespace}/{self.spec['pipelineInfo']['name']}"
-        key = f"{pipeline}/{_fingerprint(message, component, container)}"
+        # driver.go:2535 GetExecutionCache: looks up executions of the same pipeline.
+        key = f"{self.spec['pipelineInfo']['name']}/{_fingerprint(message, component, container)}"
         execution = self.metadata.start(CONTAINER, self.result.id, name, parent, message["inputs"]["parameterValues"])
         cached = self.backend._cache.get(key)
         if task.get("cachingOptions", {}).get("enableCache") and cached is not None:
-            outputs, artifacts = self.metadata.parameters(cached, "outputs"), self.metadata.output_artifacts(cached)
-            self.metadata.finish(execution, "CACHED", outputs, artifacts)
+            earlier = self.metadata.executions[cached]
+            self.metadata.finish(execution, "CACHED", earlier.outputs, earlier.artifacts)
             return "CACHED"
         outputs, artifacts = self._attempts(name, task, component, container, message, salt)
         self.metadata.finish(execution, "COMPLETE", outputs, artifacts)
@@ -217,7 +213,7 @@ class _Run:
     def _pod(self, name: str, container: dict, label: str, attempt: int) -> Pod:
         folder = self.backend._folder / "pods" / self.result.id / name
         folder.mkdir(parents=True)
-        secrets = dict(self.backend.variables)
+        secrets: dict[str, str] = {}
         for secret in self.platform.get(label, {}).get("secretAsEnv", []):
             values = self.backend.secrets.get(secret["secretName"])
             if values is None:
@@ -234,7 +230,7 @@ class _Run:
         uri = importer["artifactUri"].get("constant")
         if uri is None:
             source = task["inputs"]["parameters"][importer["artifactUri"]["runtimeParameter"]]
-            uri = self.metadata.parameters(parent, "inputs").get(source.get("componentInputParameter", ""))
+            uri = self.metadata.executions[parent].inputs.get(source.get("componentInputParameter", ""))
         if not uri:
             raise TaskFailed(name, "error resolving artifact URI: parent DAG does not have the input parameter")
         if not re.match(r"(gs|s3|minio)://", uri):
@@ -260,14 +256,14 @@ class _Run:
 
     def _parameter(self, name: str, key: str, spec: dict, parent: int) -> Any:
         if "componentInputParameter" in spec:
-            values = self.metadata.parameters(parent, "inputs")
+            values = self.metadata.executions[parent].inputs
             if spec["componentInputParameter"] not in values:
                 raise TaskFailed(name, f"parent DAG does not have input parameter {spec['componentInputParameter']}")
             return values[spec["componentInputParameter"]]
         if "taskOutputParameter" in spec:
             source = spec["taskOutputParameter"]
             producer = self.metadata.tasks(self.result.id, parent)[source["producerTask"]]
-            return self.metadata.parameters(producer.id, "outputs")[source["outputParameterKey"]]
+            return producer.outputs[source["outputParameterKey"]]
         constant = spec["runtimeValue"]["constant"]
         # v2/cmd/driver/main.go:288 of 2.17: the scheduled time replaces a constant that consists of this text only.
         planned = constant == "{{$.pipeline_job_schedule_time_utc}}" and self.backend._newest
@@ -277,11 +273,10 @@ class _Run:
         """driver.go:1927 resolveUpstreamArtifacts: follows the outputs of sub-DAGs to the producer task."""
         tasks = self.metadata.tasks(self.result.id, parent)
         producer, key = tasks[source["producerTask"]], source["outputArtifactKey"]
-        while producer.type == DAG:
-            outputs = json_format.MessageToDict(producer.custom_properties["artifact_producer_task"].struct_value)
-            selector = outputs[key]["artifactSelectors"][-1]
+        while producer.kind == DAG:
+            selector = producer.dag["outputs"][key]["artifactSelectors"][-1]
             producer, key = tasks[selector["producerSubtask"]], selector["outputArtifactKey"]
-        return self.metadata.runtime_artifact(self.metadata.output_artifacts(producer.id)[key])
+        return self.metadata.runtime_artifact(producer.artifacts[key])
 
     def _provision(self, message: dict[str, Any], name: str, component: dict, salt: str) -> None:
         """driver.go:2010 provisionOutputs; since 2.15 (driver.go:658) names are preset, and the executor output file is
