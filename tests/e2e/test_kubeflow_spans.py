@@ -33,7 +33,7 @@ class Installation:
 
     def run(self, release: str = "2.5", **parameters: str):
         backend = Backend(self.folder / "kfp", release=release)
-        backend._cache = self.backend._cache
+        backend.metadata, backend._cache = self.backend.metadata, self.backend._cache
         self.backend = backend
         return backend.run(self.package, parameters, parallel=2)
 
@@ -125,7 +125,7 @@ def test_the_newest_span_of_each_run_is_judged_for_itself(runs):
     labelled = {facts["span"]: facts["rows_eval"] for facts in spans_kept(there)}
     for run, newest in ((first, 2), (third, 3)):
         keys = [key for key in there.backend.store.keys() if f"/{run.id}/evaluator/" in key and "/evaluation/" in key]
-        [metrics] = [key for key in keys if key.rpartition("/")[2].startswith("metrics")]
+        [metrics] = [key for key in keys if key.endswith("/measured.json")]
         verdict = read_verdict(str(there.backend.store.path(metrics).parent), config, blessed=True)
         assert verdict.newest_examples == labelled[newest] < verdict.examples
         [auc] = verdict.newest

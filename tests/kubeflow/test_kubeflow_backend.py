@@ -49,15 +49,6 @@ def test_equal_inputs_are_taken_from_the_cache_and_changed_ones_are_not(tmp_path
     assert runs == ["COMPLETE", "CACHED", "COMPLETE"]
 
 
-def test_a_false_condition_skips_a_task_and_what_waits_for_it(tmp_path):
-    root = {"go": {"parameterType": "BOOLEAN", "defaultValue": True}}
-    condition = {"triggerPolicy": {"condition": "inputs.parameter_values['go'] == true"}}
-    task = toy("maybe", "", parameters={"go": ("BOOLEAN", "$go")}, **condition)
-    package = as_text(toy_package(task, toy("after", "", after=("maybe",)), root=root))
-    assert Backend(tmp_path / "a").run(package).states == {"maybe": "COMPLETE", "after": "COMPLETE"}
-    assert Backend(tmp_path / "b").run(package, {"go": False}).states == {"maybe": "SKIPPED", "after": "OMITTED"}
-
-
 def test_a_task_killed_half_way_is_retried_in_a_new_pod(tmp_path):
     slow = WRITE + "; time.sleep(0 if os.path.exists(os.environ['ONCE']) else 30)"
     spec = toy_package(toy("make", slow, outputs=("out",), retryPolicy={"maxRetryCount": 1}), MEASURE)
@@ -93,60 +84,25 @@ def test_an_exit_task_runs_after_what_it_waits_for_whatever_became_of_that(tmp_p
     assert notified.read_text() == "xx"
 
 
-def test_a_store_that_fails_once_fails_the_task_before_2_17_and_not_from_it_on(tmp_path):
-    for release, fails in (("2.5", True), ("2.17", False)):
-        backend = Backend(tmp_path / release, release=release)
-        backend.store.failures["/make/"] = 1
-        if fails:
-            with pytest.raises(TaskFailed, match="task 'make': failed to upload output artifact 'out': 503 SlowDown"):
-                backend.run(as_text(toy_package(MAKE)))
-        else:
-            assert backend.run(as_text(toy_package(MAKE))).states == {"make": "COMPLETE"}
+NULL = f"{WRITE}; artifacts['out'] = {{'artifacts': [{{'metadata': {{'rows': None}}}}]}}"
 
 
-def test_a_directory_marker_of_no_bytes_is_named(tmp_path):
-    backend = Backend(tmp_path)
-    mark = toy("mark", "", after=("make",))
-    measure = {**MEASURE, "after": ("mark",)}
-    package = as_text(toy_package(MAKE, mark, measure))
-
-    def put_marker(task, attempt, process):
-        if task == "mark":
-            [file] = [key for key in backend.store.keys() if key.endswith("/out/file")]
-            backend.store.markers.add(file.removesuffix("file"))
-
-    backend.started = put_marker
-    with pytest.raises(TaskFailed, match="task 'measure': failed to download input artifact 'out_of'.* 0 bytes"):
-        backend.run(package)
-
-
-def test_an_output_that_is_declared_and_not_written_is_missing_downstream(tmp_path):
-    with pytest.raises(TaskFailed, match=r"(?s)task 'measure'.*No such file.*file"):
-        Backend(tmp_path).run(as_text(toy_package(toy("make", "", outputs=("out",)), MEASURE)))
-
-
-def test_an_output_parameter_that_is_not_written_is_named(tmp_path):
-    task = toy("say", "", values={"size": "NUMBER_INTEGER"})
-    with pytest.raises(TaskFailed, match="task 'say': failed to read output parameter 'size'"):
-        Backend(tmp_path).run(as_text(toy_package(task)))
-
-
-def test_a_wrongly_typed_parameter_is_named(tmp_path):
-    task = toy("count", "", parameters={"n": ("NUMBER_INTEGER", "three")})
-    with pytest.raises(TaskFailed, match="task 'count': input parameter 'n' type mismatch: expect NUMBER_INTEGER"):
-        Backend(tmp_path).run(as_text(toy_package(task)))
-
-
-def test_null_metadata_fails_the_task(tmp_path):
-    say = WRITE + "; artifacts['out'] = {'artifacts': [{'metadata': {'rows': None}}]}"
-    with pytest.raises(TaskFailed, match="task 'make': metadata 'rows' of artifact 'out'"):
-        Backend(tmp_path).run(as_text(toy_package(toy("make", say, outputs=("out",)))))
-
-
-def test_an_answer_with_unknown_fields_is_refused(tmp_path):
-    say = "artifacts['x'] = {'artefacts': []}"
-    with pytest.raises(TaskFailed, match="task 'say': failed to unmarshall ExecutorOutput"):
-        Backend(tmp_path).run(as_text(toy_package(toy("say", say))))
+@pytest.mark.parametrize(
+    ("tasks", "expected"),
+    [
+        ((toy("make", "", outputs=("out",)), MEASURE), r"(?s)task 'measure'.*No such file.*file"),
+        ((toy("say", "", values={"size": "NUMBER_INTEGER"}),), "task 'say': failed to read output parameter 'size'"),
+        (
+            (toy("say", "", parameters={"n": ("NUMBER_INTEGER", "three")}),),
+            "task 'say': input parameter 'n' type mismatch: expect NUMBER_INTEGER",
+        ),
+        ((toy("make", NULL, outputs=("out",)),), "task 'make': metadata 'rows' of artifact 'out'"),
+        ((toy("say", "artifacts['x'] = {'artefacts': []}"),), "task 'say': failed to unmarshall ExecutorOutput"),
+    ],
+)
+def test_a_task_that_breaks_a_rule_of_the_launcher_is_named(tmp_path, tasks, expected):
+    with pytest.raises(TaskFailed, match=expected):
+        Backend(tmp_path).run(as_text(toy_package(*tasks)))
 
 
 @pytest.mark.parametrize(

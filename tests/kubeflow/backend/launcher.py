@@ -13,7 +13,7 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from tests import warm_process
-from tests.kubeflow.backend.store import ObjectStore, StoreError
+from tests.kubeflow.backend.store import ObjectStore
 
 Process = subprocess.Popen | warm_process.Process
 _SCHEMES = {"gs://": "gcs/", "minio://": "minio/", "s3://": "s3/"}
@@ -65,12 +65,9 @@ def launch(
 
     newest: Whether to follow the conventions of 2.17 instead of those of 2.5.
     """
-    for name, listed in message["inputs"]["artifacts"].items():
-        artifact = listed["artifacts"][0]
-        try:
-            store.download(artifact["uri"], pod.local(artifact["uri"]), whole_names=newest)
-        except StoreError as error:
-            raise TaskFailed(pod.task, f"failed to download input artifact {name!r}: {error}") from error
+    for listed in message["inputs"]["artifacts"].values():
+        uri = listed["artifacts"][0]["uri"]
+        store.download(uri, pod.local(uri), whole_names=newest)
     for listed in message["outputs"]["artifacts"].values():  # launcher_v2.go:898 prepareOutputFolders
         pod.local(listed["artifacts"][0]["uri"]).parent.mkdir(parents=True, exist_ok=True)
     _run(pod, message)
@@ -87,21 +84,9 @@ def launch(
             raise TaskFailed(
                 pod.task, f"output artifact {name!r}: URI {uri!r} does not have expected bucket prefix {root!r}"
             )
-        _upload(
-            pod, store, name, uri, attempts=2 if newest else 1
-        )  # 2.17.0 launcher_v2.go uploadOutputArtifactsWithRetry
+        store.upload(pod.local(uri), uri)
         artifacts[name] = (uri, reported.get("metadata", {}))
     return parameters, artifacts
-
-
-def _upload(pod: Pod, store: ObjectStore, name: str, uri: str, *, attempts: int) -> None:
-    for attempt in range(attempts):
-        try:
-            store.upload(pod.local(uri), uri)
-            return
-        except StoreError as error:
-            if attempt + 1 == attempts:
-                raise TaskFailed(pod.task, f"failed to upload output artifact {name!r}: {error}") from error
 
 
 def _run(pod: Pod, message: dict[str, Any]) -> None:

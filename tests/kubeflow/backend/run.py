@@ -19,7 +19,6 @@ from tests.kubeflow.backend.launcher import Pod, Process, TaskFailed, launch
 from tests.kubeflow.backend.metadata import CONTAINER, DAG, IMPORTER, Metadata
 from tests.kubeflow.backend.store import ObjectStore
 
-_CONDITION = re.compile(r"inputs\.parameter_values\['(\w+)'\] == (true|false)")
 _JSON_TYPES = {
     "STRING": str,
     "BOOLEAN": bool,
@@ -36,7 +35,7 @@ class Refused(Exception):
 
 @dataclass
 class Result:
-    """The end of a run: task -> COMPLETE, CACHED or SKIPPED; attempts per task; seconds of its last attempt."""
+    """The end of a run: task -> COMPLETE or CACHED; attempts per task; seconds of its last attempt."""
 
     id: str
     states: dict[str, str] = field(default_factory=dict)
@@ -116,10 +115,6 @@ class _Run:
                 ]
                 for name in ready[: self.parallel - len(running)]:
                     running[pool.submit(self._hooked, name, waiting.pop(name), execution, exits)] = name
-                if not running:
-                    for name in waiting:  # a task that depends on a skipped task never runs
-                        self.result.states[name] = "OMITTED"
-                    return
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     self.result.states[running.pop(future)] = future.result()
@@ -151,10 +146,6 @@ class _Run:
     def _container(self, name: str, task: dict, component: dict, container: dict, parent: int) -> str:
         """v2/driver/driver.go:247 Container."""
         message: dict[str, Any] = {"inputs": self._inputs(name, task, component, parent)}
-        condition = task.get("triggerPolicy", {}).get("condition")
-        if condition and not _holds(name, condition, message):
-            self.metadata.start(CONTAINER, self.result.id, name, parent, message["inputs"]["parameterValues"])
-            return "SKIPPED"
         salt = uuid.uuid4().hex
         self._provision(message, name, component, salt)
         # driver.go:2535 GetExecutionCache: looks up executions of the same pipeline.
@@ -348,13 +339,6 @@ def _check_types(task: str, values: dict[str, Any], declared: dict[str, Any]) ->
 
 def _is_exit(task: dict[str, Any]) -> bool:
     return task.get("triggerPolicy", {}).get("strategy") == "ALL_UPSTREAM_TASKS_COMPLETED"
-
-
-def _holds(task: str, condition: str, message: dict[str, Any]) -> bool:
-    found = _CONDITION.fullmatch(condition)
-    if found is None:
-        raise TaskFailed(task, f"this harness evaluates no condition such as {condition!r}")
-    return message["inputs"]["parameterValues"][found[1]] is (found[2] == "true")
 
 
 def _producers(name: str, task: dict, dag: dict) -> set[str]:

@@ -1,25 +1,19 @@
-"""An object store in a folder: keys and bytes, no folders. Uploads fail on request."""
+"""An object store in a folder: keys and bytes, no folders."""
 
 import shutil
 from pathlib import Path
 
 
-class StoreError(Exception):
-    """The store did not respond."""
-
-
 class ObjectStore:
-    """Objects by URI. failures: text -> the number of next uploads to a URI with this text that fail."""
+    """Objects by URI."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.failures: dict[str, int] = {}
-        self.markers: set[str] = set()
 
     def keys(self, prefix: str = "") -> list[str]:
         """Returns the URIs that begin with `prefix`, sorted."""
         found = [_address(p.relative_to(self._folder)) for p in self._folder.rglob("*") if p.is_file()]
-        return sorted(key for key in [*found, *self.markers] if key.startswith(prefix))
+        return sorted(key for key in found if key.startswith(prefix))
 
     def path(self, uri: str) -> Path:
         """Returns the path of an object's bytes."""
@@ -28,10 +22,6 @@ class ObjectStore:
     def upload(self, source: Path, uri: str) -> bool:
         """Uploads files only, so empty folders are lost (v2/objectstore/object_store.go:88). Returns False if there is
         no file."""
-        for text, count in self.failures.items():
-            if text in uri and count:
-                self.failures[text] -= 1
-                raise StoreError(f"503 SlowDown: {uri}")
         if not source.exists():
             return False
         files = [source] if source.is_file() else [p for p in source.rglob("*") if p.is_file()]
@@ -50,9 +40,6 @@ class ObjectStore:
         for key in self.keys(uri):
             if whole_names and key != uri and not key.startswith(f"{uri}/"):
                 continue
-            if key in self.markers:  # an empty object whose key ends in /, which is written as a file over the folder
-                target.mkdir(parents=True, exist_ok=True)
-                raise StoreError(f"open {target}: is a directory (object {key!r} of 0 bytes)")
             file = Path(f"{target}{key[len(uri) :]}")
             file.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self.path(key), file)

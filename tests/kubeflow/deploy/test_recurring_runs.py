@@ -1,5 +1,7 @@
 """Schedules: created, left alone, replaced, paused, deleted; and cron lines in Kubeflow's form."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,6 @@ from fullpass.kubeflow.deploy import recurring_runs
 from fullpass.kubeflow.deploy.recurring_runs import DesiredSchedule
 from fullpass.kubeflow.deploy.submit import RunSettings
 from fullpass.pipeline.cron import cron_problem, six_fields
-from tests.kubeflow.deploy.server import is_robfig_cron
 
 
 @pytest.fixture
@@ -94,6 +95,7 @@ def test_a_refusal_leaves_the_old_schedule(cluster, server, wanted):
     applied(cluster, wanted)
     before = jobs(server)
     other = DesiredSchedule("toy", "0 0 25 * * *", wanted.package, wanted.settings)
+    server.refusing = {"recurringruns": "cron"}
     with pytest.raises(UserError, match="creating recurring run toy.*not a supported format"):
         applied(cluster, other)
     assert jobs(server) == before
@@ -108,19 +110,36 @@ def test_the_schedules_of_others_are_left(cluster, server, wanted):
         recurring_runs.change(cluster, "toy", "delete")
 
 
-def test_a_parameter_that_the_pipeline_lacks_is_refused(cluster, wanted):
-    other = DesiredSchedule(
-        "toy", wanted.cron, wanted.package, RunSettings("toys", None, {"run_date": "[[ScheduledTime]]"})
-    )
-    with pytest.raises(UserError, match="not required by pipeline.*run_date"):
-        applied(cluster, other)
-
-
 def test_the_list_shows_what_is_there(cluster, wanted):
     applied(cluster, wanted)
     head, line = recurring_runs.table(cluster.recurring_runs()).splitlines()
     assert head.split() == ["name", "cron", "state", "created", "(UTC)", "id"]
     assert line.startswith("toy   0 0 3 * * *  enabled  2026-01-02 03:04")
+
+
+def is_robfig_cron(line: str) -> bool:
+    """Returns whether the backend reads a line (github.com/robfig/cron v1): six fields, and Sunday is 0, not 7."""
+    bounds = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+    months = {name: i + 1 for i, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split())}
+    days = {name: i for i, name in enumerate("sun mon tue wed thu fri sat".split())}
+    fields = line.split()
+    items = [(item, *of) for field, *of in zip(fields, bounds, ({}, {}, {}, {}, months, days), strict=False)
+             for item in field.split(",")]  # fmt: skip
+    for item, (low, high), names in items:
+        found = re.fullmatch(r"(\*|\w+(?:-\w+)?)(?:/[1-9]\d*)?", item)
+        ends = [] if found is None or found[1] == "*" else found[1].split("-")
+        numbers = [names.get(end, int(end) if end.isdigit() else -1) for end in ends]
+        if found is None or (numbers and not low <= numbers[0] <= numbers[-1] <= high):
+            return False
+    return len(fields) == 6
+
+
+@pytest.mark.parametrize(
+    ("line", "accepted"),
+    [("0 0 3 * * *", True), ("0 0 3 * * 7", False), ("0 */5 * 1,15 jan mon-fri", True), ("0 3 * *", False)],
+)
+def test_cron_lines_as_the_backend_reads_them(line, accepted):
+    assert is_robfig_cron(line) is accepted
 
 
 @pytest.mark.parametrize(
