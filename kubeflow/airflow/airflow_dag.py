@@ -71,7 +71,7 @@ def airflow_dag(loaded: Loaded, settings: Path | None = None) -> AirflowDag:
         UserError: The YAML requests something that a DAG file does not support.
     """
     use_modules_of(loaded.folder)
-    nodes = _nodes(loaded)
+    nodes = pipeline_nodes(loaded)
     config = _settings(settings, [node.id for node in nodes])
     unit, schedule = span_unit(loaded.config.data), loaded.config.schedule or ScheduleConfig()
     _check(schedule, unit, config)
@@ -79,7 +79,7 @@ def airflow_dag(loaded: Loaded, settings: Path | None = None) -> AirflowDag:
     return AirflowDag(_dag_text(loaded, config, unit, schedule, tasks), tuple(tasks))
 
 
-def _nodes(loaded: Loaded) -> Sequence[base_node.BaseNode]:
+def pipeline_nodes(loaded: Loaded) -> Sequence[base_node.BaseNode]:
     """Returns the nodes in the order of the graph, without reading any data."""
     paths = RunPaths(
         resolve=loaded.resolve, window=Window(span_unit(loaded.config.data), ()), known=(), analyzer_cache="",

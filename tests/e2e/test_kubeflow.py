@@ -146,7 +146,9 @@ def test_a_model_that_was_not_blessed_is_told_of_with_the_reasons(runs, tmp_path
     """Judges the metrics of the first run by thresholds that it does not reach."""
     _, backend, first, _ = runs
     monkeypatch.setenv(OUTCOMES_VARIABLE, f"{tmp_path}/taxi/outcomes")
-    [metrics] = [k for k in backend.store.keys() if f"/{first.id}/evaluator/" in k and k.endswith("/evaluation/measured.json")]
+    [metrics] = [
+        key for key in backend.store.keys() if f"/{first.id}/evaluator/" in key and key.endswith("/measured.json")
+    ]
     made = {
         "evaluation": {},
         "blessing": {"blessed": 0.0, "current_model": "s3://b/m"},

@@ -1,6 +1,6 @@
-"""The image: its Dockerfile, its packages from the lock, and its parts run by an arbitrary user.
+"""The image: its Dockerfile, its packages from the lock, its parts run by an arbitrary user. No image is built here.
 
-No image is built here. Tests check the relevant hadolint rules one by one, and cite their numbers.
+Hadolint checks the rules of Dockerfiles; the other tests check what it cannot know.
 """
 
 import fnmatch
@@ -40,15 +40,6 @@ def of(kind: str) -> list[str]:
     return [arguments for instruction, arguments in instructions() if instruction == kind]
 
 
-def test_base_images_have_a_tag_and_not_the_latest():
-    """DL3006, DL3007; a base is a stage, or an argument whose default has a tag."""
-    defaults = dict(argument.split("=", 1) for argument in of("ARG") if "=" in argument)
-    stages = [line.split(" AS ")[1] for line in of("FROM") if " AS " in line]
-    for line in of("FROM"):
-        image = re.sub(r"\$\{(\w+)\}", lambda found: defaults[found[1]], line.split()[0])
-        assert image in stages or re.fullmatch(r"[a-z/-]+:3\.11[a-z-]+", image), image
-
-
 def test_each_variant_is_a_choice_of_one_stage():
     assert not any("VARIANT" in line for line in of("FROM"))  # buildah before 1.30 expands no variable within a name
     chosen = next(command for command in of("RUN") if command.startswith("case "))
@@ -62,36 +53,23 @@ def test_each_variant_is_a_choice_of_one_stage():
 
 
 def test_it_runs_as_a_numbered_user_who_is_not_root():
-    """DL3002; the user must be a number, because Kubernetes cannot verify runAsNonRoot otherwise."""
+    """The user must be a number, because Kubernetes cannot verify runAsNonRoot otherwise."""
     user, group = of("USER")[-1].split(":")
-    assert int(user) >= 1000 and group == "0"
-    assert instructions()[-1][0] == "CMD" and of("ENTRYPOINT") == ['["fullpass"]']
+    assert int(user) >= 1000 and group == "0" and of("ENTRYPOINT") == ['["fullpass"]']
 
 
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="no hadolint here (github.com/hadolint/hadolint)")
 def test_hadolint_has_nothing_to_say():
-    assert not of("ADD") and not of("MAINTAINER")  # DL3020, DL4000
-    assert all(path.startswith("/") for path in of("WORKDIR"))  # DL3000
-    assert len(of("ENTRYPOINT")) == len(of("CMD")) == 1  # DL4003, DL4004
-    assert all(arguments.startswith("[") for arguments in of("ENTRYPOINT") + of("CMD") + of("SHELL"))  # DL3025
-    for command in of("RUN"):
-        assert not re.search(r"\b(sudo|apt-get|apt|cd|wget|curl)\b", command)  # DL3003, DL3004, DL3008, DL3009, DL3015
-        assert "pip install" not in command or "--no-cache-dir" in command  # DL3042
-        assert "pip install" not in command or "--require-hashes" in command or "--no-build-isolation ." in command
-    assert not of("SHELL")  # OCI images have no SHELL
-    assert not any(" | " in command for command in of("RUN"))  # DL4006
-    for stage in re.split(r"(?m)^(?=FROM )", DOCKERFILE)[1:]:  # DL3045; a stage named by a variable inherits no WORKDIR
-        relative = re.search(r"(?m)^COPY .* [^/\s]\S*$", stage)
-        assert not relative or "WORKDIR /" in stage[: relative.start()]
-    names = [part.split("=")[0] for line in of("LABEL") for part in shlex.split(line)]
-    assert names and all(re.fullmatch(r"org\.opencontainers\.image\.[a-z]+", name) for name in names)  # DL3048
-
-
-@pytest.mark.skipif(shutil.which("hadolint") is None, reason="no hadolint here; the rules that matter are above")
-def test_hadolint_itself_has_nothing_to_say():
     linted = subprocess.run(
         ["hadolint", "-"], input=DOCKERFILE, capture_output=True, text=True, timeout=60, check=False
     )
     assert (linted.returncode, linted.stdout) == (0, "")
+
+
+def test_every_package_that_pip_installs_has_a_hash():
+    """A rule that hadolint does not have."""
+    for command in of("RUN"):
+        assert "pip install" not in command or "--require-hashes" in command or "--no-build-isolation ." in command
 
 
 def test_it_names_no_host_and_no_secret():

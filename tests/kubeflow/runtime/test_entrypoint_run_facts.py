@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fullpass.kubeflow.compile.package_builder import package_facts
-from fullpass.kubeflow.kfp_internals import run_id
 from fullpass.kubeflow.protocol import FACTS_VARIABLE, unpack
 from fullpass.kubeflow.runtime.entrypoint import COMMIT_VARIABLE, provide_run_facts
 from fullpass.kubeflow.runtime.executor_input import ArtifactCopy, ExecutorInput
@@ -64,16 +63,3 @@ def test_a_node_that_is_told_nothing_stays_as_it_is(tmp_path, monkeypatch):
     monkeypatch.delenv(RUN_FACTS_VARIABLE, raising=False)
     provide_run_facts({}, executor_input("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path)
     assert read_run_facts() == {} and list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("uri", "run"),
-    [
-        ("minio://mlpipeline/v2/artifacts/trips/run-7/trainer/salt/model", "run-7"),
-        ("s3://bucket/trips/run-7/trainer/salt/model", "run-7"),
-        ("/local/outputs/trips-2026/trainer/salt/model", None),
-        ("model", None),
-    ],
-)
-def test_the_run_is_read_from_the_addresses_that_the_backend_gives(uri, run):
-    assert run_id([uri], "trips") == run
