@@ -27,7 +27,7 @@ class FlinkEngine(Spec):
     """Host and port at which a task manager reaches its worker pool."""
 
     def options(self, root: str) -> Options:
-        """Returns Beam's options. root: the pipeline root, which Flink does not use."""
+        """Returns Beam's options. Flink does not use the pipeline root."""
         return {
             "flink_master": f"http://{self.master}",
             "flink_version": self.version,
@@ -61,7 +61,7 @@ class DataflowEngine(Spec):
     """Whether workers have public IP addresses; without them, the subnetwork must reach Google's services."""
 
     def options(self, root: str) -> Options:
-        """Returns Beam's options. root: the pipeline root, which also holds temporary files."""
+        """Returns Beam's options. The pipeline root also holds temporary files."""
         options: Options = {
             "project": self.project,
             "region": self.region,

@@ -49,9 +49,9 @@ def variant_entries(variant: str, lock: str, project: dict, extras: list[str]) -
     """Returns the entries of a lock for a variant of the image.
 
     Args:
-        variant: one of VARIANTS.
+        variant: One of VARIANTS.
         lock: The text of requirements.txt.
-        project: pyproject.toml.
+        project: The content of pyproject.toml.
         extras: Names of extras, which `small` ignores.
 
     Raises:

@@ -11,6 +11,16 @@ LOGIN = (
     "session (FULLPASS_KUBEFLOW_COOKIE or FULLPASS_KUBEFLOW_COOKIE_FILE)."
 )
 _MAX_SHOWN = 2_000
+_BY_STATUS = {
+    401: f"{{host}} requires authentication. {LOGIN}",
+    403: "not allowed at {host}. In a multi-user installation give the namespace of your profile (--namespace), and have "
+    "its owner grant you the role kubeflow-edit; otherwise the token or cookie has expired or belongs to another "
+    "audience.",
+    404: "{host} has no such object. Either it was deleted, or the URL is not that of Kubeflow Pipelines 2: give the "
+    "part before /apis/v2beta1.",
+    409: "it exists already at {host}.",
+}
+"""Status -> message; other statuses have rules of their own."""
 
 
 class Unreachable(UserError):
@@ -53,31 +63,17 @@ def explain_errors(host: str, action: str) -> Iterator[None]:
 def error_for_status(host: str, action: str, status: int, message: str) -> UserError:
     """Returns the error for an HTTP status and the server's message."""
     quoted = f' Server message: "{message}"' if message else ""
-    if status == 401 or 300 <= status < 400:
-        where = " (it redirects to a login page)" if status != 401 else ""
-        return UserError(f"{action}: {host} requires authentication{where}. {LOGIN}{quoted}")
-    if status == 403:
-        return UserError(
-            f"{action}: not allowed at {host}. In a multi-user installation give the namespace of your profile "
-            "(--namespace), and have its owner grant you the role kubeflow-edit; otherwise the token or cookie has "
-            f"expired or belongs to another audience.{quoted}"
-        )
-    if status == 404:
-        return UserError(
-            f"{action}: {host} has no such object. Either it was deleted, or the URL is not that of Kubeflow "
-            f"Pipelines 2: give the part before /apis/v2beta1.{quoted}"
-        )
-    if status == 409:
-        return UserError(f"{action}: it exists already at {host}.{quoted}")
-    if status == 400 and "namespace" in message.lower():
-        return UserError(
-            f"{action}: {host} rejects the namespace. Give the namespace of your profile (--namespace).{quoted}"
-        )
     if status in (429, 502, 503, 504):
         return Unreachable(f"{action}: {host} is temporarily unavailable (status {status}).{quoted}")
     if status >= 500:
         return Unreachable(f"{action}: {host} failed (status {status}).{quoted} Its log: deployment/ml-pipeline.")
-    return UserError(f"{action}: {host} rejected the request (status {status}).{quoted}")
+    if 300 <= status < 400:
+        text = f"{host} requires authentication (it redirects to a login page). {LOGIN}"
+    elif status == 400 and "namespace" in message.lower():
+        text = f"{host} rejects the namespace. Give the namespace of your profile (--namespace)."
+    else:
+        text = _BY_STATUS.get(status, "{host} rejected the request (status {status}).").format(host=host, status=status)
+    return UserError(f"{action}: {text}{quoted}")
 
 
 def error_text(body: object) -> str:

@@ -193,7 +193,9 @@ def _finds_span_of_its_time(loaded: "Loaded", environment: "Environment") -> boo
 def _cron_line(loaded: "Loaded", *, by_time: bool) -> str:
     """Returns the cron line; rejects keys that recurring runs of Kubeflow do not support.
 
-    by_time: whether a run takes the span of its scheduled time.
+    Args:
+        loaded: The pipeline file.
+        by_time: Whether a run takes the span of its scheduled time.
     """
     schedule = loaded.config.schedule
     if schedule is None:

@@ -162,7 +162,7 @@ def provide_run_facts(variables: Mapping[str, str], task: ExecutorInput, folder:
 
 @dataclass(frozen=True)
 class _Node:
-    """One node and its launcher's input; direct: whether artifacts are opened in the object store."""
+    """One node, its launcher's input, and whether it opens artifacts in the object store (`direct`)."""
 
     plan: Json
     task: ExecutorInput
