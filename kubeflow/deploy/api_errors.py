@@ -13,8 +13,8 @@ LOGIN = (
 _MAX_SHOWN = 2_000
 _BY_STATUS = {
     401: f"{{host}} requires authentication. {LOGIN}",
-    403: "not allowed at {host}. In a multi-user installation give the namespace of your profile (--namespace), and have "
-    "its owner grant you the role kubeflow-edit; otherwise the token or cookie has expired or belongs to another "
+    403: "not allowed at {host}. In a multi-user installation give the namespace of your profile (--namespace), and "
+    "have its owner grant you the role kubeflow-edit; otherwise the token or cookie has expired or belongs to another "
     "audience.",
     404: "{host} has no such object. Either it was deleted, or the URL is not that of Kubeflow Pipelines 2: give the "
     "part before /apis/v2beta1.",
