@@ -12,8 +12,8 @@ def overview(config: PipelineConfig, window: Sequence[str] = ()) -> str:
     """Returns the summary that `fullpass check` prints.
 
     Args:
-        config: the pipeline.
-        window: lines about the spans that a run would use.
+        config: The pipeline.
+        window: Lines about the spans that a run would use.
     """
     preprocessing = config.preprocessing_config
     features = len(config.all_features)

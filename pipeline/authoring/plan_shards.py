@@ -6,7 +6,7 @@ The number of files depends only on the bytes, by the rule of Ingest:
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +16,12 @@ import pyarrow as pa
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.ingest.splitting.assign import raw_split_columns
+from fullpass.components.ingest.writing.encode import encode
 from fullpass.components.ingest.writing.shards import FILES_PER_READER, FRAME_BYTES, LEAST_BYTES, Layout, shard_count
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample, split_indices
-from fullpass.pipeline.authoring.profile.sampled_records import to_records
-from fullpass.preprocessing.columns.raw_columns import raw_columns
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, raw_columns
+from fullpass.preprocessing.values.convert import convert_raw
 
 ROWS = 50_000
 _READ_SECONDS = 0.5
@@ -31,8 +32,8 @@ class SplitPlan:
     """The records of one split.
 
     Attributes:
-        bytes: size before compression.
-        shards: number of files.
+        bytes: Size before compression.
+        shards: Number of files.
     """
 
     name: str
@@ -51,10 +52,10 @@ class ShardPlan:
     """The records that Ingest will write.
 
     Attributes:
-        exact: whether every row was read, so the plan is no estimate.
-        readers: number of hosts that read in training.
-        why: one line per deciding factor, with the setting to change.
-        bytes_per_second: rate at which one reader of this machine reads sampled records from memory, like the input of
+        exact: Whether every row was read, so the plan is no estimate.
+        readers: Number of hosts that read in training.
+        why: One line per deciding factor, with the setting to change.
+        bytes_per_second: Rate at which one reader of this machine reads sampled records from memory, like the input of
             training does before it parses them.
     """
 
@@ -69,8 +70,8 @@ def plan(loaded: Loaded, *, readers: int | None = None) -> ShardPlan:
     """Returns the records that a run will write, estimated by encoding a sample of rows like Ingest.
 
     Args:
-        loaded: a file that passes `checks.require`.
-        readers: number of readers, instead of `records.readers`.
+        loaded: A file that passes `checks.require`.
+        readers: Number of readers, instead of `records.readers`.
 
     Raises:
         UserError: The data cannot be read, or its number of rows is unknown.
@@ -93,6 +94,18 @@ def plan(loaded: Loaded, *, readers: int | None = None) -> ShardPlan:
     splits = _split_plans(loaded, layout, sample, np.asarray(pa.compute.binary_length(examples)) + FRAME_BYTES)
     exact = sample.whole and sample.rows == sample.seen
     return ShardPlan(splits, exact, layout.readers, tuple(_why(splits, layout)), _read_rate(examples))
+
+
+def to_records(loaded: Loaded, sample: Sample, columns: Mapping[str, RawColumn]) -> pa.BinaryArray:
+    """Returns each sampled row as the record that Ingest would write, numbered by its index in the sample."""
+    text = loaded.config.data.source.raw_text
+    arrays = {
+        name: convert_raw(sample.columns[name], raw, text).flat
+        for name, raw in columns.items()
+        if name in sample.columns
+    }
+    arrays[RAW_ROW_ID] = pa.array(np.arange(sample.rows, dtype=np.int64))
+    return encode(arrays)
 
 
 def _split_plans(loaded: Loaded, layout: Layout, sample: Sample, sizes: np.ndarray) -> tuple[SplitPlan, ...]:

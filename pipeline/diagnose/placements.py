@@ -23,8 +23,8 @@ from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.transform.full_pass import FullPass, finish, run, transform
 from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.plan_shards import to_records
 from fullpass.pipeline.authoring.profile.sample import read_sample
-from fullpass.pipeline.authoring.profile.sampled_records import to_records
 from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining, Training, all_at
 from fullpass.pipeline.diagnose.rates import seconds_of
 from fullpass.pipeline.diagnose.report import aligned

@@ -18,7 +18,6 @@ from fullpass.preprocessing.features.feature import (
     CategoryFeature,
     DateFeature,
     DurationFeature,
-    VectorFeature,
 )
 from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.values.convert import Converted, convert_raw, read_numbers
@@ -133,33 +132,13 @@ def check_dates(sampled: SampledData) -> Iterator[Finding]:
             yield from _unfit(keys, values, wrong, what, f"count as missing. {fix}")
 
 
-def check_vectors(sampled: SampledData) -> Iterator[Finding]:
-    """Vectors have the declared width."""
-    for name, feature in sampled.config.features.items():
-        column = getattr(feature, "column", None) or name
-        array = sampled.sample.columns.get(column)
-        if not isinstance(feature, VectorFeature) or feature.width is None or array is None:
-            continue
-        if not pa.types.is_list(array.type):
-            yield Finding(("features", name), f"column {column} holds no lists. Name number columns under `columns`.")
-            continue
-        lengths = [len(row) for row in array.to_pylist() if row is not None]
-        wrong = [length for length in lengths if length != feature.width]
-        if wrong:
-            yield Finding(
-                ("features", name, "width"),
-                f"{len(wrong) / len(lengths):.1%} of the lists of {column} are not {feature.width} numbers long; one "
-                f"has {wrong[0]}.",
-            )
-
-
 def check_lists(sampled: SampledData) -> Iterator[Finding]:
-    """List columns are read as lists and their elements fit; columns read as single values hold no lists."""
+    """Vectors and lists are as the run reads them; columns read as single values hold no lists."""
     text, sample = sampled.config.data.source.raw_text, sampled.sample
     converted: dict[str, Converted] = {}
     for name, raw in sampled.raw.items():
         array = sample.numbers.get(name, sample.columns[name])
-        if name not in sample.refused and raw.type != "vector" and (raw.many or is_list(array.type)):
+        if name not in sample.refused and (raw.many or raw.type == "vector" or is_list(array.type)):
             converted[name] = convert_raw(array, raw, text)
             for wrong, reason in converted[name].problems:
                 yield from _in_rows(sampled, name, wrong, f"column {name}: {reason}")

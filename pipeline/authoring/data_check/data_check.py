@@ -40,7 +40,6 @@ CHECKS: tuple[Check, ...] = (
     column_findings.check_categories,
     column_findings.check_booleans,
     column_findings.check_dates,
-    column_findings.check_vectors,
     column_findings.check_images,
     column_findings.check_lists,
     label_findings.check_label_values,

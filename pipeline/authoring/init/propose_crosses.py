@@ -174,8 +174,8 @@ class Pair:
     """Two inputs worth crossing.
 
     Attributes:
-        gain: share of the residual of both separate effects that the cross explains, on rows not used for fitting.
-        combinations: number of distinct pairs of values in the sample.
+        gain: Share of the residual of both separate effects that the cross explains, on rows not used for fitting.
+        combinations: Number of distinct pairs of values in the sample.
     """
 
     inputs: tuple[str, str]
@@ -187,8 +187,8 @@ def find_pairs(groups: Mapping[str, np.ndarray], target: Target) -> tuple[Pair, 
     """Returns up to three pairs worth crossing, best first; none with fewer than 1,000 rows.
 
     Args:
-        groups: input of a cross -> int [rows], the value of each row. Only the strongest inputs are tried.
-        target: the label. For several classes, it is the commonest class against the rest.
+        groups: Input of a cross -> int [rows], the value of each row. Only the strongest inputs are tried.
+        target: The label. For several classes, it is the commonest class against the rest.
     """
     known = ~np.isnan(target.y)
     if known.sum() < _FEWEST_ROWS or target.task == "multilabel":

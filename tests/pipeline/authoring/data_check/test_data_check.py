@@ -256,11 +256,12 @@ def test_a_column_that_one_file_lacks_is_found(tmp_path):
 
 def test_vectors_of_another_width_are_found(tmp_path):
     lists = [[1.0, 2.0]] * 990 + [[1.0]] * 10
-    pq.write_table(pa.table({"v": lists, "y": [0, 1] * 500}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"v": lists, "n": range(1000), "y": [0, 1] * 500}), tmp_path / "a.parquet")
     data = "  source: {format: parquet, path: a.parquet}\n"
-    found = of(tmp_path, data, features="{v: {type: vector, width: 2}}")
-    assert ("error", "features.v.width") in [(s, p) for s, p, _ in found]
-    assert any("1.0% of the lists of v are not 2 numbers long; one has 1" in m for _, _, m in found)
+    found = of(tmp_path, data, features="{v: {type: vector, width: 2}, n: {type: vector, width: 2}}")
+    told = {(s, p, m.partition(". The")[0]) for s, p, m in found if p.startswith("features")}
+    assert ("error", "features.v", "column v: not 2 numbers long, in 1.00% of rows") in told
+    assert ("error", "features.n", "column n: not a list of numbers, in 100.00% of rows") in told
 
 
 def test_lists_that_do_not_fit_are_found(tmp_path):

@@ -86,14 +86,6 @@ def test_missing_tokens_everywhere_and_in_one_column(tmp_path):
     assert settings["missing_in"] == {"n": ["-999"]}
 
 
-def test_decimal_comma(tmp_path):
-    data = write(tmp_path / "a.csv", "price;city\n" + "".join(f"{i},5;Oslo\n" for i in range(50)))
-    seen = profile_source(str(data), tmp_path, rows=100)
-    assert seen.found.settings["decimal"] == ","
-    assert seen.column("price").kind == "number"
-    assert seen.column("price").numbers.median == 25
-
-
 def test_cells_that_are_no_number_beyond_the_sample(tmp_path):
     data = write(tmp_path / "a.csv", "n,m\n" + "".join(f"{'oops' if i == 4321 else i % 90},1\n" for i in range(9000)))
     column = profile_source(str(data), tmp_path, rows=50).column("n")
