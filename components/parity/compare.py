@@ -226,7 +226,7 @@ def _difference(
     left: np.ndarray, right: np.ndarray, tolerance: Tolerance, deviation: float
 ) -> tuple[np.ndarray, np.ndarray | float]:
     """Returns absolute differences, float64 [rows, width], and the allowed ones; unequal ids or texts differ by 1."""
-    a, b = _same_width(left.reshape(len(left), -1), right.reshape(len(right), -1))
+    a, b = same_width(left.reshape(len(left), -1), right.reshape(len(right), -1))
     if not np.issubdtype(a.dtype, np.floating):
         return (a != b).astype(np.float64), 0.0
     a, b = a.astype(np.float64), b.astype(np.float64)
@@ -262,9 +262,10 @@ def _cause(left: np.ndarray, right: np.ndarray, repeated: np.ndarray, compared: 
     )
 
 
-def _same_width(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    width = max(a.shape[1], b.shape[1])
-    return tuple(np.pad(x, [(0, 0), (0, width - x.shape[1])]) if x.shape[1] < width else x for x in (a, b))  # type: ignore[return-value]
+def same_width(*arrays: np.ndarray) -> list[np.ndarray]:
+    """Returns arrays [rows, width], padded with 0 to the widest."""
+    width = max(array.shape[1] for array in arrays)
+    return [np.pad(a, [(0, 0), (0, width - a.shape[1])]) if a.shape[1] < width else a for a in arrays]
 
 
 def _text(value: np.ndarray) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
+from fullpass.components.parity.compare import same_width
 from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn
 from fullpass.trainer.export.signatures import column_keys
@@ -149,11 +150,5 @@ def _numpy(features: Mapping[str, tf.Tensor | tf.RaggedTensor]) -> Features:
 
 
 def _join(parts: Sequence[Features]) -> Features:
-    return {name: np.concatenate(_same_width([part[name] for part in parts])) for name in parts[0]}
-
-
-def _same_width(arrays: list[np.ndarray]) -> list[np.ndarray]:
-    if arrays[0].ndim < 2:
-        return arrays
-    width = max(array.shape[1] for array in arrays)
-    return [np.pad(a, [(0, 0), (0, width - a.shape[1])]) if a.shape[1] < width else a for a in arrays]
+    joined = {name: [part[name] for part in parts] for name in parts[0]}
+    return {name: np.concatenate(same_width(*of) if of[0].ndim > 1 else of) for name, of in joined.items()}
