@@ -23,9 +23,8 @@ class BaseFeature(Spec):
     column: Name | None = None
     """Raw or derived input column; by default the column with the feature's own name."""
     compute_at: ComputeAt | None = None
-    """Where the feature is computed, see docs/placement.md: transform (once, when examples are written), input (by the
-    input function during training), or model (in the training step); by default the value of `input.compute_at`. The
-    values of the feature do not depend on it."""
+    """Where the feature is computed (docs/placement.md): transform, when examples are written; input, by the input
+    function; or model, in the training step. By default the value of `input.compute_at`."""
 
     @model_validator(mode="before")
     @classmethod

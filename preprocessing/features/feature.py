@@ -25,11 +25,10 @@ __all__ = [
 class CustomFeature(BaseFeature):
     """A TensorFlow function of your own, by import path; it may use TFT analyzers.
 
-    Called as `fn(columns)` with a dict of the columns named in `columns`: float32 [batch] with NaN for missing numbers,
-    string [batch] with "" for missing text. Must return float32 [batch] or [batch, k] (k static), or, with `ids`, int64
-    [batch] in 0 .. ids-1; an id outside this range becomes 0, and TFT ids of a wider range, such as a vocabulary's -1
-    for unknown tokens, are refused by Transform. It becomes part of the graph, so it must use TensorFlow operations
-    only.
+    Called as `fn(columns)` with a dict of `columns`: float32 [batch] with NaN for missing numbers, string [batch] with
+    "" for missing text. Must return float32 [batch] or [batch, k] (k static), or, with `ids`, int64 [batch] in
+    0 .. ids-1; an id outside this range becomes 0, and TFT ids of a wider range, such as a vocabulary's -1 for unknown
+    tokens, are refused by Transform. It may use TensorFlow operations only.
     """
 
     example: ClassVar[str] = """\

@@ -18,10 +18,9 @@ from fullpass.preprocessing.token_spelling import as_token, distinct_tokens
 class CategoryFeature(BaseFeature):
     """One of many values; a list of values with `list`, or several values in one cell with `separator`.
 
-    Transformed: int64 ids by the id contract. Single-valued: int64 [batch]. Multi-valued: a ragged row of ids, in the
-    order of the list or cell, without missing elements; a list or cell without elements becomes an empty row. Numbers
-    are converted to text, and 3067.0 and 3067 are one token (docs/sources.md).
-    Give at most one of vocabulary, hash, identity; a vocabulary is the default.
+    Transformed: int64 ids [batch], or for several values a ragged row of ids in their order, without missing elements.
+    Numbers become text, and 3067.0 and 3067 are one token (docs/sources.md). Give at most one of vocabulary, hash,
+    identity; a vocabulary is the default.
     """
 
     example: ClassVar[str] = """\
@@ -103,9 +102,9 @@ class DateFeature(BaseFeature):
     """A date or time, or a list of them. Each part becomes a separate transformed feature.
 
     Parts with a small range (month, day_of_week, hour ...) become ids (0 missing, then the range in order), or with
-    `cyclic` a float32 pair (sin, cos), in which December is next to January and missing is (0, 0). `year` and `epoch`
-    become z-scored numbers; missing ones take the mean. Text that does not match the format is missing. For a list of
-    dates, ids are a ragged row, and pairs and numbers are pooled.
+    `cyclic` a float32 pair (sin, cos), (0, 0) if missing. `year` and `epoch` become z-scored numbers; missing ones take
+    the mean. Text that does not match the format is missing. For a list, ids are a ragged row, and pairs and numbers
+    are pooled.
     """
 
     example: ClassVar[str] = """\
@@ -148,17 +147,14 @@ class TextFeature(BaseFeature):
     """Free text, tokenized and converted to vocabulary ids.
 
     Transformed, by `output`: `ids` is a ragged row of int64 ids in reading order, or with `max_length` int64 [batch,
-    max_length], cut and padded with 0 (missing); `bag_of_words` is the distinct ids of the row; `tf_idf` is the
-    distinct ids with a float32 weight each, tf(row) * idf(train), which needs a second pass over the data. Missing text
-    is a row of no tokens. Distinct ids are in ascending order.
+    max_length], padded with 0; `bag_of_words` is the distinct ids in ascending order; `tf_idf` adds a float32 weight
+    each, tf(row) * idf(train), in a second pass over the data. Missing text has no tokens.
 
     `tokenize: subwords` learns `top_k` pieces of words (8,000) by byte-pair encoding from the 100,000 most frequent
-    words of the train split. The first pieces are the characters that make up 99.95 % of all characters. Then the most
-    frequent pair of adjacent pieces is merged into one piece of up to 16 characters, repeatedly, while the pair occurs
-    at least `min_count` times. Ids follow this order. A piece inside a word has the prefix `##`. A word is split by
-    taking the longest piece from its beginning, then the longest piece from there on, and so on; a character that is
-    no piece gets an OOV id. Words longer than 64 characters are cut. `vocabulary.tokens` or `file` may give the pieces,
-    for example BERT's `vocab.txt`.
+    words of train: the characters that make up 99.95 % of the text, then merged pairs of up to 16 characters that occur
+    at least `min_count` times; ids follow this order. A piece inside a word has the prefix `##`. A word is split into
+    the longest pieces from its beginning on; a character that is no piece gets an OOV id. Words longer than 64
+    characters are cut. `vocabulary.tokens` or `file` may give the pieces, for example BERT's `vocab.txt`.
     Source: tft.ngrams, tft.bag_of_words, tft.tfidf; for subwords, Sennrich et al. (2016) and WordPiece.
     """
 
@@ -177,16 +173,15 @@ query: {type: text, tokenize: subwords, vocabulary: {top_k: 8000, min_count: 2}}
     tokenize: Literal["whitespace", "words", "characters", "subwords"] = "whitespace"
     """whitespace: runs of non-blank characters. words: the same, except that in scripts written without blanks
     (Chinese, Japanese, Thai, Lao, Khmer, Burmese) every letter with its marks is a token; add ngrams: [1, 2].
-    characters: every character is a token, including blanks. subwords: pieces of the tokens of `words`, learned from
-    the train split: characters and frequent runs of characters. A new word is then split into known pieces instead of
-    being unknown."""
+    characters: every character, including blanks. subwords: learned pieces of the tokens of `words`, so that a new word
+    consists of known pieces."""
     pattern: Name | None = None
     """An RE2 regular expression of the token separator, instead of `tokenize`."""
     ngrams: tuple[Count, Count] = (1, 1)
     """Shortest and longest run of adjacent tokens that becomes a token; joined by a blank."""
     vocabulary: Vocabulary = Vocabulary(top_k=20_000, min_count=2)
     output: Literal["ids", "bag_of_words", "tf_idf"] = "bag_of_words"
-    """All tokens in order, the distinct tokens, or the distinct tokens with weights."""
+    """All tokens in order, the distinct ones, or these with weights."""
     max_length: Count | None = None
     """Number of ids to which `ids` is padded or cut."""
     encoder: Encoder | None = None

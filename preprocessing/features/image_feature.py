@@ -28,15 +28,14 @@ class Augment(Spec):
     rotate: Annotated[float, Field(strict=True, ge=0, le=180)] = 0.0
     """Rotates by up to this many degrees in either direction."""
     brightness: Fraction = 0.0
-    """Adds or subtracts up to this share of the range of pixels."""
+    """Adds up to this share of the range of pixels, or its negative."""
     contrast: Annotated[Fraction, Field(lt=1)] = 0.0
     """Multiplies the difference between pixels and the image's mean by 1 - contrast to 1 + contrast."""
     cutout: Annotated[Fraction, Field(lt=1)] = 0.0
     """Fills a square of this share of the sides, anywhere in the image, with the mean of the train split."""
     mixup: Factor = 0.0
-    """Blends the image and label of an example with those of another example of its batch; the share is drawn from
-    Beta(a, a) with this a, usually 0.2. Only if every feature of the model is an image. Source: Zhang et al. 2018,
-    mixup."""
+    """Blends image and label of an example with those of another one of its batch; the share is drawn from Beta(a, a)
+    with this a, usually 0.2. Only if every feature is an image. Source: Zhang et al. 2018, mixup."""
 
 
 class Constants(Spec):
@@ -99,11 +98,10 @@ ImageEncoder = Annotated[Cnn | Pretrained | UserEncoder, SelectedBy()]
 class ImageFeature(BaseFeature):
     """An image. Raw: the bytes of a JPEG, PNG, GIF or BMP file, or with `pixels` the numbers themselves.
 
-    Transformed: uint8 [batch, height, width, channels], 0 to 255. Training and serving decode it in the same way, with
-    TensorFlow. Grey becomes color by repetition, and color becomes grey by its luminance (ITU-R 601). Transparency is
-    dropped. Only the first frame of an animation is used. A missing image is black. An image that cannot be decoded is
-    a bad row. The model normalizes pixels, changes them at random in training (`augment`), and converts them to a
-    vector (`encoder`), which is used beside all other features.
+    Transformed: uint8 [batch, height, width, channels], 0 to 255. Grey becomes color by repetition, and color becomes
+    grey by its luminance (ITU-R 601). Transparency is dropped, and only the first frame of an animation is used. A
+    missing image is black. An image that cannot be decoded is a bad row. The model normalizes pixels, changes them at
+    random in training (`augment`), and converts them to a vector (`encoder`).
     """
 
     example: ClassVar[str] = """\
@@ -123,8 +121,8 @@ digit: {type: image, column: pixels, pixels: [28, 28, 1], size: [28, 28], channe
     channels: Literal[1, 3] = 3
     """1: grey. 3: red, green, blue."""
     resize: Literal["stretch", "pad", "crop"] = "stretch"
-    """How an image of another shape is resized to `size`, by averaging: stretch it; keep the aspect ratio and pad with
-    black; or keep the aspect ratio and crop evenly on both sides."""
+    """How an image of another shape is resized to `size`: stretch it; keep the aspect ratio and pad with black; or keep
+    the aspect ratio and crop evenly on both sides."""
     pixels: tuple[Side, Side, Literal[1, 3]] | None = None
     """The column holds lists of numbers from 0 to 255, by rows, in this shape: rows, columns, channels."""
     normalize: Literal["train", "none"] | Constants = "train"
@@ -135,8 +133,8 @@ digit: {type: image, column: pixels, pixels: [28, 28, 1], size: [28, 28], channe
     augment: Augment | None = None
     """Random changes in training; null for no changes."""
     compute_at: ComputeAt | None = "input"
-    """Where it is decoded: input (by the input function of training; images are kept decoded afterwards, see
-    `input.cache`), transform (once; the examples then hold pixels) or model (in every training step)."""
+    """Where it is decoded: input (by the input function, and kept decoded, see `input.cache`), transform (once; the
+    examples then hold pixels) or model (in every training step)."""
 
     @model_validator(mode="before")
     @classmethod

@@ -16,8 +16,7 @@ LONGEST_LIST = 65_536
 class ListOf(Spec):
     """How a list of any length becomes a feature: truncation, and pooling or encoding of the elements.
 
-    A missing list and an empty list have no elements. Missing elements at the end of a list are dropped, so a list of
-    missing elements alone has no elements either. Elsewhere a missing element keeps its position, counts toward
+    Missing elements at the end of a list are dropped. Elsewhere a missing element keeps its position, counts toward
     `max_length`, and is excluded from pooling.
     """
 
@@ -27,14 +26,13 @@ class ListOf(Spec):
     """Elements of a longer list that are kept."""
     pooling: Pooling | None = None
     """Pooling of the elements: mean, sum, max, sqrt_n (the sum divided by the root of the sum of squared weights), or
-    attention (a mean with weights that the model learns). By default numbers and embeddings are averaged, and one-hot
-    ids are 1 for each value in the list. Attention is for ids."""
+    for ids attention (a mean with learned weights). By default numbers and embeddings are averaged, and one-hot ids are
+    1 for each value in the list."""
     encoder: Encoder | None = None
     """Encoder that reads the elements in order: gru or transformer, instead of pooling; for a category."""
     attend_to: Name | None = None
-    """A single-valued category whose vocabulary is `shared_with` this feature's, or vice versa. In addition to the
-    pooled elements the model receives a mean of the elements, weighted by how well each matches that value (target
-    attention)."""
+    """A single-valued category whose vocabulary is `shared_with` this feature's, or vice versa, to compare the
+    elements with (target attention)."""
     weights: Name | None = None
     """A second list column with a weight for each element, for mean, sum and sqrt_n; a missing weight is 1."""
     separator: Name | None = None

@@ -64,11 +64,9 @@ class _Quantity(BaseFeature):
 class NumberFeature(_Quantity):
     """A quantity. Raw: one number per example. Transformed: float32 [batch], or int64 ids after `bucketize`.
 
-    With `list`, statistics are computed over all elements in the train split, each element is transformed, and the
-    elements of a row are pooled; a row without present elements takes the value of `missing`. Ids are a ragged row.
-
-    A missing value takes the value of `missing`, which is computed on the present values of the raw column in the train
-    split and passed through the transforms. After `bucketize` it takes id 0 instead, unless `missing` is set.
+    A missing value takes the value of `missing`, computed on the present raw values of the train split and passed
+    through the transforms; after `bucketize` id 0, unless `missing` is set. With `list`, each element is transformed,
+    and the elements of a row are pooled (docs/lists.md).
     """
 
     example: ClassVar[str] = """\
@@ -93,8 +91,7 @@ prices: {type: number, list: {max_length: 50, keep: last, pooling: max}}
 class DurationFeature(_Quantity):
     """The time from `start` to `end`, both date columns, as a number in `unit`; then treated like a number feature.
 
-    It is missing if either date is missing or unparsable. The difference is computed in whole microseconds and rounded
-    to float32 once, at the end.
+    It is missing if either date is. The difference is computed in whole microseconds and rounded to float32 at the end.
     """
 
     example: ClassVar[str] = """\
@@ -150,9 +147,9 @@ image: {type: vector, column: pixels, width: 784, transforms: [z_score, {pca: {d
 
     type: Literal["vector"]
     columns: tuple[Name, ...] | None = Field(default=None, min_length=2)
-    """Number columns that form the vector, instead of one column of lists."""
+    """Number columns that form the vector."""
     width: Count | None = None
-    """Number of values per example in the one column of lists."""
+    """Number of values per example in one column of lists."""
     transforms: tuple[VectorTransform, ...] = (VectorZScore(),)
     """Applied in order; `[]` leaves the vector unchanged."""
 

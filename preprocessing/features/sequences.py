@@ -21,9 +21,8 @@ _REFUSED = {"list": None, "separator": None, "indicator": False, "cyclic": False
 class SequenceSpec(Spec):
     """A sequence of events: columns of lists that have equal lengths in each row.
 
-    Each column is a feature named SEQUENCE.COLUMN, whose statistics are computed over all kept elements of the train
-    split. The model concatenates the columns of each element and reads the elements in order. A row with lists of
-    different lengths is a bad row. An element whose columns are all missing is omitted.
+    Each column is a feature named SEQUENCE.COLUMN, with statistics over the kept elements of the train split. The model
+    reads the elements in order, with their columns concatenated (docs/lists.md).
     """
 
     example: ClassVar[str] = """\
@@ -39,10 +38,9 @@ seen:
     columns: dict[Name, SequenceColumn] = Field(min_length=1)
     """Column of lists -> category, number or date, with the same options as a feature of that type."""
     within: Name | None = None
-    """A column that holds a list of structs or objects with `columns` as their fields; by default `columns` are
-    separate lists, as in a SequenceExample."""
+    """A column that holds a list of structs or objects with `columns` as their fields."""
     separator: Name | None = None
-    """Splits the text of a cell in each column, if the source has no lists, as in CSV."""
+    """Splits the text of a cell in each column, as in CSV."""
     max_length: Count | None = None
     """Longer sequences are cut to this many elements; by default they stay whole."""
     keep: Keep = "first"
@@ -50,11 +48,11 @@ seen:
     encoder: Encoder | None = None
     """Encoder that reads the elements in order: gru, the default, or transformer."""
     pooling: Pooling | None = None
-    """Instead of an encoder: order-independent pooling of the elements, after a layer of 64 units for each element:
-    mean, sum, max, sqrt_n or attention."""
+    """Instead of an encoder: pooling of the elements, after a layer of 64 units for each: mean, sum, max, sqrt_n or
+    attention."""
     attend_to: Name | None = None
-    """A single-valued category that shares its vocabulary with one of `columns`, by `shared_with`. The model then also
-    receives a mean of the elements, weighted by how well each matches that value (target attention)."""
+    """A single-valued category that shares its vocabulary with one of `columns`, by `shared_with`, to compare
+    the elements with (target attention)."""
     compute_at: Literal["transform", "input"] | None = None
     """Where it is computed (docs/placement.md); by default the value of `input.compute_at`."""
 

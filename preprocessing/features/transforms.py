@@ -36,25 +36,22 @@ class StatelessTransform(Transform):
 class ZScore(Transform):
     """Subtracts the mean and divides by the standard deviation of the train split.
 
-    Output: float32, mean 0 and standard deviation 1 over the train split. A constant column becomes 0. With `key`,
-    mean and standard deviation are computed per value of that column; rows without a key form a separate group, and
-    the output for a key unseen in the train split is 0. An analyzer. Like tft.scale_to_z_score,
-    tft.scale_to_z_score_per_key.
+    Output: float32; a constant column becomes 0. With `key`, statistics are per value of that column; rows without a
+    key are a group, and a key unseen in the train split gives 0. An analyzer. Like tft.scale_to_z_score(_per_key).
     """
 
     tag: ClassVar[str] = "z_score"
     example: ClassVar[str] = "transforms: [z_score, {z_score: {key: company}}]"
     key: Name | None = None
-    """Raw column whose value selects the group; None takes the whole column as one group."""
+    """Raw column whose value selects the group."""
 
 
 class MinMax(Transform):
     """Scales linearly: the smallest value of the train split becomes `min`, and the largest becomes `max`.
 
-    Output: float32. The output for another value outside the range of the train split is outside [min, max]; put `clip`
-    before it to prevent that. A constant column becomes the middle of the range. With `key`, the range is computed per
-    value of that column; rows without a key form a separate group, and the output for a key unseen in the train split
-    is the middle. An analyzer. Like tft.scale_by_min_max, tft.scale_by_min_max_per_key.
+    Output: float32; outside [min, max] for a value beyond the range of the train split, unless `clip` stands before it.
+    A constant column becomes the middle of the range. `key` works as in z_score; an unseen key gives the middle. An
+    analyzer. Like tft.scale_by_min_max(_per_key).
     """
 
     tag: ClassVar[str] = "min_max"
@@ -64,7 +61,7 @@ class MinMax(Transform):
     max: Real = 1.0
     """Output for the largest value of the train split."""
     key: Name | None = None
-    """Raw column whose value selects the group; None takes the whole column as one group."""
+    """Raw column whose value selects the group."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "MinMax":
@@ -156,9 +153,9 @@ class Clip(Transform):
 class QuantileScale(Transform):
     """Maps a value to its rank in the train split, between 0 and 1, interpolated linearly between quantiles.
 
-    Output: float32 in [0, 1], close to uniform over the train split; values outside its range become 0 or 1. Robust to
-    outliers and any skew. A value that spans several intervals takes the middle of their ranks, so the value of a
-    constant column becomes 0.5. An analyzer. Source: tft.quantiles.
+    Output: float32 in [0, 1]; values outside the range of the train split become 0 or 1. Robust to outliers and any
+    skew. A value that spans several intervals takes the middle of their ranks: a constant column becomes 0.5. An
+    analyzer. Source: tft.quantiles.
     """
 
     tag: ClassVar[str] = "quantile_scale"
@@ -171,10 +168,9 @@ class Bucketize(Transform):
     """Converts a number to the id of its bucket: by quantiles of the train split (`buckets`) or given `boundaries`.
 
     Output: int64 ids; 0 is missing, 1 is the bucket below the first boundary, and so on. A value equal to a boundary
-    belongs to the bucket above it. With `buckets: n` each bucket holds about the same number of rows of the train
-    split; repeated quantiles (many equal values) are merged, so there may be fewer buckets. Must be the last transform;
-    the feature is then encoded like a category and can be used in crosses. An analyzer with `buckets`, stateless with
-    `boundaries`. Like tft.bucketize, tft.apply_buckets.
+    belongs to the bucket above it. Equal quantiles are merged, so there may be fewer than `buckets`. Must be the last
+    transform; the feature is then encoded like a category and can be crossed. An analyzer with `buckets`, stateless
+    with `boundaries`. Like tft.bucketize, tft.apply_buckets.
 
     Example: `{bucketize: {boundaries: [0, 10]}}` turns [-5, 0, 9.9, 10, missing] into [1, 2, 2, 3, 0].
     """
@@ -200,8 +196,8 @@ class Bucketize(Transform):
 class Pca(Transform):
     """Projects a vector onto its first `dimensions` principal components of the train split.
 
-    For vector features only. Output: float32 [batch, dimensions], with mean 0 on the train split. An analyzer that
-    keeps a covariance matrix of size width x width in memory, in float64. Source: tft.pca, which does not center.
+    For vectors. Output: float32 [batch, dimensions], with mean 0 on the train split. An analyzer that keeps a float64
+    matrix of width x width in memory. Source: tft.pca, which does not center.
     """
 
     tag: ClassVar[str] = "pca"
@@ -213,7 +209,7 @@ class Pca(Transform):
 class VectorZScore(Transform):
     """Standardizes each component of a vector separately, like `z_score` for a number.
 
-    For vector features only. Output: float32 [batch, width]. A constant component becomes 0. An analyzer.
+    For vectors. Output: float32 [batch, width]. A constant component becomes 0. An analyzer.
     Source: tft.scale_to_z_score(elementwise=True).
     """
 
