@@ -20,7 +20,7 @@ def preprocessing_fn(
     """Returns the transformed features, the label, the weight and the row number of a batch of raw examples.
 
     Args:
-        inputs: raw columns, parsed by `column_tensors.raw_feature_spec`. An absent column is missing in every row.
+        inputs: Raw columns, parsed by `column_tensors.raw_feature_spec`. An absent column is missing in every row.
         custom_config: `{"preprocessing": PreprocessingConfig.model_dump(mode="json")}`; and `base_model`, the fields
             of a `stable_ids.BaseModelRef`, if ids are based on those of a base model.
 

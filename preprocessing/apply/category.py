@@ -161,10 +161,10 @@ def cross(
     """Transforms a combination of features: int64 ids [batch]; missing where any of the features is missing.
 
     Args:
-        declared: the cross.
-        config: contains the crossed features.
-        columns: contains their tokens.
-        transformed: contains the ids of the features that are crossed by id.
+        declared: The cross.
+        config: Contains the crossed features.
+        columns: Contains their tokens.
+        transformed: Contains the ids of the features that are crossed by id.
     """
     parts = [_crossed(name, config, columns, transformed) for name in declared.inputs]
     tokens = tf.strings.join([part.values for part in parts], declared.separator)

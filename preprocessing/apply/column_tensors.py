@@ -36,9 +36,9 @@ class Columns:
     NaN for missing.
 
     Args:
-        inputs: raw columns as parsed by `raw_feature_spec`; an absent column is missing in every example.
-        config: the configuration.
-        base_model: the base model of the stable ids.
+        inputs: Raw columns as parsed by `raw_feature_spec`; an absent column is missing in every example.
+        config: The configuration.
+        base_model: The base model of the stable ids.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class Columns:
         """Returns the lists of a column: one ragged row of float32 or string each, NaN or "" for missing elements.
 
         Args:
-            name: a raw column of lists.
-            numbers: whether to return numbers; text stays text. Otherwise numbers become text, as in `string`.
+            name: A raw column of lists.
+            numbers: Whether to return numbers; text stays text. Otherwise numbers become text, as in `string`.
         """
         column = self._raw.get(name)
         if column is None or not column.many:
@@ -184,8 +184,8 @@ def derived_value(expression: Expression, columns: Mapping[str, Value]) -> Value
     """Returns a derived column as features receive it: a number that is not finite is missing, and so is an empty text.
 
     Args:
-        expression: the expression of the column.
-        columns: the columns that it reads, or any other column if it reads none.
+        expression: The expression of the column.
+        columns: The columns that it reads, or any other column if it reads none.
     """
     value = evaluate(expression, columns)
     if isinstance(value, StringColumn):

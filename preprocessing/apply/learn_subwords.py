@@ -29,7 +29,7 @@ def learn_pieces(words: Sequence[tuple[int, bytes]], *, size: int, min_count: in
 
     Args:
         words: (count, word in UTF-8), each word once.
-        size: largest number of pieces.
+        size: Largest number of pieces.
         min_count: Rarer characters and rarer pairs do not become pieces.
     """
     spelled = [(count, _characters(word.decode("utf-8", "replace"))) for count, word in words]
@@ -74,10 +74,10 @@ class _Merges:
 
     Args:
         words: (count, pieces).
-        characters: the initial pieces; other characters are never merged.
+        characters: The initial pieces; other characters are never merged.
 
     Attributes:
-        pieces: piece -> its length in characters, in the order in which they were learned.
+        pieces: Piece -> its length in characters, in the order in which they were learned.
     """
 
     def __init__(self, words: Iterable[tuple[int, list[str]]], characters: Iterable[str]):

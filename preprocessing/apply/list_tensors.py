@@ -66,10 +66,10 @@ def pool(
     Args:
         values: float32 [elements] or [elements, width].
         used: bool [elements], whether an element is present; missing elements are ignored.
-        kept: the rows of the elements.
-        options: contains the kind of pooling.
+        kept: The rows of the elements.
+        options: Contains the kind of pooling.
         weights: float32 [elements], or None.
-        empty: result for rows without any present element; has the shape of an element.
+        empty: Result for rows without any present element; has the shape of an element.
     """
     rows, batch = kept.rows, tf.size(kept.count, tf.int64)
     values = tf.cast(values, tf.float64)  # a sum of large numbers loses their spread in float32

@@ -47,10 +47,10 @@ class Elements:
         """Returns the ids of the present elements as sparse rows, and their weights if there are any.
 
         Args:
-            names: names of the ids and of the weights.
+            names: Names of the ids and of the weights.
             ids: int64 [elements].
             present: bool [elements].
-            size: number of different ids.
+            size: Number of different ids.
         """
         key, weight_key = names
         rows: Rows = {key: self._sparse(ids, present, lambda values: with_domain(values, size))}
@@ -111,10 +111,10 @@ def rows_of_numbers(names: tuple[str, str], numbers: tf.Tensor, present: tf.Tens
     """Returns the numbers of a sequence as weights of ids: 2 for a present number, 1 for the fill of a missing one.
 
     Args:
-        names: names of the ids and of the numbers.
+        names: Names of the ids and of the numbers.
         numbers: float32 [elements].
         present: bool [elements].
-        elements: the elements of a sequence.
+        elements: The elements of a sequence.
     """
     ids = tf.where(present, tf.constant(2, tf.int64), tf.constant(1, tf.int64))
     return replace(elements, weights=numbers).rows_of_ids(names, ids, present, 3)
@@ -124,8 +124,8 @@ def transform_elements(quantity: Quantity, kept: KeptElements) -> tf.Tensor:
     """Returns the transformed elements, followed by the transformed value of a missing element: [elements + 1].
 
     Args:
-        quantity: values float32 [elements], NaN for missing; keys string [batch].
-        kept: the rows of the elements.
+        quantity: Values float32 [elements], NaN for missing; keys string [batch].
+        kept: The rows of the elements.
     """
     keys = {name: tf.concat([tf.gather(texts, kept.rows), [""]], 0) for name, texts in quantity.keys.items()}
     with_missing = tf.concat([quantity.values, [MISSING]], 0)

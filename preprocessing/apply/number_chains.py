@@ -127,8 +127,8 @@ def analyze_chain(
     """Analyzes transforms one after the other.
 
     Args:
-        columns: the transform of each column, for every index in the chain.
-        raw: statistics of the columns before the chain.
+        columns: The transform of each column, for every index in the chain.
+        raw: Statistics of the columns before the chain.
         keys: string [batch] for every column that a transform names as its key.
 
     Returns:

@@ -29,8 +29,8 @@ def split_words(words: tf.RaggedTensor, table: Table, longest: int) -> tf.Ragged
 
     Args:
         words: string [batch, (words)]; not empty and not longer than `LONGEST_WORD`.
-        table: the table of the pieces.
-        longest: length in characters of the longest piece, without continuation marks.
+        table: The table of the pieces.
+        longest: Length in characters of the longest piece, without continuation marks.
     """
     distinct, of_word = tf.unique(words.flat_values)
     pieces = tf.gather(_pieces(distinct, table, longest), of_word)

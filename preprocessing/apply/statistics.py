@@ -79,8 +79,8 @@ class Statistics:
 
     Args:
         values: float32 [batch, columns], NaN for missing; the number of columns must be static.
-        moments: moments of a matrix that contains these columns; by default, of `values`.
-        first: index of the first of these columns in that matrix.
+        moments: Moments of a matrix that contains these columns; by default, of `values`.
+        first: Index of the first of these columns in that matrix.
     """
 
     def __init__(self, values: tf.Tensor, moments: Moments | None = None, *, first: int = 0):
@@ -213,7 +213,7 @@ def principal_components(values: tf.Tensor, dimensions: int) -> tuple[tf.Tensor,
 
     Args:
         values: float64 [batch, width], finite.
-        dimensions: number of components.
+        dimensions: Number of components.
 
     Returns:
         float64 [width, dimensions], in order of descending variance, and float64 [width].

@@ -24,14 +24,14 @@ class BatchTransformer:
     It computes only the requested outputs: TF Transform's own `TransformDataset` computes all outputs and drops some.
 
     Args:
-        output: the transform graph.
-        adapter: configuration that converts RecordBatches to tensors, from `traced_preprocessing.adapter_of`.
-        without: names of outputs that are not computed.
-        load: loads the part of the graph; a Beam worker shares it between its threads.
+        output: The transform graph.
+        adapter: Configuration that converts RecordBatches to tensors, from `traced_preprocessing.adapter_of`.
+        without: Names of outputs that are not computed.
+        load: Loads the part of the graph; a Beam worker shares it between its threads.
 
     Attributes:
-        schema: schema of the transformed batches.
-        columns: names of the raw columns that the outputs are computed from.
+        schema: Schema of the transformed batches.
+        columns: Names of the raw columns that the outputs are computed from.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ class TransformGraph:
         directory: `TFTransformOutput.transform_savedmodel_dir`.
 
     Attributes:
-        saved: the loaded SavedModel, with its `transform_fn`.
+        saved: The loaded SavedModel, with its `transform_fn`.
     """
 
     def __init__(self, directory: str):
@@ -45,8 +45,8 @@ class GraphPart:
     lookups before it returns. The part is cut out of the graph instead.
 
     Attributes:
-        names: names of the outputs.
-        columns: names of the raw columns that the outputs are computed from.
+        names: Names of the outputs.
+        columns: Names of the raw columns that the outputs are computed from.
     """
 
     def __init__(self, saved: Any, function: Any, names: list[str]):

@@ -29,10 +29,10 @@ def make_table(
 
     Args:
         tokens: string [n], the present tokens of the batch.
-        vocabulary: the declaration.
-        name: unique file name of a learned vocabulary, from `outputs.vocabulary_name`.
-        columns: hold whether its ids are stable, and the base model.
-        learn: learns the vocabulary from the counts of `tokens`; None for a vocabulary of the tokens themselves.
+        vocabulary: The declaration.
+        name: Unique file name of a learned vocabulary, from `outputs.vocabulary_name`.
+        columns: Hold whether its ids are stable, and the base model.
+        learn: Learns the vocabulary from the counts of `tokens`; None for a vocabulary of the tokens themselves.
     """
     given = given_tokens(vocabulary)
     if given is not None:
@@ -60,11 +60,11 @@ def learned_table(
 
     Args:
         tokens: string [n], the present tokens of the batch.
-        vocabulary: the declaration.
-        name: file name of the vocabulary.
-        stable: how long slots are kept; None numbers tokens by frequency.
-        base_model: the base model of the stable ids.
-        learn: as in `make_table`.
+        vocabulary: The declaration.
+        name: File name of the vocabulary.
+        stable: How long slots are kept; None numbers tokens by frequency.
+        base_model: The base model of the stable ids.
+        learn: As in `make_table`.
     """
     arrange = None
     if stable is not None:

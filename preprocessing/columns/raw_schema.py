@@ -69,8 +69,8 @@ def compare(declared: schema_pb2.Schema, inferred: schema_pb2.Schema) -> tuple[D
     A schema has no counts; the statistics report the number of missing values.
 
     Args:
-        declared: from `raw_schema`.
-        inferred: from `tfdv.infer_schema` of the data's statistics.
+        declared: From `raw_schema`.
+        inferred: From `tfdv.infer_schema` of the data's statistics.
     """
     found = {feature.name: feature for feature in inferred.feature}
     known = {feature.name for feature in declared.feature}

@@ -42,8 +42,8 @@ def check_types(expression: Expression, column_types: Mapping[str, Type]) -> Typ
         'boolean'
 
     Args:
-        expression: from `parse`.
-        column_types: types of all existing columns; "boolean" is for derived columns that are conditions.
+        expression: From `parse`.
+        column_types: Types of all existing columns; "boolean" is for derived columns that are conditions.
 
     Raises:
         ExpressionError: A column is unknown, or an operator or function does not accept the type of a value.

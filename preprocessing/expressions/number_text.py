@@ -32,7 +32,7 @@ class NumberText:
     """The numbers that `number(text, like)` reads.
 
     Attributes:
-        pattern: fits the whole of every such text.
+        pattern: Fits the whole of every such text.
         replacements: (pattern, replacement) pairs that turn such a text into one that fits `NUMBER`, in this order.
     """
 

@@ -17,7 +17,7 @@ class ExpressionError(UserError):
     """An expression that cannot be used.
 
     Attributes:
-        position: index in the text of the character that the message points at.
+        position: Index in the text of the character that the message points at.
     """
 
     def __init__(self, message: str, position: int = 0):

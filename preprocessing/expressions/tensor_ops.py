@@ -60,8 +60,8 @@ def evaluate(expression: Expression, columns: Mapping[str, Value]) -> Value:
     """Computes a derived column.
 
     Args:
-        expression: accepted by `check_types` for these columns.
-        columns: number and boolean columns as float32 [batch] with NaN for missing, string columns as `StringColumn`;
+        expression: Accepted by `check_types` for these columns.
+        columns: Number and boolean columns as float32 [batch] with NaN for missing, string columns as `StringColumn`;
             at least one, even if the expression reads none, because it determines the batch size.
 
     Returns:

@@ -112,8 +112,8 @@ def stable_ids_of(vocabulary: Vocabulary, default: StableIds | bool) -> StableId
     """Returns how long a vocabulary keeps slots; None if its tokens are given, or its ids follow frequency.
 
     Args:
-        vocabulary: the declaration.
-        default: the top-level `stable_ids`.
+        vocabulary: The declaration.
+        default: The top-level `stable_ids`.
     """
     chosen = default if vocabulary.stable_ids is None else vocabulary.stable_ids
     if not chosen or not vocabulary.is_learned:

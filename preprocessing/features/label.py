@@ -20,7 +20,7 @@ def binary_class(value: str, positive: str | float | None) -> int | None:
     """Returns the class, 0 or 1, that a text means as a binary label without `classes`; None if it means neither.
 
     Args:
-        value: a token.
+        value: A token.
         positive: `Label.positive`.
     """
     if isinstance(positive, str):

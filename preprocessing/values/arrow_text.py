@@ -21,10 +21,10 @@ def to_text(
     offset of their zone, and with a fraction only if it is not zero. Durations are seconds.
 
     Args:
-        column: any type except lists, structs, maps, unions and calendar intervals.
-        strip: whether to strip blanks around text.
-        missing: texts that mean missing.
-        tokens: whether to return and compare tokens; see `token_spelling`.
+        column: Any type except lists, structs, maps, unions and calendar intervals.
+        strip: Whether to strip blanks around text.
+        missing: Texts that mean missing.
+        tokens: Whether to return and compare tokens; see `token_spelling`.
     """
     text, bad = _text(plain(column))
     if strip:

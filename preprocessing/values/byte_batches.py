@@ -20,10 +20,10 @@ def gather(
     """Yields items in lists, in order, each as long as the limits allow.
 
     Args:
-        items: items such as serialized records.
-        size: returns the bytes of one item.
-        rows: largest number of items in a list.
-        most_bytes: largest number of bytes in a list of more than one item.
+        items: Items such as serialized records.
+        size: Returns the bytes of one item.
+        rows: Largest number of items in a list.
+        most_bytes: Largest number of bytes in a list of more than one item.
     """
     held: list[_Item] = []
     held_bytes = 0

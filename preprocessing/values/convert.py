@@ -78,11 +78,11 @@ def convert(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[
     """Returns `column` converted to the declared raw column.
 
     Args:
-        column: one batch of one column, of any type that a source yields.
-        raw: the declaration of the column.
-        strip: whether to strip blanks around text.
-        missing: texts that mean missing; a numeric text also matches the equal number in number columns.
-        decimal: decimal separator of numbers in text.
+        column: One batch of one column, of any type that a source yields.
+        raw: The declaration of the column.
+        strip: Whether to strip blanks around text.
+        missing: Texts that mean missing; a numeric text also matches the equal number in number columns.
+        decimal: Decimal separator of numbers in text.
 
     Raises:
         UserError: No value of the column's type can have the declared type.
@@ -200,9 +200,9 @@ def read_numbers(text: pa.Array, *, missing: Collection[str], decimal: str = "."
     """Returns the numbers that `convert` reads from text, before they are rounded to float32.
 
     Args:
-        text: text without undecodable cells.
-        missing: texts that mean missing; a numeric text also matches the equal number.
-        decimal: decimal separator.
+        text: Text without undecodable cells.
+        missing: Texts that mean missing; a numeric text also matches the equal number.
+        decimal: Decimal separator.
 
     Returns:
         float64 [rows], NaN where a cell is missing or bad; and bool [rows], True where it is bad.

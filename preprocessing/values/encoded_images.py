@@ -32,7 +32,7 @@ def image_problems(cells: pa.Array) -> tuple[tuple[np.ndarray, str], ...]:
     """Returns one pair per problem: bool [rows], true where an image has the problem, and its message.
 
     Args:
-        cells: binary, null for missing; a missing image is no problem.
+        cells: Binary, null for missing; a missing image is no problem.
     """
     rows: dict[str, list[int]] = {}
     for row, cell in enumerate(cells):

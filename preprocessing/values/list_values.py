@@ -56,8 +56,8 @@ def to_lists(column: pa.Array, convert_elements: ConvertElements) -> tuple[pa.Ar
     A single value becomes a list of one. A list of one-element lists becomes a flat list.
 
     Args:
-        column: lists of any Arrow type, or single values.
-        convert_elements: converts the elements of the lists.
+        column: Lists of any Arrow type, or single values.
+        convert_elements: Converts the elements of the lists.
     """
     if not is_list(column.type):
         flags = as_mask(column.is_valid())
@@ -80,7 +80,7 @@ def length_mismatch(lists: Sequence[pa.Array]) -> np.ndarray:
     """Returns bool [rows], True where the lists of a row have different lengths.
 
     Args:
-        lists: results of `to_lists`.
+        lists: Results of `to_lists`.
     """
     lengths = np.stack([lengths_of(array) for array in lists])
     return (lengths != lengths[0]).any(axis=0)

@@ -25,7 +25,7 @@ class RowSample:
 
     Attributes:
         hashes: uint64 [rows], ascending.
-        records: the serialized rows.
+        records: The serialized rows.
     """
 
     hashes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))

@@ -37,8 +37,8 @@ def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
     """Returns all errors and warnings across sections, in file order.
 
     Args:
-        loaded: the file.
-        runs_here: whether the pipeline will run on this machine. If not, data that this machine lacks is a warning.
+        loaded: The file.
+        runs_here: Whether the pipeline will run on this machine. If not, data that this machine lacks is a warning.
     """
     problems = []
     for rule in CHECKS if runs_here else [rule for rule in CHECKS if rule not in _LOCAL_RUN_CHECKS]:
@@ -57,8 +57,8 @@ def require(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
         ()
 
     Args:
-        loaded: the file.
-        runs_here: see `check`.
+        loaded: The file.
+        runs_here: See `check`.
 
     Raises:
         ConfigError: A check found an error; the error holds the warnings too.

@@ -60,10 +60,10 @@ def explain(error: ValidationError, tree: Tree, schema: Schema, examples: Mappin
     """Returns the problems of the file that `error` contains, one per path.
 
     Args:
-        error: the error that the model of the file raised.
-        tree: the file.
-        schema: the JSON Schema of such files.
-        examples: path -> example value as it would be written there.
+        error: The error that the model of the file raised.
+        tree: The file.
+        schema: The JSON Schema of such files.
+        examples: Path -> example value as it would be written there.
     """
     file = _File(tree.data, schema, examples)
     found: dict[Keys, list[ErrorDetails]] = {}

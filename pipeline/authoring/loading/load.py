@@ -29,12 +29,12 @@ class FileForm(Generic[Config]):
     """The format of one kind of YAML file.
 
     Attributes:
-        model: the model of its content.
-        schema: its JSON Schema, from which messages list the accepted values.
-        examples: path -> example value as it would be written there.
-        needed: the required keys that the error for an empty file lists.
-        names: patterns of paths whose keys are user-defined names, which never count as credentials.
-        advice: the advice on how to provide a secret.
+        model: The model of its content.
+        schema: Its JSON Schema, from which messages list the accepted values.
+        examples: Path -> example value as it would be written there.
+        needed: The required keys that the error for an empty file lists.
+        names: Patterns of paths whose keys are user-defined names, which never count as credentials.
+        advice: The advice on how to provide a secret.
     """
 
     model: type[Config]

@@ -27,9 +27,9 @@ def secret_problems(tree: Tree, names: Sequence[str], advice: str = BY_ENVIRONME
     """Returns a problem for every secret and every `${VARIABLE}`; the values themselves are never shown.
 
     Args:
-        tree: the file.
-        names: patterns of paths whose keys are user-defined names (columns, classes, splits), not settings.
-        advice: the advice on how to provide a secret.
+        tree: The file.
+        names: Patterns of paths whose keys are user-defined names (columns, classes, splits), not settings.
+        advice: The advice on how to provide a secret.
     """
     return [
         Problem(format_path(keys), tree.line(keys), message)
