@@ -19,8 +19,8 @@ from tfx_bsl.public.tfxio import TensorAdapter, TensorAdapterConfig, TFExampleBe
 
 from fullpass.preprocessing.analysis.accumulators import Accumulator, accumulator_of
 from fullpass.preprocessing.analysis.finalize import CannotFinalize, Finalizer, can_finalize
-from fullpass.preprocessing.apply.source_columns import source_columns
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
+from fullpass.preprocessing.apply.transform_graph import source_columns
 from fullpass.preprocessing.internals.tf_internals import prune
 from fullpass.preprocessing.internals.tft_internals import (
     METADATA_DIR_NAME,

@@ -5,7 +5,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from fullpass.preprocessing.apply.source_columns import source_columns
 from fullpass.preprocessing.internals.tf_internals import prune
 
 Raw = Mapping[str, tf.SparseTensor]
@@ -85,3 +84,19 @@ def _source(tensor: tf.Tensor) -> tf.Tensor:
     before = source.op.inputs[0] if source.op.type in ("Cast", "Identity") else source
     is_pixels = source.op.type == "Cast" and before.dtype == tf.uint8
     return before if is_pixels else source
+
+
+def source_columns(outputs: Any, columns: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the names of the columns that at least one output is computed from."""
+    pending = [tensor.op for tensor in tf.nest.flatten(outputs, expand_composites=True)]
+    behind = set()
+    while pending:
+        operation = pending.pop()
+        if operation.name not in behind:
+            behind.add(operation.name)
+            pending += [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
+    return tuple(
+        name
+        for name, column in columns.items()
+        if any(tensor.op.name in behind for tensor in tf.nest.flatten(column, expand_composites=True))
+    )
