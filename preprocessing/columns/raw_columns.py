@@ -13,7 +13,6 @@ from fullpass.preprocessing.features.feature import (
     DurationFeature,
     Feature,
     ImageFeature,
-    NumberFeature,
     VectorFeature,
 )
 from fullpass.preprocessing.features.label import Label
@@ -202,9 +201,9 @@ def _uses_of(name: str, feature: Feature) -> Iterator[_Use]:
         yield _Use(column, "vector", by, math.prod(feature.pixels))
     elif (options := list_options(feature)) is not None and reads_list(feature):
         group = by if options.weights is not None else None
-        yield _Use(column, _wanted(feature), by, many=True, separator=options.separator, group=group)
+        yield _Use(column, feature.column_holds, by, many=True, separator=options.separator, group=group)
     else:
-        yield _Use(column, _wanted(feature), by)
+        yield _Use(column, feature.column_holds, by)
     options = list_options(feature)
     if options is not None and options.weights is not None:
         group = by if reads_list(feature) else None
@@ -213,16 +212,6 @@ def _uses_of(name: str, feature: Feature) -> Iterator[_Use]:
         key = getattr(transform, "key", None)
         if key is not None:
             yield _Use(key, "token", by)
-
-
-def _wanted(feature: Feature) -> str:
-    if isinstance(feature, NumberFeature):
-        return "number"
-    if isinstance(feature, ImageFeature):
-        return "image"
-    if feature.type in ("category", "boolean", "count"):
-        return "token"
-    return "string"
 
 
 def _label_use(label: Label) -> _Use:

@@ -18,6 +18,8 @@ class BaseFeature(Spec):
 
     example: ClassVar[str]
     """Entries of `features:` for the reference pages."""
+    column_holds: ClassVar[Literal["number", "string", "token", "image"]] = "string"
+    """What its column holds; a token is a text, or a number converted to text."""
 
     type: str
     column: Name | None = None

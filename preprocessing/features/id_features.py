@@ -31,6 +31,8 @@ genres: {type: category, separator: "|", lowercase: true, hash: {buckets: 500}}
 tags: {type: category, list: {max_length: 20, weights: scores}}
 """
 
+    column_holds: ClassVar = "token"
+
     type: Literal["category"]
     separator: Name | None = None
     """Splits a cell into several values; blanks around each and empty values are dropped."""
@@ -78,6 +80,8 @@ class BooleanFeature(BaseFeature):
 returning: boolean
 member: {type: boolean, "true": [member], "false": [guest, none]}
 """
+
+    column_holds: ClassVar = "token"
 
     type: Literal["boolean"]
     true: tuple[str, ...] = TRUE

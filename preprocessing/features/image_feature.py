@@ -115,6 +115,8 @@ photo:
 digit: {type: image, column: pixels, pixels: [28, 28, 1], size: [28, 28], channels: 1}
 """
 
+    column_holds: ClassVar = "image"
+
     type: Literal["image"]
     size: tuple[Side, Side]
     """Rows and columns of pixels to which every image is resized."""

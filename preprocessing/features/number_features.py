@@ -76,6 +76,8 @@ latitude: {type: number, column: pickup_latitude, transforms: [{bucketize: {buck
 prices: {type: number, list: {max_length: 50, keep: last, pooling: max}}
 """
 
+    column_holds: ClassVar = "number"
+
     type: Literal["number"]
     list: OptionalList = None
     """The column holds a list of any length (docs/lists.md)."""
@@ -119,6 +121,8 @@ class CountFeature(BaseFeature):
     example: ClassVar[str] = """\
 company_size: {type: count, column: company, transforms: [log1p]}
 """
+
+    column_holds: ClassVar = "token"
 
     type: Literal["count"]
     transforms: tuple[NumberTransform, ...] = ()
