@@ -11,7 +11,7 @@ from fullpass.components.artifact_files import STATISTICS_FILE
 from fullpass.components.artifacts import SchemaComparison as SchemaComparisonArtifact
 from fullpass.components.internals.tfx_internals import base_node, io_utils
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
-from fullpass.preprocessing.columns.raw_schema import compare, describe, raw_schema
+from fullpass.preprocessing.columns.raw_schema import compare_schemas, describe_differences, raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 
 
@@ -40,7 +40,7 @@ def SchemaComparison(
     del declared.feature[:]
     declared.feature.extend(counted)
     statistics_of_train = tfdv.load_stats_binary(f"{statistics.uri}/Split-train/{STATISTICS_FILE}")
-    differences = compare(declared, tfdv.infer_schema(statistics_of_train, max_string_domain_size=100))
+    differences = compare_schemas(declared, tfdv.infer_schema(statistics_of_train, max_string_domain_size=100))
     with fileio.open(f"{comparison.uri}/comparison.txt", "w") as f:
-        f.write(describe(differences) + "\n")
+        f.write(describe_differences(differences) + "\n")
     comparison.set_int_custom_property("differences", len(differences))

@@ -35,7 +35,7 @@ Name = Annotated[str, Field(min_length=1)]
 
 
 class Spec(BaseModel):
-    """A frozen piece of configuration; unknown keys are errors."""
+    """A frozen part of the configuration; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

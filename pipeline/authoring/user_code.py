@@ -50,8 +50,8 @@ def declared_code_files(loaded: Loaded) -> list[str]:
 
 def matching_files(path: str) -> list[str]:
     """Returns the files that a path or pattern of `code_files` names."""
-    place = Path(path)
-    found = [place] if place.exists() else Path(place.anchor).glob(str(place.relative_to(place.anchor)))
+    named = Path(path)
+    found = [named] if named.exists() else Path(named.anchor).glob(str(named.relative_to(named.anchor)))
     inside = (child for match in found for child in (match.rglob("*") if match.is_dir() else [match]))
     return sorted(str(child) for child in inside if child.is_file())
 
@@ -78,8 +78,8 @@ def code_digest(functions: list[str], files: Iterable[str] = ()) -> str:
 
 def beside_code(functions: list[str]) -> list[tuple[str, int, int]]:
     """Returns name, size and time of each file in the folders of the user's modules: the modules may read them."""
-    places = {path.parent for path in _code_of(functions).files if path.suffix == ".py"}
-    found = (file for place in places for file in os.scandir(place) if file.is_file() and file.name[0] != ".")
+    folders = {path.parent for path in _code_of(functions).files if path.suffix == ".py"}
+    found = (file for folder in folders for file in os.scandir(folder) if file.is_file() and file.name[0] != ".")
     return sorted((file.path, file.stat().st_size, file.stat().st_mtime_ns) for file in found)
 
 

@@ -15,7 +15,7 @@ from fullpass.base.files import write_atomically
 from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS
 from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.pipeline.authoring.json_schema import Schema, json_schema
-from fullpass.pipeline.authoring.loading.accepted_values import TAGS, describe, resolve
+from fullpass.pipeline.authoring.loading.accepted_values import TAGS, describe_forms, resolve
 from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.reference import reference_text
@@ -205,7 +205,7 @@ def _type(path: str, field: Schema, schema: Schema) -> str:
     if all(form.get("properties") or form.get("type") == "null" for form in forms):
         return "mapping"
     by_default = "null" if field.get("default", "") is None else None
-    return describe([form for form in forms if form.get("type") != by_default], schema)
+    return describe_forms([form for form in forms if form.get("type") != by_default], schema)
 
 
 def _default(field: Schema, required: bool) -> str:

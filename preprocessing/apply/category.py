@@ -7,9 +7,9 @@ import tensorflow as tf
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.list_tensors import present_elements
-from fullpass.preprocessing.apply.lists import elements_of
+from fullpass.preprocessing.apply.lists import kept_elements
 from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero, stateless_chain
-from fullpass.preprocessing.apply.vocabulary import Table, count_table, encode, hash_ids, make_table, with_domain
+from fullpass.preprocessing.apply.vocabulary import Table, count_table, encode_tokens, hash_ids, make_table, with_domain
 from fullpass.preprocessing.apply.vocabulary_file import category_tokens, read_vocabulary_file
 from fullpass.preprocessing.columns.outputs import count_name, vocabulary_name, weight_name
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -38,7 +38,7 @@ def category(name: str, feature: CategoryFeature, columns: Columns) -> dict[str,
 
 def _categories(name: str, feature: CategoryFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
     """Transforms the values of a list or a cell: a sparse row of ids, and with `weights` a sparse row of float32."""
-    elements = elements_of(name, _tokens(name, feature, columns), list_options(feature) or ListOf(), columns)
+    elements = kept_elements(name, _tokens(name, feature, columns), list_options(feature) or ListOf(), columns)
     present = present_elements(elements.values)
     ids, size = _ids(name, feature, elements.values, present, columns)
     return elements.rows_of_ids((transformed_name(name), weight_name(name)), ids, present, size)
@@ -74,7 +74,7 @@ def _ids(
     """Returns the ids of the feature's mapping, and the number of different ids."""
     if feature.vocabulary is not None:
         table, oov_buckets = _table(name, tf.boolean_mask(tokens, present), feature.vocabulary, columns)
-        return encode(tokens, present, table, oov_buckets=oov_buckets)
+        return encode_tokens(tokens, present, table, oov_buckets=oov_buckets)
     if feature.hash is not None:
         ids = hash_ids(tokens, feature.hash.buckets, key=feature.hash.key)
         return tf.where(present, ids, 0), feature.hash.buckets + 1
@@ -114,7 +114,7 @@ def _present_tokens(name: str, columns: Columns) -> tf.Tensor:
     if options is None:
         column = columns.token(feature.column or name)
         return _cased(tf.boolean_mask(column.values, column.present), feature)
-    tokens = elements_of(name, _tokens(name, feature, columns), options, columns).values
+    tokens = kept_elements(name, _tokens(name, feature, columns), options, columns).values
     return tf.boolean_mask(tokens, present_elements(tokens))
 
 
@@ -172,7 +172,7 @@ def cross(
     if declared.vocabulary is not None:
         name = vocabulary_name(declared.feature_name)
         table = make_table(tf.boolean_mask(tokens, present), declared.vocabulary, name, columns)
-        ids, size = encode(tokens, present, table, oov_buckets=declared.vocabulary.oov_buckets)
+        ids, size = encode_tokens(tokens, present, table, oov_buckets=declared.vocabulary.oov_buckets)
     else:
         buckets = declared.hash_buckets or 1
         ids, size = tf.where(present, hash_ids(tokens, buckets), 0), buckets + 1

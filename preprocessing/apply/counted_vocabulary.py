@@ -76,14 +76,14 @@ def counted_vocabulary(
     return path
 
 
-class _Named:
+class _StableRepr:
     """A transform whose repr is the same in every run, because the repr is part of the cache key."""
 
     def __repr__(self) -> str:
         return type(self).__name__
 
 
-class CountTokens(_Named, beam.PTransform):
+class CountTokens(_StableRepr, beam.PTransform):
     """Batches of tokens -> (token, count)."""
 
     def expand(self, batches: beam.PCollection) -> beam.PCollection:
@@ -91,7 +91,7 @@ class CountTokens(_Named, beam.PTransform):
         return counted | beam.CombinePerKey(sum)  # type: ignore[arg-type]
 
 
-class MergeCounts(_Named, beam.PTransform):
+class MergeCounts(_StableRepr, beam.PTransform):
     """(token, count) of parts of the rows -> (token, count) of all rows."""
 
     def expand(self, counts: beam.PCollection) -> beam.PCollection:

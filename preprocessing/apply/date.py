@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from fullpass.preprocessing.apply.column_tensors import Columns
-from fullpass.preprocessing.apply.lists import Rows, elements_of, rows_of_numbers, transform_elements
+from fullpass.preprocessing.apply.lists import Rows, kept_elements, rows_of_numbers, transform_elements
 from fullpass.preprocessing.apply.number_chains import Quantity, fill_remaining_with_zero
 from fullpass.preprocessing.apply.vocabulary import with_domain
 from fullpass.preprocessing.columns.outputs import date_part_kind, weight_name
@@ -49,7 +49,7 @@ def _ids(dates: DateColumn, name: str) -> tuple[tf.Tensor, int]:
 
 
 def _of_lists(name: str, feature: DateFeature, options: ListOf, columns: Columns) -> Rows:
-    elements = elements_of(name, columns.elements(feature.column or name, numbers=False), options, columns)
+    elements = kept_elements(name, columns.elements(feature.column or name, numbers=False), options, columns)
     dates = parse(elements.values, compile_format(feature.format))
     result: Rows = {}
     for chosen in feature.parts:

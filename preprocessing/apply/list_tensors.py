@@ -31,8 +31,8 @@ def present_elements(values: tf.Tensor) -> tf.Tensor:
 def used_lengths(lists: tf.RaggedTensor) -> tf.Tensor:
     """Returns the length of each row up to its last present element: int64 [batch]."""
     rows = lists.value_rowids()
-    places = tf.range(tf.size(rows, tf.int64)) - tf.gather(lists.row_starts(), rows) + 1
-    used = tf.where(present_elements(lists.flat_values), places, 0)
+    positions = tf.range(tf.size(rows, tf.int64)) - tf.gather(lists.row_starts(), rows) + 1
+    used = tf.where(present_elements(lists.flat_values), positions, 0)
     return tf.maximum(tf.math.unsorted_segment_max(used, rows, lists.nrows()), 0)
 
 
@@ -48,14 +48,14 @@ def gather_kept(lists: tf.RaggedTensor, kept: KeptElements) -> tf.Tensor:
     """Returns the kept elements, [elements]; NaN or "" for missing ones and for positions beyond the end of a row."""
     counts = kept.count
     rows = kept.rows
-    places = tf.range(tf.size(rows, tf.int64)) - tf.gather(tf.cumsum(counts, exclusive=True), rows)
-    places += tf.gather(kept.first, rows)
-    there = places < tf.gather(lists.row_lengths(), rows)
+    positions = tf.range(tf.size(rows, tf.int64)) - tf.gather(tf.cumsum(counts, exclusive=True), rows)
+    positions += tf.gather(kept.first, rows)
+    there = positions < tf.gather(lists.row_lengths(), rows)
     missing = tf.constant("" if lists.dtype == tf.string else float("nan"), lists.dtype)
     # One more element at the end serves all positions beyond the end of a row.
     values = tf.concat([lists.flat_values, missing[tf.newaxis]], 0)
     last = tf.size(values, tf.int64) - 1
-    return tf.gather(values, tf.where(there, tf.gather(lists.row_starts(), rows) + places, last))
+    return tf.gather(values, tf.where(there, tf.gather(lists.row_starts(), rows) + positions, last))
 
 
 def pool(

@@ -64,7 +64,7 @@ class Elements:
         return tf.SparseTensor(rows.indices, mark(rows.values), rows.dense_shape)
 
 
-def elements_of(name: str, lists: tf.RaggedTensor, options: ListOf, columns: Columns) -> Elements:
+def kept_elements(name: str, lists: tf.RaggedTensor, options: ListOf, columns: Columns) -> Elements:
     """Returns the kept elements of a feature's lists, which are from `Columns.elements`; a missing weight is 1."""
     sequence = columns.config.sequence_of(name)
     if sequence is not None:
@@ -88,7 +88,7 @@ def kept_of_sequence(sequence: str, options: ListOf, columns: Columns) -> KeptEl
 
 def numbers(name: str, feature: NumberFeature, options: ListOf, columns: Columns) -> Rows:
     """Transforms lists of numbers: float32 [batch], or a sparse row of ids after bucketize; and their indicator."""
-    elements = elements_of(name, columns.elements(feature.column or name, numbers=True), options, columns)
+    elements = kept_elements(name, columns.elements(feature.column or name, numbers=True), options, columns)
     present = present_elements(elements.values)
     keys = {key: columns.token(key).values for spec in feature.transforms if (key := getattr(spec, "key", None))}
     quantity = Quantity(f"features.{name}", elements.values, feature.missing, feature.transforms, keys)

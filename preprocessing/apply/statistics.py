@@ -155,11 +155,11 @@ def mean_and_deviation_per_key(values: tf.Tensor, keys: tf.Tensor) -> tuple[tf.T
     numbers, names = _present_pairs(values, keys)
     with tf.name_scope("statistics_per_key"):
         # TFT's own analyzer per key subtracts the square of the mean, which loses the spread of large values.
-        distinct, place = tf.unique(names)
+        distinct, index = tf.unique(names)
         total = tf.size(distinct)
-        count = tf.math.unsorted_segment_sum(tf.ones_like(numbers), place, total)
-        means = tf.math.unsorted_segment_mean(numbers, place, total)
-        variances = tf.math.unsorted_segment_mean(tf.square(numbers - tf.gather(means, place)), place, total)
+        count = tf.math.unsorted_segment_sum(tf.ones_like(numbers), index, total)
+        means = tf.math.unsorted_segment_mean(numbers, index, total)
+        variances = tf.math.unsorted_segment_mean(tf.square(numbers - tf.gather(means, index)), index, total)
         combiner = WeightedMeanAndVarCombiner(np.float64, ())
         states = tf.cast(count, tf.int64), means, variances, tf.zeros_like(count)
         vocabulary, mean, variance = combine_per_key(combiner, distinct, *states)

@@ -11,7 +11,7 @@ from fullpass.preprocessing.apply.counted_vocabulary import Learn
 from fullpass.preprocessing.apply.learn_subwords import CONTINUES, LONGEST_PIECE, MOST_WORDS, learn_pieces
 from fullpass.preprocessing.apply.list_tensors import gather_kept, select_kept, used_lengths
 from fullpass.preprocessing.apply.split_subwords import split_long_words, split_words
-from fullpass.preprocessing.apply.vocabulary import encode, given_tokens, make_table, with_domain
+from fullpass.preprocessing.apply.vocabulary import encode_tokens, given_tokens, make_table, with_domain
 from fullpass.preprocessing.columns.outputs import vocabulary_name, weight_name
 from fullpass.preprocessing.features.feature import TextFeature, transformed_name
 from fullpass.preprocessing.features.ids import Vocabulary
@@ -30,7 +30,7 @@ def text(name: str, feature: TextFeature, columns: Columns) -> dict[str, tf.Tens
         words = tf.RaggedTensor.from_sparse(tokens)
         tokens = split_words(words, table, _longest_piece(feature.vocabulary)).to_sparse()
     present = tf.ones_like(tokens.values, tf.bool)
-    ids, size = encode(tokens.values, present, table, oov_buckets=feature.vocabulary.oov_buckets)
+    ids, size = encode_tokens(tokens.values, present, table, oov_buckets=feature.vocabulary.oov_buckets)
     rows = tf.SparseTensor(tokens.indices, ids, tokens.dense_shape)
     key = transformed_name(name)
     if feature.output == "tf_idf":

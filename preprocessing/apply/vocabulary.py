@@ -104,7 +104,9 @@ def given_table(tokens: Sequence[str]) -> Table:
     return lambda queries: (table.lookup(queries), tf.constant(len(tokens), tf.int64))
 
 
-def encode(tokens: tf.Tensor, present: tf.Tensor, table: Table, *, oov_buckets: int) -> tuple[tf.Tensor, tf.Tensor]:
+def encode_tokens(
+    tokens: tf.Tensor, present: tf.Tensor, table: Table, *, oov_buckets: int
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns ids by the contract of `ids.py`, int64 [n], and the number of different ids, int64 scalar.
 
     0 means missing. 1 .. oov_buckets are hashed tokens outside the vocabulary. The vocabulary follows in its order.

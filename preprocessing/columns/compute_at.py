@@ -1,6 +1,6 @@
 """Where each feature is computed: when examples are written, in the input function, or in the model.
 
-The analysis and the values are the same in all cases: there is one transform graph, and each of the three places
+The analysis and the values are the same in all cases: there is one transform graph, and each of the three placements
 applies its part of it. A cross is computed where the latest of its inputs is computed.
 """
 
@@ -14,7 +14,7 @@ from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import CategoryFeature
 
 COMPUTE_AT_ORDER: tuple[ComputeAt, ...] = ("transform", "input", "model")
-"""The places in the order in which an example passes them."""
+"""The placements in the order in which an example passes them."""
 _RAW = "fullpass_raw/"
 
 

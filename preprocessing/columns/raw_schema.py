@@ -63,7 +63,7 @@ def _optional(feature: schema_pb2.Feature, *, least: int, most: int) -> None:
     feature.value_count.max = most
 
 
-def compare(declared: schema_pb2.Schema, inferred: schema_pb2.Schema) -> tuple[Difference, ...]:
+def compare_schemas(declared: schema_pb2.Schema, inferred: schema_pb2.Schema) -> tuple[Difference, ...]:
     """Returns the differences between data and its declaration, in the order of the declaration, unused columns last.
 
     A schema has no counts; the statistics report the number of missing values.
@@ -111,7 +111,7 @@ def _described(feature: schema_pb2.Feature) -> str:
     return _WORDS[feature.type]
 
 
-def describe(differences: Sequence[Difference]) -> str:
+def describe_differences(differences: Sequence[Difference]) -> str:
     """Returns one line per difference, most serious first, or one line if there are no differences."""
     if not differences:
         return "The data matches the declaration."

@@ -60,8 +60,8 @@ def read_dates(texts: pa.Array, format: str) -> ReadDates:
     compiled = compile_format(format)
     distinct = texts.dictionary_encode()
     read = _read(distinct.dictionary.cast(pa.string()), compiled)
-    places = distinct.indices.fill_null(len(distinct.dictionary)).to_numpy(zero_copy_only=False)
-    return ReadDates(*(np.append(field, np.zeros(1, field.dtype))[places] for field in read))  # the last is for null
+    indices = distinct.indices.fill_null(len(distinct.dictionary)).to_numpy(zero_copy_only=False)
+    return ReadDates(*(np.append(field, np.zeros(1, field.dtype))[indices] for field in read))  # the last is for null
 
 
 def instant(text: str, format: str) -> int | None:

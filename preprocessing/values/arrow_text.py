@@ -26,7 +26,7 @@ def to_text(
         missing: Texts that mean missing.
         tokens: Whether to return and compare tokens; see `token_spelling`.
     """
-    text, bad = _text(plain(column))
+    text, bad = _text(without_dictionary(column))
     if strip:
         text = pc.utf8_trim_whitespace(text)
     if tokens:
@@ -45,7 +45,7 @@ def as_tokens(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, pattern=WHOLE_NUMBER, replacement=r"\1")
 
 
-def plain(column: pa.Array) -> pa.Array:
+def without_dictionary(column: pa.Array) -> pa.Array:
     """Returns a column without dictionaries and extension types."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
@@ -71,13 +71,13 @@ def _text(column: pa.Array) -> tuple[pa.Array, np.ndarray]:
     if pa.types.is_time(kind):
         return _without_zeros(column.cast(pa.string())), good
     if pa.types.is_duration(kind):
-        return _floats(seconds(column)), good
+        return _floats(as_seconds(column)), good
     if pa.types.is_decimal(kind):
         return pa.array([None if d is None else f"{d:f}" for d in column.to_pylist()], type=pa.string()), good
     return column.cast(pa.string()), good
 
 
-def seconds(column: pa.Array) -> pa.Array:
+def as_seconds(column: pa.Array) -> pa.Array:
     """Returns durations as float64 seconds, or times as seconds since midnight."""
     unit = str(column.type).partition("[")[2].rstrip("]")  # Time types have no attribute `unit`.
     per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]

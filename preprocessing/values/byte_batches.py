@@ -40,8 +40,8 @@ def gather(
 
 def cut_batch(batch: _Columns, *, rows: int, most_bytes: int = BATCH_BYTES) -> Iterator[_Columns]:
     """Yields a table or record batch in slices, in order, each as long as the limits allow; see `gather`."""
-    for piece in row_ranges(batch, rows=rows, most_bytes=most_bytes):
-        yield batch.slice(piece.start, piece.stop - piece.start)
+    for part in row_ranges(batch, rows=rows, most_bytes=most_bytes):
+        yield batch.slice(part.start, part.stop - part.start)
 
 
 def row_ranges(batch: pa.Table | pa.RecordBatch, *, rows: int, most_bytes: int = BATCH_BYTES) -> Iterator[slice]:

@@ -14,7 +14,14 @@ import pyarrow.compute as pc
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.token_spelling import as_token
-from fullpass.preprocessing.values.arrow_text import as_mask, as_tokens, is_binary, plain, seconds, to_text
+from fullpass.preprocessing.values.arrow_text import (
+    as_mask,
+    as_seconds,
+    as_tokens,
+    is_binary,
+    to_text,
+    without_dictionary,
+)
 from fullpass.preprocessing.values.encoded_images import image_problems
 from fullpass.preprocessing.values.list_values import (
     Problems,
@@ -87,7 +94,7 @@ def convert(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[
     Raises:
         UserError: No value of the column's type can have the declared type.
     """
-    column = plain(column)
+    column = without_dictionary(column)
     if pa.types.is_null(column.type):
         return Converted(pa.nulls(len(column), _kind(raw)))
     if raw.type == "vector":
@@ -129,7 +136,7 @@ def as_declared(column: pa.Array, raw: RawColumn) -> pa.Array:
     Raises:
         UserError: No value of the column's type can have the declared type.
     """
-    column = plain(column)
+    column = without_dictionary(column)
     _check_type(column.type, raw)
     return _as_numbers(column) if raw.type == "number" else column
 
@@ -167,7 +174,7 @@ def _as_numbers(column: pa.Array) -> pa.Array:
     if pa.types.is_decimal(column.type):
         return column.cast(pa.float64())
     if pa.types.is_time(column.type) or pa.types.is_duration(column.type):
-        return seconds(column)
+        return as_seconds(column)
     return column
 
 

@@ -11,7 +11,7 @@ from fullpass.components.ingest.config import ColumnSplit, HashSplit, RandomSpli
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.preprocessing.dates.read_dates import instant, read_dates
 from fullpass.preprocessing.token_spelling import as_token
-from fullpass.preprocessing.values.arrow_text import plain, to_text
+from fullpass.preprocessing.values.arrow_text import to_text, without_dictionary
 from fullpass.preprocessing.values.list_values import is_list, lengths_of, sole_values
 
 NO_SPLIT = -1
@@ -126,7 +126,7 @@ def cell_tokens(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     A list of one value, as in tf.Examples, counts as that value, and an empty list as missing. A longer list, or a
     struct, is the text of its Python object.
     """
-    cells = plain(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    cells = without_dictionary(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
     if not pa.types.is_nested(cells.type):
         return to_text(cells, strip=True, missing=(), tokens=True)[0]
     if not is_list(cells.type):

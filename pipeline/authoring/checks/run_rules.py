@@ -43,10 +43,10 @@ def check_functions(loaded: Loaded) -> Iterator[Finding]:
 
 def check_code_files(loaded: Loaded) -> Iterator[Finding]:
     """Declared files exist, and files that the user's code reads under names that are not in it are declared."""
-    for place, entry in enumerate(loaded.config.code_files):
+    for index, entry in enumerate(loaded.config.code_files):
         path = loaded.resolve(entry)
         if not matching_files(path):
-            yield Finding(("code_files", place), f"{entry!r} is no file.{nearby(path)} Looked for: {path}.")
+            yield Finding(("code_files", index), f"{entry!r} is no file.{nearby(path)} Looked for: {path}.")
     functions = transform_functions(loaded.config) + model_functions(loaded.config)
     unknown = find_code({path.partition(":")[0] for path in functions}, loaded.folder).unknown
     if unknown and not loaded.config.code_files:

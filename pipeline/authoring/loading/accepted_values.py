@@ -58,7 +58,7 @@ def accepts(forms: Iterable[Schema], kind: str) -> bool:
     return any(form.get("type") == kind and "enum" not in form and "const" not in form for form in forms)
 
 
-def describe(forms: Iterable[Schema], root: Schema) -> str:
+def describe_forms(forms: Iterable[Schema], root: Schema) -> str:
     """Returns `forms` in words.
 
     Example:
@@ -146,7 +146,7 @@ def _describe_one(form: Schema, defs: Schema) -> str:
         return _describe_list(form, defs)
     if kind == "object":
         values = form.get("additionalProperties")
-        inner = describe(_forms(values, defs), {"$defs": defs}) if isinstance(values, dict) else ""
+        inner = describe_forms(_forms(values, defs), {"$defs": defs}) if isinstance(values, dict) else ""
         return f"a mapping of names, each to {inner}" if inner else "a mapping"
     return {"boolean": "true or false", "null": "null"}.get(str(kind), "anything")
 
@@ -164,10 +164,10 @@ def _describe_number(form: Schema) -> str:
 
 def _describe_list(form: Schema, defs: Schema) -> str:
     if "prefixItems" in form:
-        items = [describe(_forms(item, defs), {"$defs": defs}) for item in form["prefixItems"]]
+        items = [describe_forms(_forms(item, defs), {"$defs": defs}) for item in form["prefixItems"]]
         return f"a list of exactly {len(items)} ({'; '.join(items)})"
     forms = list(_forms(form.get("items", {}), defs))
     names = accepted_names(forms)
-    inner = ", ".join(names) if names else describe(forms, {"$defs": defs})
+    inner = ", ".join(names) if names else describe_forms(forms, {"$defs": defs})
     least = form.get("minItems", 0)
     return f"a list{f' of at least {least}' if least else ''} (each item: {inner})"

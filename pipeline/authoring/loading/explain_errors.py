@@ -14,7 +14,7 @@ from fullpass.pipeline.authoring.loading.accepted_values import (
     accepted_names,
     accepted_words,
     accepts,
-    describe,
+    describe_forms,
     schemas_at,
 )
 from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path, matches
@@ -56,7 +56,7 @@ class _File:
     examples: Mapping[str, str]
 
 
-def explain(error: ValidationError, tree: Tree, schema: Schema, examples: Mapping[str, str]) -> list[Problem]:
+def problems_of(error: ValidationError, tree: Tree, schema: Schema, examples: Mapping[str, str]) -> list[Problem]:
     """Returns the problems of the file that `error` contains, one per path.
 
     Args:
@@ -132,7 +132,7 @@ def _message(keys: Keys, details: list[ErrorDetails], file: _File) -> str:
         return _unknown_key(keys, file)
     if "missing" in kinds or ("too_short" in kinds and not _holds(_value(keys[:-1], file.data), keys[-1])):
         forms = _not_null(schemas_at(file.schema, keys, file.data))
-        return f"missing. Accepted: {describe(forms, file.schema)}.{_example(keys, file)}"
+        return f"missing. Accepted: {describe_forms(forms, file.schema)}.{_example(keys, file)}"
     if kinds & set(_NO_SUCH_FORM):
         return _unknown_form(keys, _value(keys, file.data), file)
     own = next((d for d in details if d["type"] == "value_error"), None)
@@ -150,7 +150,7 @@ def _wrong_value(keys: Keys, file: _File) -> str:
     simple = not any(form.get("type") in ("object", "array") for form in forms)
     example = "" if fix or simple else _example(keys, file)
     empty = " (not empty)" if value == "" else ""
-    return f"Received: {received(value)}. Accepted: {describe(forms, file.schema)}{empty}.{fix}{example}"
+    return f"Received: {received(value)}. Accepted: {describe_forms(forms, file.schema)}{empty}.{fix}{example}"
 
 
 def _fix(value: Any, forms: list[Schema]) -> str:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.pipeline.authoring.json_schema import Schema, json_schema
-from fullpass.pipeline.authoring.loading.explain_errors import explain, received
+from fullpass.pipeline.authoring.loading.explain_errors import problems_of, received
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
 from fullpass.pipeline.authoring.loading.secret_checks import BY_ENVIRONMENT, secret_problems
 from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
@@ -102,7 +102,7 @@ def load(path: Path | str) -> Loaded:
     """
     file = Path(path)
     text = _text(file)
-    config, tree = read(file, text, PIPELINE)
+    config, tree = read_as(file, text, PIPELINE)
     return Loaded(config=config, file=file, text=text, tree=tree)
 
 
@@ -113,10 +113,10 @@ def load_as(path: Path | str, form: FileForm[Config]) -> tuple[Config, Tree]:
         ConfigError: See `load`.
     """
     file = Path(path)
-    return read(file, _text(file), form)
+    return read_as(file, _text(file), form)
 
 
-def read(file: Path, text: str, form: FileForm[Config]) -> tuple[Config, Tree]:
+def read_as(file: Path, text: str, form: FileForm[Config]) -> tuple[Config, Tree]:
     """Validates the text of a file; see `load_as`."""
     tree = read_yaml(text)
     if not isinstance(tree.data, dict):
@@ -134,7 +134,7 @@ def _validated(tree: Tree, form: FileForm[Config]) -> tuple[Config | None, list[
     try:
         return form.model.model_validate(tree.data), []
     except ValidationError as error:
-        return None, explain(error, tree, form.schema(), form.examples)
+        return None, problems_of(error, tree, form.schema(), form.examples)
 
 
 def _text(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""Problems of a pipeline file as data: the place, the received value, and the accepted values."""
+"""Problems of a pipeline file as data: the path, the received value, and the accepted values."""
 
 import re
 from collections.abc import Iterable

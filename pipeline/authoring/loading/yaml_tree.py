@@ -150,8 +150,8 @@ class _Reading:
             if isinstance(part, MappingNode) and id(part) not in self._open:
                 outer, self._lines = self._lines, {}
                 value = self._value(part, keys, line)
-                for place, of_part in self._lines.items():
-                    outer.setdefault(place, of_part)
+                for merged_keys, merged_line in self._lines.items():
+                    outer.setdefault(merged_keys, merged_line)
                 self._lines = outer
                 yield value
             else:

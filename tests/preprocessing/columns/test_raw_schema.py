@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from fullpass.preprocessing.columns.raw_schema import compare, describe, raw_schema
+from fullpass.preprocessing.columns.raw_schema import compare_schemas, describe_differences, raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 
 CONFIG = PreprocessingConfig.model_validate(
@@ -85,7 +85,7 @@ def test_comparison_with_what_tfdv_infers():
     }
     batch = pa.RecordBatch.from_arrays(list(data.values()), list(data))
     statistics = stats_impl.generate_statistics_in_memory(batch)
-    differences = compare(raw_schema(CONFIG), tfdv.infer_schema(statistics, infer_feature_shape=False))
+    differences = compare_schemas(raw_schema(CONFIG), tfdv.infer_schema(statistics, infer_feature_shape=False))
     assert {(d.column, d.problem) for d in differences} == {
         ("company", "values"),
         ("embedding", "absent"),
@@ -94,7 +94,7 @@ def test_comparison_with_what_tfdv_infers():
         ("tips", "type"),
         ("embeding", "unused"),
     }
-    assert describe(differences).splitlines() == [
+    assert describe_differences(differences).splitlines() == [
         'embedding: declared as vectors of 3 numbers, absent from the data. Did you mean "embeding"?',
         "hours: declared as numbers, holds text.",
         "tips: declared as numbers, holds whole numbers.",
@@ -121,4 +121,4 @@ def test_tfdv_finds_no_anomaly_in_data_as_declared():
 
 
 def test_data_as_declared():
-    assert describe(()) == "The data matches the declaration."
+    assert describe_differences(()) == "The data matches the declaration."
