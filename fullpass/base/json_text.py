@@ -9,8 +9,8 @@ def to_json_text(value: Any, **options: Any) -> str:
     """Returns a value as JSON text, with null for numbers that are not finite.
 
     Args:
-        value: dicts, lists, tuples, texts, numbers, booleans and None, at any depth.
-        options: options of `json.dumps`.
+        value: Dicts, lists, tuples, texts, numbers, booleans and None, at any depth.
+        options: Options of `json.dumps`.
 
     Example:
         >>> to_json_text({"auc": math.nan, "rows": (1, 2)})

@@ -29,7 +29,7 @@ def usable_cores(cgroups: Path = _CGROUPS) -> int:
     mount.
 
     Args:
-        cgroups: mount point of the control groups.
+        cgroups: Mount point of the control groups.
     """
     scheduled = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _quota(cgroups)

@@ -27,7 +27,7 @@ class LineageRecord:
     """The lineage of a model.
 
     Attributes:
-        source: the path of the SQLite or JSON file that it was read from.
+        source: The path of the SQLite or JSON file that it was read from.
     """
 
     lineage: dict[str, Any]

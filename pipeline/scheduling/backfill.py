@@ -19,7 +19,6 @@ from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import run_process
 
 _LOOK_SECONDS = 0.2
-_STOPPING_SECONDS = 60.0
 Say = Callable[[str], None]
 
 
@@ -28,9 +27,9 @@ class Step:
     """A run of a backfill.
 
     Attributes:
-        label: label of its newest span.
+        label: Label of its newest span.
         to_node: Its last node; None for all nodes.
-        done: an earlier run that completed this step, if any.
+        done: An earlier run that completed this step, if any.
     """
 
     label: str
@@ -48,11 +47,11 @@ def backfill(
     on: the served model stays that of the newest data.
 
     Args:
-        loaded: a checked config.
+        loaded: A checked config.
         spans: A:B, both included, like `--span` of a run.
-        last_only: ingest the whole range, and train only on the window of its last span.
-        root: root of the pipeline, instead of that of the YAML.
-        say: prints a line.
+        last_only: Ingest the whole range, and train only on the window of its last span.
+        root: Root of the pipeline, instead of that of the YAML.
+        say: Prints a line.
 
     Returns:
         The exit code of the last step; 1 if a step failed or was stopped.
@@ -121,9 +120,7 @@ def _run(loaded: Loaded, step: Step, root: Path | None, layout: RootLayout, name
         say(f"{name}: started, prints to {log}")
         while (code := running.wait(_LOOK_SECONDS)) is None:
             if stop.is_set():
-                running.interrupt()
-                if running.wait(_STOPPING_SECONDS) is None:
-                    running.kill()
+                running.stop()
                 say(f"{name}: interrupted. The same command continues from here.")
                 return ExitCode.FAILED
     run = History(layout.root).run_for(occasion)

@@ -33,9 +33,9 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
     start in a process that forks nodes later: use `drift_in_a_process` there.
 
     Args:
-        loaded: a checked config.
-        root: folder of the pipeline's artifacts; by default `root:` of the YAML plus the pipeline's name.
-        span: the span, like `fullpass run --span`; by default the newest.
+        loaded: A checked config.
+        root: Folder of the pipeline's artifacts; by default `root:` of the YAML plus the pipeline's name.
+        span: The span, like `fullpass run --span`; by default the newest.
 
     Raises:
         SpanNotFoundError: The requested span does not exist.

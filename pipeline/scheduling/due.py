@@ -29,10 +29,10 @@ class Occasion:
     """A reason to run.
 
     Attributes:
-        key: its unique key.
-        due: the time when it should start, in UTC.
-        span: number of the span that arrived or was requested; None means the span of its time, or the newest.
-        attempts: number of times it was started.
+        key: Its unique key.
+        due: The time when it should start, in UTC.
+        span: Number of the span that arrived or was requested; None means the span of its time, or the newest.
+        attempts: Number of times it was started.
     """
 
     key: str
@@ -47,10 +47,10 @@ class State:
     """The state of a scheduler that survives restarts.
 
     Attributes:
-        seen_until: times of the cron line up to this one were queued, in UTC.
-        seen_span: the newest span that was queued as new.
-        queue: the waiting occasions, oldest first.
-        running: the occasion that was started and has not ended.
+        seen_until: Times of the cron line up to this one were queued, in UTC.
+        seen_span: The newest span that was queued as new.
+        queue: The waiting occasions, oldest first.
+        running: The occasion that was started and has not ended.
     """
 
     seen_until: datetime
@@ -91,17 +91,17 @@ class SourceState:
     """The spans of the source, and the newest span that was trained on.
 
     Attributes:
-        unit: unit of the spans, or of the marker files if the source has no spans; None if nothing is dated or
+        unit: Unit of the spans, or of the marker files if the source has no spans; None if nothing is dated or
             numbered.
-        available: spans that exist, and that are marked if `wait_for` is set.
-        steady: those of them that have not changed since the last look.
-        spans: whether the source has spans.
-        ready: whether the path of `wait_for` exists.
-        trained: the newest span of a completed run.
-        fresh: whether a source without spans has changed since a completed run.
-        run: the id of that run.
-        drift_by_span: the data gate's decisions about new, steady spans, as far as known.
-        problem: the reason why the source cannot be read.
+        available: Spans that exist, and that are marked if `wait_for` is set.
+        steady: Those of them that have not changed since the last look.
+        spans: Whether the source has spans.
+        ready: Whether the path of `wait_for` exists.
+        trained: The newest span of a completed run.
+        fresh: Whether a source without spans has changed since a completed run.
+        run: The id of that run.
+        drift_by_span: The data gate's decisions about new, steady spans, as far as known.
+        problem: The reason why the source cannot be read.
     """
 
     unit: Unit | None = None
@@ -121,7 +121,7 @@ class Start:
     """Start a run for the occasion.
 
     Attributes:
-        span: newest span of the run; None lets the run take the newest existing one.
+        span: Newest span of the run; None lets the run take the newest existing one.
     """
 
     occasion: Occasion
@@ -143,8 +143,8 @@ class Wait:
     """Do nothing now.
 
     Attributes:
-        message: a description of what the scheduler waits for, if anything.
-        until: the end of that wait.
+        message: A description of what the scheduler waits for, if anything.
+        until: The end of that wait.
     """
 
     message: str = ""

@@ -99,9 +99,9 @@ def export(loaded: Loaded, form: Form, *, image: str | None = None) -> dict[str,
     """Returns the files by name.
 
     Args:
-        loaded: the pipeline.
-        form: the external scheduler.
-        image: the image of the CronJob.
+        loaded: The pipeline.
+        form: The external scheduler.
+        image: The image of the CronJob.
 
     Raises:
         UserError: The YAML has no schedule or no cron line, or the external scheduler cannot express the line.

@@ -17,29 +17,14 @@ _LOGS_KEPT = 200
 
 
 class RunProcess:
-    """A run that this process started.
+    """A run that this process started."""
 
-    Attributes:
-        log: file with the output of the run.
-    """
-
-    def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
-        self.log = log
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
 
     def poll(self) -> int | None:
         """Returns the exit status, negative for a signal; None while the run continues."""
         return self._process.poll()
-
-    def interrupt(self) -> None:
-        """Asks the run to stop: its nodes are interrupted, and their finished work is kept."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """Kills the run and all its nodes."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
 
     def wait(self, seconds: float) -> int | None:
         """Waits up to `seconds`; returns the exit status, or None if the run still continues."""
@@ -48,15 +33,23 @@ class RunProcess:
         except subprocess.TimeoutExpired:
             return None
 
+    def stop(self, seconds: float = 60.0) -> None:
+        """Interrupts the nodes of the run, whose finished work is kept; kills what is alive after `seconds`."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            if self.wait(seconds) is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self.wait(seconds)
+
 
 def start(command: list[str], *, folder: Path, log: Path, environment: Mapping[str, str]) -> RunProcess:
     """Starts a run.
 
     Args:
-        command: the command line from `RunRequest.command`.
-        folder: the folder of the lock that the run holds.
-        log: the file for the output of the run.
-        environment: additional environment variables.
+        command: The command line from `RunRequest.command`.
+        folder: The folder of the lock that the run holds.
+        log: The file for the output of the run.
+        environment: Additional environment variables.
 
     Raises:
         BlockingIOError: Another run is in flight.
@@ -78,7 +71,7 @@ def start(command: list[str], *, folder: Path, log: Path, environment: Mapping[s
         os.close(lock)
     for old in sorted(log.parent.glob("*.log"))[:-_LOGS_KEPT]:
         old.unlink(missing_ok=True)
-    return RunProcess(process, log)
+    return RunProcess(process)
 
 
 def in_flight(folder: Path) -> bool:

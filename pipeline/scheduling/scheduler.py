@@ -14,7 +14,6 @@ from fullpass.pipeline.scheduling.due import Ended, Occasion, SourceState, Start
 from fullpass.pipeline.scheduling.run_process import RunProcess
 
 STATE = "scheduler"
-_STOPPING_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -22,15 +21,15 @@ class SchedulerDeps:
     """The functions through which a scheduler uses the clock, the source, its runs, notifications and output.
 
     Attributes:
-        clock: returns the time in UTC.
-        look: returns the state of the source.
-        launch: starts a run that prints to a file.
-        label: returns the label of a span for people.
-        in_flight: returns whether a run that this scheduler or an earlier one started is alive.
-        log: returns the log file of a run that starts at a time.
-        notify: called for every occasion that ended, with the exit status of its run and whether the run has sent its
+        clock: Returns the time in UTC.
+        look: Returns the state of the source.
+        launch: Starts a run that prints to a file.
+        label: Returns the label of a span for people.
+        in_flight: Returns whether a run that this scheduler or an earlier one started is alive.
+        log: Returns the log file of a run that starts at a time.
+        notify: Called for every occasion that ended, with the exit status of its run and whether the run has sent its
             notifications.
-        say: prints a line.
+        say: Prints a line.
     """
 
     clock: Callable[[], datetime]
@@ -50,10 +49,10 @@ class Scheduler:
         """Continues from the state that an earlier scheduler of this name has saved.
 
         Args:
-            config: the section `schedule` of the YAML.
-            history: the history of the pipeline.
-            deps: the functions through which the scheduler acts.
-            name: the key of its state in the history.
+            config: The section `schedule` of the YAML.
+            history: The history of the pipeline.
+            deps: The functions through which the scheduler acts.
+            name: The key of its state in the history.
         """
         self._config = config
         self._watches = config.new_span or config.drift
@@ -106,10 +105,7 @@ class Scheduler:
         if self._process is None or running is None:
             return
         self._deps.say(f"stopping: {running.key} is interrupted, and run again at the next start")
-        self._process.interrupt()
-        if self._process.wait(_STOPPING_SECONDS) is None:
-            self._process.kill()
-            self._process.wait(_STOPPING_SECONDS)
+        self._process.stop()
         self._check_running(running, stopping=True)
 
     def _note(self) -> None:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import replace
 from pathlib import Path
 
 from fullpass.base.errors import UserError
@@ -19,7 +20,7 @@ from fullpass.components.ingest.spans.span_pattern import (
 from fullpass.components.ingest.spans.spans import Window, find_window, path_pattern, span_unit
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.history import History, data_digest
+from fullpass.pipeline.running.history import History, RunRecord, data_digest
 from fullpass.pipeline.scheduling.drift import drift_in_a_process
 from fullpass.pipeline.scheduling.due import SourceState, SpanDrift
 
@@ -45,8 +46,7 @@ class Source:
     def look(self) -> SourceState:
         """Returns the current state of the source."""
         loaded = self._loaded
-        unit = span_unit(loaded.config.data)
-        run = self._history.newest_trained(unit)
+        unit, run = self._trained()
         trained, run_id = (run.last, run.run_id) if run else (None, "")
         try:
             window = find_window(loaded.config.data, loaded.resolve, index=self._index)
@@ -69,11 +69,15 @@ class Source:
 
     def unseen(self, problem: str) -> SourceState:
         """Returns the state of a source that cannot be read: only the facts known without it."""
-        unit = span_unit(self._loaded.config.data)
-        run = self._history.newest_trained(unit)
-        trained, run_id = (run.last, run.run_id) if run else (None, "")
+        unit, run = self._trained()
         shown = unit or _marker_unit(self._loaded)
-        return SourceState(unit=shown, spans=unit is not None, trained=trained, run=run_id, problem=problem)
+        known = SourceState(unit=shown, spans=unit is not None, problem=problem)
+        return replace(known, trained=run.last, run=run.run_id) if run else known
+
+    def _trained(self) -> tuple[Unit | None, RunRecord | None]:
+        """Returns the unit of the spans, and the run that trained on the newest span."""
+        unit = span_unit(self._loaded.config.data)
+        return unit, self._history.newest_trained(unit)
 
     def _steady(self, window: Window, available: frozenset[int]) -> frozenset[int]:
         """Returns the complete spans: those that are marked, or unchanged since the last look."""

@@ -127,14 +127,8 @@ class Handle:
         self.simulation._finish()
         return {"success": 0, "not_blessed": 3, "failure": 1, "killed": -9}[self.run.fate]
 
-    def interrupt(self) -> None:
+    def stop(self) -> None:
         self.run.end, self.run.fate = self.simulation.now, "killed"
-
-    def kill(self) -> None:
-        self.interrupt()
-
-    def wait(self, seconds: float) -> int | None:
-        return self.poll()
 
 
 def hour(instant: datetime, zone) -> int:

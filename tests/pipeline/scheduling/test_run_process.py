@@ -59,7 +59,7 @@ def test_a_run_outlives_a_killed_scheduler_and_is_known_to_the_next(tmp_path):
     until(lambda: not run_process.in_flight(tmp_path))
 
 
-def test_a_run_is_asked_to_stop_and_then_made_to(tmp_path):
+def test_a_run_is_asked_to_stop_and_then_killed(tmp_path):
     code = (
         "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True))\n"
         "print('up', flush=True)\nwhile True: time.sleep(0.1)"
@@ -67,11 +67,9 @@ def test_a_run_is_asked_to_stop_and_then_made_to(tmp_path):
     log = tmp_path / "log"
     run = run_process.start(python(code), folder=tmp_path, log=log, environment={})
     until(lambda: "up" in log.read_text())
-    run.interrupt()
-    until(lambda: "asked" in log.read_text())
     assert run.poll() is None and run.wait(0.01) is None
-    run.kill()
-    assert run.wait(60) == -signal.SIGKILL
+    run.stop(2)
+    assert "asked" in log.read_text() and run.wait(60) == -signal.SIGKILL
 
 
 def test_the_command_is_that_of_these_modules_wherever_it_is_started(tmp_path):
