@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fullpass.base.files import names_under, read_bytes
-from fullpass.base.redact import redact_tree
 from fullpass.components.artifact_files import COMPARISON_FILE
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
@@ -63,7 +62,7 @@ def lineage_of(origins: ModelArtifacts, facts: Mapping[str, Any], config: Evalua
     return {
         "model": origins.model.address,
         "run": facts.get("run"),
-        "config": redact_tree(facts.get("config")),
+        "config": facts.get("config"),
         "code": facts.get("code"),
         "spans": [_span_facts(examples) for examples in sorted(origins.examples, key=_span_number)],
         "transform_graph": _graph_facts(origins.transform_graph),

@@ -9,8 +9,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fullpass.base.redact import redact_tree
-
 RUN_FACTS_VARIABLE = "FULLPASS_RUN_FACTS"
 """The environment variable with the path of the JSON file that contains these facts."""
 TRAINING_FILE = "training.json"
@@ -25,4 +23,4 @@ def read_run_facts() -> dict[str, Any]:
     path = os.environ.get(RUN_FACTS_VARIABLE)
     if not path or not Path(path).is_file():
         return {}
-    return redact_tree(json.loads(Path(path).read_text(encoding="utf-8")))
+    return json.loads(Path(path).read_text(encoding="utf-8"))
