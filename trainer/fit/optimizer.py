@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from fullpass.trainer.config import TrainingConfig
+from fullpass.trainer.internals.keras_internals import adam_moments
 
 _REDUCTIONS = 2
 _REDUCTION_FACTOR = 0.2
@@ -21,12 +22,12 @@ class Adam(keras.optimizers.Adam):
     """
 
     def update_step(self, gradient, variable, learning_rate):
-        index = self._get_variable_index(variable)
+        mean, square = adam_moments(self, variable)
         step = tf.cast(self.iterations + 1, variable.dtype)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
-            m=self._momentums[index].value.handle,
-            v=self._velocities[index].value.handle,
+            m=mean.handle,
+            v=square.handle,
             beta1_power=self.beta_1**step,
             beta2_power=self.beta_2**step,
             lr=tf.cast(learning_rate, variable.dtype),

@@ -23,6 +23,7 @@ from fullpass.preprocessing.columns.outputs import Output
 from fullpass.preprocessing.features.ids import Embedding
 from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.export.export_files import verify_export
+from fullpass.trainer.internals.tf_internals import variable_key
 from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.model_inputs import embedding_width, encodes_one_hot
 from fullpass.trainer.models.weight_semantics import (
@@ -39,7 +40,6 @@ from fullpass.trainer.models.weight_semantics import (
 FILE = "weights.json"
 HEAD = "head"
 _LOG = logging.getLogger(__name__)
-_VALUE = "weights/{}/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class BaseExport:
     def value(self, weight: Weight) -> np.ndarray:
         """Returns the value of a weight."""
         reader = tf.train.load_checkpoint(f"{self.folder}/variables/variables")
-        return reader.get_tensor(_VALUE.format(weight.variable))
+        return reader.get_tensor(variable_key(f"weights/{weight.variable}"))
 
 
 def describe_weights(network: Network) -> dict[str, Any]:

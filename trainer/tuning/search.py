@@ -1,7 +1,6 @@
 """The entry point of TFX's Tuner, which finds the best hyperparameters on transformed examples."""
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from fullpass.trainer.fit.strategy import choose_strategy
 from fullpass.trainer.fit.training_data import TrainingData, load_data, sized
 from fullpass.trainer.fit.training_inputs import TrainingInputs, parse_fn_args
 from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.internals.keras_internals import oracle_file, retries_waiting, trial_file, tuner_file
 from fullpass.trainer.train import RunOptions, train
 from fullpass.trainer.tuning.config import CURVES_ENTRY, CURVES_FOLDER, Choices, Range, TuningConfig
 from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode, encode, with_values
@@ -155,7 +155,7 @@ class Search(base_tuner.BaseTuner):
     def save(self) -> None:
         """Saves the search atomically."""
         self.oracle.save()
-        write_json(self._get_tuner_fname(), self.get_state())
+        write_json(tuner_file(self), self.get_state())
 
     def search(self, *args: Any, **kwargs: Any) -> None:
         """Runs trials until max_trials or max_seconds is reached.
@@ -194,7 +194,7 @@ class Search(base_tuner.BaseTuner):
         tuning = self._trials.tuning
 
         def create_trial(tuner_id: str) -> trial.Trial:
-            waiting = self.oracle._retry_queue
+            waiting = retries_waiting(self.oracle)
             over = tuning.max_seconds is not None and time.time() - self._began >= tuning.max_seconds
             if not waiting and (over or len(self.oracle.trials) >= tuning.max_trials):
                 return trial.Trial(self.oracle.get_space(), trial_id="none", status=trial.TrialStatus.STOPPED)
@@ -207,10 +207,10 @@ class _SavedWhole(oracle.Oracle):
     """Writes files atomically: if KerasTuner's own writes are killed midway, a search cannot resume from the file."""
 
     def save(self) -> None:
-        write_json(self._get_oracle_fname(), self.get_state())
+        write_json(oracle_file(self), self.get_state())
 
     def _save_trial(self, trial: trial.Trial) -> None:
-        write_json(os.path.join(self._get_trial_dir(trial.trial_id), "trial.json"), trial.get_state())
+        write_json(trial_file(self, trial.trial_id), trial.get_state())
 
 
 class _Random(_SavedWhole, keras_tuner.oracles.RandomSearchOracle):

@@ -17,9 +17,9 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.trainer.config import ADDRESS, ServiceConfig
+from fullpass.trainer.internals.tf_internals import GET_WORKERS
 
 VARIABLE = "FULLPASS_INPUT_SERVICE"
-_WORKERS = "/tensorflow.data.DispatcherService/GetWorkers"
 _POLL_SECONDS = 0.2
 _AHEAD = 4
 _REMEDY = (
@@ -150,7 +150,7 @@ def _next(found: queue.Queue, service: DataService) -> tuple | None:
 def _problem(service: DataService, deadline: float) -> str | None:
     """Returns the reason why the service is not ready; None if it is."""
     with grpc.insecure_channel(service.address) as channel:
-        get_workers = channel.unary_unary(_WORKERS, request_serializer=bytes, response_deserializer=bytes)
+        get_workers = channel.unary_unary(GET_WORKERS, request_serializer=bytes, response_deserializer=bytes)
         try:
             workers = get_workers(b"", timeout=max(deadline - time.monotonic(), _POLL_SECONDS))
         except grpc.RpcError as error:

@@ -1,0 +1,1 @@
+"""What the trainer uses of other libraries beyond their documented interfaces."""
