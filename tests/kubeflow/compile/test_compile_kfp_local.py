@@ -104,6 +104,7 @@ def test_parameters_arrive_as_the_executors_take_them(engine, taxi_package, tmp_
     assert _CASTS["int"](pusher["keep"]) == 3 and pusher["target"] == "/models/taxi"
 
 
+@pytest.mark.filterwarnings("ignore:You may be attemping:RuntimeWarning")  # it is refused anyway
 def test_its_subprocess_runner_takes_no_container_at_all(tmp_path):
     """The reason for the fake Docker engine: the subprocess runner rejects even the smallest container."""
     from kfp import components, local

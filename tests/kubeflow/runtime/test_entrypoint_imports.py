@@ -13,7 +13,7 @@ from fullpass.base.errors import UserError
 from fullpass.kubeflow.image_requirements import variant_entries
 from fullpass.kubeflow.protocol import IN_SMALL_IMAGE, WITHOUT_TENSORFLOW
 from fullpass.kubeflow.runtime.entrypoint import libraries_for
-from tests.kubeflow.test_kubeflow_image import LOCK, PROJECT, names
+from tests.kubeflow.test_image_requirements import LOCK, PROJECT, names
 
 pytestmark = pytest.mark.integration
 PROGRAM = """
