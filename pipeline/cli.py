@@ -138,10 +138,10 @@ def check(
     loaded = _checked(file)
     printing.print_text(overview(loaded.config, find_window(loaded.config.data, loaded.resolve).lines()))
     if data:
-        from fullpass.pipeline.authoring.data_check.data_check import check_data, table
+        from fullpass.pipeline.authoring.data_check.data_check import check_data, findings_table
 
         report = check_data(loaded, rows=rows)
-        printing.print_text(f"\n{table(report)}")
+        printing.print_text(f"\n{findings_table(report)}")
         if report.has_errors:
             raise typer.Exit(ExitCode.WRONG_USAGE)
 

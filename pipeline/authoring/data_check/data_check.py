@@ -18,13 +18,14 @@ from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, fir
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Problem, in_file_order
-from fullpass.pipeline.authoring.profile.column_profile import shown
+from fullpass.pipeline.authoring.profile.column_profile import counted, shown
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.printing import console
 
 ROWS = 20_000
 """Default number of rows in the sample."""
 _MOST_FILES = 100
+_WIDTH = 120
 
 Check = Callable[[SampledData], Iterator[Finding]]
 
@@ -163,7 +164,7 @@ def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) 
         yield name, Finding(first_reader(loaded.config, name), message)
 
 
-def table(report: DataReport, *, width: int = 120) -> str:
+def findings_table(report: DataReport) -> str:
     """Returns the findings as a table: severity, line, path, message."""
     from io import StringIO
 
@@ -172,25 +173,15 @@ def table(report: DataReport, *, width: int = 120) -> str:
     if not report.problems:
         return f"{report.rows:,} of {report.seen:,} rows looked at: nothing to report."
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-    for heading, options in _COLUMNS.items():
-        table.add_column(heading, **options)
+    table.add_column("", no_wrap=True)
+    table.add_column("line", justify="right", no_wrap=True)
+    table.add_column("where", overflow="fold", max_width=36)
+    table.add_column("what", overflow="fold")
     for problem in report.problems:
         table.add_row(problem.severity, str(problem.line or ""), problem.path, problem.message)
     text = StringIO()
-    console(text, width=width, highlight=False).print(table)
+    console(text, width=_WIDTH, highlight=False).print(table)
     errors = sum(problem.severity == "error" for problem in report.problems)
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
-    counts = f"{_counted(errors, 'error')}, {_counted(len(report.problems) - errors, 'warning')}"
+    counts = f"{counted(errors, 'error')}, {counted(len(report.problems) - errors, 'warning')}"
     return "\n".join([*lines, f"{report.rows:,} of {report.seen:,} rows looked at: {counts}."])
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-_COLUMNS: dict[str, dict] = {
-    "": {"no_wrap": True},
-    "line": {"justify": "right", "no_wrap": True},
-    "where": {"overflow": "fold", "max_width": 36},
-    "what": {"overflow": "fold"},
-}

@@ -18,7 +18,7 @@ from fullpass.pipeline.authoring.init.select_columns import SelectedColumns, sel
 from fullpass.pipeline.authoring.init.write_checked import write_checked
 from fullpass.pipeline.authoring.init.yaml_text import Draft, YamlLine, yaml_of
 from fullpass.pipeline.authoring.loading.problems import Problem
-from fullpass.pipeline.authoring.profile.column_profile import shown
+from fullpass.pipeline.authoring.profile.column_profile import counted, shown
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
 from fullpass.preprocessing.features.label import Task
 
@@ -268,9 +268,9 @@ def _summary(
     draft: Draft,
     problems: Sequence[Problem],
 ) -> list[str]:
-    counts = f"{_counted(len(draft.features), 'feature')}, {_counted(len(draft.crosses), 'cross', 'crosses')}"
+    counts = f"{counted(len(draft.features), 'feature')}, {counted(len(draft.crosses), 'cross', 'crosses')}"
     if draft.sequences:
-        counts += f", {_counted(len(draft.sequences), 'sequence')}"
+        counts += f", {counted(len(draft.sequences), 'sequence')}"
     lines = [
         f"{output}: {counts}, from {profile.sample.rows:,} rows looked at",
         f"label: {chosen.column.name} ({chosen.guess.task}; {chosen.guess.why})",
@@ -284,8 +284,3 @@ def _summary(
     lines += [f"a run would stop: {p.path}: {p.message}" for p in problems if p.severity == "error"]
     lines += [f"check: {p.path}: {p.message}" for p in problems if "beyond chance" in p.message]
     return [*lines, f"Next: fullpass check {output} --data"]
-
-
-def _counted(number: int, one: str, several: str = "") -> str:
-    """Returns a number with its noun, such as 1 sequence, 2 sequences."""
-    return f"{number} {one if number == 1 else several or one + 's'}"

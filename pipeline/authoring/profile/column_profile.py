@@ -250,6 +250,11 @@ def words_of(name: str) -> frozenset[str]:
     return frozenset(re.split(r"[\W_\d]+", apart.lower())) - {""}
 
 
+def counted(number: int, one: str, several: str = "") -> str:
+    """Returns a number with its noun, such as 1 sequence, 2 sequences."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
 def shown(text: str, longest: int = 30) -> str:
     """Returns a value for a message or comment: on one line, shortened if it is too long."""
     line = "".join(c if c.isprintable() else " " for c in text)

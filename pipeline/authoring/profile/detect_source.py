@@ -19,6 +19,7 @@ from fullpass.components.ingest.sources.config import Paths
 from fullpass.components.ingest.sources.files import SourceFile, find_files, resolve_path
 from fullpass.components.ingest.sources.formats import TOLD_FORMATS, Source
 from fullpass.components.ingest.sources.storage import find, is_compressed, matches, open_raw, suffix_of
+from fullpass.pipeline.authoring.profile.column_profile import counted
 from fullpass.pipeline.authoring.profile.dialect import guess_dialect
 from fullpass.pipeline.authoring.profile.images import SPLIT_NAMES, image_folders
 
@@ -203,14 +204,10 @@ def _in_folder(folder: Path) -> _NamedPaths:
         return _NamedPaths(by_split, why=_NAMED_SPLITS)
     name = look_at(chosen[0]).format or "csv"
     if len(chosen) == sum(named == name for named in files.values()):
-        return _NamedPaths(str(folder), _FORMATS[name].endings, _counted(chosen))
+        return _NamedPaths(str(folder), _FORMATS[name].endings, counted(len(chosen), "file"))
     deep = "" if all(PurePath(path).parent == folder for path in chosen) else "**/"
     more = "" if all(path.endswith(ending) for path in chosen) else "*"
-    return _NamedPaths(f"{glob.escape(str(folder))}/{deep}*{ending}{more}", why=_counted(chosen))
-
-
-def _counted(paths: Sequence[str]) -> str:
-    return "1 file" if len(paths) == 1 else f"{len(paths):,} files"
+    return _NamedPaths(f"{glob.escape(str(folder))}/{deep}*{ending}{more}", why=counted(len(chosen), "file"))
 
 
 def _by_split(paths: Sequence[str]) -> dict[str, str | tuple[str, ...]] | None:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fullpass.base.errors import UserError
-from fullpass.pipeline.authoring.data_check.data_check import check_data, table
+from fullpass.pipeline.authoring.data_check.data_check import check_data, findings_table
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.cli import app
 from fullpass.preprocessing.columns.raw_columns import RawColumn
@@ -57,7 +57,7 @@ def test_good_data_has_no_findings(tmp_path):
     assert problems(tmp_path) == []
     report = check_data(load(tmp_path / "p.yaml"))
     assert (report.rows, report.seen, report.has_errors) == (ROWS, ROWS, False)
-    assert "nothing to report" in table(report)
+    assert "nothing to report" in findings_table(report)
 
 
 def case(changes, found, **options):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.checks.check import require
-from fullpass.pipeline.authoring.data_check.data_check import check_data, table
+from fullpass.pipeline.authoring.data_check.data_check import check_data, findings_table
 from fullpass.pipeline.authoring.init.init import init
 from fullpass.pipeline.authoring.loading.load import load
 
@@ -75,8 +75,8 @@ def written(folder, data, label):
     loaded = load(file)
     assert [problem for problem in require(loaded) if problem.severity == "error"] == []
     report = check_data(loaded)
-    assert table(report)
-    assert not report.has_errors or report.rows < 50, table(report)
+    assert findings_table(report)
+    assert not report.has_errors or report.rows < 50, findings_table(report)
     return loaded
 
 
