@@ -96,8 +96,8 @@ class Ingest(
         """Constructs the component.
 
         Args:
-            request: description of the inputs from which the examples of the run are made.
-            known: spans that are already ingested.
+            request: Description of the inputs from which the examples of the run are made.
+            known: Spans that are already ingested.
         """
         super().__init__(request=request.to_json(known=known))
 
@@ -109,7 +109,7 @@ class SpansOfWindow(resolver.ResolverStrategy):
         """Constructs the strategy.
 
         Args:
-            fingerprints: number of the span as text -> fingerprint.
+            fingerprints: Number of the span as text -> fingerprint.
         """
         self._fingerprints = {int(number): fingerprint for number, fingerprint in fingerprints.items()}
 
@@ -119,8 +119,8 @@ class SpansOfWindow(resolver.ResolverStrategy):
         """Returns `examples`, the oldest span first.
 
         Args:
-            store: the metadata store; unused, because TFX has already looked up the artifacts.
-            input_dict: all `examples` that Ingest ever published.
+            store: The metadata store; unused, because TFX has already looked up the artifacts.
+            input_dict: All `examples` that Ingest ever published.
 
         Raises:
             RuntimeError: A span of the window is not among the artifacts.

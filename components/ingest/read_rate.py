@@ -28,9 +28,9 @@ class ReadRate:
         """Reports the rows and bytes read so far, at most twice a second.
 
         Args:
-            rows: number of rows of the current part so far.
-            consumed: number of bytes of its file so far; 0 if the reader does not report them.
-            note: a short text to append.
+            rows: Number of rows of the current part so far.
+            consumed: Number of bytes of its file so far; 0 if the reader does not report them.
+            note: A short text to append.
         """
         now = time.time()
         path = os.environ.get(PROGRESS_FILE_VARIABLE)

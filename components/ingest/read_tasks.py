@@ -16,10 +16,10 @@ class ReadTask:
     """The parts of files that one worker reads at a time.
 
     Attributes:
-        parts: pairs of a file's number and a part of the file.
-        number: number of the task among the tasks of its first file.
-        last: whether the task contains the end of its last file.
-        source: index of its list of files, if several lists are read together.
+        parts: Pairs of a file's number and a part of the file.
+        number: Number of the task among the tasks of its first file.
+        last: Whether the task contains the end of its last file.
+        source: Index of its list of files, if several lists are read together.
     """
 
     parts: tuple[tuple[int, FilePart], ...]

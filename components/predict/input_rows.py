@@ -25,10 +25,10 @@ class InputBatch:
     """Some rows of an input, in its order.
 
     Attributes:
-        shown: every column of the input; rows that do not parse have only nulls.
+        shown: Every column of the input; rows that do not parse have only nulls.
         good: bool [rows], True if the model can predict the row.
-        bad: the other rows, in order.
-        inputs: raw column -> a value per good row: number float32 [good], NaN for missing; string bytes [good], b"" for
+        bad: The other rows, in order.
+        inputs: Raw column -> a value per good row: number float32 [good], NaN for missing; string bytes [good], b"" for
             missing; vector float32 [good, width], NaN for missing; list [good, elements of the longest], with missing
             elements after the end of shorter lists. A column that the input lacks has no rows.
     """
@@ -46,9 +46,9 @@ class InputRows:
         """Constructs the reader; iteration opens the files.
 
         Args:
-            files: the files to read, in order.
-            how: format and reading options of the files.
-            columns: raw columns that the model reads.
+            files: The files to read, in order.
+            how: Format and reading options of the files.
+            columns: Raw columns that the model reads.
         """
         self._files = files
         self._how = how
@@ -109,9 +109,9 @@ class TableRows:
     """The rows of a table in memory, in the same batches as `InputRows`; rows are numbered from 0.
 
     Args:
-        table: the rows; columns that the model does not read are allowed.
-        text: rules for reading text as values.
-        columns: raw columns that the model reads.
+        table: The rows; columns that the model does not read are allowed.
+        text: Rules for reading text as values.
+        columns: Raw columns that the model reads.
     """
 
     NAME = "the table"

@@ -28,8 +28,8 @@ class InputSource:
     """The reading options of an input.
 
     Attributes:
-        source: the source for Ingest's readers.
-        text: rules for reading text as values, as in training.
+        source: The source for Ingest's readers.
+        text: Rules for reading text as values, as in training.
     """
 
     source: FileSource
@@ -52,8 +52,8 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
 
     Args:
         trained: `source` of the export's `fullpass.json`.
-        path: path of the input.
-        read_as: keys of `data.source` that differ from training.
+        path: Path of the input.
+        read_as: Keys of `data.source` that differ from training.
 
     Raises:
         UserError: The format is unknown, or a key or value of `read_as` is not accepted.

@@ -39,13 +39,13 @@ class Exported:
     """A loaded export.
 
     Attributes:
-        directory: folder of the SavedModel.
-        predict: the signature `serving_raw`.
-        columns: raw columns that the signature reads.
-        keys: raw column -> name of its input.
-        classes: class names; empty for regression.
-        levels: levels of the quantiles that a regression predicts; empty if it predicts none.
-        source: reading options of the training data: the keys of `data.source` without the location of the data.
+        directory: Folder of the SavedModel.
+        predict: The signature `serving_raw`.
+        columns: Raw columns that the signature reads.
+        keys: Raw column -> name of its input.
+        classes: Class names; empty for regression.
+        levels: Levels of the quantiles that a regression predicts; empty if it predicts none.
+        source: Reading options of the training data: the keys of `data.source` without the location of the data.
     """
 
     directory: Path
@@ -109,9 +109,9 @@ class Predictions:
     and `effect_<column>` per raw column of the model. Rows keep their order.
 
     Attributes:
-        rows: number of rows read so far.
-        bad: number of these rows without a prediction.
-        quarantine: file with the bad rows; None if there is none.
+        rows: Number of rows read so far.
+        bad: Number of these rows without a prediction.
+        quarantine: File with the bad rows; None if there is none.
     """
 
     def __init__(self, model: Exported, path: str, rows: InputRows | TableRows, *, explained: bool = False):
@@ -180,9 +180,9 @@ def predict_tables(
     """Returns the rows of a file with their predictions, as tables.
 
     Args:
-        model: from `load_export`.
-        path: a file, folder, glob or address.
-        read_as: keys of `data.source` that differ from those of training, such as
+        model: From `load_export`.
+        path: A file, folder, glob or address.
+        read_as: Keys of `data.source` that differ from those of training, such as
             `{"format": "csv", "separator": ";"}`.
         explained: Whether to compute the effect of each raw column on the score (`explain.py`).
 
@@ -218,12 +218,12 @@ def predict_file(
     Bad rows are also written to `<target>.quarantine.jsonl`, with file, row, column, reason and text.
 
     Args:
-        model: from `load_export`.
-        path: a file, folder, glob or address.
-        target: a CSV, JSON lines or Parquet file.
-        read_as: as in `predict_tables`.
-        target_format: csv, tsv, jsonl or parquet; determined by the suffix by default.
-        explained: as in `predict_tables`.
+        model: From `load_export`.
+        path: A file, folder, glob or address.
+        target: A CSV, JSON lines or Parquet file.
+        read_as: As in `predict_tables`.
+        target_format: Csv, tsv, jsonl or parquet; determined by the suffix by default.
+        explained: As in `predict_tables`.
 
     Raises:
         UserError: The input cannot be read, or has no usable row.

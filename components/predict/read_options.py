@@ -26,13 +26,13 @@ def read_as_of(
         {'format': 'csv', 'separator': '\t', 'columns': ('fare', 'tips'), 'quoting': False}
 
     Args:
-        format_: format of the input.
-        separator: one character; a backslash and t stand for a tab.
-        columns: comma-separated names, for a file without a header line.
-        missing: texts that mean missing.
-        encoding: encoding, by Python's name.
+        format_: Format of the input.
+        separator: One character; a backslash and t stand for a tab.
+        columns: Comma-separated names, for a file without a header line.
+        missing: Texts that mean missing.
+        encoding: Encoding, by Python's name.
         others: KEY=VALUE, with the value in YAML.
-        header: whether the file has a header line; contradicts `columns`.
+        header: Whether the file has a header line; contradicts `columns`.
 
     Raises:
         UserError: An option is invalid.

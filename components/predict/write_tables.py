@@ -46,9 +46,9 @@ def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> Non
     """Writes tables, one after the other, to a file that appears only when it is complete.
 
     Args:
-        path: path of the file, which is replaced if it exists.
-        file_format: csv, tsv, jsonl or parquet.
-        tables: the tables. The first determines the columns and, in Parquet, their types.
+        path: Path of the file, which is replaced if it exists.
+        file_format: Csv, tsv, jsonl or parquet.
+        tables: The tables. The first determines the columns and, in Parquet, their types.
 
     Raises:
         UserError: A later table has other columns or types.

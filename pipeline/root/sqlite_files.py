@@ -17,6 +17,7 @@ HISTORY_DAMAGED = (
 )
 _BUSY_SECONDS = 60
 _DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_DAMAGED_TEXTS = ("no such table", "no such column", "Could not decode to UTF-8")
 _MAGIC = b"SQLite format 3\0"
 
 
@@ -46,7 +47,7 @@ def opened(file: Path, what_to_do: str, mode: Literal["rwc", "rw"] = "rw") -> It
             yield database
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in _DAMAGED_CODES or str(error).startswith(("no such table", "no such column")):
+        if code in _DAMAGED_CODES or str(error).startswith(_DAMAGED_TEXTS):
             raise DamagedState(f"{file} is damaged: {error}. {what_to_do}") from error
         raise
     except UnicodeDecodeError as error:  # from SQLite's own message, which quotes the damaged text

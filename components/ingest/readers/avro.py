@@ -61,10 +61,10 @@ def _names(schema: Any, prefix: str, named: dict[str, Any], around: frozenset[st
     """Yields the names of the fields of a type, also of records in unions, arrays and records.
 
     Args:
-        schema: the type: a name, a union or a mapping.
-        prefix: the field that has the type, with a dot.
-        named: the types defined so far by their names, which later fields may refer to; this adds to it.
-        around: names of the records that the type is a part of; a record in itself has names without an end.
+        schema: The type: a name, a union or a mapping.
+        prefix: The field that has the type, with a dot.
+        named: The types defined so far by their names, which later fields may refer to; this adds to it.
+        around: Names of the records that the type is a part of; a record in itself has names without an end.
     """
     schema = named.get(schema, schema) if isinstance(schema, str) else schema
     if isinstance(schema, list):

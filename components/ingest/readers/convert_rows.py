@@ -21,10 +21,10 @@ def convert_rows(
     Each unusable row is added to `reading`, with its column and the reason.
 
     Args:
-        columns: the columns to convert; `rows` contains each of them.
-        text: rules for reading text as values.
-        reading: collects the bad rows.
-        rows: rows yielded by a reader.
+        columns: The columns to convert; `rows` contains each of them.
+        text: Rules for reading text as values.
+        reading: Collects the bad rows.
+        rows: Rows yielded by a reader.
     """
     good = np.ones(len(rows.numbers), dtype=bool)
     arrays: dict[str, pa.Array] = {}

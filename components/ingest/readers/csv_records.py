@@ -45,10 +45,10 @@ class Block:
     """A block of whole records.
 
     Attributes:
-        data: the bytes.
-        first_line: number of the first line.
-        one_per_line: whether each record is on one line.
-        too_long: whether the data is the beginning of a single line of more than 64 MB, whose rest is dropped.
+        data: The bytes.
+        first_line: Number of the first line.
+        one_per_line: Whether each record is on one line.
+        too_long: Whether the data is the beginning of a single line of more than 64 MB, whose rest is dropped.
     """
 
     data: bytes
@@ -63,11 +63,11 @@ def blocks(
     """Cuts a stream into blocks of whole records.
 
     Args:
-        chunks: the bytes, from the start of a record.
-        separator: separator of cells.
-        quoting: whether quotes are special.
-        first_line: number of the first line.
-        max_cell: number of bytes after which a quoted cell counts as never closed.
+        chunks: The bytes, from the start of a record.
+        separator: Separator of cells.
+        quoting: Whether quotes are special.
+        first_line: Number of the first line.
+        max_cell: Number of bytes after which a quoted cell counts as never closed.
     """
     rest, line, dropping = b"", first_line, False
     for chunk, final in _with_end(chunks):
@@ -167,12 +167,12 @@ def _multi_line_cells(
     """Finds the quoted cells that contain line breaks.
 
     Args:
-        data: whole records, possibly followed by the beginning of another.
-        array: the same bytes as uint8.
-        breaks: offsets of the line breaks.
-        separator: separator of cells; None if quotes are not special.
-        max_cell: number of bytes after which a cell counts as never closed.
-        final: whether no more data follows, and an open quote can no longer be closed.
+        data: Whole records, possibly followed by the beginning of another.
+        array: The same bytes as uint8.
+        breaks: Offsets of the line breaks.
+        separator: Separator of cells; None if quotes are not special.
+        max_cell: Number of bytes after which a cell counts as never closed.
+        final: Whether no more data follows, and an open quote can no longer be closed.
     """
     starts: list[int] = []
     ends: list[int] = []

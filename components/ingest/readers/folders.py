@@ -36,10 +36,10 @@ def folder_rows(
     """Yields a row per file of a part.
 
     Args:
-        folder: folder with one subfolder per class.
-        endings: suffixes of the file names.
-        reading: the current part.
-        read: returns the columns of one file; raises ValueError if the file is not readable.
+        folder: Folder with one subfolder per class.
+        endings: Suffixes of the file names.
+        reading: The current part.
+        read: Returns the columns of one file; raises ValueError if the file is not readable.
     """
     files = list(enumerate(find(folder, endings), start=1))[reading.part.begin or 0 : reading.part.end]
     yield from file_rows([(number, file, _columns(folder, file)) for number, file in files], reading, read)
@@ -51,9 +51,9 @@ def file_rows(
     """Yields a row per file, with the columns that `read` returns and the given further columns.
 
     Args:
-        files: row number, file and further columns of each row.
-        reading: the current part.
-        read: as in `folder_rows`.
+        files: Row number, file and further columns of each row.
+        reading: The current part.
+        read: As in `folder_rows`.
     """
     rows: list[Mapping[str, Any]] = []
     numbers: list[int] = []

@@ -46,9 +46,9 @@ def read_image(path: str, source: ImagesSource, *, decoded: bool) -> dict[str, A
     passed to Pillow, and the size of an image is compared with the limits before its pixels are decoded.
 
     Args:
-        path: path or address of the file.
-        source: the section of the YAML, with the limits.
-        decoded: whether to return `pixels`, uint8 [height * width * channels] of `source.decode`.
+        path: Path or address of the file.
+        source: The section of the YAML, with the limits.
+        decoded: Whether to return `pixels`, uint8 [height * width * channels] of `source.decode`.
 
     Raises:
         ValueError: The file has none of the formats that TensorFlow decodes, is truncated or too large, or a decoder

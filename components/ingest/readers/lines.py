@@ -55,10 +55,10 @@ def line_parts(
     """Returns ranges of whole lines of about `PART_BYTES`, found in one pass over the file.
 
     Args:
-        path: the file.
-        size: size of the file, in bytes.
-        count: returns the number of lines in a chunk of whole lines.
-        splittable: returns whether a chunk of whole lines can be cut after any line. One False keeps the file whole.
+        path: The file.
+        size: Size of the file, in bytes.
+        count: Returns the number of lines in a chunk of whole lines.
+        splittable: Returns whether a chunk of whole lines can be cut after any line. One False keeps the file whole.
     """
     state = state_of(path)
     if is_compressed(path) or size < 2 * PART_BYTES:
@@ -165,10 +165,10 @@ def parsed_lines(
     """Yields lists of the parsed lines of a part, with their numbers in the file, int64 [lines].
 
     Args:
-        path: the file.
-        reading: the part.
-        encoding: encoding of the file, by Python's name.
-        parse: takes the number and the bytes of a line; returns None for a line that is no row.
+        path: The file.
+        reading: The part.
+        encoding: Encoding of the file, by Python's name.
+        parse: Takes the number and the bytes of a line; returns None for a line that is no row.
     """
     lines = numbered_lines(path, reading, encoding)
     parsed = ((n, value, len(line)) for n, line in lines if (value := parse(n, line)) is not None)

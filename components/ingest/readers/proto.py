@@ -93,8 +93,8 @@ def find_message(descriptor_set: str, name: str) -> Descriptor:
     """Returns a message's descriptor.
 
     Args:
-        descriptor_set: path or address of a FileDescriptorSet.
-        name: name of the message, with its package.
+        descriptor_set: Path or address of a FileDescriptorSet.
+        name: Name of the message, with its package.
 
     Raises:
         UserError: The file is no FileDescriptorSet, lacks an imported file, or has no such message.

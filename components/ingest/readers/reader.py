@@ -41,9 +41,9 @@ class FilePart:
     """A part of a source file that one worker reads.
 
     Attributes:
-        begin, end: range in the reader's unit (bytes, row groups, rows, keys); None is from the start, or to the end.
-        first_row: number of its first row.
-        state: state of the file when the part was planned; empty if unknown.
+        begin, end: Range in the reader's unit (bytes, row groups, rows, keys); None is from the start, or to the end.
+        first_row: Number of its first row.
+        state: State of the file when the part was planned; empty if unknown.
     """
 
     begin: Any = None
@@ -71,10 +71,10 @@ class Rows:
     """Some rows of one file.
 
     Attributes:
-        table: the needed columns.
+        table: The needed columns.
         numbers: int64 [rows], increasing. In text, the line at which a row starts, from 1, with the header counted;
             else the position of the row in the file, from 1.
-        all_columns: the same rows with every unchanged column of the source, if `Reading.all_columns` requests it.
+        all_columns: The same rows with every unchanged column of the source, if `Reading.all_columns` requests it.
     """
 
     table: pa.Table
@@ -87,14 +87,14 @@ class Reading:
     """The state of reading one part: the needed columns, and the bad rows found so far.
 
     Attributes:
-        file: the source file.
-        columns: the needed columns, by name.
-        part: the part of the file.
-        bad: bad rows found since the last `take_bad`.
-        malformed: number of rows that did not parse and therefore were not yielded.
-        consumed: number of bytes of the part read so far; 0 if unknown.
-        seen: columns found so far, by readers that find columns only in the rows.
-        all_columns: form of the rows with every column of the source; None if these are not needed.
+        file: The source file.
+        columns: The needed columns, by name.
+        part: The part of the file.
+        bad: Bad rows found since the last `take_bad`.
+        malformed: Number of rows that did not parse and therefore were not yielded.
+        consumed: Number of bytes of the part read so far; 0 if unknown.
+        seen: Columns found so far, by readers that find columns only in the rows.
+        all_columns: Form of the rows with every column of the source; None if these are not needed.
     """
 
     file: SourceFile
@@ -196,8 +196,8 @@ def numbered_batches(items: Iterable[_Item], size: Callable[[_Item], int]) -> It
     """Yields lists of at most `BATCH_ROWS` items and `BATCH_BYTES` bytes, and their numbers from 1, int64 [items].
 
     Args:
-        items: rows, in any form.
-        size: returns the approximate number of bytes of an item.
+        items: Rows, in any form.
+        size: Returns the approximate number of bytes of an item.
     """
     first = 1
     for batch in gather(items, size, rows=BATCH_ROWS):
@@ -239,9 +239,9 @@ def readable(path: str, reading: "Reading | None" = None, state: Callable[[str],
     Decoders raise many types of errors for a damaged file, such as KeyError; for these, the message contains the type.
 
     Args:
-        path: the file or folder.
-        reading: the part that is read; afterwards the file must be as it was when it was found and its parts planned.
-        state: returns the present state of `path`.
+        path: The file or folder.
+        reading: The part that is read; afterwards the file must be as it was when it was found and its parts planned.
+        state: Returns the present state of `path`.
 
     Raises:
         UserError: The file cannot be read, or has changed.

@@ -38,10 +38,10 @@ class Content:
     """The beginning of a file.
 
     Attributes:
-        start: its first bytes, decompressed.
-        whole: whether `start` is the whole file.
-        format: its format, as a value of `data.source.format`; None for text that may be CSV, and for unknown content.
-        other: what it is, and what to do, if no source reads it; else None.
+        start: Its first bytes, decompressed.
+        whole: Whether `start` is the whole file.
+        format: Its format, as a value of `data.source.format`; None for text that may be CSV, and for unknown content.
+        other: What it is, and what to do, if no source reads it; else None.
     """
 
     start: bytes

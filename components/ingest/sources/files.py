@@ -23,14 +23,14 @@ class SourceFile:
     """One file, folder of images, query or function to read.
 
     Attributes:
-        path: the path of the file, or, for other sources, the query or function; also used in messages.
-        split: the split of all its rows, or None if each row is assigned to a split.
-        size: number of bytes; 0 if unknown.
-        version: text that changes when the data changes.
-        address: location, if it is not `path`: the URL of a database or the folder of a dataset. Or another input of
+        path: The path of the file, or, for other sources, the query or function; also used in messages.
+        split: The split of all its rows, or None if each row is assigned to a split.
+        size: Number of bytes; 0 if unknown.
+        version: Text that changes when the data changes.
+        address: Location, if it is not `path`: the URL of a database or the folder of a dataset. Or another input of
             the reader: the path of the message descriptors, or the folders that a manifest may use, one per line.
-        rest: whether rows without a span belong to the current span.
-        state: size and version of the file, or of all files of the folder, as `storage.state_of` returns them; it is
+        rest: Whether rows without a span belong to the current span.
+        state: Size and version of the file, or of all files of the folder, as `storage.state_of` returns them; it is
             compared after reading. Empty if unknown.
     """
 
@@ -67,8 +67,8 @@ def place_pattern(written: str, resolve: Resolve) -> tuple[str, str]:
     """Returns the folder at which a relative path or pattern starts, and the rest; only the rest may contain a pattern.
 
     Args:
-        written: the path as in the YAML.
-        resolve: makes a path of the YAML absolute.
+        written: The path as in the YAML.
+        resolve: Makes a path of the YAML absolute.
 
     Example:
         >>> place_pattern("day-{SPAN}/*.csv", lambda path: resolve_path(path, Path("/data/[new]")))
@@ -85,9 +85,9 @@ def find_files(paths: Paths, resolve: Resolve, *, endings: Sequence[str] = ()) -
     """Returns the files of `paths`, with patterns and folders expanded, in sorted order per entry.
 
     Args:
-        paths: paths as in the YAML.
-        resolve: makes a path of the YAML absolute.
-        endings: suffixes of the files that are searched for in a folder.
+        paths: Paths as in the YAML.
+        resolve: Makes a path of the YAML absolute.
+        endings: Suffixes of the files that are searched for in a folder.
 
     Raises:
         UserError: An entry matches no file, is a folder without any, or two entries match the same file.

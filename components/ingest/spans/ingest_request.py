@@ -46,12 +46,12 @@ class Request:
     """The inputs from which the examples of a run are made.
 
     Attributes:
-        config: the part of `data:` that determines the records.
-        splits: names of the splits, in order.
-        columns: columns of the examples.
-        gzip: whether to compress the records.
-        spans: all spans of the window.
-        spanned: whether the source has spans.
+        config: The part of `data:` that determines the records.
+        splits: Names of the splits, in order.
+        columns: Columns of the examples.
+        gzip: Whether to compress the records.
+        spans: All spans of the window.
+        spanned: Whether the source has spans.
     """
 
     config: IngestConfig

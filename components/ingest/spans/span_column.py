@@ -79,10 +79,10 @@ def split_by_span(
     """Returns the spans of files. The part of a file in a span is a separate `SourceFile`, versioned by its content.
 
     Args:
-        files: the files with their current versions.
-        source: the section of the YAML.
-        span: the column with the spans.
-        index: folder that caches the spans found in each file; None caches them only in this process.
+        files: The files with their current versions.
+        source: The section of the YAML.
+        span: The column with the spans.
+        index: Folder that caches the spans found in each file; None caches them only in this process.
 
     Raises:
         UserError: A file cannot be read, or none of its rows contains a span.

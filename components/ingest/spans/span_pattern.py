@@ -126,12 +126,12 @@ class SpanPattern:
     """One path with span fields.
 
     Attributes:
-        written: the path as in the YAML.
-        glob: glob that matches its files.
-        regex: regular expression of the fields in a path without its protocol.
-        unit: span unit of the fields.
-        versioned: whether the path has the field VERSION.
-        folders: whether the path may match folders.
+        written: The path as in the YAML.
+        glob: Glob that matches its files.
+        regex: Regular expression of the fields in a path without its protocol.
+        unit: Span unit of the fields.
+        versioned: Whether the path has the field VERSION.
+        folders: Whether the path may match folders.
     """
 
     written: str
@@ -172,9 +172,9 @@ def parse_pattern(written: str, folder: str, pattern: str) -> SpanPattern:
     """Parses a path with span fields.
 
     Args:
-        written: the path as in the YAML, for messages.
-        folder: folder at which the path starts, with / at its end; it contains no fields and no glob.
-        pattern: the rest; `folder` + `pattern` is an absolute path or an address.
+        written: The path as in the YAML, for messages.
+        folder: Folder at which the path starts, with / at its end; it contains no fields and no glob.
+        pattern: The rest; `folder` + `pattern` is an absolute path or an address.
 
     Raises:
         UserError: A field is unknown, fields contradict each other, the end of a field is ambiguous, or there are too

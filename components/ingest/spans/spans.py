@@ -43,10 +43,10 @@ class Span:
     """One span of a source.
 
     Attributes:
-        number: number of the span.
-        files: files of the span.
-        version: value of `{VERSION}` in the paths of its files, else 0.
-        by_content: whether the version of a file is the digest of the span's rows in it. The size of the file is then
+        number: Number of the span.
+        files: Files of the span.
+        version: Value of `{VERSION}` in the paths of its files, else 0.
+        by_content: Whether the version of a file is the digest of the span's rows in it. The size of the file is then
             irrelevant.
     """
 
@@ -61,10 +61,10 @@ class Window:
     """The spans of one run, the oldest first.
 
     Attributes:
-        unit: length of a span; None for a source without spans, which is read as a single span.
-        spans: the spans that exist.
-        missing: numbers of the spans between the first and the last that the source lacks.
-        all_spans: numbers of all spans of the source.
+        unit: Length of a span; None for a source without spans, which is read as a single span.
+        spans: The spans that exist.
+        missing: Numbers of the spans between the first and the last that the source lacks.
+        all_spans: Numbers of all spans of the source.
     """
 
     unit: Unit | None
@@ -133,10 +133,10 @@ def find_window(
     """Returns the spans that a run uses.
 
     Args:
-        data: the section of the YAML.
-        resolve: makes a path of the YAML absolute.
+        data: The section of the YAML.
+        resolve: Makes a path of the YAML absolute.
         requested: `latest`, a span as a date or a number, or A:B, both included; by default the newest.
-        index: folder that caches the spans found in the column of each file; None reads the files again.
+        index: Folder that caches the spans found in the column of each file; None reads the files again.
 
     Raises:
         SpanNotFoundError: The requested span does not exist.
@@ -211,9 +211,9 @@ def span_fingerprint(span: Span, request: str, code: str) -> str:
     """Returns 16 hex digits that change when the records of a span change.
 
     Args:
-        span: the span; its files count by path, size and version.
-        request: the request to Ingest without the files.
-        code: digest of the ingestion code.
+        span: The span; its files count by path, size and version.
+        request: The request to Ingest without the files.
+        code: Digest of the ingestion code.
     """
     files = [replace(file, size=0) for file in span.files] if span.by_content else span.files
     digest = hashlib.sha256()

@@ -40,10 +40,10 @@ def assign(split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: in
     This function assigns a stratified split by hash, which is sufficient for a sample; Ingest uses `stratified.Cuts`.
 
     Args:
-        split: the section of the YAML.
-        table: the rows, with at least `raw_split_columns`; with all columns of the source if it `reads_whole_rows`.
+        split: The section of the YAML.
+        table: The rows, with at least `raw_split_columns`; with all columns of the source if it `reads_whole_rows`.
         numbers: int64 [rows], row numbers in the file.
-        file_index: position of the file among all files; with the row number it seeds the random split.
+        file_index: Position of the file among all files; with the row number it seeds the random split.
     """
     if isinstance(split, HashSplit) and split.column is not None:
         return _by_ratio(_key_fractions(_keys(table, columns_of_split(split)), numbers, file_index), split.ratios)

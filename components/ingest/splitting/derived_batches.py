@@ -18,10 +18,10 @@ def derived_column(
     """Returns a derived column, float32 or binary [rows], null where it is missing.
 
     Args:
-        name: name of the derived column.
-        arrays: raw columns, float32 or binary, null where missing.
-        columns: descriptions of the raw columns; vectors and lists are skipped, because no expression reads them.
-        derive: derived column -> expression, in dependency order.
+        name: Name of the derived column.
+        arrays: Raw columns, float32 or binary, null where missing.
+        columns: Descriptions of the raw columns; vectors and lists are skipped, because no expression reads them.
+        derive: Derived column -> expression, in dependency order.
     """
     values: dict[str, Value] = {column.name: _value(arrays[column.name]) for column in columns if column.is_single}
     for derived, text in derive.items():

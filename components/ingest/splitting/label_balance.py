@@ -12,9 +12,9 @@ class Imbalance:
     """A split with another share of a label, or another mean, than all rows.
 
     Attributes:
-        what: what is measured, such as `label FAIL` or `the mean of price`.
-        of_split: its share of the split, or its mean there, as text.
-        of_all: the same of all rows.
+        what: What is measured, such as `label FAIL` or `the mean of price`.
+        of_split: Its share of the split, or its mean there, as text.
+        of_all: The same of all rows.
     """
 
     split: str
@@ -35,7 +35,7 @@ def uneven_shares(counts: Mapping[str, Mapping[str, float]]) -> tuple[Imbalance,
     chance would give fewer than ten rows are not judged.
 
     Args:
-        counts: split -> label -> number of rows.
+        counts: Split -> label -> number of rows.
     """
     rows = {split: sum(of.values()) for split, of in counts.items()}
     shares = {
@@ -58,8 +58,8 @@ def uneven_means(name: str, moments: Mapping[str, tuple[float, float, float]]) -
     """Returns the splits, except train, whose mean of a number differs beyond chance, by a tenth of its deviation.
 
     Args:
-        name: the number.
-        moments: split -> number of rows, mean and standard deviation.
+        name: The number.
+        moments: Split -> number of rows, mean and standard deviation.
     """
     total = sum(rows for rows, _, _ in moments.values())
     overall = sum(rows * mean for rows, mean, _ in moments.values()) / max(total, 1)

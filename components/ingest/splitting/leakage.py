@@ -18,7 +18,7 @@ def count_overlaps(runs: Mapping[str, Sequence[Run]]) -> tuple[Overlap, ...]:
     hash is about (rows of one split) * (rows of the other) / 2**64.
 
     Args:
-        runs: split -> runs of (content hash, row id).
+        runs: Split -> runs of (content hash, row id).
     """
     names = sorted(runs, key=lambda name: name != "train")
     pairs = list(combinations(range(len(names)), 2))
@@ -41,9 +41,9 @@ def check_overlaps(overlaps: Sequence[Overlap], limit: SplitLeakage, locate: Map
     """Raises UserError if more rows are in two splits than the YAML allows.
 
     Args:
-        overlaps: the overlaps of all pairs of splits.
-        limit: the section of the YAML.
-        locate: row id of an example -> `file, row n`.
+        overlaps: The overlaps of all pairs of splits.
+        limit: The section of the YAML.
+        locate: Row id of an example -> `file, row n`.
     """
     over = [
         o

@@ -64,8 +64,8 @@ def cuts_of(parts: Sequence[tuple[Sequence[str], Sequence[Run]]], split: Stratif
     """Returns the cuts of each class.
 
     Args:
-        parts: for each part, its class names in the order of their numbers, and its files.
-        split: the section of the YAML.
+        parts: For each part, its class names in the order of their numbers, and its files.
+        split: The section of the YAML.
     """
     names = list(dict.fromkeys(name for classes, _ in parts for name in classes))
     check_classes(len(names))
@@ -119,10 +119,10 @@ def classes_of(
     """Returns the class of each row, string [rows].
 
     Args:
-        name: raw or derived column.
-        arrays: raw columns, float32 or binary, null where missing.
-        columns: descriptions of the raw columns.
-        derive: derived column -> expression; the inputs of `name` come before it.
+        name: Raw or derived column.
+        arrays: Raw columns, float32 or binary, null where missing.
+        columns: Descriptions of the raw columns.
+        derive: Derived column -> expression; the inputs of `name` come before it.
     """
     if name not in derive:
         return _as_text(arrays[name])

@@ -27,7 +27,7 @@ def encode(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
     """Returns one serialized tf.Example per row.
 
     Args:
-        columns: name -> float32, int64 or (large) binary array; list array of float32 with lists of equal length; or
+        columns: Name -> float32, int64 or (large) binary array; list array of float32 with lists of equal length; or
             large list array of float32, int64 or (large) binary with lists of any length. Null is missing. All arrays
             have the same length.
     """

@@ -15,9 +15,9 @@ class Overlap:
     """The rows of split `second` that are also in split `first`, equal in every column that is read.
 
     Attributes:
-        rows: number of these rows.
-        of: number of rows of `second`.
-        example: row ids of two equal rows, of `first` and `second`; None if there are none, or none is known.
+        rows: Number of these rows.
+        of: Number of rows of `second`.
+        example: Row ids of two equal rows, of `first` and `second`; None if there are none, or none is known.
     """
 
     first: str
@@ -55,15 +55,15 @@ class Manifest:
     """The account of every row of an ingestion.
 
     Attributes:
-        files: paths, in the order of row ids.
-        read: number of rows read.
-        written: number of rows per split.
-        quarantined: number of rows per reason.
-        bytes_read: total size of the files.
-        by_file: the counts of each file.
-        overlaps: rows that are in two splits, per pair of splits.
-        seconds: time from the first row to the last.
-        first_file: number of the first file in row ids.
+        files: Paths, in the order of row ids.
+        read: Number of rows read.
+        written: Number of rows per split.
+        quarantined: Number of rows per reason.
+        bytes_read: Total size of the files.
+        by_file: The counts of each file.
+        overlaps: Rows that are in two splits, per pair of splits.
+        seconds: Time from the first row to the last.
+        first_file: Number of the first file in row ids.
     """
 
     files: tuple[str, ...]

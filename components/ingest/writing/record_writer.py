@@ -40,10 +40,10 @@ class ChunkWriter:
         """Constructs the writer; `write` opens the file.
 
         Args:
-            folder: folder of the artifact.
-            split: split of all records.
-            prefix: prefix of the file names; unique among writers, and sorts in the order of the source.
-            layout: layout of the files into which the chunks are joined.
+            folder: Folder of the artifact.
+            split: Split of all records.
+            prefix: Prefix of the file names; unique among writers, and sorts in the order of the source.
+            layout: Layout of the files into which the chunks are joined.
         """
         self.chunks: list[Chunk] = []
         self.prefix = prefix

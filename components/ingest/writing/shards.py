@@ -22,10 +22,10 @@ class Layout:
     """The layout of the records of every split.
 
     Attributes:
-        shard_bytes: size of the largest file, before compression.
-        readers: number of hosts that read at the same time.
-        gzip: whether to compress the files.
-        seed: seed of the shuffle across all files; None keeps the order of the source.
+        shard_bytes: Size of the largest file, before compression.
+        readers: Number of hosts that read at the same time.
+        gzip: Whether to compress the files.
+        seed: Seed of the shuffle across all files; None keeps the order of the source.
     """
 
     shard_bytes: int
@@ -44,9 +44,9 @@ class Chunk:
     """A file of uncompressed records that one worker wrote.
 
     Attributes:
-        path: path of the file.
-        rows: number of records.
-        marks: increasing byte offsets at which a record ends; the last is the chunk's size. For a shuffled chunk, the
+        path: Path of the file.
+        rows: Number of records.
+        marks: Increasing byte offsets at which a record ends; the last is the chunk's size. For a shuffled chunk, the
             end of each segment; segments may be empty.
     """
 
