@@ -340,7 +340,7 @@ def predict(
     An absent column counts as missing. A row that cannot be read has no prediction; `bad_row` holds the reason.
     """
     from fullpass.components.ingest.readers.crashes import continue_in_fork
-    from fullpass.components.predict.read_options import read_as_of
+    from fullpass.components.predict.input_source import read_as_of
 
     continue_in_fork()
     read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)

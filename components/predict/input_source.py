@@ -1,11 +1,13 @@
 """Determines how `fullpass predict` reads its input: like the training data, except for the caller's changes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.components.ingest.readers.read_source import find_inputs
@@ -129,3 +131,51 @@ def _carried(trained: Mapping[str, Any], kind: type[BaseSource]) -> dict[str, An
     carried = {key: trained[key] for key in _OF_TEXT if key in trained and key in kind.model_fields}
     missing = tuple(dict.fromkeys([*usual, *trained.get("missing", ())]))
     return {**carried, "missing": missing, "missing_in": trained.get("missing_in", {})}
+
+
+def read_as_of(
+    format_: str | None,
+    separator: str | None,
+    columns: str | None,
+    missing: Sequence[str] | None,
+    encoding: str | None,
+    others: Sequence[str] | None,
+    *,
+    header: bool,
+) -> dict[str, Any]:
+    r"""Returns the keys of `data.source` that the options set.
+
+    Example:
+        >>> read_as_of("csv", r"\t", "fare, tips", None, None, ["quoting=false"], header=False)
+        {'format': 'csv', 'separator': '\t', 'columns': ('fare', 'tips'), 'quoting': False}
+
+    Args:
+        separator: One character; a backslash and t stand for a tab.
+        columns: Comma-separated names, for a file without a header line.
+        others: KEY=VALUE, with the value in YAML.
+        header: Whether the file has a header line; contradicts `columns`.
+
+    Raises:
+        UserError: An option is invalid.
+    """
+    if header and columns is not None:
+        raise UsageError("--header reads the names of the columns from the file, --columns gives them; drop one.")
+    options = {
+        "format": format_,
+        "separator": "\t" if separator == r"\t" else separator,
+        "columns": None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        "missing": None if missing is None else tuple(missing),
+        "encoding": encoding,
+    }
+    read_as: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
+    if header:
+        read_as["columns"] = None
+    for written in others or ():
+        key, equals, value = written.partition("=")
+        if not (equals and key.strip()):
+            raise UsageError(f"--source {written!r}: expected KEY=VALUE, such as --source quoting=false.")
+        try:
+            read_as[key.strip()] = YAML(typ="safe", pure=True).load(value)
+        except YAMLError as error:
+            raise UsageError(f"--source {written!r}: the value is not YAML: {error}") from error
+    return read_as

@@ -22,8 +22,7 @@ from fullpass.components.ingest.sources.config import (
     TfRecordSource,
 )
 from fullpass.components.predict.input_rows import InputRows
-from fullpass.components.predict.input_source import input_files, input_source
-from fullpass.components.predict.read_options import read_as_of
+from fullpass.components.predict.input_source import input_files, input_source, read_as_of
 from tests.components.ingest.reading_tools import raw, read_file
 
 X_KIND = raw(x="number", kind="string")
