@@ -201,7 +201,7 @@ def test_a_full_disk_leaves_no_split(tmp_path):
     code = f"""
         import resource, signal
         from pathlib import Path
-        from tests.components.ingest.test_bad_input import csv, ingest
+        from tests.components.ingest.test_ingest_bad_input import csv, ingest
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
         ingest(Path({str(tmp_path)!r}), csv(path="a.csv"))
