@@ -26,7 +26,6 @@ class Ingestion:
     """The files of a source, or of one span of it, and what is made of them.
 
     Attributes:
-        config: Parameters of the component.
         files: The files to read.
         splits: Names of the splits, in order.
         columns: Raw columns of the examples.

@@ -38,7 +38,6 @@ def folder_rows(
     Args:
         folder: Folder with one subfolder per class.
         endings: Suffixes of the file names.
-        reading: The current part.
         read: Returns the columns of one file; raises ValueError if the file is not readable.
     """
     files = list(enumerate(find(folder, endings), start=1))[reading.part.begin or 0 : reading.part.end]
@@ -52,7 +51,6 @@ def file_rows(
 
     Args:
         files: Row number, file and further columns of each row.
-        reading: The current part.
         read: As in `folder_rows`.
     """
     rows: list[Mapping[str, Any]] = []

@@ -2,7 +2,7 @@
 
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO
 
@@ -49,12 +49,12 @@ class _Array:
 
 class NumpyReader(Reader[NumpySource]):
     def columns(self) -> list[str]:
-        with self._open() as arrays:
+        with _opened(self._path) as arrays:
             return [name for key, array in arrays.items() for name in self._names(key, array)]
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         check_columns(self._path, list(reading.columns), self.columns())
-        with readable(self._path, reading), self._open() as arrays:
+        with readable(self._path, reading), _opened(self._path) as arrays:
             total = next(iter(arrays.values())).rows
             row_bytes = sum(array.row_bytes for array in arrays.values())
             step = max(1, min(BATCH_ROWS, _BATCH_BYTES // max(row_bytes, 1)))
@@ -64,9 +64,6 @@ class NumpyReader(Reader[NumpySource]):
                 for key, array in arrays.items():
                     columns |= self._columns(key, array, array.read(count))
                 yield select_rows(pa.table(columns), np.arange(start + 1, start + 1 + count, dtype=np.int64), reading)
-
-    def _open(self) -> "_Arrays":
-        return _Arrays(self._path)
 
     def _names(self, key: str, array: _Array) -> list[str]:
         if array.dtype.names:
@@ -91,34 +88,29 @@ class NumpyReader(Reader[NumpySource]):
         return {key: _arrow(values)}
 
 
-class _Arrays(ExitStack):
-    """The arrays of a file by name. The array of a .npy file has the name data."""
+@contextmanager
+def _opened(path: str) -> Iterator[dict[str, _Array]]:
+    """Opens the arrays of a file, by name. The array of a .npy file has the name data."""
+    with ExitStack() as stack:
+        with readable(path):
+            arrays = _headers(path, stack)
+        if not arrays:
+            raise UserError(f"{path}: no arrays in the file.")
+        if len({array.rows for array in arrays.values()}) > 1:
+            counts = ", ".join(f"{name} {array.rows:,}" for name, array in arrays.items())
+            raise UserError(f"{path}: the arrays must have equally many rows. Received: {counts}.")
+        yield arrays
 
-    def __init__(self, path: str):
-        super().__init__()
-        self._path = path
 
-    def __enter__(self) -> dict[str, _Array]:  # type: ignore[override]
-        try:
-            return self._arrays()
-        except BaseException:
-            self.close()
-            raise
-
-    def _arrays(self) -> dict[str, _Array]:
-        with readable(self._path):
-            raw = self.enter_context(open_raw(self._path))
-            is_zip = raw.read(4) == b"PK\x03\x04"
-            raw.seek(0)
-            if not is_zip:
-                return {_PLAIN: _header(self._path, _PLAIN, raw)}
-            archive = self.enter_context(zipfile.ZipFile(raw))
-            names = [name for name in archive.namelist() if name.endswith(".npy")]
-            arrays = {
-                name[:-4]: _header(self._path, name[:-4], self.enter_context(archive.open(name))) for name in names
-            }
-        _check_rows(self._path, arrays)
-        return arrays
+def _headers(path: str, stack: ExitStack) -> dict[str, _Array]:
+    raw = stack.enter_context(open_raw(path))
+    is_zip = raw.read(4) == b"PK\x03\x04"
+    raw.seek(0)
+    if not is_zip:
+        return {_PLAIN: _header(path, _PLAIN, raw)}
+    archive = stack.enter_context(zipfile.ZipFile(raw))
+    names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+    return {name: _header(path, name, stack.enter_context(archive.open(f"{name}.npy"))) for name in names}
 
 
 def _header(path: str, name: str, stream: IO[bytes]) -> _Array:
@@ -134,14 +126,6 @@ def _header(path: str, name: str, stream: IO[bytes]) -> _Array:
     if by_columns and len(shape) > 1:
         raise UserError(f"{path}: array {name} lies in Fortran order. Save numpy.ascontiguousarray(array).")
     return _Array(stream, shape[0], tuple(shape[1:]), dtype)
-
-
-def _check_rows(path: str, arrays: dict[str, _Array]) -> None:
-    if not arrays:
-        raise UserError(f"{path}: no arrays in the file.")
-    if len({array.rows for array in arrays.values()}) > 1:
-        counts = ", ".join(f"{name} {array.rows:,}" for name, array in arrays.items())
-        raise UserError(f"{path}: the arrays must have equally many rows. Received: {counts}.")
 
 
 def _arrow(values: np.ndarray) -> pa.Array:

@@ -21,10 +21,6 @@ _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 def find_inputs(source: BaseSource, resolve: Resolve) -> tuple[SourceFile, ...]:
     """Returns all inputs of a source.
 
-    Args:
-        source: The section of the YAML.
-        resolve: Makes a path of the YAML absolute.
-
     Raises:
         UserError: Files are missing, or named twice.
     """
@@ -73,7 +69,6 @@ def read(reading: Reading, source: BaseSource) -> Iterator[Rows]:
 
     Args:
         reading: The part and the needed columns; collects the rows that do not parse.
-        source: The section of the YAML.
 
     Raises:
         UserError: The file is empty, lacks a column, or cannot be read as its format.

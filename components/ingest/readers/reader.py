@@ -239,7 +239,6 @@ def readable(path: str, reading: "Reading | None" = None, state: Callable[[str],
     Decoders raise many types of errors for a damaged file, such as KeyError; for these, the message contains the type.
 
     Args:
-        path: The file or folder.
         reading: The part that is read; afterwards the file must be as it was when it was found and its parts planned.
         state: Returns the present state of `path`.
 

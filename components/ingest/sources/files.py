@@ -68,7 +68,6 @@ def place_pattern(written: str, resolve: Resolve) -> tuple[str, str]:
 
     Args:
         written: The path as in the YAML.
-        resolve: Makes a path of the YAML absolute.
 
     Example:
         >>> place_pattern("day-{SPAN}/*.csv", lambda path: resolve_path(path, Path("/data/[new]")))
@@ -86,7 +85,6 @@ def find_files(paths: Paths, resolve: Resolve, *, endings: Sequence[str] = ()) -
 
     Args:
         paths: Paths as in the YAML.
-        resolve: Makes a path of the YAML absolute.
         endings: Suffixes of the files that are searched for in a folder.
 
     Raises:

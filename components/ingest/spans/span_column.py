@@ -80,7 +80,6 @@ def split_by_span(
 
     Args:
         files: The files with their current versions.
-        source: The section of the YAML.
         span: The column with the spans.
         index: Folder that caches the spans found in each file; None caches them only in this process.
 

@@ -133,8 +133,6 @@ def find_window(
     """Returns the spans that a run uses.
 
     Args:
-        data: The section of the YAML.
-        resolve: Makes a path of the YAML absolute.
         requested: `latest`, a span as a date or a number, or A:B, both included; by default the newest.
         index: Folder that caches the spans found in the column of each file; None reads the files again.
 

@@ -40,7 +40,6 @@ def assign(split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: in
     This function assigns a stratified split by hash, which is sufficient for a sample; Ingest uses `stratified.Cuts`.
 
     Args:
-        split: The section of the YAML.
         table: The rows, with at least `raw_split_columns`; with all columns of the source if it `reads_whole_rows`.
         numbers: int64 [rows], row numbers in the file.
         file_index: Position of the file among all files; with the row number it seeds the random split.

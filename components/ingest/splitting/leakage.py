@@ -42,7 +42,6 @@ def check_overlaps(overlaps: Sequence[Overlap], limit: SplitLeakage, locate: Map
 
     Args:
         overlaps: The overlaps of all pairs of splits.
-        limit: The section of the YAML.
         locate: Row id of an example -> `file, row n`.
     """
     over = [

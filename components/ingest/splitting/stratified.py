@@ -65,7 +65,6 @@ def cuts_of(parts: Sequence[tuple[Sequence[str], Sequence[Run]]], split: Stratif
 
     Args:
         parts: For each part, its class names in the order of their numbers, and its files.
-        split: The section of the YAML.
     """
     names = list(dict.fromkeys(name for classes, _ in parts for name in classes))
     check_classes(len(names))

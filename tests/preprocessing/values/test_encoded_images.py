@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from fullpass.components.ingest.readers.image_files import read_image
+from fullpass.components.ingest.readers.images import read_image
 from fullpass.components.ingest.sources.config import ImagesSource
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert_raw

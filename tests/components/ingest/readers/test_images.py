@@ -14,7 +14,6 @@ import tensorflow as tf
 from PIL import EpsImagePlugin, Image, UnidentifiedImageError
 from pydantic import ValidationError
 
-from fullpass.components.ingest.readers import image_files
 from fullpass.components.ingest.sources.config import ImagesSource
 from tests.components.ingest.reading_tools import inputs, raw, read_input
 
@@ -76,7 +75,7 @@ def test_whatever_a_decoder_raises_costs_one_row(tmp_path, monkeypatch, error):
         raise error("broken inside")
 
     (tmp_path / "images" / "a").mkdir(parents=True)
-    monkeypatch.setattr(image_files, "_pixels", fail)
+    monkeypatch.setattr(images, "_pixels", fail)
     rows, _, bad = read_folder(tmp_path)
     assert rows == [] and [row.row for row in bad] == [1]
     assert "broken inside" in bad[0].reason
