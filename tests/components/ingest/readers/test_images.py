@@ -14,6 +14,7 @@ import tensorflow as tf
 from PIL import EpsImagePlugin, Image, UnidentifiedImageError
 from pydantic import ValidationError
 
+from fullpass.components.ingest.readers import images
 from fullpass.components.ingest.sources.config import ImagesSource
 from tests.components.ingest.reading_tools import inputs, raw, read_input
 
