@@ -26,7 +26,7 @@ from benchmarks.common import ROOT, Ratio, median_timing, print_ratios, time_com
 _STOCK = "import tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
 _OURS = """
 from fullpass.kubeflow.runtime import entrypoint
-from fullpass.pipeline.process_environment import set_environment
+from fullpass.pipeline.startup import set_environment
 set_environment()
 with entrypoint.libraries_for({executor!r}, direct=False):
     from tfx.dsl.components.base import base_executor

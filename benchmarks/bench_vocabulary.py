@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from rich.console import Console
 
 from benchmarks.common import ROOT, write_results
-from fullpass.base.large_imports import large_imports
+from fullpass.pipeline.startup import large_imports
 
 _PRIME = 15_485_863
 _ROWS = 1 << 18

@@ -188,7 +188,7 @@ def newest_graph(config: Path) -> Path:
 
 COMPARE = """
 import json, sys
-from fullpass.pipeline.process_environment import set_environment
+from fullpass.pipeline.startup import set_environment
 set_environment()
 import numpy as np, tensorflow as tf, tensorflow_transform as tft
 

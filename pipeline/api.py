@@ -21,11 +21,11 @@ from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
 from fullpass.pipeline.printing import print_text
-from fullpass.pipeline.process_environment import set_environment
 from fullpass.pipeline.registry.list_versions import Version, read_versions
 from fullpass.pipeline.registry.locate_model import pushed_to
 from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root
 from fullpass.pipeline.running.request import RunRequest
+from fullpass.pipeline.startup import set_environment
 
 if TYPE_CHECKING:
     from fullpass.components.predict.predict import Exported

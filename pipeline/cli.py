@@ -14,11 +14,11 @@ from fullpass.base.processes import flush_streams
 from fullpass.pipeline import input_service_command, printing
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.explain_error import exit_code, explained
-from fullpass.pipeline.process_environment import set_environment
 from fullpass.pipeline.registry.commands import bless, lineage, models
 from fullpass.pipeline.registry.retention.gc_command import gc
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import commands
+from fullpass.pipeline.startup import large_imports, noise_to, set_environment, without_keras
 
 if TYPE_CHECKING:
     from fullpass.pipeline.authoring.loading.load import Loaded
@@ -258,7 +258,6 @@ def diagnose(
         return
     if batch_size and not apply:
         raise typer.BadParameter("--batch-size goes with --apply.")
-    from fullpass.pipeline.running.execution.quiet_imports import noise_to
 
     with noise_to(Path(os.devnull)):
         from fullpass.pipeline.diagnose.diagnose import diagnose as diagnose_input
@@ -281,7 +280,6 @@ def diagnose(
 
 
 def _compare_placements(loaded: "Loaded", *, rows: int, as_json: bool) -> None:
-    from fullpass.pipeline.running.execution.quiet_imports import noise_to
 
     with noise_to(Path(os.devnull)):
         from fullpass.pipeline.diagnose.placements import compare_placements, report_json, table
@@ -344,9 +342,7 @@ def predict(
 
     continue_in_fork()
     read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
-    # TensorFlow imports Keras, which takes a third of the time until the first prediction. An export runs without it.
-    sys.modules["keras"] = None  # type: ignore[assignment]
-    from fullpass.base.large_imports import large_imports
+    without_keras()
     from fullpass.pipeline.api import open_model
 
     with large_imports():

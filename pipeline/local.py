@@ -22,7 +22,7 @@ def main() -> None:
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
 
-    from fullpass.pipeline.process_environment import set_environment
+    from fullpass.pipeline.startup import set_environment
 
     set_environment()
     from fullpass.base.errors import UserError

@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn, Self
 
-from fullpass.pipeline.process_environment import SAFE_PATH, set_environment
+from fullpass.pipeline.startup import SAFE_PATH, set_environment
 
 IMPORTED = (
     "apache_beam.runners.direct.direct_runner",
@@ -326,7 +326,7 @@ def _end(begin: Callable[[], Any]) -> NoReturn:
 
 
 def _main(address: str) -> None:
-    from fullpass.pipeline.running.execution.quiet_imports import noise_to
+    from fullpass.pipeline.startup import noise_to
 
     set_environment()
     with noise_to(Path(address).with_name("noise")):

@@ -84,7 +84,7 @@ def _compile_for_kubeflow(loaded: Loaded, env: Path, output: Path) -> None:
 
 
 def _compile_for_airflow(loaded: Loaded, env: Path | None, output: Path) -> None:
-    from fullpass.pipeline.running.execution.quiet_imports import noise_to
+    from fullpass.pipeline.startup import noise_to
 
     with TemporaryDirectory() as folder, noise_to(Path(folder) / "imports.log"):
         from fullpass.kubeflow.airflow.airflow_dag import airflow_dag
@@ -98,7 +98,7 @@ def _compile_for_airflow(loaded: Loaded, env: Path | None, output: Path) -> None
 
 def compile_quietly(loaded: Loaded, environment: "Environment") -> "Compiled":
     """Returns `compile_package` without the output of TFX and TensorFlow; warnings go to standard error."""
-    from fullpass.pipeline.running.execution.quiet_imports import noise_to
+    from fullpass.pipeline.startup import noise_to
 
     with TemporaryDirectory() as folder, noise_to(Path(folder) / "imports.log"):
         from fullpass.kubeflow.compile.compile import compile_package

@@ -20,7 +20,6 @@ from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
 from fullpass.base.redact import redact_streams
 from fullpass.base.user_modules import use_modules_of
-from fullpass.components.framework_imports import blocked_imports, import_frameworks
 from fullpass.kubeflow.kfp_internals import run_id
 from fullpass.kubeflow.protocol import FACTS_VARIABLE, WITHOUT_TENSORFLOW, Json, unpack
 from fullpass.kubeflow.runtime import termination
@@ -32,7 +31,7 @@ from fullpass.kubeflow.runtime.executor_input import (
     write_absent,
     write_output,
 )
-from fullpass.pipeline.process_environment import set_environment
+from fullpass.pipeline.startup import blocked_imports, import_frameworks, set_environment
 
 COMMIT_VARIABLE = "FULLPASS_COMMIT"
 """Environment variable: commit of the files in the image under `folder`, which have no Git history there."""

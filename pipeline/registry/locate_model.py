@@ -17,7 +17,7 @@ from fullpass.components.push.push import (
     served_version,
 )
 from fullpass.pipeline.root.layout import metadata_above
-from fullpass.pipeline.running.execution.quiet_imports import noise_to
+from fullpass.pipeline.startup import noise_to
 
 LATEST = "latest"
 

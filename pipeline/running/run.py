@@ -11,10 +11,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fullpass.base.large_imports import large_imports
 from fullpass.base.stop_signals import stop_signals
 from fullpass.base.user_modules import use_modules_of
-from fullpass.components.framework_imports import import_for_nodes, import_frameworks
 from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline import printing
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -25,7 +23,6 @@ from fullpass.pipeline.root.check import check_model_folder, check_root, claim_r
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.execution.display import display
 from fullpass.pipeline.running.execution.events import RunResult, new_run_id
-from fullpass.pipeline.running.execution.quiet_imports import noise_to
 from fullpass.pipeline.running.execution.run_outputs import outputs
 from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, inputs_of, record_repeat, write_state
 from fullpass.pipeline.running.node_names import check_known, node_names
@@ -45,6 +42,7 @@ from fullpass.pipeline.running.run_summary import (
 from fullpass.pipeline.running.show_summary import print_summary
 from fullpass.pipeline.running.tracking.track import track
 from fullpass.pipeline.running.tracking.tracked_run import tracked_run
+from fullpass.pipeline.startup import import_for_nodes, import_frameworks, large_imports, noise_to
 
 
 def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | None = None) -> ExitCode:

@@ -97,7 +97,7 @@ def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None
 def main() -> None:
     """Prints the verdict for `drift_in_a_process`."""
     from fullpass.base.user_modules import use_modules_of
-    from fullpass.pipeline.process_environment import set_environment
+    from fullpass.pipeline.startup import set_environment
 
     set_environment()
     told = json.loads(sys.argv[1])

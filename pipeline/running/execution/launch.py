@@ -3,9 +3,7 @@
 import re
 from pathlib import Path
 
-import apache_beam.pipeline
 import grpc
-from apache_beam.utils import interactive_utils
 from ml_metadata import proto
 
 from fullpass.components.internals.tfx_internals import (
@@ -45,8 +43,6 @@ def launch(
         Exception: The executor failed; the metadata then records the execution as failed.
     """
     node_id = node.node_info.id
-    for module in (apache_beam.pipeline, interactive_utils):
-        vars(module)["is_in_ipython"] = _is_in_ipython
     info = launcher.Launcher(
         pipeline_node=node,
         mlmd_connection=handle,
@@ -65,11 +61,6 @@ def launch(
         made = [artifact.mlmd_artifact for found in artifacts.values() for artifact in found]
         record_checksums(Path(pipeline.runtime_spec.pipeline_root.field_value.string_value), made)
     return outcome
-
-
-def _is_in_ipython() -> bool:
-    """Replaces Beam's function, which imports IPython and takes up to a second per node; no node is a notebook."""
-    return False
 
 
 def _outcome(node: pipeline_pb2.PipelineNode, execution: proto.Execution, outputs: int) -> Outcome:

@@ -14,8 +14,8 @@ from typing import Any
 
 from fullpass.base.processes import run_bounded
 from fullpass.pipeline.config import Hook
-from fullpass.pipeline.process_environment import SAFE_PATH
 from fullpass.pipeline.running.notify.payload import Payload
+from fullpass.pipeline.startup import SAFE_PATH
 
 _MAX_TEXT = 200
 _READ_BYTES = 200

@@ -20,7 +20,7 @@ PROGRAM = """
 import json, sys
 sys.modules |= dict.fromkeys(sys.argv[3:])
 from fullpass.kubeflow.runtime.entrypoint import import_executor, libraries_for
-from fullpass.pipeline.process_environment import set_environment
+from fullpass.pipeline.startup import set_environment
 set_environment()
 with libraries_for(sys.argv[1], direct=json.loads(sys.argv[2])):
     found = import_executor(sys.argv[1], "/nowhere")
@@ -72,10 +72,10 @@ def test_where_artifacts_are_opened_in_the_store_tensorflow_is_there():
     assert {"tensorflow", "apache_beam"} <= imported(executor, direct=True)
 
 
-def test_others_import_both_without_what_notebooks_and_wrappers_need():
+def test_others_import_both_without_keras():
     packages = imported("fullpass.components.ingest.component.IngestExecutor")
     assert {"tensorflow", "apache_beam"} <= packages
-    assert not packages & {"keras", "sklearn", "IPython"}
+    assert not packages & {"keras", "sklearn"}
 
 
 def test_small_nodes_are_nodes_of_a_package(taxi_package):

@@ -160,14 +160,14 @@ def test_a_node_may_import_what_the_run_itself_does_without(tmp_path: Path):
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from fullpass.components.framework_imports import import_frameworks\n"
+        "from fullpass.pipeline.startup import import_frameworks\n"
         "import_frameworks()\n"
         "from fullpass.pipeline.running.execution import runner\n"
         "from tests.pipeline import toys\n"
         f"folder = Path({str(tmp_path)!r})\n"
         "(folder / 'metadata').mkdir()\n"
-        "pipeline = toys.pipeline_of(folder, [toys.Imports(module='IPython')])\n"
-        "print('IPython' in sys.modules, runner.run(pipeline, log_dir=folder / 'logs').ok)\n"
+        "pipeline = toys.pipeline_of(folder, [toys.Imports(module='keras')])\n"
+        "print('keras' in sys.modules, runner.run(pipeline, log_dir=folder / 'logs').ok)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert done.stdout.split()[-2:] == ["False", "True"], done.stderr

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fullpass.components.framework_imports import blocked_imports, import_lazily
+from fullpass.pipeline.startup import blocked_imports, import_lazily
 
 
 def test_what_is_hidden_can_be_imported_later_and_what_is_there_stays():
@@ -57,7 +57,7 @@ def test_a_package_that_is_imported_already_stays_as_it_is(package):
 @pytest.mark.integration  # imports TFX in a new process
 def test_names_of_tfx_are_there_after_the_imports_of_the_frameworks():
     code = (
-        "from fullpass.components.framework_imports import import_frameworks\n"
+        "from fullpass.pipeline.startup import import_frameworks\n"
         "import_frameworks()\n"
         "from tfx import v1 as tfx\n"
         "from tfx.components import Pusher\n"

@@ -2,12 +2,12 @@ import os
 import subprocess
 import sys
 
-from fullpass.pipeline.running.execution.quiet_imports import noise_to
+from fullpass.pipeline.startup import noise_to
 
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from fullpass.pipeline.running.execution.quiet_imports import noise_to
+from fullpass.pipeline.startup import noise_to
 print("before", file=sys.stderr)
 with noise_to(Path(sys.argv[1])):
     print("python", file=sys.stderr)
