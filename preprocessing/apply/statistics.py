@@ -204,7 +204,7 @@ class _CenteredPca(PCACombiner):
         return [*super().extract_output([products, np.zeros_like(mean), count]), mean]
 
     def output_tensor_infos(self) -> list[analyzer_nodes.TensorInfo]:
-        """See base class."""
+        """Returns the types of the components and of the mean."""
         return [*super().output_tensor_infos(), analyzer_nodes.TensorInfo(tf.float64, self._output_shape[:1], None)]
 
 

@@ -29,7 +29,7 @@ class StatelessTransform(Transform):
 
     @property
     def is_stateless(self) -> bool:
-        """See base class."""
+        """Always true."""
         return True
 
 
