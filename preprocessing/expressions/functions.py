@@ -12,6 +12,8 @@ from typing import Literal
 from fullpass.preprocessing.expressions.number_text import wrong_like
 
 Type = Literal["number", "string", "boolean"]
+EARTH_RADIUS_KM = 6371.0088
+"""Mean radius. Source: Moritz, Geodetic Reference System 1980, Journal of Geodesy 74 (2000)."""
 
 
 @dataclass(frozen=True)

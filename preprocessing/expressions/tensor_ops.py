@@ -30,13 +30,10 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.expressions.expression import Expression
-from fullpass.preprocessing.expressions.functions import TABLE
+from fullpass.preprocessing.expressions.functions import EARTH_RADIUS_KM, TABLE
 from fullpass.preprocessing.expressions.number_text import LONGEST_NUMBER, NUMBER, number_text
 from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership, Node
 from fullpass.preprocessing.token_spelling import WHOLE_NUMBER
-
-EARTH_RADIUS_KM = 6371.0088
-"""Mean radius. Source: Moritz, Geodetic Reference System 1980, Journal of Geodesy 74 (2000)."""
 
 _MISSING = np.float32("nan")
 

@@ -12,12 +12,11 @@ import numpy as np
 
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.preprocessing.expressions.expression import Expression
-from fullpass.preprocessing.expressions.functions import TABLE
+from fullpass.preprocessing.expressions.functions import EARTH_RADIUS_KM, TABLE
 from fullpass.preprocessing.expressions.number_text import number_text, read_number
 from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership, Node
 from fullpass.preprocessing.token_spelling import as_token
 
-_EARTH_RADIUS_KM = 6371.0088
 _SMALLEST_NORMAL = np.finfo(np.float32).tiny
 _NOTHING = np.array(None, dtype=object)
 _BLANKS = " \t\n\v\f\r"
@@ -153,7 +152,7 @@ def _haversine(lat1: np.ndarray, lon1: np.ndarray, lat2: np.ndarray, lon2: np.nd
     phi1, lambda1, phi2, lambda2 = (np.radians(x.astype(np.float64)) for x in (lat1, lon1, lat2, lon2))
     across = np.cos(phi1) * np.cos(phi2) * np.sin((lambda2 - lambda1) / 2) ** 2
     chord = np.sin((phi2 - phi1) / 2) ** 2 + across
-    return np.where(on_earth, 2 * _EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.minimum(chord, 1.0))), np.nan)
+    return np.where(on_earth, 2 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.minimum(chord, 1.0))), np.nan)
 
 
 def _read_number(text: str, like: str | None = None) -> float | None:
