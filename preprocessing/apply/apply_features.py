@@ -16,20 +16,7 @@ from fullpass.preprocessing.apply.number_chains import Quantity, apply_quantitie
 from fullpass.preprocessing.apply.text import text
 from fullpass.preprocessing.apply.vector import vector
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.feature import (
-    BooleanFeature,
-    CategoryFeature,
-    CountFeature,
-    CustomFeature,
-    DateFeature,
-    DurationFeature,
-    Feature,
-    ImageFeature,
-    NumberFeature,
-    TextFeature,
-    VectorFeature,
-    transformed_name,
-)
+from fullpass.preprocessing.features.feature import DurationFeature, NumberFeature, transformed_name
 
 Transformed: TypeAlias = tf.Tensor | tf.SparseTensor
 
@@ -46,7 +33,7 @@ def apply_features(config: PreprocessingConfig, columns: Columns) -> dict[str, T
     results: dict[str, Transformed | Quantity] = {}
     for name, feature in config.features.items():
         with prefix_errors(config.path_of(name)):
-            results |= FEATURES[type(feature)](name, feature, columns)
+            results |= FEATURES[feature.type](name, feature, columns)
     results |= apply_quantities({key: value for key, value in results.items() if isinstance(value, Quantity)})
     for index, declared in enumerate(config.crosses):
         with prefix_errors(f"crosses[{index}]"):
@@ -79,16 +66,16 @@ def _quantity(
     return result
 
 
-FEATURES: Mapping[type[Feature], Callable[..., Mapping[str, Transformed | Quantity]]] = {
-    NumberFeature: number,
-    DurationFeature: duration,
-    CategoryFeature: category,
-    BooleanFeature: boolean,
-    CountFeature: count,
-    DateFeature: date,
-    TextFeature: text,
-    VectorFeature: vector,
-    ImageFeature: image,
-    CustomFeature: custom,
+FEATURES: Mapping[str, Callable[..., Mapping[str, Transformed | Quantity]]] = {
+    "number": number,
+    "duration": duration,
+    "category": category,
+    "boolean": boolean,
+    "count": count,
+    "date": date,
+    "text": text,
+    "vector": vector,
+    "image": image,
+    "custom": custom,
 }
 """Feature type -> function from (name, feature, columns) to transformed features; numbers are still a `Quantity`."""

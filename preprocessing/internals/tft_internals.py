@@ -25,50 +25,27 @@ Nothing here is known to become public up to TF Transform 1.21.
 """
 
 import tensorflow as tf
-from tensorflow_transform import analyzer_nodes, analyzers, annotators, graph_tools, nodes, schema_inference, tf_utils
-from tensorflow_transform.beam.experimental import PTransformAnalyzer
-from tensorflow_transform.gaussianization import inverse_tukey_hh
-from tensorflow_transform.graph_context import TFGraphContext
-from tensorflow_transform.impl_helper import (
-    METADATA_DIR_NAME,
-    get_traced_transform_fn,
-    make_tensor_to_arrow_converter,
+from tensorflow_transform import analyzer_nodes as analyzer_nodes
+from tensorflow_transform import (
+    analyzers,
+    gaussianization,
+    graph_context,
+    impl_helper,
+    schema_inference,
+    tf2_utils,
+    tf_utils,
 )
-from tensorflow_transform.saved.saved_transform_io_v2 import write_v2_saved_model
-from tensorflow_transform.tf2_utils import get_structured_inputs_from_func_graph as get_structured_inputs
-from tensorflow_transform.tf_metadata.dataset_metadata import DatasetMetadata
-from tensorflow_transform.tf_metadata.metadata_io import write_metadata
+from tensorflow_transform import annotators as annotators
+from tensorflow_transform import graph_tools as graph_tools
+from tensorflow_transform import nodes as nodes
+from tensorflow_transform.beam import experimental
+from tensorflow_transform.saved import saved_transform_io_v2
+from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 
-__all__ = [
-    "METADATA_DIR_NAME",
-    "DatasetMetadata",
-    "LMomentsCombiner",
-    "PCACombiner",
-    "PTransformAnalyzer",
-    "QuantilesCombiner",
-    "TFGraphContext",
-    "WeightedMeanAndVarCombiner",
-    "analyzer_nodes",
-    "annotators",
-    "combine",
-    "combine_per_key",
-    "declared_domain",
-    "empty_vocabulary_value",
-    "get_structured_inputs",
-    "get_traced_transform_fn",
-    "graph_tools",
-    "hashable_tensor_or_op",
-    "infer_feature_schema",
-    "inverse_tukey_hh",
-    "lookup_in_file",
-    "make_tensor_to_arrow_converter",
-    "min_and_max_per_key",
-    "nodes",
-    "set_domain",
-    "write_metadata",
-    "write_v2_saved_model",
-]
-
+DatasetMetadata = dataset_metadata.DatasetMetadata
+METADATA_DIR_NAME = impl_helper.METADATA_DIR_NAME
+PTransformAnalyzer = experimental.PTransformAnalyzer
+TFGraphContext = graph_context.TFGraphContext
 LMomentsCombiner = analyzers._LMomentsCombiner
 PCACombiner = analyzers.PCACombiner
 QuantilesCombiner = analyzers.QuantilesCombiner
@@ -78,9 +55,15 @@ combine_per_key = analyzers._apply_cacheable_combiner_per_key
 min_and_max_per_key = analyzers._min_and_max_per_key
 empty_vocabulary_value = analyzers.get_empy_vocabulary_dummy_value
 hashable_tensor_or_op = tf_utils.hashable_tensor_or_op
+get_structured_inputs = tf2_utils.get_structured_inputs_from_func_graph
+get_traced_transform_fn = impl_helper.get_traced_transform_fn
 infer_feature_schema = schema_inference.infer_feature_schema
+inverse_tukey_hh = gaussianization.inverse_tukey_hh
 lookup_in_file = tf_utils.construct_and_lookup_table
+make_tensor_to_arrow_converter = impl_helper.make_tensor_to_arrow_converter
 set_domain = schema_inference.set_tensor_schema_override
+write_metadata = metadata_io.write_metadata
+write_v2_saved_model = saved_transform_io_v2.write_v2_saved_model
 
 
 def declared_domain(ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor] | None:
