@@ -16,7 +16,7 @@ from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.components.ingest.spans.span_column import rows_of_span, rows_without_span
 from fullpass.components.ingest.splitting.assign import assign, raw_split_columns, reads_whole_rows
-from fullpass.components.ingest.splitting.stratified import Cuts, classes_of, places
+from fullpass.components.ingest.splitting.stratified import Cuts, classes_of, splits_by_cuts
 from fullpass.components.ingest.writing.shards import Layout
 from fullpass.preprocessing.columns.raw_columns import SPAN_FILE_BITS, RawColumn, span_in_row_ids
 
@@ -123,7 +123,7 @@ class Ingestion:
         if file.split is not None:
             return np.full(len(rows.numbers), self.splits.index(file.split))
         if isinstance(split, StratifiedSplit):
-            return places(*self.classes_and_hashes(rows, arrays), self.cuts)
+            return splits_by_cuts(*self.classes_and_hashes(rows, arrays), self.cuts)
         table = rows.all_columns if reads_whole_rows(split) else rows.table
         return assign(split, table, rows.numbers, file_index=index)
 

@@ -51,18 +51,18 @@ def _groups(files: Sequence[SourceFile]) -> Iterator[tuple[int, ...]]:
 def _read_tasks(
     group: tuple[int, tuple[int, ...]], files: Sequence[Sequence[SourceFile]], source: Source
 ) -> Iterator[ReadTask]:
-    place, numbers = group
+    source_index, numbers = group
     if len(numbers) > 1:
-        yield ReadTask(tuple((number, WHOLE) for number in numbers), 0, last=True, source=place)
+        yield ReadTask(tuple((number, WHOLE) for number in numbers), 0, last=True, source=source_index)
         return
-    parts = parts_of(files[place][numbers[0]], source)
+    parts = parts_of(files[source_index][numbers[0]], source)
     for i, part in enumerate(parts):
-        yield ReadTask(((numbers[0], part),), i, last=i == len(parts) - 1, source=place)
+        yield ReadTask(((numbers[0], part),), i, last=i == len(parts) - 1, source=source_index)
 
 
 def spread(pipeline: beam.Pipeline, files: Sequence[Sequence[SourceFile]], source: Source) -> beam.PCollection:
     """Returns the read tasks of all files, distributed over the workers. A task has files of one list only."""
-    groups = [(place, group) for place, of_place in enumerate(files) for group in _groups(of_place)]
+    groups = [(source_index, group) for source_index, of_source in enumerate(files) for group in _groups(of_source)]
     return (
         pipeline
         | "Files" >> beam.Create(groups)

@@ -178,7 +178,7 @@ def _marked(loaded: Loaded, unit: Unit | None, window: Window) -> frozenset[int]
     pattern = path_pattern(schedule.wait_for, loaded.resolve)
     if pattern is None:
         return frozenset(window.all_spans or (0,)) if matches(loaded.resolve(schedule.wait_for)) else frozenset()
-    places = (pattern.place(path) for path in matches(pattern.glob))
+    places = (pattern.span_and_version(path) for path in matches(pattern.glob))
     marked = {place[0] for place in places if place is not None}
     if unit is None:
         return frozenset(marked)

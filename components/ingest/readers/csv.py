@@ -139,14 +139,16 @@ class _Parser:
         self._skipped = _skipped(source)
         self._width = len(names)
         self._names = names
-        self._places = {column: str(names.index(column)) for column in reading.columns}
+        self._positions = {column: str(names.index(column)) for column in reading.columns}
         self._numbers = {
             column
             for column, raw in reading.columns.items()
             if raw.type == "number" and source.strip and column not in source.missing_in and not reading.all_columns
         }
         # Whole rows keep every cell as it is written; parsing it as a number would change it.
-        self._read_places = [str(i) for i in range(self._width)] if reading.all_columns else list(self._places.values())
+        self._read_positions = (
+            [str(i) for i in range(self._width)] if reading.all_columns else list(self._positions.values())
+        )
 
     def parse(self, block: Block) -> Iterator[Rows]:
         """Yields the rows of a block."""
@@ -199,17 +201,17 @@ class _Parser:
 
     def _rows(self, table: pa.Table, lines: np.ndarray, malformed: list[Any]) -> Rows:
         """Returns parsed rows with their line numbers, and records the rows with too many or too few cells as bad."""
-        places = np.array([row.number - 1 for row in malformed], dtype=np.int64)
-        for row, line in zip(malformed, lines[places].tolist(), strict=True):
+        positions = np.array([row.number - 1 for row in malformed], dtype=np.int64)
+        for row, line in zip(malformed, lines[positions].tolist(), strict=True):
             self._reading.add_malformed(line, _cells_of(row), row.text)
-        return self._readable_rows(Rows(table, np.delete(lines, places)))
+        return self._readable_rows(Rows(table, np.delete(lines, positions)))
 
     def _readable_rows(self, rows: Rows) -> Rows:
         """Returns the rows whose cells are text and not longer than `max_cell_kb`."""
         good = np.ones(len(rows.numbers), dtype=bool)
         columns = []
         for name in self._reading.columns:
-            cells = rows.table.column(self._places[name]).combine_chunks()
+            cells = rows.table.column(self._positions[name]).combine_chunks()
             if pa.types.is_binary(cells.type):
                 self._drop_long(name, cells, rows.numbers, good)
                 cells = self._drop_unreadable(name, cells, rows.numbers, good)
@@ -279,9 +281,9 @@ class _Parser:
             ),
             convert_options=pa.csv.ConvertOptions(
                 check_utf8=False,
-                column_types=dict.fromkeys(self._read_places, pa.binary())
-                | {self._places[name]: pa.float64() for name in numbers},
-                include_columns=self._read_places,
+                column_types=dict.fromkeys(self._read_positions, pa.binary())
+                | {self._positions[name]: pa.float64() for name in numbers},
+                include_columns=self._read_positions,
                 null_values=list(self._source.missing),
                 strings_can_be_null=False,
                 decimal_point=self._source.decimal,

@@ -203,7 +203,7 @@ def _multi_line_cells(
         else:
             unterminated.append(start)
             i = bisect_left(quotes, line_end)
-    return _Cells(*(np.array(places, dtype=np.int64) for places in (starts, ends, unterminated)))
+    return _Cells(*(np.array(positions, dtype=np.int64) for positions in (starts, ends, unterminated)))
 
 
 def _closing(quotes: list[int], opening: int) -> int | None:

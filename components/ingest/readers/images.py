@@ -91,7 +91,7 @@ class ImagesReader(Reader[ImagesSource]):
             for rows in self._manifest.rows(Reading(listed, {name: RawColumn(name, "string")}, part)):
                 for text in rows.table.column(name).to_pylist():
                     try:
-                        states.update(state_of(self._place_of(text or "")).encode())
+                        states.update(state_of(self._path_of(text or "")).encode())
                     except (ValueError, OSError):
                         states.update(b"unreadable")
         return states.hexdigest()
@@ -118,7 +118,7 @@ class ImagesReader(Reader[ImagesSource]):
             files = []
             for number, row in zip(rows.numbers.tolist(), rows.table.to_pylist(), strict=True):
                 try:
-                    files.append((number, Found(self._place_of(row[paths] or ""), 0, ""), row))
+                    files.append((number, Found(self._path_of(row[paths] or ""), 0, ""), row))
                 except ValueError as error:
                     reading.add_malformed(number, str(error), row[paths] or "", column=paths)
             yield from file_rows(files, reading, self._read(reading))
@@ -129,7 +129,7 @@ class ImagesReader(Reader[ImagesSource]):
         decoded = PIXELS in reading.columns
         return lambda found: read_image(found.path, self._source, decoded=decoded)
 
-    def _place_of(self, name: str) -> str:
+    def _path_of(self, name: str) -> str:
         """Returns the path of a file of the manifest, in the manifest's folder or in a folder named in the YAML.
 
         Raises:
@@ -137,13 +137,13 @@ class ImagesReader(Reader[ImagesSource]):
         """
         allowed = [self._path.rpartition("/")[0], *(folder.rstrip("/") for folder in self._folders)]
         if is_address(name) or PurePath(name).is_absolute():
-            places = [_without_steps_up(name)]
+            paths = [_without_steps_up(name)]
         else:
-            places = [_without_steps_up(f"{folder}/{name}") for folder in allowed]
-        inside = [place for place in places if place and any(place.startswith(f"{folder}/") for folder in allowed)]
+            paths = [_without_steps_up(f"{folder}/{name}") for folder in allowed]
+        inside = [path for path in paths if path and any(path.startswith(f"{folder}/") for folder in allowed)]
         if not inside or "::" in name:
             raise ValueError("outside the manifest's folder and those of data.source.folders")
-        return next((place for place in inside if not is_address(place) and exists(place)), inside[0])
+        return next((path for path in inside if not is_address(path) and exists(path)), inside[0])
 
 
 def _manifest_reader(file: SourceFile) -> Reader:
@@ -152,10 +152,10 @@ def _manifest_reader(file: SourceFile) -> Reader:
     return CsvReader(file, CsvSource(format="csv", path=file.path))
 
 
-def _without_steps_up(place: str) -> str | None:
+def _without_steps_up(path: str) -> str | None:
     """Returns a normalized path without `..`; None if `..` remains, also percent-encoded, which drivers may resolve."""
-    path = place if is_address(place) else normpath(place)
-    return None if ".." in unquote(path).split("/") else path
+    normalized = path if is_address(path) else normpath(path)
+    return None if ".." in unquote(normalized).split("/") else normalized
 
 
 def pillow() -> Any:

@@ -36,9 +36,9 @@ def contents(table: pa.Table) -> pa.BinaryArray:
         A row with city = Oslo, at = null and n = 5 is the bytes `\\x1fcity\\x1fOslo\\x1fn\\x1f5`.
     """
     pieces: list[Any] = []
-    for place, column in sorted(enumerate(table.column_names), key=itemgetter(1)):
+    for position, column in sorted(enumerate(table.column_names), key=itemgetter(1)):
         name = f"{_MARK}{column}{_MARK}".encode()
-        cells = _cells(table.column(place))
+        cells = _cells(table.column(position))
         absent = cells.null_count > 0
         pieces.append(
             pc.if_else(cells.is_valid(), pa.scalar(name, _BINARY), pa.scalar(None, _BINARY))

@@ -30,12 +30,12 @@ def match_paths(pattern: str) -> list[str]:
 def _below(start: str, parts: Sequence[str]) -> Iterator[str]:
     """Yields the paths below a folder whose names match `parts`.
 
-    A place is a folder and the indices of the parts that the next name may match. There are several indices if `**` is
+    A state is a folder and the indices of the parts that the next name may match. There are several indices if `**` is
     among the parts.
     """
-    places = [(start, _with_skipped({0}, parts), frozenset([os.path.realpath(start or ".")]))]
-    while places:
-        folder, states, above = places.pop()
+    pending = [(start, _with_skipped({0}, parts), frozenset([os.path.realpath(start or ".")]))]
+    while pending:
+        folder, states, above = pending.pop()
         for entry in _entries(folder, [parts[state] for state in states]):
             path, is_folder = f"{folder}{entry.name}", entry.is_dir()
             reached = _with_skipped(_next(entry.name, states, parts, is_folder=is_folder), parts)
@@ -46,7 +46,7 @@ def _below(start: str, parts: Sequence[str]) -> Iterator[str]:
             deeper = reached - {len(parts)}
             real = os.path.realpath(path) if deeper and is_folder and entry.is_symlink() else None
             if deeper and is_folder and real not in above:
-                places.append((f"{path}/", deeper, above | {real} if real else above))
+                pending.append((f"{path}/", deeper, above | {real} if real else above))
 
 
 def _entries(folder: str, parts: Sequence[str]) -> Iterator["os.DirEntry[str] | _Named"]:

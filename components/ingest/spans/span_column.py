@@ -68,9 +68,9 @@ def rows_of_span(rows: Rows, span: SpanColumn, number: int) -> Rows:
 
 def rows_without_span(rows: Rows, span: SpanColumn) -> list[tuple[int, str]]:
     """Returns the row number and the cell of each row that belongs to no span."""
-    places = np.flatnonzero(span_numbers(rows.table, span) == NO_SPAN).tolist()
+    positions = np.flatnonzero(span_numbers(rows.table, span) == NO_SPAN).tolist()
     cells = rows.table.column(span.column)
-    return [(int(rows.numbers[place]), text_at(cells, place)) for place in places]
+    return [(int(rows.numbers[position]), text_at(cells, position)) for position in positions]
 
 
 def split_by_span(

@@ -141,7 +141,7 @@ class SpanPattern:
     versioned: bool
     folders: bool
 
-    def place(self, path: str) -> tuple[int, int] | None:
+    def span_and_version(self, path: str) -> tuple[int, int] | None:
         """Returns the span and the version of a path, version 0 if the pattern has none; None for no match.
 
         Raises:
@@ -258,14 +258,14 @@ def _glob(tokens: Sequence[_Field | str]) -> str:
 
 def _regex(written: str, tokens: Sequence[_Field | str]) -> str:
     parts, seen = [], set()
-    for place, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         if isinstance(token, str):
-            parts.append(_literal(_PROTOCOL.sub("", token) if place == 0 else token))
+            parts.append(_literal(_PROTOCOL.sub("", token) if position == 0 else token))
         elif token.name in seen:
             parts.append(f"(?P={token.name})")
         else:
-            before = tokens[place - 1] if place else ""
-            behind = tokens[place + 1] if place + 1 < len(tokens) else ""
+            before = tokens[position - 1] if position else ""
+            behind = tokens[position + 1] if position + 1 < len(tokens) else ""
             parts.append(f"(?P<{token.name}>{_digits(written, token, before, behind)})")
             seen.add(token.name)
     return "".join(parts)

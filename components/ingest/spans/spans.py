@@ -301,17 +301,17 @@ def _common_unit(patterns: Sequence[SpanPattern]) -> Unit:
 def _files(pattern: SpanPattern, source: FileSource, resolve: Resolve) -> Iterator[tuple[int, int, SourceFile]]:
     matched, seen = False, set()
     for path in matches(pattern.glob):
-        place = pattern.place(path)
-        real = place, path if is_address(path) else os.path.realpath(path)
+        found = pattern.span_and_version(path)
+        real = found, path if is_address(path) else os.path.realpath(path)
         if real in seen:  # another path of the same file or folder, through a link
             continue
         seen.add(real)
         # If the pattern matches folders, a folder is read as a whole, as without spans. An empty folder is no span yet.
         of_name = source.endings if pattern.folders or path.endswith(tuple(source.endings) or ("\0",)) else ()
-        if place is not None and (find(path, of_name) or (source.reads_folders and is_folder(path))):
+        if found is not None and (find(path, of_name) or (source.reads_folders and is_folder(path))):
             for file in find_inputs(source.model_copy(update={"path": path}), resolve):
                 matched = True
-                yield *place, file
+                yield *found, file
     if not matched:
         raise UserError(
             f"data.source.path: {pattern.written!r} matches no file.{nearby(pattern.glob)} Looked for: {pattern.glob}."

@@ -27,12 +27,12 @@ def count_overlaps(runs: Mapping[str, Sequence[Run]]) -> tuple[Overlap, ...]:
     for entries in read_ranges([runs[name] for name in names]) if pairs else ():
         for pair in pairs:
             first, second = (entries[i] for i in pair)
-            places = np.searchsorted(first["hash"], second["hash"]).clip(max=max(len(first) - 1, 0))
-            common = first["hash"][places] == second["hash"] if len(first) else np.zeros(len(second), dtype=bool)
+            positions = np.searchsorted(first["hash"], second["hash"]).clip(max=max(len(first) - 1, 0))
+            common = first["hash"][positions] == second["hash"] if len(first) else np.zeros(len(second), dtype=bool)
             rows[pair] += int(common.sum())
             if common.any() and pair not in examples:
                 at = int(common.argmax())
-                examples[pair] = (int(first["what"][places[at]]), int(second["what"][at]))
+                examples[pair] = (int(first["what"][positions[at]]), int(second["what"][at]))
     sizes = [sum(run.rows for run in runs[name]) for name in names]
     return tuple(Overlap(names[a], names[b], rows[a, b], sizes[b], examples.get((a, b))) for a, b in pairs)
 

@@ -83,8 +83,8 @@ def cuts_of(parts: Sequence[tuple[Sequence[str], Sequence[Run]]], split: Stratif
         starts = np.cumsum(counts) - counts
         here = (ranks >= before[:, None]) & (ranks < (before + counts)[:, None])
         for name, cut in np.argwhere(here).tolist():
-            place = starts[name] + ranks[name, cut] - before[name]
-            cuts[name, cut] = int(values[order[place]])
+            position = starts[name] + ranks[name, cut] - before[name]
+            cuts[name, cut] = int(values[order[position]])
         before += counts
     return {name: cuts[i].tolist() for i, name in enumerate(names)}
 
@@ -100,7 +100,7 @@ def _hashes_with_classes(
         yield values[order], classes[order]
 
 
-def places(classes: pa.Array, hashes: np.ndarray, cuts: Cuts) -> np.ndarray:
+def splits_by_cuts(classes: pa.Array, hashes: np.ndarray, cuts: Cuts) -> np.ndarray:
     """Returns the index of each row's split, int64 [rows]."""
     encoded = classes.dictionary_encode()
     index = encoded.indices.to_numpy(zero_copy_only=False)

@@ -113,9 +113,9 @@ def _by_place(chunks: Sequence[Chunk], count: int) -> Iterator[tuple[Range, ...]
         yield tuple(_ranges(chunks, starts, begin, end))
 
 
-def _nearest(marks: Sequence[int], place: int) -> int:
-    after = bisect_left(marks, place)
-    return min(marks[max(after - 1, 0) : after + 1], key=lambda mark: abs(mark - place))
+def _nearest(marks: Sequence[int], position: int) -> int:
+    after = bisect_left(marks, position)
+    return min(marks[max(after - 1, 0) : after + 1], key=lambda mark: abs(mark - position))
 
 
 def _ranges(chunks: Sequence[Chunk], starts: Sequence[int], begin: int, end: int) -> Iterator[Range]:

@@ -15,7 +15,7 @@ from fullpass.components.ingest.ingest import ROW_BITS, finish, run
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.sources.config import ParquetSource
 from fullpass.components.ingest.sources.files import find_files, resolve_path
-from fullpass.components.ingest.splitting.stratified import MAX_CLASSES, ClassWriter, cuts_of, places
+from fullpass.components.ingest.splitting.stratified import MAX_CLASSES, ClassWriter, cuts_of, splits_by_cuts
 from fullpass.components.ingest.stratified_pass import with_cuts
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
@@ -30,7 +30,7 @@ def dealt(folder, classes, hashes, split=SPLIT, pieces=4):
         writer.write(pa.array(np.array(classes, dtype=object)[chosen].tolist(), pa.string()), hashes[chosen])
         runs = writer.close()
         parts.append((list(writer.classes), runs))
-    return places(pa.array(classes, pa.string()), hashes, cuts_of(parts, split))
+    return splits_by_cuts(pa.array(classes, pa.string()), hashes, cuts_of(parts, split))
 
 
 def test_every_class_is_cut_at_the_ratios_to_within_a_row(tmp_path):

@@ -85,7 +85,7 @@ def test_day_numbers_are_those_of_tfx():
     ],
 )
 def test_the_fields_of_a_path(written, path, expected):
-    assert parse_pattern(written, "", written).place(path) == expected
+    assert parse_pattern(written, "", written).span_and_version(path) == expected
 
 
 @pytest.mark.parametrize(
