@@ -66,7 +66,7 @@ def push_model(
 
     Args:
         inputs: The input artifacts of the Pusher, by name.
-        pushed_model: The output artifact, whose properties are set.
+        pushed_model: Its output artifact.
         target: The folder that a model server watches.
         keep: Number of versions to keep.
         config: Section `evaluation`, which names the metrics.

@@ -20,24 +20,14 @@ class LastBlessedModel(resolver.ResolverStrategy):
     """
 
     def __init__(self, made_from: str, target: str):
-        """Constructs the strategy.
-
-        Args:
-            made_from: The digest that the new model's export will contain as `made_from`.
-            target: The folder of pushed models.
-        """
+        """Takes the digest that the new model's export will contain as `made_from`, and the folder of pushed models."""
         self._made_from = made_from
         self._target = Path(target)
 
     def resolve_artifacts(
         self, store: object, input_dict: dict[str, list[types.Artifact]]
     ) -> dict[str, list[types.Artifact]]:
-        """Returns `model` and `model_blessing` of the last blessed model.
-
-        Args:
-            store: The metadata store, which is not queried.
-            input_dict: Every known `model` and `model_blessing`.
-        """
+        """Returns `model` and `model_blessing` of the last blessed model, of all in `input_dict`."""
         models = {model.id: model for model in input_dict["model"]}
         rolled_back = rolled_back_origins(self._target)
         # Sorted by the age of the blessing, not of the model: a person may bless a model later.

@@ -19,10 +19,6 @@ def find_lineage(path: Path, model_uri: str) -> dict[str, Any] | None:
     """Returns the lineage of a model, or None if the metadata does not contain the model.
 
     For a pushed model, the lineage holds the verdicts of its first push; for any other, those of the last evaluation.
-
-    Args:
-        path: The SQLite file of the metadata.
-        model_uri: The address of the model artifact.
     """
     with locked_store(path) as store:
         graph = _MetadataGraph(store)

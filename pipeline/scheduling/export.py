@@ -96,12 +96,7 @@ spec:
 
 
 def export(loaded: Loaded, form: Form, *, image: str | None = None) -> dict[str, str]:
-    """Returns the files by name.
-
-    Args:
-        loaded: The pipeline.
-        form: The external scheduler.
-        image: The image of the CronJob.
+    """Returns the files for an external scheduler by name; `image` is that of the CronJob.
 
     Raises:
         UserError: The YAML has no schedule or no cron line, or the external scheduler cannot express the line.

@@ -49,7 +49,7 @@ def start(command: list[str], *, folder: Path, log: Path, environment: Mapping[s
         command: The command line from `RunRequest.command`.
         folder: The folder of the lock that the run holds.
         log: The file for the output of the run.
-        environment: Additional environment variables.
+        environment: Variables to add to those of this process.
 
     Raises:
         BlockingIOError: Another run is in flight.

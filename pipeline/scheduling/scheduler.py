@@ -46,14 +46,7 @@ class Scheduler:
     """One pipeline's scheduler. It writes its state into the history before it acts."""
 
     def __init__(self, config: ScheduleConfig, history: History, deps: SchedulerDeps, *, name: str = STATE) -> None:
-        """Continues from the state that an earlier scheduler of this name has saved.
-
-        Args:
-            config: The section `schedule` of the YAML.
-            history: The history of the pipeline.
-            deps: The functions through which the scheduler acts.
-            name: The key of its state in the history.
-        """
+        """Continues from the state that an earlier scheduler has saved in the history under this name."""
         self._config = config
         self._watches = config.new_span or config.drift
         self._history = history

@@ -70,7 +70,7 @@ def test_current_is_what_a_model_server_serves_after_every_change(model, target)
         assert (target / CURRENT / "saved_model.pb").read_text() == "graph"
 
 
-def test_a_pushed_copy_says_what_made_it_beside_what_it_said_before(model, target):
+def test_a_pushed_copy_has_its_lineage_beside_its_description(model, target):
     (model / DESCRIPTION).parent.mkdir()
     (model / DESCRIPTION).write_text('{"task": "binary", "lineage": {"run": "1"}}')
     version = push(model, target, keep=3, origin="run/1", lineage={"run": "1", "metrics": {"auc": 0.9}}).version
@@ -121,7 +121,7 @@ def test_versions_grow_even_within_a_second_and_old_ones_go(model, target):
     assert versions(target) == pushed[-2:]
 
 
-def test_what_was_put_aside_goes_when_all_that_are_kept_are_newer(model, target):
+def test_rolled_back_versions_older_than_the_kept_ones_are_removed(model, target):
     a, b = push_many(model, target, 2)
     rollback(target)
     c = push(model, target, keep=2, origin="run/c").version
@@ -209,7 +209,7 @@ def test_a_lock_that_is_a_link_changes_nothing_elsewhere(model, target, tmp_path
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b'{"model": "run/9", "version": 1, "checksum": "0"}'])
-def test_without_an_origin_it_is_taken_from_the_lineage_and_a_damaged_one_is_named(model, target, content):
+def test_a_missing_origin_is_read_from_the_lineage_and_a_damaged_one_is_named(model, target, content):
     version = push(model, target, keep=3, origin="run/1", lineage={"model": "run/1"}).version
     bare = push(model, target, keep=3, origin="run/2").version
     for folder in (target / str(version), target / str(bare)):

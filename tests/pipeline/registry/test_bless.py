@@ -87,7 +87,7 @@ def owner(four_runs: Owner, tmp_path: Path) -> Owner:
     return copied
 
 
-def test_without_force_it_says_why_the_newest_was_refused_and_changes_nothing(owner):
+def test_without_force_the_reasons_are_told_and_nothing_changes(owner):
     before = owner.state()
     with pytest.raises(
         UserError, match=r"auc is 0\.7000, below the minimum 0\.8 \(evaluation\.thresholds\.auc\.min\)"
@@ -97,7 +97,7 @@ def test_without_force_it_says_why_the_newest_was_refused_and_changes_nothing(ow
     assert owner.state() == before
 
 
-def test_nobody_blesses_without_a_reason_or_while_a_run_is_under_way(owner):
+def test_a_blessing_needs_a_reason_and_a_free_root(owner):
     before = owner.state()
     with pytest.raises(UserError, match="--why is empty"):
         owner.bless(why="  ")
@@ -106,7 +106,7 @@ def test_nobody_blesses_without_a_reason_or_while_a_run_is_under_way(owner):
     assert owner.state() == before
 
 
-def test_it_is_pushed_above_the_others_and_who_why_when_and_what_against_are_recorded(owner):
+def test_the_model_is_pushed_with_who_when_why_and_the_reasons(owner):
     first = owner.served()
     said = owner.bless()
     served = owner.served()
@@ -124,7 +124,7 @@ def test_it_is_pushed_above_the_others_and_who_why_when_and_what_against_are_rec
     assert in_model["metrics"] == {"auc": 0.7}
 
 
-def test_what_the_evaluator_said_stays_on_record(owner):
+def test_the_verdict_of_the_evaluator_stays_recorded(owner):
     owner.bless()
     query = """SELECT v.int_value FROM Artifact a JOIN Type t ON t.id = a.type_id JOIN ArtifactProperty v ON
                v.artifact_id = a.id AND v.name = 'blessed' JOIN ArtifactProperty m ON m.artifact_id = a.id

@@ -35,7 +35,7 @@ ONE_RUN = Policy(runs=1, days=0)
 LIMIT_SECONDS = 120
 
 
-class Place:
+class Project:
     """A root, the folder of pushed models beside it, and what a test wants to know of them."""
 
     def __init__(self, folder: Path):
@@ -81,30 +81,30 @@ IGNORED = {"metadata.sqlite", "metadata.sqlite.lock", ".run.lock"}
 
 
 @pytest.fixture(scope="module")
-def four_runs(tmp_path_factory) -> Place:
+def four_runs(tmp_path_factory) -> Project:
     """Four runs, of the spans 1 to 4, each with the span before; the third model is not blessed."""
-    place = Place(tmp_path_factory.mktemp("retention"))
+    project = Project(tmp_path_factory.mktemp("retention"))
     for span in (1, 2, 3, 4):
-        place.run(span, blessed=span != 3)
+        project.run(span, blessed=span != 3)
     for number in (1, 2, 3, 4):
-        nodes.write(place.root / "analyzer_cache" / "tft-1", f"f{number}.accumulators", "sums")
-    nodes.write(place.root / "analyzer_cache" / "tft-1", "uses.json", "{}")
+        nodes.write(project.root / "analyzer_cache" / "tft-1", f"f{number}.accumulators", "sums")
+    nodes.write(project.root / "analyzer_cache" / "tft-1", "uses.json", "{}")
     order = {
-        node.name: sorted({path.name for path in node.glob("[!.]*/*")}, key=int) for node in place.root.glob("[A-Z]*")
+        node.name: sorted({path.name for path in node.glob("[!.]*/*")}, key=int) for node in project.root.glob("[A-Z]*")
     }
-    Place.order = order
+    Project.order = order
     for number in (3, 4):
-        rows = place.root / "Transform" / "transformed_examples" / order["Transform"][number - 1] / "Split-train/rows"
+        rows = project.root / "Transform" / "transformed_examples" / order["Transform"][number - 1] / "Split-train/rows"
         index = {"key": {"files": [[str(rows), 1, 1]]}}
-        nodes.write(place.root / "input_cache" / f"train-{number}", "index.json", json.dumps(index))
-    nodes.write(place.root / "input_cache" / ".train-9.pending", "block-000000.bin", "half of a cache")
-    return place
+        nodes.write(project.root / "input_cache" / f"train-{number}", "index.json", json.dumps(index))
+    nodes.write(project.root / "input_cache" / ".train-9.pending", "block-000000.bin", "half of a cache")
+    return project
 
 
 @pytest.fixture
-def place(four_runs: Place, tmp_path: Path) -> Place:
+def project(four_runs: Project, tmp_path: Path) -> Project:
     """A copy of them that may be changed, with addresses of its own."""
-    copied = Place(tmp_path)
+    copied = Project(tmp_path)
     for name in ("runs", "serving"):
         shutil.copytree(four_runs.root.parent / name, tmp_path / name, symlinks=True)
     before, after = str(four_runs.root), str(copied.root)
@@ -136,61 +136,61 @@ KEPT = {
 ONLY_RECORDED = {"Ingest/examples/1", "Ingest/examples/2", "Transform/transformed_examples/2", "Trainer/model/1"}
 
 
-def test_what_a_kept_run_model_or_window_needs_is_kept_and_nothing_else(place: Place):
-    place.collect()
-    assert {name for name, state in place.artifacts().items() if state == "LIVE"} == KEPT == place.folders()
-    assert {name for name, state in place.artifacts().items() if state != "LIVE"} == ONLY_RECORDED
-    assert all(place.artifacts()[name] == "DELETED" for name in ONLY_RECORDED)
+def test_only_what_a_kept_run_model_or_window_needs_is_kept(project: Project):
+    project.collect()
+    assert {name for name, state in project.artifacts().items() if state == "LIVE"} == KEPT == project.folders()
+    assert {name for name, state in project.artifacts().items() if state != "LIVE"} == ONLY_RECORDED
+    assert all(project.artifacts()[name] == "DELETED" for name in ONLY_RECORDED)
 
 
-def test_caches_follow_the_records_that_they_are_of(place: Place):
-    place.collect()
-    assert {p.name for p in place.root.glob("analyzer_cache/*/*")} == {
+def test_caches_of_removed_records_are_removed(project: Project):
+    project.collect()
+    assert {p.name for p in project.root.glob("analyzer_cache/*/*")} == {
         "f3.accumulators",
         "f4.accumulators",
         "uses.json",
     }
-    assert {p.name for p in place.root.glob("input_cache/*")} == {"train-4"}
-    assert len(list(place.root.glob("logs/*"))) == 1
+    assert {p.name for p in project.root.glob("input_cache/*")} == {"train-4"}
+    assert len(list(project.root.glob("logs/*"))) == 1
 
 
-def test_the_window_keeps_what_no_kept_run_used(place: Place):
-    place.collect(spans=(1, 4))
-    live = {name for name, state in place.artifacts().items() if state == "LIVE"}
+def test_examples_of_the_window_are_kept_without_a_run(project: Project):
+    project.collect(spans=(1, 4))
+    live = {name for name, state in project.artifacts().items() if state == "LIVE"}
     assert "Ingest/examples/1" in live and "Ingest/examples/2" not in live
-    assert (place.root / "analyzer_cache" / "tft-1" / "f1.accumulators").exists()
+    assert (project.root / "analyzer_cache" / "tft-1" / "f1.accumulators").exists()
 
 
 NOW_STATISTICS = "0a0a0a0a"
 STATISTICS = [(1, "f1"), (2, "f2"), (3, "f3"), (4, "f4x"), (4, "f4"), (5, "f5x"), (5, "f5")]
 
 
-def test_what_the_gate_knows_follows_the_spans_that_it_compares(place: Place):
-    folder = place.root / "span_statistics"
+def test_statistics_of_spans_that_the_gate_compares_are_kept(project: Project):
+    folder = project.root / "span_statistics"
     nodes.write(folder, f"5_{1:016d}_f5_{'0b' * 4}.json.gz", "of an earlier YAML")
     for made, (number, fingerprint) in enumerate(STATISTICS, start=2):
         nodes.write(folder, f"{number}_{made:016d}_{fingerprint}_{NOW_STATISTICS}.json.gz", "of this one")
     nodes.write(folder, f".5_{9:016d}_f5_{NOW_STATISTICS}.json.gz.4711.part", "half of it")
-    said = place.collect(dry_run=True)
-    assert said == place.collect() and said.counts["span statistics"] == 6
+    said = project.collect(dry_run=True)
+    assert said == project.collect() and said.counts["span statistics"] == 6
     # The newest span and the one before it, each as it was last; and of span 3, which the last run was trained on.
     kept = {path.name.split("_")[2] for path in folder.iterdir()}
     assert kept == {"f3", "f4", "f5"}
 
 
-def test_data_without_spans_is_compared_with_what_it_was():
+def test_two_versions_of_data_without_spans_are_kept():
     names = [f"0_{time:016d}_f{time}_{NOW_STATISTICS}.json.gz" for time in (1, 2, 3)]
     assert summary_entries.needed(names, {"f3"}, before=30, versions=2) == set(names[1:])
     assert summary_entries.needed([], {"f3"}, before=30, versions=1) == set()
 
 
-def test_what_was_seen_in_files_goes_with_them_and_stays_while_the_source_cannot_be_asked(place: Place):
+def test_the_span_index_of_deleted_files_is_removed_if_the_source_can_be_read(project: Project):
     for name in ("aaaa.json", "bbbb.json", "cccc.pending"):
-        nodes.write(place.root / "span_index", name, "[]")
-    assert "span index" not in place.collect(dry_run=True).counts
-    assert place.collect(index={"aaaa.json"}, dry_run=True).counts["span index"] == 2
-    place.collect(index={"aaaa.json"})
-    assert [path.name for path in (place.root / "span_index").iterdir()] == ["aaaa.json"]
+        nodes.write(project.root / "span_index", name, "[]")
+    assert "span index" not in project.collect(dry_run=True).counts
+    assert project.collect(index={"aaaa.json"}, dry_run=True).counts["span index"] == 2
+    project.collect(index={"aaaa.json"})
+    assert [path.name for path in (project.root / "span_index").iterdir()] == ["aaaa.json"]
 
 
 SPANS_IN_A_COLUMN = """\
@@ -201,23 +201,21 @@ features: {fare: number}
 """
 
 
-def test_a_dry_run_of_the_command_changes_nothing_though_it_reads_new_files_for_their_spans(
-    place: Place, tmp_path, capsys
-):
+def test_a_dry_run_of_the_command_leaves_the_span_index_unchanged(project: Project, tmp_path, capsys):
     (tmp_path / "pipeline.yaml").write_text(SPANS_IN_A_COLUMN)
     (tmp_path / "trips.csv").write_text("day,fare,tip\n2013-01-05,1,2\n")
-    nodes.write(place.root / "span_index", "aaaa.json", "[]")
-    before = place.everything()
-    gc(tmp_path / "pipeline.yaml", keep_runs=1, keep_days=0, root=place.root, dry_run=True, as_json=True)
+    nodes.write(project.root / "span_index", "aaaa.json", "[]")
+    before = project.everything()
+    gc(tmp_path / "pipeline.yaml", keep_runs=1, keep_days=0, root=project.root, dry_run=True, as_json=True)
     said = json.loads(capsys.readouterr().out)
-    assert place.everything() == before and said["counts"]["span index"] == 1
-    gc(tmp_path / "pipeline.yaml", keep_runs=1, keep_days=0, root=place.root, as_json=True)
+    assert project.everything() == before and said["counts"]["span index"] == 1
+    gc(tmp_path / "pipeline.yaml", keep_runs=1, keep_days=0, root=project.root, as_json=True)
     assert json.loads(capsys.readouterr().out) == {**said, "dry_run": False}
-    assert list((place.root / "span_index").iterdir()) == []
+    assert list((project.root / "span_index").iterdir()) == []
 
 
-def test_the_schedule_forgets_what_is_older_than_the_kept_runs_but_not_what_was_trained_on(place: Place):
-    history = History(place.root)
+def test_history_older_than_the_kept_runs_is_removed_except_trainings(project: Project):
+    history = History(project.root)
     long_ago, soon = "2001-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00"
     for ended in (long_ago, soon):
         for trained in (True, False):
@@ -228,21 +226,21 @@ def test_the_schedule_forgets_what_is_older_than_the_kept_runs_but_not_what_was_
             )
         history.save_state("scheduler", "{}", ended=[OccasionRecord(ended, "cron", ended, ended, "", "skipped", "")])
     for name, age in (("old.log", 30 * 365 * 86400), ("new.log", 0)):
-        nodes.write(place.root / "schedule", name, "printed")
+        nodes.write(project.root / "schedule", name, "printed")
         then = time.time() - age
-        os.utime(place.root / "schedule" / name, (then, then))
-    said = place.collect(dry_run=True)
+        os.utime(project.root / "schedule" / name, (then, then))
+    said = project.collect(dry_run=True)
     assert said.counts["history"] == 2 and len(history.entries(10)) == 2
-    assert place.collect() == said
+    assert project.collect() == said
     assert [entry.ended for entry in history.entries(10)] == [soon]
     known = [history.run_for(f"{ended} {trained}") for ended in (long_ago, soon) for trained in (True, False)]
     assert [run is not None for run in known] == [True, False, True, True]
-    assert [path.name for path in (place.root / "schedule").iterdir()] == ["new.log"]
-    assert "history" not in place.collect().counts
+    assert [path.name for path in (project.root / "schedule").iterdir()] == ["new.log"]
+    assert "history" not in project.collect().counts
 
 
-def test_a_root_holds_what_the_layout_names_and_each_node_s_folder_and_of_each_folder_old_files_go(place: Place):
-    layout = RootLayout(place.root)
+def test_old_files_of_every_folder_of_the_layout_are_removed(project: Project):
+    layout = RootLayout(project.root)
     assert unknown_in(layout) == set()
     files = (".sqlite", ".lock", ".json")
     folders = [path for path in layout.paths() if path.suffix not in files and path != layout.mark]
@@ -252,7 +250,7 @@ def test_a_root_holds_what_the_layout_names_and_each_node_s_folder_and_of_each_f
         nodes.write(path.parent, path.name, "left behind")
         for each in (path, path.parent):
             os.utime(each, (0, 0))
-    place.collect(index=())
+    project.collect(index=())
     assert [path for path in stale if path.exists()] == []
     assert len(stale) == 8 and unknown_in(layout) == set()
 
@@ -264,93 +262,93 @@ def unknown_in(layout: RootLayout) -> set[str]:
     return {path.name for path in layout.root.iterdir()} - known
 
 
-def test_the_folders_of_a_node_that_no_record_names_any_more_go_too(place: Place):
-    nodes.write(place.root / "OfAnEarlierRelease" / "output" / "7", "file", "left")
-    nodes.write(place.root / "OfAnEarlierRelease" / ".system" / "executor_execution" / "7", "file", "left")
-    place.collect()
-    assert not [path for path in (place.root / "OfAnEarlierRelease").rglob("*") if path.is_file()]
+def test_folders_of_a_node_without_records_are_removed(project: Project):
+    nodes.write(project.root / "OfAnEarlierRelease" / "output" / "7", "file", "left")
+    nodes.write(project.root / "OfAnEarlierRelease" / ".system" / "executor_execution" / "7", "file", "left")
+    project.collect()
+    assert not [path for path in (project.root / "OfAnEarlierRelease").rglob("*") if path.is_file()]
 
 
-def test_young_runs_are_kept_whatever_their_number(place: Place):
-    before = place.everything()
-    freed = place.collect(Policy(runs=1, days=1))
+def test_young_runs_are_kept_whatever_their_number(project: Project):
+    before = project.everything()
+    freed = project.collect(Policy(runs=1, days=1))
     assert freed.records == {"artifacts": 0, "executions": 0, "runs": 0} and freed.kept["runs"] == 4
-    assert before.keys() - place.everything().keys() == {"runs/input_cache/.train-9.pending/block-000000.bin"}
+    assert before.keys() - project.everything().keys() == {"runs/input_cache/.train-9.pending/block-000000.bin"}
 
 
-def test_what_is_said_to_be_freed_is_what_is_gone_and_a_dry_run_changes_nothing(place: Place):
-    before, recorded = place.everything(), place.dump()
-    said = place.collect(dry_run=True)
-    assert place.everything() == before and place.dump() == recorded
-    assert place.collect() == said
-    gone = before.keys() - place.everything().keys()
+def test_the_reported_sizes_are_those_of_the_removed_files(project: Project):
+    before, recorded = project.everything(), project.dump()
+    said = project.collect(dry_run=True)
+    assert project.everything() == before and project.dump() == recorded
+    assert project.collect() == said
+    gone = before.keys() - project.everything().keys()
     assert sum(said.sizes.values()) == sum(len(before[name]) for name in gone)
     assert said.sizes["quarantine"] == 2 * len("bad rows")
     assert said.sizes["Ingest/examples"] == len("rows of 1rows of 2")
     assert said.sizes["analyzer cache"] == 2 * len("sums")
 
 
-def test_a_second_collection_has_nothing_to_do(place: Place):
-    place.collect()
-    freed = place.collect()
+def test_a_second_collection_has_nothing_to_do(project: Project):
+    project.collect()
+    freed = project.collect()
     assert (freed.sizes, freed.counts) == ({}, {}) and not any(freed.records.values())
 
 
-def test_the_metadata_is_whole_afterwards_and_the_next_runs_go_on(place: Place):
-    place.run(4)  # Addresses are part of what the cache is asked for, and these are new.
-    place.collect()
-    with sqlite3.connect(place.root / "metadata.sqlite") as database:
+def test_the_metadata_is_consistent_and_the_next_runs_reuse_it(project: Project):
+    project.run(4)  # Addresses are part of what the cache is asked for, and these are new.
+    project.collect()
+    with sqlite3.connect(project.root / "metadata.sqlite") as database:
         for table, kind in (("Event", "artifact"), ("Event", "execution"), ("Association", "context")):
             sql = f"SELECT count(*) FROM {table} WHERE {kind}_id NOT IN (SELECT id FROM {kind.capitalize()})"
             assert database.execute(sql).fetchone() == (0,), (table, kind)
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    again = place.run(4)
+    again = project.run(4)
     # The lookup now finds this model itself, so it is judged anew, and what depends on that.
     judged = {"Window", "LastBlessedModel", "Evaluator", "Pusher", "Report"}
     assert {node for node, status in again.items() if status != "cached"} == judged
-    five = place.run(5)
+    five = project.run(5)
     assert set(five.values()) == {"ok"}
-    graph = max(place.root.glob("Transform/transform_graph/*"), key=lambda path: int(path.name)) / "graph"
+    graph = max(project.root.glob("Transform/transform_graph/*"), key=lambda path: int(path.name)) / "graph"
     assert graph.read_text() == "rows of 4 rows of 5"
 
 
-def test_what_was_collected_is_made_again_where_it_is_asked_for(place: Place):
-    place.collect()
-    assert set(place.run(1).values()) == {"ok"}
+def test_a_removed_span_is_made_again_on_request(project: Project):
+    project.collect()
+    assert set(project.run(1).values()) == {"ok"}
 
 
-def test_a_model_that_was_rolled_back_can_come_forward_after_a_collection(place: Place):
-    before, newest = versions(place.target)
-    assert rollback(place.target) == before
-    place.collect()
-    assert served_version(place.target) == before
-    assert {"Trainer/model/2", "Trainer/model/4"} <= place.folders()
-    assert rollback(place.target, to=newest) == newest
-    assert (place.target / str(newest) / "saved_model.pb").read_text() == "rows of 3 rows of 4"
+def test_a_rolled_back_model_can_be_served_after_a_collection(project: Project):
+    before, newest = versions(project.target)
+    assert rollback(project.target) == before
+    project.collect()
+    assert served_version(project.target) == before
+    assert {"Trainer/model/2", "Trainer/model/4"} <= project.folders()
+    assert rollback(project.target, to=newest) == newest
+    assert (project.target / str(newest) / "saved_model.pb").read_text() == "rows of 3 rows of 4"
 
 
-def test_a_run_that_holds_the_root_is_not_disturbed(place: Place):
-    before = place.everything()
-    with locks.run_lock(place.root), pytest.raises(UserError, match="held by another: a run, process"):
-        place.collect()
-    assert place.everything() == before
+def test_a_root_that_a_run_holds_is_refused(project: Project):
+    before = project.everything()
+    with locks.run_lock(project.root), pytest.raises(UserError, match="held by another: a run, process"):
+        project.collect()
+    assert project.everything() == before
 
 
-def test_a_root_that_was_moved_is_refused(place: Place, tmp_path: Path):
-    moved = shutil.copytree(place.root, tmp_path / "elsewhere")
+def test_a_root_that_was_moved_is_refused(project: Project, tmp_path: Path):
+    moved = shutil.copytree(project.root, tmp_path / "elsewhere")
     with pytest.raises(UserError, match="copied or moved"):
-        collect(moved, place.target, ONE_RUN, NextRun())
+        collect(moved, project.target, ONE_RUN, NextRun())
     assert len(list(moved.glob("Trainer/model/*"))) == 4
 
 
-def test_links_are_never_followed_and_dangling_ones_stop_nothing(place: Place, tmp_path: Path):
+def test_links_are_never_followed(project: Project, tmp_path: Path):
     outside = tmp_path / "outside"
     for path in ("7/rows", "tft-1/f9.accumulators", "2001/old.log", "train-1/block", "5_0_f5_0a0a0a0a.json.gz"):
         nodes.write(outside / Path(path).parent, Path(path).name, "of somebody else")
         os.utime(outside / path, (0, 0))
         os.utime((outside / path).parent, (0, 0))
     before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
-    shutil.rmtree(place.root / "input_cache")
+    shutil.rmtree(project.root / "input_cache")
     behind = ["analyzer_cache/tft-2", "input_cache", "logs/2001", "work/Trainer", "schedule", "span_statistics"]
     behind += [
         "span_index",
@@ -360,28 +358,28 @@ def test_links_are_never_followed_and_dangling_ones_stop_nothing(place: Place, t
         "Trainer/model/70",
     ]
     for name in behind:
-        link = place.root / name
+        link = project.root / name
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(outside)
         link.with_name(f"{link.name}0").symlink_to(outside / "gone")
-    (place.root / "Linked2").mkdir()
-    (place.root / "Linked2" / ".system").symlink_to(outside)
-    said = place.collect(index=(), dry_run=True)
-    assert place.collect(index=()) == said
+    (project.root / "Linked2").mkdir()
+    (project.root / "Linked2" / ".system").symlink_to(outside)
+    said = project.collect(index=(), dry_run=True)
+    assert project.collect(index=()) == said
     assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
     assert said.links == ("Linked", "Linked0", "input_cache", "input_cache0") + (
         "schedule", "schedule0", "span_index", "span_index0", "span_statistics", "span_statistics0")  # fmt: skip
     # A link that nothing needs goes itself.
-    assert not (place.root / "Trainer" / "model" / "70").is_symlink()
-    for link in [path for path in place.root.rglob("*") if path.is_symlink()]:
+    assert not (project.root / "Trainer" / "model" / "70").is_symlink()
+    for link in [path for path in project.root.rglob("*") if path.is_symlink()]:
         link.unlink()
-    assert {name for name, state in place.artifacts().items() if state == "LIVE"} == KEPT == place.folders()
+    assert {name for name, state in project.artifacts().items() if state == "LIVE"} == KEPT == project.folders()
 
 
-def test_records_that_name_no_node_lead_out_of_the_root_nowhere(place: Place, tmp_path: Path):
+def test_names_of_nodes_in_records_never_lead_out_of_the_root(project: Project, tmp_path: Path):
     nodes.write(tmp_path / "elsewhere" / "output" / "7", "file", "of somebody else")
-    nodes.write(place.root / "logs" / "2999" / "7", "file", "of a run")
-    with sqlite3.connect(place.root / "metadata.sqlite") as database:
+    nodes.write(project.root / "logs" / "2999" / "7", "file", "of a run")
+    with sqlite3.connect(project.root / "metadata.sqlite") as database:
         names = ["toy.../elsewhere", f"toy.{tmp_path / 'elsewhere'}", "toy.", "toy.logs"]
         for number, name in zip((1, 2, 3, 4), names, strict=True):
             database.execute(
@@ -389,38 +387,38 @@ def test_records_that_name_no_node_lead_out_of_the_root_nowhere(place: Place, tm
                 "WHERE t.name = 'node' ORDER BY c.id LIMIT 1 OFFSET ?)",
                 (name, number),
             )
-    place.collect()
+    project.collect()
     assert (tmp_path / "elsewhere" / "output" / "7" / "file").exists()
-    assert (place.root / "logs" / "2999" / "7" / "file").exists()
+    assert (project.root / "logs" / "2999" / "7" / "file").exists()
 
 
-def test_the_folder_of_a_needed_artifact_may_be_a_link(place: Place, tmp_path: Path):
-    moved = (place.root / "Trainer").rename(tmp_path / "elsewhere")
-    (place.root / "Trainer").symlink_to(moved)
+def test_the_folder_of_a_needed_artifact_may_be_a_link(project: Project, tmp_path: Path):
+    moved = (project.root / "Trainer").rename(tmp_path / "elsewhere")
+    (project.root / "Trainer").symlink_to(moved)
     before = {path for path in moved.rglob("*")}
-    assert place.collect().links == ("Trainer",)
+    assert project.collect().links == ("Trainer",)
     assert {path for path in moved.rglob("*")} == before
 
 
 @pytest.mark.parametrize("folder", ["a#b", "a?b", "a%23b", "a b[1]"])
-def test_a_root_may_have_any_name_and_nothing_is_made_beside_it(place: Place, tmp_path: Path, folder):
+def test_a_root_may_have_any_name(project: Project, tmp_path: Path, folder):
     (tmp_path / folder).mkdir()
-    place.root = place.root.rename(tmp_path / folder / "runs")
-    with sqlite3.connect(place.root / "metadata.sqlite") as database:
+    project.root = project.root.rename(tmp_path / folder / "runs")
+    with sqlite3.connect(project.root / "metadata.sqlite") as database:
         database.execute(
             "UPDATE Artifact SET uri = replace(uri, ?, ?)", (str(tmp_path / "runs"), str(tmp_path / folder / "runs"))
         )
     beside = set(tmp_path.iterdir())
-    place.collect()
-    assert {name for name, state in place.artifacts().items() if state == "LIVE"} == KEPT
+    project.collect()
+    assert {name for name, state in project.artifacts().items() if state == "LIVE"} == KEPT
     assert set(tmp_path.iterdir()) == beside
 
 
-def test_metadata_of_another_version_is_refused(place: Place):
-    with sqlite3.connect(place.root / "metadata.sqlite") as database:
+def test_metadata_of_another_version_is_refused(project: Project):
+    with sqlite3.connect(project.root / "metadata.sqlite") as database:
         database.execute("UPDATE MLMDEnv SET schema_version = 11")
     with pytest.raises(UserError, match="schema 11; this release of Fullpass supports 10"):
-        place.collect()
+        project.collect()
 
 
 COLLECT_AND_DIE = """
@@ -457,19 +455,19 @@ collect.collect(root, target, Policy(1, 0), NextRun((3, 4)))
 
 
 @pytest.mark.parametrize("when", ["records", "between", "files"])
-def test_a_collection_that_is_killed_leaves_no_record_without_its_files_and_the_next_completes_it(place, when):
-    command = [sys.executable, "-c", COLLECT_AND_DIE, str(place.root), str(place.target), when]
+def test_the_next_collection_completes_one_that_was_killed(project, when):
+    command = [sys.executable, "-c", COLLECT_AND_DIE, str(project.root), str(project.target), when]
     done = subprocess.run(command, cwd=REPOSITORY, timeout=LIMIT_SECONDS, check=False, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    live = {name for name, state in place.artifacts().items() if state == "LIVE"}
-    assert live <= place.folders() and (live == KEPT) is (when != "records")
-    place.collect()
-    assert {name for name, state in place.artifacts().items() if state == "LIVE"} == KEPT == place.folders()
-    assert {name for name, state in place.artifacts().items() if state == "DELETED"} == ONLY_RECORDED
-    assert not any(place.collect().counts.values())
+    live = {name for name, state in project.artifacts().items() if state == "LIVE"}
+    assert live <= project.folders() and (live == KEPT) is (when != "records")
+    project.collect()
+    assert {name for name, state in project.artifacts().items() if state == "LIVE"} == KEPT == project.folders()
+    assert {name for name, state in project.artifacts().items() if state == "DELETED"} == ONLY_RECORDED
+    assert not any(project.collect().counts.values())
 
 
-def test_records_are_read_as_ml_metadata_reads_them(four_runs: Place):
+def test_records_are_read_as_ml_metadata_reads_them(four_runs: Project):
     found = records.read_records(four_runs.root / "metadata.sqlite")
     with metadata_store.LockedMetadata(four_runs.root / "metadata.sqlite") as handle:
         artifacts, executions = handle.store.get_artifacts(), handle.store.get_executions()

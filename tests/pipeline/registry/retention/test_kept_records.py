@@ -108,7 +108,7 @@ def used_by(records: Records, run: Run) -> set[int]:
 
 
 @given(history=histories(), runs=st.integers(1, 9), data=st.data())
-def test_what_is_promised_is_kept(history: History, runs: int, data):
+def test_kept_runs_models_and_the_window_lose_nothing(history: History, runs: int, data):
     records = history.records()
     chosen = data.draw(st.sets(st.sampled_from(history.models)))
     kept = keep(history, records, runs, {records.artifacts[m].uri for m in chosen})
@@ -124,7 +124,7 @@ def test_what_is_promised_is_kept(history: History, runs: int, data):
 
 
 @given(history=histories(), runs=st.integers(1, 9), data=st.data())
-def test_nothing_else_is_kept_and_a_second_collection_finds_nothing(history: History, runs: int, data):
+def test_nothing_else_is_kept_and_a_second_removal_is_empty(history: History, runs: int, data):
     records = history.records()
     chosen = data.draw(st.sets(st.sampled_from(history.models)))
     pushed = {records.artifacts[m].uri for m in chosen}
@@ -141,7 +141,7 @@ def test_nothing_else_is_kept_and_a_second_collection_finds_nothing(history: His
 
 
 @given(history=histories(), runs=st.integers(1, 9))
-def test_the_lineage_of_what_is_kept_can_still_be_followed(history: History, runs: int):
+def test_the_lineage_of_a_kept_model_reaches_its_spans(history: History, runs: int):
     records = history.records()
     left = after(records, removal_of(records, keep(history, records, runs, set())))
     makers = left.makers()

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 RUN_FIRST = True
 
 
-class Place:
+class Project:
     def __init__(self, folder: Path):
         self.root, self.target = folder / "runs", folder / "serving"
 
@@ -35,10 +35,10 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory) -> Place:
-    place = Place(tmp_path_factory.mktemp("checksums"))
-    place.run()
-    return place
+def project(tmp_path_factory) -> Project:
+    project = Project(tmp_path_factory.mktemp("checksums"))
+    project.run()
+    return project
 
 
 def flip(file: Path) -> None:
@@ -52,25 +52,25 @@ SPOIL |= {"removed": Path.unlink}
 
 
 @pytest.mark.parametrize("how", SPOIL)
-def test_damaged_examples_are_made_anew_from_the_source_and_said_so(place, how):
-    before = place.file("Ingest/examples/*[0-9]/Split-train/rows")
+def test_damaged_examples_are_made_anew_from_the_source_and_said_so(project, how):
+    before = project.file("Ingest/examples/*[0-9]/Split-train/rows")
     text = before.read_bytes()
     SPOIL[how](before)
-    ran = place.run()
-    (said,) = place.said
+    ran = project.run()
+    (said,) = project.said
     assert str(before) in said and said.endswith("It is put aside, and Ingest produces it again.")
     assert ran["Ingest"] == "ok"
-    after = place.file("Ingest/examples/*[0-9]/Split-train/rows")
+    after = project.file("Ingest/examples/*[0-9]/Split-train/rows")
     assert after.read_bytes() == text and after != before
     # Whole again: the next run has nothing to say, and reuses it.
-    assert place.run()["Ingest"] == "cached" and place.said == []
+    assert project.run()["Ingest"] == "cached" and project.said == []
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"uri": "x", "files": []}', None])
-def test_without_checksums_nothing_is_compared(place, content):
-    for file in RootLayout(place.root).checksums.iterdir():
+def test_without_checksums_nothing_is_compared(project, content):
+    for file in RootLayout(project.root).checksums.iterdir():
         file.unlink() if content is None else file.write_bytes(content)
-    assert discard_damaged(place.root) == []
+    assert discard_damaged(project.root) == []
 
 
 def test_large_files_are_read_only_where_their_time_has_changed(tmp_path, monkeypatch):
