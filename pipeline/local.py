@@ -35,8 +35,8 @@ def main() -> None:
     from fullpass.pipeline.root.locks import run_lock
     from fullpass.pipeline.running.build import build
     from fullpass.pipeline.running.execution.events import new_run_id
+    from fullpass.pipeline.running.execution.launch import RedactedDagRunner
     from fullpass.pipeline.running.execution.metadata_store import close_abandoned
-    from fullpass.pipeline.running.execution.redacted_dag_runner import RedactedDagRunner
     from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
 
     file = os.environ.get(CONFIG_VARIABLE)

@@ -12,7 +12,7 @@ from fullpass.pipeline.diagnose.profiled_training import Training
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.build import with_absolute_files
 from fullpass.pipeline.running.execution.metadata_store import newest_run_with
-from fullpass.pipeline.running.execution.run_outputs import outputs_in
+from fullpass.pipeline.running.execution.records import outputs_in
 from fullpass.preprocessing.columns.compute_at import materializes
 from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.records.record_files import list_files

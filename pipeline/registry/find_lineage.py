@@ -11,8 +11,7 @@ from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.internals.tfx_internals import constants
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.model_lineage import GATES, ModelArtifacts, facts_in_export, lineage_of
-from fullpass.pipeline.running.execution.locked_store import locked_store
-from fullpass.pipeline.running.execution.mlmd_records import node_of, recorded_facts
+from fullpass.pipeline.running.execution.records import locked_store, node_of, recorded_facts
 
 
 def find_lineage(path: Path, model_uri: str) -> dict[str, Any] | None:

@@ -1,9 +1,14 @@
 """What a run is asked to do: the options of `fullpass run`, of the Python API and of scheduled runs."""
 
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
+
+from fullpass.base.errors import UsageError, did_you_mean
+from fullpass.components.ingest.spans.spans import has_spans
+from fullpass.pipeline.config import PipelineConfig
 
 _OPTIONS = {"from_node": "--from", "to_node": "--to"}
 
@@ -39,6 +44,19 @@ class RunRequest:
         """Whether all nodes are asked for."""
         return self.from_node is None and self.to_node is None
 
+    def check_nodes(self, known: Collection[str]) -> None:
+        """Checks that the named nodes exist; known: the ids of all nodes.
+
+        Raises:
+            UsageError: There is no such node.
+        """
+        for option, node_id in (("from", self.from_node), ("to", self.to_node)):
+            if node_id is not None and node_id not in known:
+                raise UsageError(
+                    f'--{option}: there is no node "{node_id}".{did_you_mean(node_id, known)}\n'
+                    f"The nodes are: {', '.join(known)}."
+                )
+
     def command(self, file: Path) -> list[str]:
         """Returns the command line of this run of a YAML, with this interpreter and these modules.
 
@@ -59,3 +77,15 @@ class RunRequest:
 
 DEFAULTS = RunRequest()
 """The request for a whole run."""
+
+
+def node_names(config: PipelineConfig) -> tuple[str, ...]:
+    """Returns the ids of the nodes of `build_nodes`, in its order, without building them."""
+    return (
+        "Ingest",
+        *(["Window"] if has_spans(config.data) else []),
+        *("StatisticsGen", "Schema", "SchemaComparison", "ExampleValidator", "SpanComparison", "DataGate"),
+        *("LastBlessedModel", "Transform"),
+        *(["Tuner"] if config.tuning is not None else []),
+        *("Trainer", "Parity", "Evaluator", "ServingCheck", "Pusher", "Report"),
+    )

@@ -23,12 +23,11 @@ from fullpass.pipeline.root.check import check_model_folder, check_root, claim_r
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.execution.display import display
 from fullpass.pipeline.running.execution.events import RunResult, new_run_id
-from fullpass.pipeline.running.execution.run_outputs import outputs
+from fullpass.pipeline.running.execution.records import outputs
 from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, inputs_of, record_repeat, write_state
-from fullpass.pipeline.running.node_names import check_known, node_names
 from fullpass.pipeline.running.notify.send import notify
 from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
-from fullpass.pipeline.running.request import DEFAULTS, RunRequest
+from fullpass.pipeline.running.request import DEFAULTS, RunRequest, node_names
 from fullpass.pipeline.running.run_outcome import FinishedRun, payload_of, record
 from fullpass.pipeline.running.run_summary import (
     Summary,
@@ -70,9 +69,7 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
     root = pipeline_root(loaded, request.root)
     check_model_folder(root, "the root (root:, --root)")
     check_model_folder(Path(loaded.resolve(loaded.config.push.to)), "the folder of pushed models (push.to)")
-    nodes = node_names(loaded.config)
-    check_known("from", request.from_node, nodes)
-    check_known("to", request.to_node, nodes)
+    request.check_nodes(node_names(loaded.config))
     claim_root(root)
     use_modules_of(loaded.folder)
 

@@ -20,7 +20,7 @@ from fullpass.base.link_safe_files import files, remove
 from fullpass.base.seals import READ_BYTES, Seal, damage_of, seal_of
 from fullpass.base.state_file import DamagedState
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.execution.locked_store import locked_store
+from fullpass.pipeline.running.execution.records import locked_store
 
 _DAMAGED = ".damaged"
 

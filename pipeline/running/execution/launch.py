@@ -5,20 +5,25 @@ from pathlib import Path
 
 import grpc
 from ml_metadata import proto
+from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 
+from fullpass.base.errors import UserError
 from fullpass.components.internals.tfx_internals import (
+    constants,
     execution_lib,
     launcher,
     local_deployment_config_pb2,
     metadata,
     pipeline_pb2,
     runner_utils,
+    runtime_parameter_utils,
 )
 from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.execution.artifact_checksums import record_checksums
-from fullpass.pipeline.running.execution.events import Status
-from fullpass.pipeline.running.execution.mlmd_records import RESOLVER_TYPE
+from fullpass.pipeline.running.execution.events import Status, new_run_id
+from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
 from fullpass.pipeline.running.execution.node_process import Outcome
+from fullpass.pipeline.running.execution.records import RESOLVER_TYPE
 
 IMPORTER_TYPE = "tfx.dsl.components.common.importer.Importer"
 _UNMET_INPUT = re.compile(r"inputs\[(?P<input>\w+)\]")
@@ -85,3 +90,20 @@ def _missing_input(node: pipeline_pb2.PipelineNode, message: str) -> str:
     producers = {channel.producer_node_query.id for channel in channels} - {""}
     source = f" from {' or '.join(sorted(producers))}, which has none" if producers else ", and there is none"
     return f'It needs the input "{named["input"]}"{source}.'
+
+
+class RedactedDagRunner(LocalDagRunner):
+    """Runs the nodes of a pipeline one after the other in this process, like `tfx run`."""
+
+    def run_with_ir(self, pipeline: pipeline_pb2.Pipeline, run_options: pipeline_pb2.RunOptions | None = None) -> None:
+        """Runs a compiled pipeline; raises a UserError if a node lacks an input."""
+        run_id = {constants.PIPELINE_RUN_ID_PARAMETER_NAME: new_run_id()}
+        runtime_parameter_utils.substitute_runtime_parameter(pipeline, run_id)
+        deployment = runner_utils.extract_local_deployment_config(pipeline)
+        metadata = LockedMetadata(
+            Path(deployment.metadata_connection_config.database_connection_config.sqlite.filename_uri)
+        )
+        for node in pipeline.nodes:
+            outcome = launch(node.pipeline_node, pipeline, deployment, metadata)
+            if outcome.status is Status.FAILED:
+                raise UserError(f"{node.pipeline_node.node_info.id}: {outcome.error}")

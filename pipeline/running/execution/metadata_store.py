@@ -22,9 +22,7 @@ from fullpass.components.internals.tfx_internals import (
 )
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import lock_of
-from fullpass.pipeline.running.execution.mlmd_records import facts_as_properties, node_of
-from fullpass.pipeline.running.execution.redacted_store import RedactedStore
-from fullpass.pipeline.running.execution.run_outputs import executions_of
+from fullpass.pipeline.running.execution.records import RedactedStore, executions_of, facts_as_properties, node_of
 
 INGEST = "Ingest"
 

@@ -106,9 +106,7 @@ def run(
     compiled = _compile(pipeline, run_id or new_run_id(), fresh=request.fresh)
     log_dir.mkdir(parents=True, exist_ok=True)
     close_abandoned(compiled.metadata_path, compiled.root, compiled.name)
-    selection = select(
-        compiled.ir, from_node=request.from_node, to_node=request.to_node, metadata_path=compiled.metadata_path
-    )
+    selection = select(compiled.ir, request, compiled.metadata_path)
     listener(
         RunStarted(
             run_id=compiled.run_id,

@@ -7,8 +7,8 @@ from fullpass.base.errors import UsageError, UserError
 from fullpass.components.internals.tfx_internals import node_proto_view, partial_run_utils, pipeline_pb2
 from fullpass.pipeline.running.execution import metadata_store
 from fullpass.pipeline.running.execution.launch import IMPORTER_TYPE
-from fullpass.pipeline.running.execution.mlmd_records import RESOLVER_TYPE
-from fullpass.pipeline.running.node_names import check_known
+from fullpass.pipeline.running.execution.records import RESOLVER_TYPE
+from fullpass.pipeline.running.request import RunRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,28 +26,25 @@ class Selection:
     base_run_id: str | None = None
 
 
-def select(
-    pipeline: pipeline_pb2.Pipeline, *, from_node: str | None, to_node: str | None, metadata_path: Path
-) -> Selection:
+def select(pipeline: pipeline_pb2.Pipeline, request: RunRequest, metadata_path: Path) -> Selection:
     """Selects the nodes that a run starts, and records the outputs that it reuses as its own.
 
     Resolvers and importers that serve only started nodes are started too, so the last blessed model is resolved again.
 
     Args:
         pipeline: The compiled pipeline with its run id, whose nodes are marked.
-        from_node: The first node to start; None for the beginning.
-        to_node: Start nothing beyond this node; None for the end.
+        request: Names the first and the last node.
         metadata_path: The SQLite file of the metadata.
 
     Raises:
-        UserError: An id is not in the pipeline, `from_node` does not lead to `to_node`, or no earlier run has
-            the required outputs.
+        UserError: A node is not in the pipeline, the first does not lead to the last, or no earlier run has the
+            required outputs.
     """
     order = tuple(node.pipeline_node.node_info.id for node in pipeline.nodes)
-    if from_node is None and to_node is None:
+    if request.whole:
         return Selection(start=order)
-    check_known("from", from_node, order)
-    check_known("to", to_node, order)
+    request.check_nodes(order)
+    from_node, to_node = request.from_node, request.to_node
     start_at = _start_nodes(pipeline, from_node=from_node, to_node=to_node)
     settings = pipeline_pb2.SnapshotSettings()
     settings.latest_pipeline_run_strategy.SetInParent()

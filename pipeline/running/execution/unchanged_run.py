@@ -39,9 +39,13 @@ from fullpass.pipeline.running.execution.events import (
     RunStarted,
     Status,
 )
-from fullpass.pipeline.running.execution.locked_store import locked_store
-from fullpass.pipeline.running.execution.mlmd_records import RESOLVER_TYPE, facts_as_properties, node_of
-from fullpass.pipeline.running.execution.run_outputs import OUTPUT_EVENTS
+from fullpass.pipeline.running.execution.records import (
+    OUTPUT_EVENTS,
+    RESOLVER_TYPE,
+    facts_as_properties,
+    locked_store,
+    node_of,
+)
 from fullpass.pipeline.running.record_provenance import source_digest, user_functions
 
 _WHOLE = frozenset({Status.OK, Status.CACHED})

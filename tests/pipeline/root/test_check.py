@@ -8,8 +8,7 @@ from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.root.check import check_own_root, claim_root
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.node_names import node_names
-from fullpass.pipeline.running.request import RunRequest
+from fullpass.pipeline.running.request import RunRequest, node_names
 from fullpass.pipeline.running.run import run
 
 YAML = """\

@@ -23,8 +23,9 @@ from fullpass.pipeline.registry.retention.kept_records import Policy
 from fullpass.pipeline.registry.retention.unneeded_files import NextRun
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.execution import metadata_store, mlmd_records, runner
+from fullpass.pipeline.running.execution import metadata_store, runner
 from fullpass.pipeline.running.execution.events import new_run_id
+from fullpass.pipeline.running.execution.records import node_of
 from fullpass.pipeline.running.history import History, OccasionRecord, RunRecord
 from tests import REPOSITORY
 from tests.pipeline.registry.retention import nodes
@@ -472,7 +473,7 @@ def test_records_are_read_as_ml_metadata_reads_them(four_runs: Project):
     with metadata_store.LockedMetadata(four_runs.root / "metadata.sqlite") as handle:
         artifacts, executions = handle.store.get_artifacts(), handle.store.get_executions()
         runs = handle.store.get_contexts_by_type("pipeline_run")
-        nodes_of = {e.id: mlmd_records.node_of(handle.store, e) for e in executions}
+        nodes_of = {e.id: node_of(handle.store, e) for e in executions}
     assert {a.id: (a.type, a.uri, a.state) for a in artifacts} == {
         a.id: (a.type, a.uri, a.state) for a in found.artifacts.values()
     }

@@ -21,7 +21,7 @@ from tfx.types.standard_artifacts import Model, ModelBlessing
 
 from fullpass.base.errors import UsageError, UserError
 from fullpass.pipeline.root import locks
-from fullpass.pipeline.running.execution import metadata_store, run_outputs, runner
+from fullpass.pipeline.running.execution import metadata_store, records, runner
 from fullpass.pipeline.running.execution.events import (
     Event,
     NodeEnded,
@@ -89,7 +89,7 @@ def statuses(result: RunResult) -> dict[str, str]:
 
 
 def rows_of(result: RunResult, node_id: str) -> list[int]:
-    [artifact] = run_outputs.outputs(result, node_id)["data"]
+    [artifact] = records.outputs(result, node_id)["data"]
     return toys.rows(artifact.uri)
 
 
@@ -119,8 +119,8 @@ def test_a_pipeline_runs_in_order_and_leaves_its_outputs(run):
 def test_the_second_run_is_cached_and_its_outputs_can_be_looked_up(run):
     first, second = run(*diamond()), run(*diamond())
     assert set(statuses(second).values()) == {"cached"}
-    assert run_outputs.outputs(second, "Add") == run_outputs.outputs(first, "Add")
-    [artifact] = run_outputs.outputs(second, "Count")["data"]
+    assert records.outputs(second, "Add") == records.outputs(first, "Add")
+    [artifact] = records.outputs(second, "Count")["data"]
     assert artifact.properties["rows"] == 5
 
 
@@ -130,8 +130,8 @@ def test_a_fresh_run_runs_all_and_the_next_takes_its_outputs(run):
     third = run(*diamond())
     assert set(statuses(fresh).values()) == {"ok"}
     assert set(statuses(third).values()) == {"cached"}
-    assert run_outputs.outputs(third, "Add") == run_outputs.outputs(fresh, "Add")
-    assert run_outputs.outputs(third, "Add") != run_outputs.outputs(first, "Add")
+    assert records.outputs(third, "Add") == records.outputs(fresh, "Add")
+    assert records.outputs(third, "Add") != records.outputs(first, "Add")
 
 
 def test_a_changed_parameter_runs_what_depends_on_it(run):
@@ -292,7 +292,7 @@ def test_from_a_node_takes_the_outputs_before_it_from_the_last_run(run):
     result = run(*diamond(), from_node="Square", fresh=True)
     assert statuses(result) == {"Count": "reused", "Double": "reused", "Square": "ok", "Add": "ok"}
     assert result.base_run_id == first.run_id
-    assert run_outputs.outputs(result, "Count") == run_outputs.outputs(first, "Count")
+    assert records.outputs(result, "Count") == records.outputs(first, "Count")
     assert rows_of(result, "Add") == [0, 3, 8, 15, 24]
 
 

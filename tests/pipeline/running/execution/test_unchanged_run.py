@@ -9,7 +9,7 @@ from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution import runner
 from fullpass.pipeline.running.execution.events import RunResult, Status, new_run_id
 from fullpass.pipeline.running.execution.metadata_store import record_run
-from fullpass.pipeline.running.execution.run_outputs import outputs
+from fullpass.pipeline.running.execution.records import outputs
 from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, record_repeat, write_state
 from tests.pipeline.registry.retention import nodes
 

@@ -6,8 +6,8 @@ from tfx.dsl.component.experimental.decorators import component
 from tfx.types.standard_artifacts import Examples
 
 from fullpass.base.errors import UserError
+from fullpass.pipeline.running.execution.launch import RedactedDagRunner
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
-from fullpass.pipeline.running.execution.redacted_dag_runner import RedactedDagRunner
 from tests.pipeline.toys import Double, pipeline_of, rows, write_rows
 
 pytestmark = pytest.mark.integration

@@ -1,0 +1,141 @@
+"""The records of runs in a metadata store: opened without TFX, redacted on write, and read by run, node and output."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ml_metadata import proto
+from ml_metadata.metadata_store.metadata_store import MetadataStore
+from tfx.dsl.compiler import constants
+
+from fullpass.base.redact import redact
+from fullpass.components.mlmd_values import RecordedArtifact
+from fullpass.pipeline.root.layout import lock_of
+from fullpass.pipeline.root.locks import exclusive
+from fullpass.pipeline.running.execution.events import RunResult
+
+RESOLVER_TYPE = "tfx.dsl.components.common.resolver.Resolver"
+OUTPUT_EVENTS = frozenset({proto.Event.OUTPUT, proto.Event.INTERNAL_OUTPUT, proto.Event.DECLARED_OUTPUT})
+_RECORDS = (proto.Artifact, proto.Execution, proto.Context)
+
+
+class RedactedStore:
+    """Forwards every call to a store; the text properties of records are redacted before they are put."""
+
+    def __init__(self, store: Any) -> None:
+        """Takes the store of ML Metadata."""
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns a method of the store."""
+        method = getattr(self._store, name)
+        return _redacting(method) if name.startswith("put_") else method
+
+
+def _redacting(put: Callable[..., Any]) -> Callable[..., Any]:
+    def put_redacted(*values: Any, **named: Any) -> Any:
+        _redact_records([*values, *named.values()])
+        return put(*values, **named)
+
+    return put_redacted
+
+
+def _redact_records(value: Any) -> None:
+    """Redacts records in place, in lists and pairs too, so the records in memory match the written ones."""
+    if isinstance(value, _RECORDS):
+        for properties in (value.properties, value.custom_properties):
+            _redact_properties(properties)
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        for inner in value:
+            _redact_records(inner)
+
+
+def _redact_properties(properties: Mapping[str, Any]) -> None:
+    for value in properties.values():
+        if value.HasField("string_value"):
+            value.string_value = redact(value.string_value)
+
+
+@contextmanager
+def locked_store(path: Path, *, writes: bool = False) -> Iterator[RedactedStore]:
+    """Yields the store of the SQLite file `path`, which redacts secrets on write.
+
+    Args:
+        path: The file; it must exist unless `writes` is true.
+        writes: Whether the caller writes.
+    """
+    config = proto.ConnectionConfig()
+    config.sqlite.filename_uri = str(path)
+    if not writes:
+        config.sqlite.connection_mode = proto.SqliteMetadataSourceConfig.READONLY
+    with exclusive(lock_of(path)):
+        yield RedactedStore(MetadataStore(config))
+
+
+def outputs(result: RunResult, node_id: str) -> dict[str, list[RecordedArtifact]]:
+    """Returns the output artifacts of a node in a run, by output name; cached and reused nodes have outputs too.
+
+    Raises:
+        KeyError: The run has no such node.
+    """
+    result.node(node_id)
+    return outputs_in(result.metadata_path, result.pipeline_name, result.run_id, node_id)
+
+
+def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dict[str, list[RecordedArtifact]]:
+    """Returns the output artifacts of a node in a run, by output name; empty if it was not part of the run.
+
+    Args:
+        path: The SQLite file of the metadata.
+        pipeline_name: The name of the pipeline in the metadata.
+        run_id: The id of the run.
+        node_id: The id of the node.
+    """
+    found: dict[str, list[RecordedArtifact]] = {}
+    with locked_store(path) as store:
+        executions = executions_of(store, pipeline_name, run_id, node_id)
+        events = store.get_events_by_execution_ids([one.id for one in executions]) if executions else []
+        made = [event for event in events if event.type in OUTPUT_EVENTS]
+        records = {
+            artifact.id: artifact for artifact in store.get_artifacts_by_id([event.artifact_id for event in made])
+        }
+    for event in made:
+        found.setdefault(event.path.steps[0].key, []).append(RecordedArtifact.of(records[event.artifact_id]))
+    return found
+
+
+def executions_of(store: Any, pipeline_name: str, run_id: str, node_id: str) -> Sequence[proto.Execution]:
+    """Returns the executions of a node in a run, from a store of ML Metadata; empty if it was not part of the run."""
+    run = store.get_context_by_type_and_name(constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id)
+    node = store.get_context_by_type_and_name(constants.NODE_CONTEXT_TYPE_NAME, f"{pipeline_name}.{node_id}")
+    if run is None or node is None:
+        return ()
+    of_node = {execution.id for execution in store.get_executions_by_context(node.id)}
+    return [execution for execution in store.get_executions_by_context(run.id) if execution.id in of_node]
+
+
+def recorded_facts(run: proto.Context) -> dict[str, Any]:
+    """Returns the provenance that `facts_as_properties` put on the context of a run; empty if there is none."""
+    recorded = {name: value.string_value for name, value in run.custom_properties.items()}
+    if "config" not in recorded:
+        return {}
+    config = {"hash": recorded["config_hash"], "yaml": recorded["config"]}
+    return {"run": run.name, "config": config, "code": json.loads(recorded["code"])}
+
+
+def facts_as_properties(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the provenance of a run as properties of its context: hash and text of the YAML, and the code as JSON."""
+    return {
+        "config_hash": facts["config"]["hash"],
+        "config": facts["config"]["yaml"],
+        "code": json.dumps(facts["code"]),
+    }
+
+
+def node_of(store: Any, execution: proto.Execution) -> str:
+    """Returns the node id of an execution in a metadata store."""
+    contexts = store.get_contexts_by_execution(execution.id)
+    [node] = [context.name for context in contexts if context.type == constants.NODE_CONTEXT_TYPE_NAME]
+    return str(node.partition(".")[2])
