@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,11 +51,9 @@ def test_it_runs_as_a_numbered_user_who_is_not_root():
     assert int(user) >= 1000 and group == "0" and of("ENTRYPOINT") == ['["fullpass"]']
 
 
-@pytest.mark.skipif(shutil.which("hadolint") is None, reason="no hadolint here (github.com/hadolint/hadolint)")
 def test_hadolint_has_nothing_to_say():
-    linted = subprocess.run(
-        ["hadolint", "-"], input=DOCKERFILE, capture_output=True, text=True, timeout=60, check=False
-    )
+    hadolint = [f"{Path(sys.executable).parent}/hadolint", "--ignore", "DL3059", "-"]  # a RUN is a layer in the cache
+    linted = subprocess.run(hadolint, input=DOCKERFILE, capture_output=True, text=True, timeout=60, check=False)
     assert (linted.returncode, linted.stdout) == (0, "")
 
 
