@@ -44,21 +44,21 @@ class Outcome:
     """The outcome of a run, as `fullpass run` prints it.
 
     Attributes:
-        run_id: name of the run and of its log folder.
-        ok: whether every node succeeded.
-        blessed: whether the model met its thresholds; None if no model was evaluated.
-        metrics: metric -> value on the eval split.
-        baseline: metric -> value of the last blessed model.
-        reasons: why the model was not blessed.
-        rows: split -> number of rows.
-        model: folder of the trained model.
-        pushed_to: folder of the version that the model was pushed as, in this run or an earlier one; None if the model
+        run_id: Name of the run and of its log folder.
+        ok: Whether every node succeeded.
+        blessed: Whether the model met its thresholds; None if no model was evaluated.
+        metrics: Metric -> value on the eval split.
+        baseline: Metric -> value of the last blessed model.
+        reasons: Why the model was not blessed.
+        rows: Split -> number of rows.
+        model: Folder of the trained model.
+        pushed_to: Folder of the version that the model was pushed as, in this run or an earlier one; None if the model
             was not pushed.
-        served: folder of the version that was served when the run ended. It differs from `pushed_to` if the run
+        served: Folder of the version that was served when the run ended. It differs from `pushed_to` if the run
             reproduced an older model.
-        report: the HTML page of the run.
-        logs: folder of the run's logs.
-        facts: all recorded facts of the run, the content of `summary.json` in `logs`.
+        report: The HTML page of the run.
+        logs: Folder of the run's logs.
+        facts: All recorded facts of the run, the content of `summary.json` in `logs`.
     """
 
     run_id: str
@@ -85,8 +85,8 @@ def load(file: Path | str, *, runs_here: bool = True) -> Pipeline:
         'tips'
 
     Args:
-        file: the pipeline YAML.
-        runs_here: whether the pipeline will run on this machine. If not, data that this machine lacks is a warning.
+        file: The pipeline YAML.
+        runs_here: Whether the pipeline will run on this machine. If not, data that this machine lacks is a warning.
 
     Raises:
         ConfigError: The file has mistakes; `problems` holds all of them.
@@ -134,15 +134,15 @@ def run(
         (True, 0.944)
 
     Args:
-        pipeline: a pipeline from `load`, or the path of a YAML.
-        root: folder of artifacts, metadata and logs, instead of `root:` of the YAML.
-        from_node, to_node: the first and the last node to run, to run only a part of the pipeline.
-        fresh: repeat every node, even if nothing has changed.
-        span: the newest span to train on, as a date or number, or A:B.
+        pipeline: A pipeline from `load`, or the path of a YAML.
+        root: Folder of artifacts, metadata and logs, instead of `root:` of the YAML.
+        from_node, to_node: The first and the last node to run, to run only a part of the pipeline.
+        fresh: Repeat every node, even if nothing has changed.
+        span: The newest span to train on, as a date or number, or A:B.
         gate: `warn` trains even if the data gate would stop the run.
-        parallel: maximum number of nodes that run at the same time.
-        wait: wait for another run on the same root, instead of refusing.
-        quiet: print nothing.
+        parallel: Maximum number of nodes that run at the same time.
+        wait: Wait for another run on the same root, instead of refusing.
+        quiet: Print nothing.
 
     Raises:
         ConfigError: The file has mistakes.
@@ -220,7 +220,7 @@ class Transform:
         dtype('float32')
 
     Attributes:
-        folder: folder of the transform graph, in the layout of TensorFlow Transform's `TFTransformOutput`.
+        folder: Folder of the transform graph, in the layout of TensorFlow Transform's `TFTransformOutput`.
     """
 
     def __init__(self, pipeline: Pipeline, rows: Rows, folder: Path | str | None = None):
@@ -304,9 +304,9 @@ def analyze(pipeline: PipelineFile, rows: Rows, folder: Path | str | None = None
         {'fare_xf': [0.0]}
 
     Args:
-        pipeline: a pipeline from `load`, or the path of a YAML.
-        rows: the train split, with all columns that the YAML reads.
-        folder: folder to write the transform graph to; it must not exist yet. The default is a temporary folder.
+        pipeline: A pipeline from `load`, or the path of a YAML.
+        rows: The train split, with all columns that the YAML reads.
+        folder: Folder to write the transform graph to; it must not exist yet. The default is a temporary folder.
 
     Raises:
         UserError: A column is absent, a value does not fit the type of its column, or a feature cannot be computed.
@@ -340,10 +340,10 @@ def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = Fal
         >>> predict(open_model("serving"), dataframe).to_pandas()  # doctest: +SKIP
 
     Args:
-        model: a model from `open_model`, or any argument that `open_model` accepts.
-        rows: a table in memory, or the path of a file, folder or glob. An absent column counts as missing.
-        explain: whether to add columns `effect_<column>`, which hold how much each column moved the score of a row.
-        read_as: keys of `data.source` that differ from those of the model's training data; only for files.
+        model: A model from `open_model`, or any argument that `open_model` accepts.
+        rows: A table in memory, or the path of a file, folder or glob. An absent column counts as missing.
+        explain: Whether to add columns `effect_<column>`, which hold how much each column moved the score of a row.
+        read_as: Keys of `data.source` that differ from those of the model's training data; only for files.
 
     Raises:
         UserError: The rows cannot be read, or none of them can be used.
@@ -364,7 +364,7 @@ def versions(target: PipelineFile) -> list[Version]:
         [(1795376318, 'served')]
 
     Args:
-        target: a pipeline, its YAML, or the folder that models are pushed to.
+        target: A pipeline, its YAML, or the folder that models are pushed to.
     """
     return read_versions(_pushed(target))
 

@@ -53,8 +53,8 @@ class Cron:
     """A cron line: the numbers that each field matches, in ascending order; weekdays from 0, Sunday, to 6.
 
     Attributes:
-        text: the line as cronsim reads it.
-        either_day: whether a match of the day of the month or of the day of the week is enough, which is the case if
+        text: The line as cronsim reads it.
+        either_day: Whether a match of the day of the month or of the day of the week is enough, which is the case if
             both fields are restricted.
     """
 

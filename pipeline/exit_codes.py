@@ -12,7 +12,7 @@ class ExitCode(IntEnum):
     """An exit code; its docstring states when a command ends with it.
 
     Attributes:
-        short: the meaning in a few words.
+        short: The meaning in a few words.
 
     Example:
         >>> f"{ExitCode.NO_SPAN} {ExitCode.NO_SPAN.short}"

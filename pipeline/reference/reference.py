@@ -153,10 +153,10 @@ def _tables_of_forms(forms: Sequence[Schema], schema: Schema, path: str, tag: st
     """Returns a table of the keys that several forms share, and for each form a table of its other keys.
 
     Args:
-        forms: the forms of a section; a single form has all its keys in its own table.
-        schema: the schema of the whole file.
-        path: the path of the section.
-        tag: the key that selects the form; None for one form.
+        forms: The forms of a section; a single form has all its keys in its own table.
+        schema: The schema of the whole file.
+        path: The path of the section.
+        tag: The key that selects the form; None for one form.
     """
     rows = {form["properties"][tag]["const"] if tag else "": _rows(form, schema, path, tag) for form in forms}
     owners: dict[tuple[str, str], list[str]] = {}

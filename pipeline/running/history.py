@@ -40,12 +40,12 @@ class RunRecord:
     """A run that has ended.
 
     Attributes:
-        outcome: success, not_blessed, gate_stop, failure or interrupted.
-        data: digest of its data files.
-        config: digest of the sections of the YAML that determine the model.
-        trained: whether the run evaluated a model that was trained on its whole window.
-        occasion: key of the schedule's occasion; empty for a run by hand.
-        unit, first, last: its window; None for a source without spans.
+        outcome: One of success, not_blessed, gate_stop, failure or interrupted.
+        data: Digest of its data files.
+        config: Digest of the sections of the YAML that determine the model.
+        trained: Whether the run evaluated a model that was trained on its whole window.
+        occasion: Key of the schedule's occasion; empty for a run by hand.
+        unit, first, last: Its window; None for a source without spans.
     """
 
     run_id: str
@@ -69,8 +69,8 @@ class OccasionRecord:
     """An occasion of the schedule that has ended.
 
     Attributes:
-        span: label of the span for people.
-        log: file with the output of the run.
+        span: Label of the span for people.
+        log: File with the output of the run.
     """
 
     key: str
@@ -107,7 +107,7 @@ class History:
         """Returns the run that trained on the newest span; if there are several, the latest.
 
         Args:
-            unit: unit of the source's spans; None for a source without spans.
+            unit: Unit of the source's spans; None for a source without spans.
         """
         found = self._runs("WHERE trained AND unit IS ? ORDER BY COALESCE(last, 0) DESC, run_id DESC LIMIT 1", unit)
         return next(iter(found), None)
@@ -153,8 +153,8 @@ class History:
         Runs that trained a model stay, so no data is trained on twice.
 
         Args:
-            since: the time, with time zone.
-            dry_run: only count the entries.
+            since: The time, with time zone.
+            dry_run: Only count the entries.
         """
         if not self.exists:
             return 0

@@ -49,8 +49,8 @@ def code_facts(functions: list[str], commit: str | None) -> dict[str, str | None
     """Returns the facts of the code on this machine.
 
     Args:
-        functions: the user's functions, which are found on `sys.path`.
-        commit: the commit of the YAML's folder, if known.
+        functions: The user's functions, which are found on `sys.path`.
+        commit: The commit of the YAML's folder, if known.
     """
     return {
         "fullpass": version("fullpass"),

@@ -49,7 +49,7 @@ def analyze_table(
 
     Example:
         `graph = analyze_table(config, list(raw_batches(config, table)), "graph")`, then
-        `BatchTransformer(config, graph.transform_savedmodel_dir)` transforms batches.
+        `BatchTransformer(graph, adapter_of(raw_schema(config)))` transforms batches.
     """
     schema = raw_schema(config)
     with tempfile.TemporaryDirectory() as temporary:

@@ -19,16 +19,16 @@ class Payload:
     """An event. Fields that do not apply are null.
 
     Attributes:
-        event: the kind of event.
-        text: the event as a sentence.
-        pipeline, file: name and YAML of the pipeline.
-        exit_code, seconds: exit code and wall time of the run.
-        span, first_span: labels of the newest and the oldest span of the window.
-        occasion: the trigger of a scheduled run; null for a run by hand.
-        run_id, logs, report, model, pushed_to: id and paths of the run.
-        metrics: the metrics of the evaluation.
-        reasons: the reasons why no model was pushed.
-        host, time: machine and time (UTC) of the event.
+        event: The kind of event.
+        text: The event as a sentence.
+        pipeline, file: Name and YAML of the pipeline.
+        exit_code, seconds: Exit code and wall time of the run.
+        span, first_span: Labels of the newest and the oldest span of the window.
+        occasion: The trigger of a scheduled run; null for a run by hand.
+        run_id, logs, report, model, pushed_to: Id and paths of the run.
+        metrics: The metrics of the evaluation.
+        reasons: The reasons why no model was pushed.
+        host, time: Machine and time (UTC) of the event.
     """
 
     event: Event
