@@ -68,3 +68,15 @@ def test_no_files_import_each_other_in_a_circle():
 
 def test_no_folders_import_each_other_in_a_circle():
     assert folder_circles() == []
+
+
+def test_tests_mirror_the_folders():
+    """A test file is named after a source file of the mirrored folder, or after the folder, and maybe an aspect."""
+    strays = []
+    for layer, folder in LAYERS.items():
+        for path in sorted((REPOSITORY / "tests" / layer).rglob("test_*.py")):
+            mirrored = folder / path.parent.relative_to(REPOSITORY / "tests" / layer)
+            names = {source.stem for source in mirrored.glob("*.py")} | {mirrored.name}
+            if not any(f"{path.stem}_".startswith(f"test_{name}_") for name in names):
+                strays.append(str(path.relative_to(REPOSITORY)))
+    assert strays == []
