@@ -10,6 +10,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.push.push import (
     DESCRIPTION,
     LINEAGE,
+    ORIGIN,
     SERVING,
     description,
     folder_of,
@@ -46,7 +47,8 @@ def read_lineage(model: str, config: Path) -> LineageRecord:
         UserError: There is no such model, or its lineage was not recorded.
     """
     export = _export(model, config)
-    uri = _artifact_of(export) or origin_of(export)
+    # A copy without its origin has left its pipeline, and its own record counts.
+    uri = origin_of(export) if (export / ORIGIN).is_file() else _artifact_of(export)
     metadata = _metadata_of(uri) if uri else None
     if uri and metadata:
         found = _from_metadata(metadata, uri)
