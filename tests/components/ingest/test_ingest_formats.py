@@ -1,14 +1,9 @@
 """A new data format is a model, a reader and a row: nothing else of the source is touched."""
 
-import json
-import shutil
-import subprocess
-import sys
-
 import pytest
 
 from fullpass.components.ingest.sources.formats import FORMATS
-from tests import REPOSITORY
+from tests.changed_source import answers_of, copy_source
 
 MODEL = '''
 
@@ -63,7 +58,6 @@ PROGRAM = """
 import json
 from pathlib import Path
 
-import fullpass
 from fullpass.components.ingest.readers.read_source import find_inputs, read
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.predict.input_source import input_source
@@ -82,7 +76,6 @@ page = config_page()
 profile = profile_source("rows.fixed", Path("."), rows=100)
 trained = source.description()
 print(json.dumps({
-    "package": fullpass.__file__,
     "rows": [row for rows in read(Reading(file, {"c0": RawColumn("c0", "number")}), source)
              for row in rows.table.to_pylist()],
     "problems": [problem.message for problem in check(loaded)],
@@ -98,7 +91,7 @@ print(json.dumps({
 
 def add_format(source) -> list[str]:
     """Adds a format to a copy of the source, and returns the files that it touches."""
-    ingest = source / "fullpass" / "components" / "ingest"
+    ingest = source / "components" / "ingest"
     model, reader, table = ingest / "sources/config.py", ingest / "readers/fixed.py", ingest / "sources/formats.py"
     model.write_text(model.read_text() + MODEL)
     reader.write_text(READER)
@@ -111,17 +104,11 @@ def add_format(source) -> list[str]:
 def told(tmp_path_factory):
     """What the product says of data in a format that is added to a copy of its source."""
     folder = tmp_path_factory.mktemp("added")
-    shutil.copytree(REPOSITORY / "fullpass", folder / "fullpass", ignore=shutil.ignore_patterns("__pycache__"))
-    touched = add_format(folder)
+    touched = add_format(copy_source(folder))
     (folder / "rows.fixed").write_text("\x7fFIXED\n" + "".join(f"{i:<4}{2 * i:<4}\n" for i in range(50)))
     for name, written in (("good", "fixed"), ("other", "csv")):
         (folder / f"{name}.yaml").write_text(YAML.replace("FORMAT", written))
-    command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    answers = json.loads(done.stdout.splitlines()[-1])
-    assert answers["package"].startswith(str(folder))
-    return {"touched": touched, **answers}
+    return {"touched": touched, **answers_of(PROGRAM, folder)}
 
 
 def test_a_format_is_added_in_three_places(told):

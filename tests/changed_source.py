@@ -1,0 +1,28 @@
+"""A copy of the source, changed by a test, and what its code answers: for tests that add a format or a metric."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests import REPOSITORY
+
+
+def copy_source(folder: Path) -> Path:
+    """Copies the source into a folder, and returns the folder of the copied package `fullpass`."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    return Path(shutil.copytree(REPOSITORY / "fullpass", folder / "fullpass", ignore=ignore))
+
+
+def answers_of(program: str, folder: Path) -> dict[str, Any]:
+    """Runs a program with the copied source in a folder, and returns the JSON object that it prints last.
+
+    The program has the copied package as `fullpass`.
+    """
+    told = f"import fullpass\nassert fullpass.__file__.startswith({str(folder)!r})\n{program}"
+    command = [sys.executable, "-c", told]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
