@@ -35,53 +35,49 @@ class ParityConfig(Spec):
     """Compares the features of training with those of serving."""
 
     rows: Literal["all"] | Count = "all"
-    """Number of eval rows to compare."""
+    """Eval rows to compare."""
     rtol: Annotated[float, Field(strict=True, ge=0)] = 1e-5
-    """Allowed difference between floats relative to the export's value, added to `atol`; float32 has 7 digits. Ids and
-    text must be equal."""
+    """Allowed relative difference of floats, added to `atol`. Ids and text must be equal."""
     atol: Literal["auto"] | Annotated[float, Field(strict=True, ge=0)] = "auto"
-    """Allowed absolute difference between floats: |training - serving| <= atol + rtol * |serving|. auto: `rtol` times
-    the standard deviation of the feature or of the scores; for probabilities, `rtol` times 1."""
+    """Allowed absolute difference: |training - serving| <= atol + rtol * |serving|. auto: `rtol` times the standard
+    deviation of the feature or of the scores; for probabilities, `rtol`."""
 
 
 class PushConfig(Spec):
     """Where blessed models are pushed."""
 
     to: Name = "serving"
-    """Folder that a model server watches; each pushed model becomes a version in it. Relative to the YAML's folder."""
+    """Folder that a model server watches; each pushed model is a version in it."""
     keep: Count = 5
-    """Number of versions to keep; the served version is always kept."""
+    """Versions to keep; the served version always stays."""
 
 
 class BeamConfig(Spec):
     """The Beam runner of the full passes over the data."""
 
     runner: Name = "direct"
-    """direct, flink, spark, dataflow, or the name of any Beam runner."""
+    """direct, flink, spark, dataflow, or any other Beam runner."""
     workers: Literal["auto"] | Count = "auto"
-    """Number of workers of the direct runner. auto: one thread for data under 1 GB, a process per core above."""
+    """Workers of the direct runner. auto: one thread for data under 1 GB, else a process per core."""
     options: dict[Name, str | int | float | bool | tuple[str, ...] | None] = Field(default_factory=dict)
-    """Further Beam pipeline options, by name without dashes; null for a flag that takes no value."""
+    """Further Beam options, by name without dashes; null for a flag."""
 
 
 class Hook(Spec):
     """One receiver: a program (`command`) or an address (`url_env`)."""
 
     on: tuple[Event, ...] = Field(default=EVENTS, min_length=1)
-    """The events to send, in this order: a model was pushed, a model was not blessed, the data gate stopped the data, a
-    run failed, there was nothing to train."""
+    """Events to send: model pushed, model not blessed, data stopped by the gate, run failed, nothing to train."""
     command: tuple[Name, ...] | None = Field(default=None, min_length=1)
-    """Program and arguments, started in the YAML's folder without a shell; the payload is on its standard input."""
+    """Program and arguments, started in the YAML's folder without a shell; reads the payload from standard input."""
     url_env: EnvironmentVariable | None = None
-    """Environment variable with the address to which the payload is posted. The YAML must not contain the address
-    itself, since everyone who has it can post there."""
+    """Variable with the address to post to, which the YAML must not contain: whoever has it can post there."""
     token_env: EnvironmentVariable | None = None
-    """Environment variable with a token, sent as `Authorization: Bearer`."""
+    """Variable with a token, sent as `Authorization: Bearer`."""
     timeout: Count = 10
-    """Time limit of one attempt in seconds, from its first step to its last. After that, a command is killed with the
-    processes that it started."""
+    """Seconds per attempt; then a command and its processes are killed."""
     retries: NonNegative = 3
-    """Number of retries, after 1, 2, 4 ... seconds, if the receiver cannot be reached or answers 429 or 5xx."""
+    """Retries, after 1, 2, 4 ... seconds, if the receiver is unreachable or answers 429 or 5xx."""
 
     @model_validator(mode="after")
     def _one_receiver(self) -> "Hook":
@@ -93,48 +89,42 @@ class Hook(Spec):
 
 
 class MlflowConfig(Spec):
-    """Records each run on the MLflow server that the environment variable MLFLOW_TRACKING_URI names.
-
-    A token or login comes from MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
-    """
+    """Records each run on the MLflow server named by MLFLOW_TRACKING_URI (docs/tracking.md)."""
 
     experiment: Name | None = None
-    """Experiment of the runs, created if it does not exist; by default the pipeline's name."""
+    """Experiment, created if it does not exist; null: the pipeline's name."""
     files: Flag = True
-    """Whether the report, the model card, the slices and the YAML are stored with the run."""
+    """Store report, model card, slices and YAML with the run."""
     timeout: Count = 120
-    """Time limit for recording a run, in seconds. A server that does not answer never fails the run."""
+    """Seconds for recording a run. A server that does not answer never fails the run."""
 
 
 class PipelineConfig(Spec):
     """One YAML file."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-    """Lower-case letters, digits and dashes; the name of the pipeline everywhere, on Kubeflow too."""
+    """Name of the pipeline, on Kubeflow too."""
     root: Name = "runs"
-    """Folder of all artifacts and metadata. Relative to the YAML's folder."""
+    """Folder of all artifacts and metadata."""
     data: DataConfig
     label: Label
     features: Features = Field(default_factory=dict)
-    """Name -> feature; a bare type such as `number` is short for its defaults. At least one feature or sequence is
-    required."""
+    """Name -> feature; a bare type such as `number` uses defaults. One feature or sequence is required."""
     sequences: dict[Name, SequenceSpec] = Field(default_factory=dict)
-    """Name -> several list columns of equal length, read element by element (docs/lists.md)."""
+    """Name -> list columns of equal length, read element by element (docs/lists.md)."""
     crosses: tuple[Cross, ...] = ()
     """Categories computed from combinations of features."""
     stable_ids: StableIds | Flag = False
-    """Ids of known tokens never change when the pipeline runs again on other data; true is short for the defaults.
-    This is the default for all learned vocabularies."""
+    """Default of all learned vocabularies: ids of known tokens never change; true uses the defaults."""
     preprocessing: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
-    """`package.module:function` that replaces the generated transforms of all features."""
+    """Function that replaces the generated transforms of all features."""
     code_files: tuple[Name, ...] = ()
-    """Files that your functions read, as paths, patterns or folders: when one changes, Transform and Trainer run again
-    (docs/running.md). Relative to the YAML's folder."""
+    """Paths, patterns or folders of files that your functions read (docs/running.md)."""
     model: ModelConfig = WideDeep(kind="wide_deep")
-    """The architecture; a bare kind such as `linear` is short for its defaults."""
+    """Architecture; a bare kind such as `linear` uses defaults."""
     training: TrainingConfig = TrainingConfig()
     tuning: TuningConfig | None = None
-    """A hyperparameter search before the model is trained (docs/tuning.md)."""
+    """Hyperparameter search before training (docs/tuning.md)."""
     input: InputConfig = InputConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     gates: GatesConfig = GatesConfig()
@@ -142,7 +132,7 @@ class PipelineConfig(Spec):
     push: PushConfig = PushConfig()
     schedule: ScheduleConfig | None = None
     notify: tuple[Hook, ...] = ()
-    """Receivers of notifications about the outcomes of runs."""
+    """Receivers of the outcomes of runs."""
     mlflow: MlflowConfig | None = None
     """Records runs, metrics and trials on an MLflow server (docs/tracking.md)."""
     beam: BeamConfig = BeamConfig()

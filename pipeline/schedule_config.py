@@ -14,33 +14,30 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 class ScheduleConfig(Spec):
-    """When to retrain (docs/scheduling.md). Without `cron`, `new_span` and `drift`, runs are started by hand."""
+    """When to retrain (docs/scheduling.md). Without `cron`, `new_span` and `drift`, runs start by hand."""
 
     cron: Name | None = None
-    """Cron line of five fields: minute, hour, day of month, month, day of week; or of six, with seconds before them.
-    `0 3 * * *` is every day at three."""
+    """Five fields: minute, hour, day of month, month, day of week; or six, with seconds first."""
     timezone: Name = "UTC"
-    """Time zone of `cron` and of the dates of spans, such as Europe/Zurich."""
+    """Time zone of `cron` and of dates of spans."""
     new_span: Flag = False
-    """Start a run whenever a span arrives that is newer than all spans trained on."""
+    """Run when a span arrives that is newer than all spans trained on."""
     drift: Flag = False
-    """Start a run when a span arrives whose data moved further than a check of `gates:` with the policy `retrain`
-    allows (docs/data-gate.md)."""
+    """Run when a span arrives that fails a check of `gates` with policy `retrain` (docs/data-gate.md)."""
     lag: NonNegative = 1
-    """The span that a time of `cron` requests, if spans are dates: 0 is the current span, 1 the last completed one, 2
-    the one before that."""
+    """Span that a time of `cron` requests, if spans are dates: 0 the current, 1 the last completed, 2 the one
+    before."""
     wait_for: Name | None = None
-    """Path whose existence marks a span as complete, with the date fields or {SPAN} of `data.source.path`: a marker
-    file such as `data/{YYYY}-{MM}-{DD}/_SUCCESS`."""
+    """Path that marks a span as complete, with its date fields or {SPAN}: `data/{YYYY}-{MM}-{DD}/_SUCCESS`."""
     timeout: Duration = "0s"
-    """How long to wait for a missing span after the time of `cron`: `30s`, `10m`, `6h`, `2d`."""
+    """How long to wait for a missing span after the time of `cron`."""
     on_late: Literal["skip", "fail"] = "skip"
-    """Outcome of the run if the span is still missing after `timeout`. Nothing is trained in either case."""
+    """Outcome if the span is still missing after `timeout`. Neither trains."""
     catch_up: Literal["once", "each", "none"] = "once"
-    """How to handle times that passed while no scheduler or another run was active: `once` makes one run for all of
-    them, at the newest; `each` makes one run for each, oldest first; `none` makes no run."""
+    """Times missed while no scheduler or another run was active: `once`, one run at the newest; `each`, a run for each,
+    oldest first; `none`, no run."""
     poll: Duration = "1m"
-    """Interval between two checks for new spans."""
+    """Interval between checks for new spans."""
 
     @field_validator("cron")
     @classmethod

@@ -50,23 +50,23 @@ class Squared(_Loss):
 
 
 class Absolute(_Loss):
-    """The absolute error: the prediction is the median, which a few extreme labels do not change."""
+    """The absolute error: the prediction is the median, robust to extreme labels."""
 
     objective = "regression_l1"
     kind: Literal["absolute"]
 
 
 class Huber(_Loss):
-    """The squared error up to `delta`, the absolute error beyond it: predicts nearly the mean; outliers count less."""
+    """Squared error up to `delta`, absolute beyond: predicts nearly the mean; outliers count less."""
 
     objective = "huber"
     kind: Literal["huber"]
     delta: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
-    """Error from which the absolute error applies, in standard deviations of the label."""
+    """In standard deviations of the label."""
 
 
 class Poisson(_Loss):
-    """The Poisson deviance of counts, for labels of 0 and above: the prediction is the mean and never below 0."""
+    """The Poisson deviance of counts, for labels of 0 and above: predicts the mean, never below 0."""
 
     labels = "0 and above"
     logarithmic = True
@@ -75,10 +75,10 @@ class Poisson(_Loss):
 
 
 class LogNormal(_Loss):
-    """The squared error of the label's logarithm, for labels above 0, such as amounts and times that differ by factors.
+    """The squared error of the label's logarithm, for labels above 0 that differ by factors, such as amounts.
 
-    The prediction is the mean of a log-normal distribution whose spread is that of the errors on the eval split. With
-    `calibration: none` it is the median of that distribution.
+    Predicts the mean of a log-normal distribution with the spread of the eval errors; with `calibration: none` its
+    median.
     """
 
     labels = "above 0"
@@ -88,15 +88,15 @@ class LogNormal(_Loss):
 
 
 class Quantile(_Loss):
-    """Several quantiles, which never cross: the share `level` of all labels of such rows lies below the quantile.
+    """Several quantiles, which never cross: the share `level` of the labels lies below.
 
-    The prediction is the quantile of the middle level; the export returns all levels as `quantiles`.
+    The prediction is the middle level; the export returns all levels as `quantiles`.
     """
 
     objective = "quantile"
     kind: Literal["quantile"]
     levels: tuple[Annotated[float, Field(strict=True, gt=0, lt=1)], ...] = Field(default=(0.1, 0.5, 0.9), min_length=1)
-    """The levels in rising order, between 0 and 1."""
+    """In rising order."""
 
     @model_validator(mode="after")
     def _rising(self) -> "Quantile":
@@ -111,17 +111,16 @@ class Quantile(_Loss):
 
 
 class Focal(_Loss):
-    """The log loss of an example times (1 - p) ** gamma, where p is the probability of its class.
+    """The log loss times (1 - p) ** gamma, where p is the probability of the example's class: easy examples count less.
 
-    Easy examples count less, so that they do not outweigh a rare class. Calibration then corrects the probabilities.
-    Source: Lin et al. 2017, Focal Loss for Dense Object Detection.
+    Calibration then corrects the probabilities (Lin et al. 2017).
     """
 
     tasks = _CLASSES
     judged_by_itself = False
     kind: Literal["focal"]
     gamma: Annotated[float, Field(strict=True, gt=0, le=10)] = 2.0
-    """How strongly the weight of easy examples is reduced."""
+    """Strength of the reduction."""
 
 
 LossConfig = Annotated[

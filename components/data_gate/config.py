@@ -12,10 +12,10 @@ Divergence = Annotated[float, Field(strict=True, gt=0, le=1)]
 
 
 class Check(Spec):
-    """One check. A bare policy such as `stop` stands for the default limits with that policy."""
+    """A check without limits."""
 
     policy: Policy = "warn"
-    """ignore, warn, stop or retrain, see `gates`."""
+    """See docs/data-gate.md."""
 
     @model_validator(mode="before")
     @classmethod
@@ -44,71 +44,68 @@ class Divergences(Check):
     """Limits on the divergence of a distribution."""
 
     js: Divergence = 0.1
-    """Largest Jensen-Shannon divergence to base 2, 0 to 1, beyond the divergence that chance explains for these sample
-    sizes."""
+    """Largest Jensen-Shannon divergence (base 2) beyond what chance explains."""
     linf: Divergence = 0.2
-    """Largest difference between the two shares of a bin (L-infinity), beyond the difference that chance explains."""
+    """Largest difference between the shares of a bin (L-infinity) beyond what chance explains."""
 
 
 class DriftCheck(Divergences):
-    """Whether a column has the same distribution as in the previous span, and as in the rest of the window."""
+    """Whether a column is distributed as in the previous span and in the rest of the window."""
 
     features: dict[Name, FeatureLimits | Literal["ignore"]] = Field(default_factory=dict)
-    """Raw column -> its own limits of drift and of missing values, or `ignore`."""
+    """Raw column -> its own limits, or `ignore`."""
 
 
 class LabelCheck(Divergences):
-    """Whether the label has the same distribution as in the previous span, and as in the rest of the window."""
+    """Whether the label is distributed as in the previous span and in the rest of the window."""
 
     js: Divergence = 0.02
-    """Same meaning as in `drift`."""
+    """As in `drift`."""
     linf: Divergence = 0.1
-    """Same meaning as in `drift`."""
+    """As in `drift`."""
 
 
 class MissingCheck(Check):
     """Whether the share of missing values has changed."""
 
     max_change: Fraction = 0.05
-    """Largest change of the share of missing values, up or down, beyond the change that chance explains."""
+    """Largest change of the share, up or down, beyond what chance explains."""
 
 
 class RowsCheck(Check):
-    """Whether the newest span has as many rows as the earlier spans."""
+    """Whether the newest span has as many rows as earlier spans."""
 
     min_ratio: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.5
-    """Fewest rows, as a share of the median of the earlier spans."""
+    """Fewest rows, as a share of the earlier spans' median."""
     max_ratio: Annotated[float, Field(strict=True, gt=1)] = 2.0
-    """Most rows, as a multiple of the median of the earlier spans."""
+    """Most rows, as a multiple of that median."""
 
 
 class DroppedColumns(Check):
     """Whether every column still has values."""
 
     policy: Policy = "stop"
-    """Same meaning as in `drift`. The default is stop: a model should rarely lose a column that it was built on."""
+    """See docs/data-gate.md."""
 
 
 class GatesConfig(Spec):
-    """Checks before training: the newest span against the previous span, and against the rest of the window.
+    """Checks before training: the newest span against the previous span and the rest of the window (docs/data-gate.md).
 
-    Each check has a policy. ignore: the check is skipped. warn: the finding is reported, and the run continues. stop:
-    nothing is trained. retrain: the finding is reported, and a schedule with a drift trigger trains; a run that has
-    already started continues.
+    A bare policy such as `stop` uses a check's default limits.
     """
 
     anomalies: Check = Check()
-    """Anomalies that TFDV finds in the examples under the declared schema."""
+    """Anomalies that TFDV finds under the declared schema."""
     new_columns: Check = Check()
-    """A column has values now and had none before."""
+    """Columns that had no values before."""
     dropped_columns: DroppedColumns = DroppedColumns()
-    """A column has no value any more."""
+    """Columns that have no values any more."""
     missing: MissingCheck = MissingCheck()
     drift: DriftCheck = DriftCheck()
     label: LabelCheck = LabelCheck()
     rows: RowsCheck = RowsCheck()
     history: Count = 30
-    """Number of earlier spans that the row count is compared with. They may be older than the window."""
+    """Earlier spans that the row count is compared with; they may be older than the window."""
 
     @property
     def checks(self) -> Mapping[str, Check]:

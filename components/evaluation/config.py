@@ -96,12 +96,12 @@ class Threshold(SlicedBounds):
 
 
 class EvaluationConfig(Spec):
-    """The metrics of the eval split, the slices, and the thresholds that a model must hold to be blessed."""
+    """Metrics, slices, and thresholds that a model must hold to be blessed."""
 
     metrics: tuple[Name, ...] = ()
-    """Metric names; by default the usual metrics of the task. Metrics with a threshold are always measured."""
+    """By default those of the task. Metrics with a threshold are always measured."""
     slices: tuple[tuple[Name, ...], ...] = ()
-    """Each entry is a list of raw columns; metrics are also computed per combination of their values."""
+    """Lists of raw columns; metrics are also computed per combination of their values."""
     thresholds: dict[Name, Threshold] = Field(default_factory=dict)
-    """Metric -> its bounds on all rows, on each slice, and on the newest span. Without any, a model is blessed when
-    evaluation succeeds."""
+    """Metric -> its bounds on all rows, slices and the newest span (docs/evaluation.md). Without any, every evaluated
+    model is blessed."""

@@ -15,14 +15,12 @@ _EIGHT_TO_TWO: dict[str, float] = {"train": 8.0, "eval": 2.0}
 
 
 class HashSplit(Spec):
-    """By hash of a column. A row stays in its split as data grows, and rows with the same key stay together."""
+    """By hash. Rows with the same key stay together, and in their split as data grows."""
 
     method: Literal["hash"]
     column: Name | Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
-    """Key column; or several columns, whose key is the JSON list of their tokens: `["a", "7"]`, with null for a missing
-    cell. A row without a key, or without any part of it, is assigned at random. None hashes all columns of the source,
-    including those that no feature reads: equal rows fall into the same split, and a change of the features moves no
-    row."""
+    """Key column, or several. A row without a complete key is assigned at random. None hashes all columns of the
+    source, even those that no feature reads: equal rows fall into the same split."""
     ratios: Ratios = Field(default=_EIGHT_TO_TWO, min_length=2)
     """Split -> share, in any unit."""
 
@@ -38,17 +36,15 @@ class RandomSplit(Spec):
 
 
 class StratifiedSplit(Spec):
-    """Like hash without a key, with the shares of every class equal in all splits, to within one row.
+    """Like hash without a key, with equal shares of every class in all splits, to within one row.
 
-    The rows of a class are ordered by a hash of all columns of the source, and this order is cut at the ratios. This
-    takes one more pass over the data. As data grows, only rows next to a cut change their split. Equal rows stay
-    together, so a cut in a class with repeated rows can be off by the repeats of one row.
+    Takes one more pass. As data grows, only rows next to a cut change their split. Equal rows stay together.
     """
 
     method: Literal["stratified"]
     column: Name | None = None
-    """Raw or derived column whose values are the classes; a missing value is a class, too. At most 10,000 classes. None
-    uses the label of a binary or multiclass task."""
+    """Raw or derived column of at most 10,000 classes; missing is a class, too. None uses the label of a binary or
+    multiclass task."""
     ratios: Ratios = Field(default=_EIGHT_TO_TWO, min_length=2)
     """Split -> share, in any unit."""
 
@@ -58,23 +54,23 @@ class TimeSplit(Spec):
 
     method: Literal["time"]
     column: Name | Annotated[tuple[Name, ...], Field(min_length=1)]
-    """Raw column with the date; or several columns, joined by `-`: [year, month, day] with format: "%Y-%m-%d"."""
+    """Raw date column; or several, joined by `-`: [year, month, day] with format: "%Y-%m-%d"."""
     format: WrittenDateFormat = "iso"
-    """Format of the dates, as in a date feature."""
+    """Format, as in a date feature."""
     until: dict[Name, Name] = Field(min_length=1)
-    """Split -> first instant that no longer belongs to it, written in `format`; in chronological order."""
+    """Split -> first instant after it, written in `format`; in chronological order."""
     rest: Name = "eval"
     """Split of all later rows."""
 
 
 class ColumnSplit(Spec):
-    """By the value of a column. A row with any other value is a bad row."""
+    """By a column's value. A row with any other value is a bad row."""
 
     method: Literal["column"]
     column: Name
     """Raw column that names the split."""
     values: dict[Name, Name | tuple[Name, ...]] = Field(min_length=2)
-    """Split -> value or values of the column."""
+    """Split -> its values."""
 
 
 Split = Annotated[
@@ -84,18 +80,18 @@ Split = Annotated[
 
 
 class RecordsConfig(Spec):
-    """The layout of TFRecord files, here and after Transform."""
+    """Layout of TFRecord files, here and after Transform."""
 
     readers: Count = 1
-    """Number of hosts that read at the same time in training. A split is written in ten files per reader, unless these
-    would be smaller than 10 MB."""
+    """Hosts that read at the same time in training. A split has ten files per reader, unless these would be smaller
+    than 10 MB."""
     shard_mb: Count = 128
-    """Largest size of one file, in MB of records before compression; a larger split is written in more files."""
+    """Largest file, in MB before compression."""
     compression: Literal["auto", "none", "gzip"] = "auto"
-    """auto: none for a local root, gzip for a remote one."""
+    """auto: gzip for a remote root, else none."""
     shuffle: Flag = False
-    """Put raw examples into a random order across all files of a split, which separates neighboring rows of the source.
-    It costs a copy of the records, and memory for one file of `shard_mb` per worker."""
+    """Shuffle raw examples across all files of a split. Costs a copy of the records, and memory for one `shard_mb` per
+    worker."""
     seed: NonNegative = 1
     """Another seed gives another order."""
 
@@ -109,59 +105,58 @@ class RecordsConfig(Spec):
 
 
 class BadRows(Spec):
-    """Number of rows that may be unreadable before the run fails. They are kept in the quarantine either way."""
+    """Unreadable rows allowed before the run fails; all are quarantined."""
 
     max_fraction: Fraction = 0.001
     """Largest share of all rows."""
     max_rows: NonNegative | None = None
-    """Absolute limit, in addition to the fraction."""
+    """Largest number, in addition."""
 
 
 class SplitLeakage(Spec):
-    """Number of rows of a split that may also be in another split before the run fails. Such rows are equal in every
-    column that is read. They are always counted and shown: a metric measured on rows of train is too good."""
+    """Rows of a split that may be equal, in every column read, to rows of another before the run fails. All are
+    counted."""
 
     max_fraction: Fraction = 1.0
-    """Largest share of a split's rows, for every pair of splits. In a pair with train, the share is that of the other
-    split's rows."""
+    """Largest share of a split's rows, per pair of splits; in a pair with train, of the other split's rows."""
     max_rows: NonNegative | None = None
-    """Absolute limit, in addition to the fraction."""
+    """Largest number, in addition."""
 
 
 class SpanColumn(Spec):
-    """A column that contains the span of each row, for files with rows of many spans."""
+    """The span of each row, for files with rows of many spans."""
 
     column: Name
-    """Raw column with a date, or with the number of the span."""
+    """Raw column with a date or the span's number."""
     unit: Literal["number", "year", "month", "day", "hour"] = "day"
-    """Length of a span; number uses the column's whole numbers unchanged."""
+    """Length of a span; number uses the column's whole numbers."""
     format: WrittenDateFormat = "iso"
-    """Format of the dates, as in a date feature. A date is used as it is written; its offset is ignored."""
+    """Format, as in a date feature; a date's offset is ignored."""
 
 
 class WindowConfig(Spec):
-    """The spans that a run trains on, if `data.source.path` contains the span of a file."""
+    """Spans that a run trains on, if `data.source.path` contains the span (docs/spans.md)."""
 
     spans: Literal["all"] | Count = 1
-    """Number of consecutive spans, up to the requested one, by default the newest. `all` starts with the oldest."""
+    """Consecutive spans up to the requested one, by default the newest; `all` starts with the oldest."""
 
 
 class DataConfig(Spec):
-    """The source of the rows, and how they are split and written."""
+    """The source of the rows, their splits and their records."""
 
     source: Source
     """Files, a database, or a function that returns rows."""
     types: dict[Name, ColumnType] = Field(default_factory=dict)
-    """Column -> number or string, if no feature determines its type."""
+    """Column -> its type, if no feature determines it."""
     derive: dict[Name, Name] = Field(default_factory=dict)
-    """New column -> expression over columns, and over derived columns above it."""
+    """New column -> expression over columns and derived columns above it."""
     split: Split = HashSplit(method="hash")
-    """Assignment of rows to splits; not used if the source has separate data per split."""
+    """Assignment of rows to splits, unless the source has separate data per split."""
     records: RecordsConfig = RecordsConfig()
     bad_rows: BadRows = BadRows()
     split_leakage: SplitLeakage = SplitLeakage()
     span: SpanColumn | None = None
-    """The column with the span of each row, if `source.path` does not contain the span."""
+    """Column with the span of each row, if `source.path` does not contain it."""
     window: WindowConfig = WindowConfig()
 
     @model_validator(mode="after")

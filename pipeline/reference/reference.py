@@ -6,7 +6,7 @@ python -m fullpass.pipeline.reference.reference docs
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -31,11 +31,35 @@ _ELSEWHERE = {
     "sequences": "transforms.md#sequences",
     "crosses": "transforms.md#crosses",
     "data.derive": "expressions.md",
+    "evaluation.metrics": "#metrics",
 }
-"""Paths that are documented on another page."""
+"""Paths that are documented elsewhere."""
+_Row = tuple[str, str, str]
+"""What a key accepts, its default, and its meaning."""
 _HEAD = ["| key | accepted | default | meaning |", "|---|---|---|---|"]
 _SHARED_HEAD = ["| key | of | accepted | default | meaning |", "|---|---|---|---|---|"]
 _PLAIN = re.compile(r"[A-Za-z][\w/-]*")
+_SHORTER = {
+    r"\ban? list(?: of at least 1)? \(each item: ((?:[^()]|\([^()]*\))*)\)": r"list of \1",
+    r"\ban? list of at least (\d+) \(each item: ([^()]*)\)": r"list of at least \1: \2",
+    r"\ban? list of exactly (\d+) \((.*)\)": r"list of \1: \2",
+    r"\ba mapping of names, each to ": "mapping to ",
+    r"\ba mapping with the key (\w+): [\w, ]*\w": r"mapping with \1",
+    r"\ba mapping with the keys (?:\w+, ){5,}\w+": "mapping",
+    r"\ba mapping with the keys? ": "mapping: ",
+    r"\ban? (whole )?number of at least (\S+)": r"\1number ≥ \2",
+    r"\ban? (whole )?number above (\S+)": r"\1number > \2",
+    r" and at most (\d+)": r", ≤ \1",
+    r" and below (\d+)": r", < \1",
+    r"\ban? (whole )?number from ": r"\1number ",
+    r"\ban import path such as ": "",
+    r"\ba duration such as ": "duration: ",
+    r"\bwhole number\b": "integer",
+    r"\b(?:an?|the) (integer|number|mapping|list|name)\b": r"\1",
+    r"list \(each item: ([^()]*)\)": r"list of \1",
+    r"\btrue or false\b": "boolean",
+}
+"""Phrases of `describe_forms`, as regular expressions -> how tables write them; applied in this order."""
 
 
 def pages() -> dict[str, str]:
@@ -106,8 +130,6 @@ def _sections(path: str, section: Schema, schema: Schema, *, level: int) -> Iter
             yield from _sections(f"{path}[*]", item, schema, level=level)
         return
     yield f"{'#' * level} {path}"
-    if len(members) > 1:
-        yield f"One of several forms, selected by `{tag}`."
     if path in EXAMPLES:
         name = path.rpartition(".")[2]
         yield _yaml(
@@ -116,11 +138,14 @@ def _sections(path: str, section: Schema, schema: Schema, *, level: int) -> Iter
     if path == "data.source":
         yield _formats()
     shared, tables = _tables_of_forms(members, schema, path, tag)
+    # The table of the section around this one has the first paragraph, see `_meaning`.
+    in_table = tag is None and "description" not in section and not path.endswith("[*]")
     yield shared
     for (name, table), form in zip(tables.items(), members, strict=True):
         if tag is not None:
             yield f"{'#' * (level + 1)} {path}, {tag}: {name}"
-        yield form.get("description", "")
+        text = form.get("description", "")
+        yield text.partition("\n\n")[2] if in_table else text
         yield table
         for key, inner in form["properties"].items():
             yield from _sections(f"{path}.{key}", inner, schema, level=level + 1)
@@ -159,21 +184,29 @@ def _tables_of_forms(forms: Sequence[Schema], schema: Schema, path: str, tag: st
         tag: The key that selects the form; None for one form.
     """
     rows = {form["properties"][tag]["const"] if tag else "": _rows(form, schema, path, tag) for form in forms}
-    owners: dict[tuple[str, str], list[str]] = {}
+    owners: dict[tuple[str, _Row], list[str]] = {}
     for name, of_form in rows.items():
         for row in of_form.items():
             owners.setdefault(row, []).append(name)
     common = {row: names for row, names in owners.items() if len(names) > 1}
-    lines = [f"| `{key}` | {_forms_named(names, list(rows))} {rest}" for (key, rest), names in common.items()]
+    lines = [
+        f"| `{key}` | {_forms_named(names, list(rows))} | {' | '.join(row)} |" for (key, row), names in common.items()
+    ]
     shared = "\n".join(["Keys of several forms:\n", *_SHARED_HEAD, *lines]) if lines else ""
     tables = {}
     for name, of_form in rows.items():
-        own = [f"| `{key}` {rest}" for key, rest in of_form.items() if (key, rest) not in common]
-        also = ", ".join(f"`{key}`" for key, rest in of_form.items() if (key, rest) in common)
-        parts = ["\n".join([*_HEAD, *own])] if own else []
-        parts += [f"{'And' if own else 'Keys:'} {also}, see above."] if also else []
-        tables[name] = "\n\n".join(parts) or "No fields."
+        tables[name] = _as_table({key: row for key, row in of_form.items() if (key, row) not in common})
     return shared, tables
+
+
+def _as_table(rows: Mapping[str, _Row]) -> str:
+    """Returns rows as a table, and a single one as a sentence."""
+    if len(rows) > 1:
+        return "\n".join([*_HEAD, *(f"| `{key}` | {' | '.join(row)} |" for key, row in rows.items())])
+    return "".join(
+        f"`{key}`: {accepted}, {'required' if default == 'required' else f'by default {default}'}. {meaning}"
+        for key, (accepted, default, meaning) in rows.items()
+    )
 
 
 def _forms_named(names: Sequence[str], forms: Sequence[str]) -> str:
@@ -187,12 +220,15 @@ def _table(form: Schema, schema: Schema, path: str = "") -> str:
     return _tables_of_forms([form], schema, path, None)[1][""]
 
 
-def _rows(form: Schema, schema: Schema, path: str, without: str | None) -> dict[str, str]:
-    """Returns the table row of each key, without the first cell."""
+def _rows(form: Schema, schema: Schema, path: str, without: str | None) -> dict[str, _Row]:
+    """Returns the table row of each key."""
     required = form.get("required", [])
     return {
-        key: f"| {_cell(_type(f'{path}.{key}'.strip('.'), field, schema))} | {_default(field, key in required)} "
-        f"| {_cell(_meaning(field, schema))} |"
+        key: (
+            _cell(_type(f"{path}.{key}".strip("."), field, schema)),
+            _default(field, key in required),
+            _cell(_meaning(field, schema)),
+        )
         for key, field in form.get("properties", {}).items()
         if key != without
     }
@@ -205,7 +241,10 @@ def _type(path: str, field: Schema, schema: Schema) -> str:
     if all(form.get("properties") or form.get("type") == "null" for form in forms):
         return "mapping"
     by_default = "null" if field.get("default", "") is None else None
-    return describe_forms([form for form in forms if form.get("type") != by_default], schema)
+    words = describe_forms([form for form in forms if form.get("type") != by_default], schema)
+    for phrase, shorter in _SHORTER.items():
+        words = re.sub(phrase, shorter, words)
+    return words
 
 
 def _default(field: Schema, required: bool) -> str:
@@ -242,13 +281,11 @@ def _flow(value: Any) -> str:
 def _metrics() -> str:
     better = {True: "more", False: "less", None: "near 1"}
     rows = [
-        f"| `{name}` | {', '.join(metric.tasks)} | {better[metric.higher_is_better]} | {metric.tfma or 'none'} "
+        f"| `{name}` | {', '.join(metric.tasks)} | {better[metric.higher_is_better]} "
         f"| {', '.join(task for task, usual in DEFAULT_METRICS.items() if name in usual) or 'no'} |"
         for name, metric in METRICS.items()
     ]
-    return "\n".join(
-        ["| metric | tasks | better is | TFMA or Keras class | measured by default |", "|---|---|---|---|---|", *rows]
-    )
+    return "\n".join(["| metric | tasks | better is | measured by default |", "|---|---|---|---|", *rows])
 
 
 def _formats() -> str:

@@ -5,8 +5,8 @@ CONFIG = """
 
 <!-- Written by `make docs` from the config models; change those. -->
 
-Every key of the pipeline file, its values and its default; a mapping has a section of its own, and a key whose default
-is null also accepts null. Let `fullpass init` write the file from your data ([init.md](init.md)), or begin with
+A mapping has a section of its own below; a key whose default is null also accepts null. Let `fullpass init` write the
+file from your data ([init.md](init.md)), or begin with
 
 ```yaml
 name: taxi-tips
@@ -19,8 +19,8 @@ features:
   company: category
 ```
 
-`fullpass check FILE` finds every mistake with its line; `fullpass show FILE` prints the file with all defaults. For
-completion and checks in an editor, run `fullpass schema > pipeline.schema.json` and begin the file with
+`fullpass check FILE` finds every mistake; `fullpass show FILE` prints the file with all defaults. For completion in an
+editor, run `fullpass schema > pipeline.schema.json` and begin the file with
 
 ```yaml
 # yaml-language-server: $schema=pipeline.schema.json
@@ -31,15 +31,15 @@ completion and checks in an editor, run `fullpass schema > pipeline.schema.json`
 - YAML 1.2: `no` and `2013-07-01` are text, `true` is a boolean, keys are text. Anchors, aliases and `<<` work.
 - Unknown keys, duplicate keys and values of another type are errors.
 - Relative paths begin at the file's folder. `package:NAME/PATH` is a file inside an installed Python package.
-- Variables such as `${HOME}` are not substituted, and credentials are refused: the file is copied into artifacts and
-  reports. Cloud credentials come from the environment of the run.
+- Variables such as `${HOME}` are not substituted. Credentials are refused, because the file is copied into artifacts
+  and reports; they come from the environment of the run.
 
 ## Exit codes
 """
 
 KEYS = """
-`fullpass schedule run` without `--once` ends with 0 when it is stopped. `fullpass backfill` ends with the code of its
-last step, or 1 if it was interrupted.
+A stopped `fullpass schedule run` without `--once` ends with 0; `fullpass backfill` with the code of its last step, or 1
+if it was interrupted.
 
 ## All keys
 """
@@ -55,8 +55,8 @@ FEATURES = """
 
 <!-- Written by `make docs` from the config models; change those. -->
 
-To use a column, name a feature after it and choose a type; a bare type is enough: `fare: number`. A feature reads one
-or more columns and gives one or more transformed features. All statistics come from the train split only.
+To use a column, name a feature after it and choose a type; a bare type is enough: `fare: number`. All statistics come
+from the train split, called train below.
 
 | the column holds | type |
 |---|---|
@@ -73,17 +73,15 @@ or more columns and gives one or more transformed features. All statistics come 
 TRANSFORMS = """
 ## Transforms
 
-For number and duration features (`pca`: for vectors), applied in order. Input is a float32 column in which a missing
-value is NaN; it stays missing through all transforms, so statistics describe present values only. A value outside
-the domain of a transform, such as the square root of -1, becomes missing. After the last transform, `missing` of the
-feature decides what replaces missing values.
+For numbers and durations (`z_score` also, `pca` only for vectors), applied in order; output is float32 unless stated.
+Statistics describe present values only. A value outside the domain of a transform, such as the square root of -1,
+becomes missing. `missing` of the feature replaces missing values after the last transform.
 """
 
 IDS = """
 ## Ids and encodings
 
 All categories have ids by the same contract: 0 is missing, then the OOV buckets, then the vocabulary.
-Sizes are read from the transform graph and are never written twice.
 
 `encoding` is `one_hot` (multi-hot if a cell holds several values), `{embedding: 16}`, or `auto`: one-hot up to 32 ids,
 an embedding above.

@@ -28,7 +28,8 @@ from fullpass.preprocessing.features.ids import Encoding
 from fullpass.preprocessing.features.lists import ListOf, Pooling, list_options
 
 LABEL = "label"
-"""Transformed label; see `fullpass.preprocessing.features.label.Label` for its dtype and shape per task.
+"""Transformed label: float32 [batch] (binary 0/1, regression), int64 [batch] (multiclass, class ids from 0) or float32
+[batch, classes] (multilabel, 0/1). An example without a usable label has label 0 and weight 0.
 
 Class ids have a domain in the transformed schema. `num_buckets_for_transformed_feature` therefore returns the number of
 classes of a multiclass label and of a multilabel label with learned classes. The latter is a row of any length of int64

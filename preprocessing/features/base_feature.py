@@ -23,10 +23,9 @@ class BaseFeature(Spec):
 
     type: str
     column: Name | None = None
-    """Raw or derived input column; by default the column with the feature's own name."""
+    """Raw or derived column; null: the feature's name."""
     compute_at: ComputeAt | None = None
-    """Where the feature is computed (docs/placement.md): transform, when examples are written; input, by the input
-    function; or model, in the training step. By default the value of `input.compute_at`."""
+    """Where it is computed (docs/placement.md); null: `input.compute_at`."""
 
     @model_validator(mode="before")
     @classmethod

@@ -10,24 +10,24 @@ from fullpass.preprocessing.spec import Count, Name, Spec
 
 
 class Cross(Spec):
-    """A category that is the combination of two or more features; missing if any of them is missing.
+    """A category that combines two or more features; missing if any is missing.
 
-    Inputs are names of single-valued features: categories by token; booleans, bucketized numbers and custom ids by id;
-    date parts as `feature.part`. Ids follow the id contract: `hash_buckets` hashes combinations (0 missing, then the
-    buckets); `vocabulary` keeps the combinations of the train split. Transformed: int64 [batch].
+    Inputs are single-valued features: categories by token; booleans, bucketized numbers and custom ids by id; date
+    parts as `feature.part`. `hash_buckets` hashes combinations; `vocabulary` keeps those of train. Transformed: int64
+    [batch] ids.
     """
 
     separator: ClassVar[str] = "\x1f"
 
     inputs: tuple[Name, ...] = Field(min_length=2)
-    """Names of features, or `feature.part` of dates."""
+    """Features, or `feature.part` of dates."""
     name: Name | None = None
-    """Name of the crossed feature; by default the inputs joined by `_x_`."""
+    """null: the inputs joined by `_x_`."""
     hash_buckets: Count | None = None
-    """Number of hash buckets; 1000 unless `vocabulary` is given."""
+    """1000 unless `vocabulary` is given."""
     vocabulary: Vocabulary | None = None
     encoding: Encoding = "auto"
-    """Encoding of the ids in the model: auto, one_hot or an embedding."""
+    """Encoding of the ids in the model."""
 
     @model_validator(mode="before")
     @classmethod

@@ -23,12 +23,11 @@ __all__ = [
 
 
 class CustomFeature(BaseFeature):
-    """A TensorFlow function of your own, by import path; it may use TFT analyzers.
+    """A TensorFlow function of your own, which may use TFT analyzers.
 
-    Called as `fn(columns)` with a dict of `columns`: float32 [batch] with NaN for missing numbers, string [batch] with
-    "" for missing text. Must return float32 [batch] or [batch, k] (k static), or, with `ids`, int64 [batch] in
-    0 .. ids-1; an id outside this range becomes 0, and TFT ids of a wider range, such as a vocabulary's -1 for unknown
-    tokens, are refused by Transform. It may use TensorFlow operations only.
+    Called with a dict of `columns`: float32 [batch] with NaN for missing numbers, string [batch] with "" for missing
+    text. Must return float32 [batch] or [batch, k] (k static), or with `ids` int64 [batch] in 0 .. ids-1. Other ids
+    become 0, but Transform refuses TFT ids of a wider range, such as -1 for unknown tokens. TensorFlow operations only.
     """
 
     example: ClassVar[str] = """\
@@ -40,13 +39,13 @@ distance:
 
     type: Literal["custom"]
     function: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
-    """`package.module:function`."""
+    """The function."""
     columns: dict[Name, Literal["number", "string"]] = Field(min_length=1)
-    """Raw or derived columns that the function reads, and the type in which it receives each."""
+    """Raw or derived columns that it reads, and their types."""
     ids: Count | None = None
-    """Number of different ids, if the function returns ids."""
+    """Number of ids, if it returns ids."""
     encoding: Encoding = "auto"
-    """Encoding of the ids in the model: auto, one_hot or an embedding."""
+    """Encoding of the ids in the model (of numbers: after bucketize)."""
 
 
 Feature = Annotated[

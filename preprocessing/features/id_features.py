@@ -16,11 +16,10 @@ from fullpass.preprocessing.token_spelling import as_token, distinct_tokens
 
 
 class CategoryFeature(BaseFeature):
-    """One of many values; a list of values with `list`, or several values in one cell with `separator`.
+    """One of many values; a list of them with `list`, or several in one cell with `separator`.
 
-    Transformed: int64 ids [batch], or for several values a ragged row of ids in their order, without missing elements.
-    Numbers become text, and 3067.0 and 3067 are one token (docs/sources.md). Give at most one of vocabulary, hash,
-    identity; a vocabulary is the default.
+    Transformed: int64 ids [batch], or a ragged row of ids in their order, without missing elements. Numbers become text
+    (docs/sources.md). Give at most one of vocabulary, hash, identity; a vocabulary is the default.
     """
 
     example: ClassVar[str] = """\
@@ -35,16 +34,16 @@ tags: {type: category, list: {max_length: 20, weights: scores}}
 
     type: Literal["category"]
     separator: Name | None = None
-    """Splits a cell into several values; blanks around each and empty values are dropped."""
+    """Splits a cell into values; blanks around them and empty ones are dropped."""
     list: OptionalList = None
-    """The column holds a list of any length (docs/lists.md); with `separator`, options for the values of a cell."""
+    """A list of any length (docs/lists.md); with `separator`, options for the values of a cell."""
     lowercase: Flag = False
-    """Tokens are lowercased (UTF-8) first."""
+    """Lowercase tokens first (UTF-8)."""
     vocabulary: Vocabulary | None = None
     hash: Hash | None = None
     identity: Identity | None = None
     encoding: Encoding = "auto"
-    """Encoding of the ids in the model: auto, one_hot or an embedding."""
+    """Encoding of the ids in the model (of numbers: after bucketize)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -74,7 +73,7 @@ tags: {type: category, list: {max_length: 20, weights: scores}}
 
 
 class BooleanFeature(BaseFeature):
-    """True or false. Transformed: int64 [batch]; 0 missing or another text, 1 false, 2 true; encoded one-hot."""
+    """Transformed: int64 [batch], encoded one-hot; 0 missing or another text, 1 false, 2 true."""
 
     example: ClassVar[str] = """\
 returning: boolean
@@ -85,9 +84,9 @@ member: {type: boolean, "true": [member], "false": [guest, none]}
 
     type: Literal["boolean"]
     true: tuple[str, ...] = TRUE
-    """Texts that mean true, in upper or lower case."""
+    """Texts that mean true, in any case."""
     false: tuple[str, ...] = FALSE
-    """Texts that mean false, in upper or lower case."""
+    """Texts that mean false, in any case."""
 
     def reads(self, text: str) -> bool:
         """Returns whether a text means true or false, as in the transform graph."""
@@ -103,12 +102,11 @@ member: {type: boolean, "true": [member], "false": [guest, none]}
 
 
 class DateFeature(BaseFeature):
-    """A date or time, or a list of them. Each part becomes a separate transformed feature.
+    """A date or time, or a list of them; each part becomes a feature.
 
-    Parts with a small range (month, day_of_week, hour ...) become ids (0 missing, then the range in order), or with
-    `cyclic` a float32 pair (sin, cos), (0, 0) if missing. `year` and `epoch` become z-scored numbers; missing ones take
-    the mean. Text that does not match the format is missing. For a list, ids are a ragged row, and pairs and numbers
-    are pooled.
+    Parts with a small range become ids (0 missing, then the range in order), or with `cyclic` a float32 pair (sin,
+    cos), (0, 0) if missing. `year` and `epoch` become z-scored numbers, the mean if missing. Text in another format is
+    missing. Of a list, ids are a ragged row; pairs and numbers are pooled.
     """
 
     example: ClassVar[str] = """\
@@ -118,15 +116,15 @@ booked: {type: date, format: "%d.%m.%Y", parts: [month, weekend, epoch], cyclic:
 
     type: Literal["date"]
     format: WrittenDateFormat = "iso"
-    """strptime directives (`%Y-%m-%d %H:%M`), or iso, epoch_seconds, epoch_millis, epoch_days."""
+    """strptime directives (`%Y-%m-%d %H:%M`), iso, epoch_seconds, epoch_millis or epoch_days."""
     parts: tuple[str, ...] = Field(default=("month", "day_of_week", "hour"), min_length=1)
-    """The extracted parts of the date, each once."""
+    """Parts to extract, each once."""
     cyclic: Flag = False
-    """Encode parts that repeat as (sin, cos) instead of ids."""
+    """Encode repeating parts as (sin, cos) instead of ids."""
     list: OptionalList = None
-    """The column holds a list of any length (docs/lists.md)."""
+    """A list of any length (docs/lists.md)."""
     encoding: Encoding = "auto"
-    """Encoding of the ids in the model: auto, one_hot or an embedding."""
+    """Encoding of the ids in the model (of numbers: after bucketize)."""
 
     @model_validator(mode="after")
     def _pools_ids_only(self) -> "DateFeature":
@@ -150,16 +148,13 @@ booked: {type: date, format: "%d.%m.%Y", parts: [month, weekend, epoch], cyclic:
 class TextFeature(BaseFeature):
     """Free text, tokenized and converted to vocabulary ids.
 
-    Transformed, by `output`: `ids` is a ragged row of int64 ids in reading order, or with `max_length` int64 [batch,
-    max_length], padded with 0; `bag_of_words` is the distinct ids in ascending order; `tf_idf` adds a float32 weight
-    each, tf(row) * idf(train), in a second pass over the data. Missing text has no tokens.
+    Transformed, by `output`: `ids` is a ragged row of int64 ids in order, or with `max_length` int64 [batch,
+    max_length], padded with 0; `bag_of_words` is the distinct ids in ascending order; `tf_idf` adds float32 weights,
+    tf(row) * idf(train), in a second pass over the data. Missing text has no tokens.
 
-    `tokenize: subwords` learns `top_k` pieces of words (8,000) by byte-pair encoding from the 100,000 most frequent
-    words of train: the characters that make up 99.95 % of the text, then merged pairs of up to 16 characters that occur
-    at least `min_count` times; ids follow this order. A piece inside a word has the prefix `##`. A word is split into
-    the longest pieces from its beginning on; a character that is no piece gets an OOV id. Words longer than 64
-    characters are cut. `vocabulary.tokens` or `file` may give the pieces, for example BERT's `vocab.txt`.
-    Source: tft.ngrams, tft.bag_of_words, tft.tfidf; for subwords, Sennrich et al. (2016) and WordPiece.
+    `tokenize: subwords` learns `top_k` (8,000) pieces of words by byte-pair encoding from train's 100,000 most frequent
+    words. A piece inside a word has the prefix `##`; words are split into the longest pieces from the beginning.
+    `vocabulary.tokens` or `file` may give the pieces, such as BERT's `vocab.txt`.
     """
 
     example: ClassVar[str] = """\
@@ -171,29 +166,28 @@ query: {type: text, tokenize: subwords, vocabulary: {top_k: 8000, min_count: 2}}
 
     type: Literal["text"]
     lowercase: Flag = True
-    """Text is lowercased (UTF-8) first."""
+    """Lowercase text first (UTF-8)."""
     strip_punctuation: Flag = True
-    """Every character that is no letter, mark, number or blank becomes a blank."""
+    """Replace all but letters, marks, numbers and blanks by blanks."""
     tokenize: Literal["whitespace", "words", "characters", "subwords"] = "whitespace"
-    """whitespace: runs of non-blank characters. words: the same, except that in scripts written without blanks
-    (Chinese, Japanese, Thai, Lao, Khmer, Burmese) every letter with its marks is a token; add ngrams: [1, 2].
-    characters: every character, including blanks. subwords: learned pieces of the tokens of `words`, so that a new word
-    consists of known pieces."""
+    """whitespace: runs of non-blank characters. words: the same, but in scripts without blanks (Chinese, Japanese,
+    Thai, Lao, Khmer, Burmese) each letter is a token; add ngrams: [1, 2]. characters: every character, blanks included.
+    subwords: learned pieces of `words`."""
     pattern: Name | None = None
-    """An RE2 regular expression of the token separator, instead of `tokenize`."""
+    """RE2 expression of the token separator, instead of `tokenize`."""
     ngrams: tuple[Count, Count] = (1, 1)
-    """Shortest and longest run of adjacent tokens that becomes a token; joined by a blank."""
+    """Shortest and longest run of adjacent tokens that becomes a token."""
     vocabulary: Vocabulary = Vocabulary(top_k=20_000, min_count=2)
     output: Literal["ids", "bag_of_words", "tf_idf"] = "bag_of_words"
     """All tokens in order, the distinct ones, or these with weights."""
     max_length: Count | None = None
-    """Number of ids to which `ids` is padded or cut."""
+    """Pads or cuts `ids` to this number."""
     encoder: Encoder | None = None
-    """Encoder that reads `ids` in order: gru or transformer; by default the mean of the embeddings."""
+    """Reads `ids` in order; null: the mean of the embeddings."""
     list: OptionalList = None
-    """The column holds a list of texts, whose tokens are concatenated (docs/lists.md)."""
+    """A list of texts, whose tokens are concatenated (docs/lists.md)."""
     encoding: Encoding = "auto"
-    """Encoding of the ids in the model: auto, one_hot or an embedding."""
+    """Encoding of the ids in the model (of numbers: after bucketize)."""
 
     @model_validator(mode="before")
     @classmethod

@@ -19,9 +19,9 @@ class Embedding(Spec):
     """A trained vector per id."""
 
     embedding: Literal["auto"] | Annotated[int, Field(strict=True, ge=1)] = "auto"
-    """Width of the vector; `auto` is min(64, round(1.6 * size ** 0.56)), the rule of fast.ai's tabular model."""
+    """Width; auto: min(64, round(1.6 * size ** 0.56))."""
     shared: Name | None = None
-    """Features that name the same `shared` table use one embedding; their vocabularies must be equal."""
+    """Name of a table that features with equal vocabularies share."""
 
 
 Encoding = Literal["auto", "one_hot"] | Embedding
@@ -30,19 +30,17 @@ one-hot up to 32 ids, an embedding above."""
 
 
 class StableIds(Spec):
-    """Ids of known tokens never change from one model to the next; new tokens get the ids after them.
+    """Ids of known tokens never change from one model to the next (docs/retraining.md).
 
-    The known tokens are those of the last blessed model. `top_k`, `min_count` and `coverage` count selected tokens
-    only. A token that they no longer select is retired: it keeps its slot, and therefore its id, for `keep_models` or
-    `keep_spans`. After that a new token may take the slot; until one does, the old token keeps it. See
-    docs/retraining.md.
+    A token that is no longer selected keeps its id for `keep_models` or `keep_spans`, and then until a new token takes
+    it.
     """
 
     keep_models: Count | None = None
-    """Number of consecutive blessed models for which a retired token keeps its slot; 30 by default."""
+    """Consecutive blessed models for which such a token keeps its id; 30 by default."""
     keep_spans: Count | None = None
-    """Number of most recent spans, counted back from the newest span of the window. A token keeps its slot if it was
-    selected in one of them. Instead of `keep_models`."""
+    """Instead of `keep_models`: a token keeps its id if it was selected in one of this many newest spans of the
+    window."""
 
     @model_validator(mode="after")
     def _one_unit(self) -> "StableIds":
@@ -57,31 +55,28 @@ class StableIds(Spec):
 
 
 class Vocabulary(Spec):
-    """The tokens that get their own ids; learned tokens are ordered by descending frequency in the train split.
+    """Tokens with ids of their own; learned ones are ordered by descending frequency in train.
 
-    Equally frequent tokens are in reverse alphabetical order. A token with a line break is outside the vocabulary,
-    because the vocabulary file has one token per line. An analyzer, unless `tokens` or `file` gives the tokens.
-    Source: tft.vocabulary.
+    Equal frequencies are in reverse alphabetical order. A token with a line break is outside the vocabulary.
     """
 
     top_k: Count | None = None
-    """Keep the most frequent tokens only."""
+    """Keep only this many of the most frequent tokens."""
     min_count: Count = 1
-    """Keep tokens that occur at least this often in the train split."""
+    """Keep tokens that occur at least this often in train."""
     coverage: Fraction | None = None
-    """Keep the most frequent tokens that together make up this share of all values."""
+    """Keep the most frequent tokens that make up this share of all values."""
     oov_buckets: Count = 1
-    """Number of ids that tokens outside the vocabulary share, by hash."""
+    """Ids that all other tokens share, by hash."""
     tokens: tuple[str, ...] | None = Field(default=None, min_length=1)
-    """The tokens themselves, in id order."""
+    """The tokens in id order."""
     file: Name | None = None
-    """A text file with one token per line, in id order."""
+    """Text file with one token per line, in id order."""
     shared_with: Name | None = None
-    """A category that shares its vocabulary with this feature: the tokens are those of both columns in the train split,
-    ids have the same meaning in both, and embeddings are shared. All other settings come from that category."""
+    """Category whose vocabulary, settings and embedding this feature shares; the tokens are those of both columns in
+    train."""
     stable_ids: StableIds | Flag | None = None
-    """Ids of known tokens never change when the pipeline is run again on other data; by default the top-level
-    `stable_ids`. true is short for the defaults."""
+    """Ids never change on other data; null: the top-level `stable_ids`."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "Vocabulary":
@@ -122,16 +117,16 @@ def stable_ids_of(vocabulary: Vocabulary, default: StableIds | bool) -> StableId
 
 
 class Hash(Spec):
-    """Ids by hash, with no vocabulary and no pass over the data: 0 missing, then 1 + hash(token) mod buckets."""
+    """Ids without a pass over the data: 0 missing, then 1 + hash(token) mod buckets."""
 
     buckets: Count
     """Number of hash buckets."""
     key: tuple[NonNegative, NonNegative] | None = None
-    """Two integers that key a strong hash (SipHash), if users could choose colliding tokens; otherwise FarmHash."""
+    """Two integers that key SipHash, if users could choose colliding tokens; null: FarmHash."""
 
 
 class Identity(Spec):
-    """The values are already whole numbers 0 .. size-1: id 0 is missing, 1 outside that range, value + 2 inside."""
+    """Values are whole numbers 0 .. size-1: id 0 is missing, 1 outside that range, value + 2 inside."""
 
     size: Count
     """Number of different values."""

@@ -96,12 +96,11 @@ ImageEncoder = Annotated[Cnn | Pretrained | UserEncoder, SelectedBy()]
 
 
 class ImageFeature(BaseFeature):
-    """An image. Raw: the bytes of a JPEG, PNG, GIF or BMP file, or with `pixels` the numbers themselves.
+    """An image (docs/images.md). Raw: the bytes of a JPEG, PNG, GIF or BMP file, or `pixels`.
 
-    Transformed: uint8 [batch, height, width, channels], 0 to 255. Grey becomes color by repetition, and color becomes
-    grey by its luminance (ITU-R 601). Transparency is dropped, and only the first frame of an animation is used. A
-    missing image is black. An image that cannot be decoded is a bad row. The model normalizes pixels, changes them at
-    random in training (`augment`), and converts them to a vector (`encoder`).
+    Transformed: uint8 [batch, height, width, channels], 0 to 255. Grey becomes color by repetition, color becomes grey
+    by luminance. Transparency is dropped; of an animation, only the first frame is used. A missing image is black; one
+    that cannot be decoded is a bad row.
     """
 
     example: ClassVar[str] = """\
@@ -119,24 +118,24 @@ digit: {type: image, column: pixels, pixels: [28, 28, 1], size: [28, 28], channe
 
     type: Literal["image"]
     size: tuple[Side, Side]
-    """Rows and columns of pixels to which every image is resized."""
+    """Rows and columns of pixels after resizing."""
     channels: Literal[1, 3] = 3
     """1: grey. 3: red, green, blue."""
     resize: Literal["stretch", "pad", "crop"] = "stretch"
-    """How an image of another shape is resized to `size`: stretch it; keep the aspect ratio and pad with black; or keep
-    the aspect ratio and crop evenly on both sides."""
+    """For images of another shape: stretch, or keep the aspect ratio and pad with black, or crop evenly on both
+    sides."""
     pixels: tuple[Side, Side, Literal[1, 3]] | None = None
     """The column holds lists of numbers from 0 to 255, by rows, in this shape: rows, columns, channels."""
     normalize: Literal["train", "none"] | Constants = "train"
-    """train: subtract the mean and divide by the standard deviation of each channel, over all pixels of the train
-    split. none: pixels from 0 to 255. Pretrained encoders have their own normalization and need none."""
+    """train: by mean and deviation of each channel in train. none: pixels from 0 to 255, as pretrained encoders
+    need."""
     encoder: ImageEncoder = Cnn()
-    """The network that converts the image to a vector: cnn, pretrained, or a module of your own."""
+    """Network that converts the image to a vector."""
     augment: Augment | None = None
-    """Random changes in training; null for no changes."""
+    """Random changes in training."""
     compute_at: ComputeAt | None = "input"
-    """Where it is decoded: input (by the input function, and kept decoded, see `input.cache`), transform (once; the
-    examples then hold pixels) or model (in every training step)."""
+    """Where it is decoded: input (and kept decoded, see `input.cache`), transform (once; examples hold pixels) or model
+    (in every step)."""
 
     @model_validator(mode="before")
     @classmethod

@@ -37,33 +37,29 @@ def binary_class(value: str, positive: str | float | None) -> int | None:
 class Label(Spec):
     """The label column and its task. Serving never needs it.
 
-    Transformed, as `label`: float32 [batch] (binary 0/1, regression), int64 [batch] (multiclass, class ids from 0),
-    or float32 [batch, classes] (multilabel, 0/1). The number of learned classes of a multilabel task is unknown before
-    the analysis, so their label is a row of class ids instead; see `outputs.LABEL`. An example whose label is missing
-    or an unknown class keeps its row with weight 0 and label 0. It is excluded from training and metrics, and it is
-    counted. A multilabel cell of separators alone is a valid label: no class applies.
+    An example whose label is missing or an unknown class keeps its row with weight 0: it is counted, but excluded from
+    training and metrics. A multilabel cell of separators alone is a valid label: no class applies.
     """
 
     name: Name
     """Raw or derived column."""
     task: Task
-    """Kind of label: one of two classes, one of several, any of several, or a number."""
+    """One of two classes, one of several, any of several, or a number."""
     positive: str | Real | None = None
-    """Binary: the value that counts as 1; every other present value counts as 0. Without it and `classes`: true/false,
-    yes/no and 1/0 are accepted. If train has one value of each class, these two name the classes; otherwise the names
-    are `not X` and `X` with `positive: X`, else 0 and 1."""
+    """Binary: the value that counts as 1; all others count as 0. Without it and `classes`: true/false, yes/no and 1/0.
+    If train has one value of each class, these name them; otherwise `not X` and `X`, or 0 and 1."""
     classes: tuple[str, ...] | None = Field(default=None, min_length=2)
-    """The class names, in id order; None takes the classes of the train split, most frequent first. Binary: the value
-    that counts as 0, then the value that counts as 1; any other value is no label."""
+    """Class names in id order; None takes those of train, most frequent first. Binary: the negative, then the positive
+    value; any other is no label."""
     separator: Name | None = None
-    """Multilabel: the separator of the classes in a cell."""
+    """Multilabel: separator of the classes in a cell."""
     weight: Name | None = None
-    """Raw or derived number column with the weight of each example; a missing or negative weight is 0."""
+    """Number column with the weight of each example; missing or negative is 0."""
     class_weights: Literal["balanced"] | dict[str, Annotated[Real, Field(gt=0)]] | None = None
-    """Training weight per class: by name, or balanced, n / (classes * count(class)). It does not affect metrics, and it
-    does not affect probabilities unless `training.calibration` is none."""
+    """Training weight per class; balanced: n / (classes * count(class)). Affects no metrics, and probabilities only
+    with `training.calibration: none`."""
     max_missing: Fraction = 0.05
-    """Largest share of train rows without a usable label; above it the run fails."""
+    """Largest share of train rows without a usable label before the run fails."""
 
     @property
     def class_names(self) -> tuple[str, ...] | None:

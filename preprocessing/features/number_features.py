@@ -23,14 +23,13 @@ MissingRule = Literal["mean", "median", "min", "max", "own_bucket"] | Real
 
 class _Quantity(BaseFeature):
     missing: MissingRule = "mean"
-    """mean | median | min | max of the present values of the train split, a constant, or own_bucket (id 0, after
-    bucketize)."""
+    """Replaces missing values: a statistic of train, a constant, or own_bucket (id 0, after bucketize)."""
     indicator: Flag = False
-    """Adds a second feature: 1 if the value was missing, else 0."""
+    """Adds a feature: 1 if the value is missing, else 0."""
     transforms: tuple[NumberTransform, ...] = (ZScore(),)
     """Applied in order; `[]` leaves the number unchanged."""
     encoding: Encoding = "auto"
-    """For bucketized numbers: encoding of the ids in the model."""
+    """Encoding of the ids in the model (of numbers: after bucketize)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -62,11 +61,10 @@ class _Quantity(BaseFeature):
 
 
 class NumberFeature(_Quantity):
-    """A quantity. Raw: one number per example. Transformed: float32 [batch], or int64 ids after `bucketize`.
+    """A quantity. Transformed: float32 [batch], or int64 ids after `bucketize`.
 
-    A missing value takes the value of `missing`, computed on the present raw values of the train split and passed
-    through the transforms; after `bucketize` id 0, unless `missing` is set. With `list`, each element is transformed,
-    and the elements of a row are pooled (docs/lists.md).
+    `missing` is computed on train's raw values and passed through the transforms; after `bucketize` it is id 0 by
+    default. With `list`, elements are transformed, then pooled (docs/lists.md).
     """
 
     example: ClassVar[str] = """\
@@ -80,7 +78,7 @@ prices: {type: number, list: {max_length: 50, keep: last, pooling: max}}
 
     type: Literal["number"]
     list: OptionalList = None
-    """The column holds a list of any length (docs/lists.md)."""
+    """A list of any length (docs/lists.md)."""
 
     @model_validator(mode="after")
     def _pools_numbers(self) -> "NumberFeature":
@@ -91,10 +89,7 @@ prices: {type: number, list: {max_length: 50, keep: last, pooling: max}}
 
 
 class DurationFeature(_Quantity):
-    """The time from `start` to `end`, both date columns, as a number in `unit`; then treated like a number feature.
-
-    It is missing if either date is. The difference is computed in whole microseconds and rounded to float32 at the end.
-    """
+    """The time from `start` to `end`, missing if either is; then treated like a number."""
 
     example: ClassVar[str] = """\
 wait: {type: duration, start: ordered_at, end: picked_up_at, unit: minutes, transforms: [log1p, z_score]}
@@ -102,20 +97,19 @@ wait: {type: duration, start: ordered_at, end: picked_up_at, unit: minutes, tran
 
     type: Literal["duration"]
     start: Name
-    """Column with the earlier date."""
+    """Column of the earlier date."""
     end: Name
-    """Column with the later date."""
+    """Column of the later date."""
     format: WrittenDateFormat = "iso"
-    """Format as in a date feature, for both columns."""
+    """Format of both, as in a date feature."""
     unit: Literal["seconds", "minutes", "hours", "days"] = "seconds"
     """Unit of the number, which may have a fraction."""
 
 
 class CountFeature(BaseFeature):
-    """The count of the example's category value in the train split (count or frequency encoding), as a number.
+    """How often the category value occurs in train, as a number (count encoding).
 
-    Transformed: float32 [batch], after `transforms`. Missing and unseen values have the count 0. An analyzer.
-    Source: tft.vocabulary with its frequencies.
+    Transformed: float32 [batch]; 0 if missing or unseen.
     """
 
     example: ClassVar[str] = """\
@@ -126,7 +120,7 @@ company_size: {type: count, column: company, transforms: [log1p]}
 
     type: Literal["count"]
     transforms: tuple[NumberTransform, ...] = ()
-    """Stateless number transforms, such as log1p."""
+    """Only log1p, sqrt and power."""
 
     @field_validator("transforms")
     @classmethod
@@ -138,10 +132,10 @@ company_size: {type: count, column: company, transforms: [log1p]}
 
 
 class VectorFeature(BaseFeature):
-    """A dense vector: one column with `width` numbers per example, or several number columns.
+    """One column with `width` numbers per example, or several number columns.
 
-    Transformed: float32 [batch, width], or [batch, dimensions] after pca. A missing component, and every component
-    of a row of the wrong length, takes its mean over the train split.
+    Transformed: float32 [batch, width], or [batch, dimensions] after pca. A missing component, and every component of a
+    row of the wrong length, takes its mean over train.
     """
 
     example: ClassVar[str] = """\
@@ -151,9 +145,9 @@ image: {type: vector, column: pixels, width: 784, transforms: [z_score, {pca: {d
 
     type: Literal["vector"]
     columns: tuple[Name, ...] | None = Field(default=None, min_length=2)
-    """Number columns that form the vector."""
+    """Number columns of the vector."""
     width: Count | None = None
-    """Number of values per example in one column of lists."""
+    """Numbers per example in one column of lists."""
     transforms: tuple[VectorTransform, ...] = (VectorZScore(),)
     """Applied in order; `[]` leaves the vector unchanged."""
 

@@ -19,10 +19,10 @@ _REFUSED = {"list": None, "separator": None, "indicator": False, "cyclic": False
 
 
 class SequenceSpec(Spec):
-    """A sequence of events: columns of lists that have equal lengths in each row.
+    """Columns of lists that have equal lengths in each row.
 
-    Each column is a feature named SEQUENCE.COLUMN, with statistics over the kept elements of the train split. The model
-    reads the elements in order, with their columns concatenated (docs/lists.md).
+    Each is a feature named SEQUENCE.COLUMN, with statistics over train's kept elements. The model reads the elements in
+    order, with their columns concatenated (docs/lists.md).
     """
 
     example: ClassVar[str] = """\
@@ -36,25 +36,24 @@ seen:
 """
 
     columns: dict[Name, SequenceColumn] = Field(min_length=1)
-    """Column of lists -> category, number or date, with the same options as a feature of that type."""
+    """Column of lists -> category, number or date, with the options of that feature."""
     within: Name | None = None
-    """A column that holds a list of structs or objects with `columns` as their fields."""
+    """Column of lists of structs or objects with `columns` as fields."""
     separator: Name | None = None
-    """Splits the text of a cell in each column, as in CSV."""
+    """Splits the text of a cell, as in CSV."""
     max_length: Count | None = None
-    """Longer sequences are cut to this many elements; by default they stay whole."""
+    """Cuts longer sequences; null keeps them whole."""
     keep: Keep = "first"
-    """Elements of a longer sequence that are kept."""
+    """Elements kept of a longer sequence."""
     encoder: Encoder | None = None
-    """Encoder that reads the elements in order: gru, the default, or transformer."""
+    """Reads the elements in order; null: gru."""
     pooling: Pooling | None = None
-    """Instead of an encoder: pooling of the elements, after a layer of 64 units for each: mean, sum, max, sqrt_n or
-    attention."""
+    """Instead of an encoder, after a layer of 64 units for each element."""
     attend_to: Name | None = None
-    """A single-valued category that shares its vocabulary with one of `columns`, by `shared_with`, to compare
-    the elements with (target attention)."""
+    """Category that shares its vocabulary with one of `columns` (`shared_with`), to compare elements with (target
+    attention)."""
     compute_at: Literal["transform", "input"] | None = None
-    """Where it is computed (docs/placement.md); by default the value of `input.compute_at`."""
+    """Where it is computed (docs/placement.md); null: `input.compute_at`."""
 
     @model_validator(mode="after")
     def _fits(self) -> "SequenceSpec":

@@ -34,34 +34,33 @@ class StatelessTransform(Transform):
 
 
 class ZScore(Transform):
-    """Subtracts the mean and divides by the standard deviation of the train split.
+    """Subtracts train's mean and divides by its standard deviation.
 
-    Output: float32; a constant column becomes 0. With `key`, statistics are per value of that column; rows without a
-    key are a group, and a key unseen in the train split gives 0. An analyzer. Like tft.scale_to_z_score(_per_key).
+    A constant column becomes 0. With `key`, per value of that column: rows without a key are a group, and an unseen key
+    gives 0. Like tft.scale_to_z_score(_per_key).
     """
 
     tag: ClassVar[str] = "z_score"
     example: ClassVar[str] = "transforms: [z_score, {z_score: {key: company}}]"
     key: Name | None = None
-    """Raw column whose value selects the group."""
+    """Raw column of the groups."""
 
 
 class MinMax(Transform):
-    """Scales linearly: the smallest value of the train split becomes `min`, and the largest becomes `max`.
+    """Scales linearly: train's smallest value becomes `min`, the largest `max`.
 
-    Output: float32; outside [min, max] for a value beyond the range of the train split, unless `clip` stands before it.
-    A constant column becomes the middle of the range. `key` works as in z_score; an unseen key gives the middle. An
-    analyzer. Like tft.scale_by_min_max(_per_key).
+    Values beyond train's range fall outside [min, max] unless `clip` stands before. A constant column, or an unseen
+    `key`, becomes the middle. Like tft.scale_by_min_max(_per_key).
     """
 
     tag: ClassVar[str] = "min_max"
     example: ClassVar[str] = "transforms: [{clip: {min: 0}}, {min_max: {min: -1, max: 1}}]"
     min: Real = 0.0
-    """Output for the smallest value of the train split."""
+    """Output for train's smallest value."""
     max: Real = 1.0
-    """Output for the largest value of the train split."""
+    """Output for train's largest value."""
     key: Name | None = None
-    """Raw column whose value selects the group."""
+    """Raw column of the groups."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "MinMax":
@@ -71,26 +70,24 @@ class MinMax(Transform):
 
 
 class ScaleToGaussian(Transform):
-    """Makes a heavy-tailed column close to normal: the inverse of a Tukey HH distribution fitted by L-moments.
+    """Makes a heavy-tailed column close to standard normal: the inverse of a Tukey HH distribution fitted by L-moments.
 
-    Output: float32, about standard normal over the train split; a column without long tails is only standardized. A
-    constant column becomes 0. An analyzer.
-    Source: tft.tukey_location, tukey_scale, tukey_h_params; Headrick and Pant, Characterizing Tukey h and
-    hh-Distributions through L-Moments and the L-Correlation (2012).
+    A column without long tails is only standardized; a constant one becomes 0. Source: tft.tukey_h_params; Headrick and
+    Pant (2012).
     """
 
     tag: ClassVar[str] = "scale_to_gaussian"
 
 
 class Log1p(StatelessTransform):
-    """log(1 + x). Output: float32; values of -1 and below become missing. Stateless. Source: tf.math.log1p."""
+    """log(1 + x); values of -1 and below become missing."""
 
     tag: ClassVar[str] = "log1p"
     example: ClassVar[str] = "transforms: [{clip: {min: 0}}, log1p, z_score]"
 
 
 class Sqrt(StatelessTransform):
-    """Square root. Output: float32; negative values become missing. Stateless. Source: tf.sqrt."""
+    """Square root; negative values become missing."""
 
     tag: ClassVar[str] = "sqrt"
     example: ClassVar[str] = "transforms: [sqrt, z_score]"
@@ -99,21 +96,19 @@ class Sqrt(StatelessTransform):
 class Power(StatelessTransform):
     """x to the power of `exponent`.
 
-    Output: float32; a negative base with a fractional exponent, zero with a negative one, and results beyond
-    float32 become missing. Stateless. Source: tf.pow.
+    Missing: a negative base with a fractional exponent, zero with a negative one, results beyond float32.
     """
 
     tag: ClassVar[str] = "power"
     example: ClassVar[str] = "transforms: [{power: {exponent: 0.5}}]"
     exponent: Real
-    """Any real number: 0.5 is the square root, -1 the reciprocal."""
+    """0.5 is the square root, -1 the reciprocal."""
 
 
 class Clip(Transform):
-    """Moves values outside [low, high] to the nearer end; give values, quantiles of the train split, or one of each.
+    """Moves values outside [low, high] to the nearer end; give values, quantiles of train, or one of each.
 
-    Output: float32. Stateless with `min`/`max`, an analyzer with quantiles (approximate: the rank of a bound is
-    off by at most 0.1 % of the rows). Source: tf.clip_by_value; tft.quantiles.
+    Quantiles are approximate: the rank of a bound is off by at most 0.1 % of the rows.
 
     Example: `{clip: {min: 0, max_quantile: 0.99}}` turns [-1, 2, 1000] into [0, 2, q99].
     """
@@ -125,9 +120,9 @@ class Clip(Transform):
     max: Real | None = None
     """Largest value kept."""
     min_quantile: Fraction | None = None
-    """Quantile of the train split below which values are moved up, in [0, 1]."""
+    """Quantile of train below which values are moved up."""
     max_quantile: Fraction | None = None
-    """Quantile of the train split above which values are moved down, in [0, 1]."""
+    """Quantile of train above which values are moved down."""
 
     @property
     def is_stateless(self) -> bool:
@@ -151,26 +146,24 @@ class Clip(Transform):
 
 
 class QuantileScale(Transform):
-    """Maps a value to its rank in the train split, between 0 and 1, interpolated linearly between quantiles.
+    """Maps a value to its rank in train, between 0 and 1, interpolated between quantiles.
 
-    Output: float32 in [0, 1]; values outside the range of the train split become 0 or 1. Robust to outliers and any
-    skew. A value that spans several intervals takes the middle of their ranks: a constant column becomes 0.5. An
-    analyzer. Source: tft.quantiles.
+    Robust to outliers and skew. Values beyond train's range become 0 or 1; a value that spans several intervals takes
+    their middle. Source: tft.quantiles.
     """
 
     tag: ClassVar[str] = "quantile_scale"
     example: ClassVar[str] = "transforms: [{quantile_scale: {quantiles: 1000}}]"
     quantiles: int = Field(default=100, strict=True, ge=2)
-    """Number of intervals between the interpolation points."""
+    """Intervals between the interpolation points."""
 
 
 class Bucketize(Transform):
-    """Converts a number to the id of its bucket: by quantiles of the train split (`buckets`) or given `boundaries`.
+    """Converts a number to the id of its bucket: by quantiles of train (`buckets`) or given `boundaries`.
 
-    Output: int64 ids; 0 is missing, 1 is the bucket below the first boundary, and so on. A value equal to a boundary
-    belongs to the bucket above it. Equal quantiles are merged, so there may be fewer than `buckets`. Must be the last
-    transform; the feature is then encoded like a category and can be crossed. An analyzer with `buckets`, stateless
-    with `boundaries`. Like tft.bucketize, tft.apply_buckets.
+    Output: int64; 0 is missing, 1 is below the first boundary. A value equal to a boundary belongs above it. Equal
+    quantiles are merged, so there may be fewer than `buckets`. Must be the last transform; the feature is then encoded
+    like a category and can be crossed. Like tft.bucketize, tft.apply_buckets.
 
     Example: `{bucketize: {boundaries: [0, 10]}}` turns [-5, 0, 9.9, 10, missing] into [1, 2, 2, 3, 0].
     """
@@ -180,7 +173,7 @@ class Bucketize(Transform):
     buckets: int | None = Field(default=None, strict=True, ge=2)
     """Number of quantile buckets."""
     boundaries: tuple[Real, ...] | None = Field(default=None, min_length=1)
-    """Increasing inner boundaries; n boundaries make n + 1 buckets."""
+    """Increasing; n boundaries make n + 1 buckets."""
 
     @model_validator(mode="after")
     def _one_way(self) -> "Bucketize":
@@ -194,16 +187,16 @@ class Bucketize(Transform):
 
 
 class Pca(Transform):
-    """Projects a vector onto its first `dimensions` principal components of the train split.
+    """Projects a vector onto its first `dimensions` principal components in train.
 
-    For vectors. Output: float32 [batch, dimensions], with mean 0 on the train split. An analyzer that keeps a float64
-    matrix of width x width in memory. Source: tft.pca, which does not center.
+    Output: float32 [batch, dimensions], with mean 0 on train, unlike tft.pca. Keeps a float64 matrix of width x width
+    in memory.
     """
 
     tag: ClassVar[str] = "pca"
     example: ClassVar[str] = "transforms: [z_score, {pca: {dimensions: 2}}]"
     dimensions: Count
-    """Number of components to keep; at most the width of the vector."""
+    """At most the width of the vector."""
 
 
 class VectorZScore(Transform):

@@ -67,22 +67,22 @@ class Choices(Spec):
 
 
 class TuningConfig(Spec):
-    """A search for hyperparameters before training: trials train on the train split and compete on the eval split."""
+    """A hyperparameter search before training: trials compete on the eval split (docs/tuning.md)."""
 
     search: dict[Name, Range | Choices] = Field(min_length=1)
-    """Path into `model`, `training` or `features.NAME.encoding` -> the values to try, such as `training.learning_rate:
-    {min: 0.0001, max: 0.1, scale: log}` or `model.hidden: {choices: [[64], [128, 64]]}`."""
+    """Path into `model`, `training` or `features.NAME.encoding` -> values to try: `training.learning_rate: {min:
+    0.0001, max: 0.1, scale: log}`, `model.hidden: {choices: [[64], [128, 64]]}`."""
     algorithm: Literal["random", "bayesian", "hyperband"] = "bayesian"
-    """random draws every trial independently; bayesian draws where earlier trials did well; hyperband runs many trials
-    for a few epochs, and the best of them for more."""
+    """random: independent trials. bayesian: draws where earlier trials did well. hyperband: many short trials, of which
+    the best continue."""
     max_trials: Count = 20
-    """Maximum number of trials. A hyperband trial that continues for more epochs counts as another trial."""
+    """Most trials; a hyperband trial that continues counts again."""
     max_seconds: Positive | None = None
-    """Seconds after the start of the search, interruptions included, after which no trial starts."""
+    """Seconds from the start of the search, interruptions included, after which no trial starts."""
     epochs: Count | None = None
-    """Maximum number of epochs per trial; by default `training.epochs`."""
+    """Most epochs per trial; null: `training.epochs`."""
     objective: Name | None = None
-    """Metric of the eval split that trials are compared by: log_loss, loss, accuracy, auc, rmse or mae, if the task has
-    it. By default log_loss, or rmse for a regression."""
+    """Eval metric: log_loss, loss, accuracy, auc, rmse or mae, if the task has it; null: log_loss, for a regression
+    rmse."""
     seed: NonNegative = 1
     """Seed of the draws."""

@@ -45,9 +45,9 @@ class BaseSource(Spec):
         format: str
 
     missing: tuple[str, ...] = ()
-    """Texts that mean missing, in addition to null."""
+    """Texts that mean missing, besides null."""
     missing_in: dict[Name, tuple[str, ...]] = Field(default_factory=dict)
-    """Column -> further texts that mean missing in this column only, such as `{age: ["-999"]}`."""
+    """Column -> further texts that mean missing in it, such as `{age: ["-999"]}`."""
 
     described_by: ClassVar[tuple[str, ...]] = ()
     """Fields that determine how data is read, besides `missing` and `missing_in`: no path, address, query or secret."""
@@ -80,8 +80,8 @@ class BaseSource(Spec):
 
 class _Path(Spec):
     path: Paths
-    """A path, folder or glob, a list of them, or any of these per split. An address that fsspec supports, such as
-    s3://bucket/trips/*.csv, works if its driver (s3fs, gcsfs) is installed. Folders named key=value are columns."""
+    """Path, folder or glob, a list of them, or any of these per split. Addresses of fsspec, such as
+    s3://bucket/trips/*.csv, need their driver (s3fs, gcsfs). Folders named key=value are columns."""
 
 
 class FileSource(BaseSource, _Path):
@@ -98,7 +98,7 @@ class FileSource(BaseSource, _Path):
 
 
 class CsvSource(FileSource):
-    """Comma-separated text, or text with another separator; gz, bz2, xz, zst and zip are recognized by content."""
+    """Text with a separator; gz, bz2, xz, zst and zip are recognized by content."""
 
     endings = (".csv", ".tsv", ".tab", ".txt")
     described_by = (
@@ -116,30 +116,28 @@ class CsvSource(FileSource):
 
     format: Literal["csv"]
     separator: str = Field(default=",", min_length=1, max_length=1)
-    """Character between cells, such as `;`, or `"\\t"` for a tab."""
+    """Character between cells; `"\\t"` for a tab."""
     columns: tuple[Name, ...] | None = Field(default=None, min_length=1)
-    """Column names, for files without a header line; None reads them from the first line of each file."""
+    """Column names, for files without a header; None reads them from each file's first line."""
     header_rows: Annotated[Count, Field(le=9)] = 1
-    """Number of header lines. The names are those of the first one. A name that spans several columns, by repetition or
-    by blank cells after it, is followed by the names below it: `rank, ,` above `film 1, film 2` gives `rank film 1` and
-    `rank film 2`."""
+    """Header lines. Names come from the first; a name over several columns is followed by those below it: `rank, ,`
+    above `film 1, film 2` gives `rank film 1` and `rank film 2`."""
     skip_rows: Annotated[int, Field(ge=0, le=10_000)] = 0
-    """Number of lines at the beginning of each file that are skipped, such as a title above the header line."""
+    """Lines to skip at the beginning of each file."""
     skip_lines: tuple[Name, ...] = ()
-    """Lines that begin with one of these texts are skipped, wherever they are: `"#"` for comments, `"Total,"` for a row
-    of totals."""
+    """Skip lines that begin with one of these texts: `"#"` for comments, `"Total,"` for totals."""
     quoting: Flag = True
-    """Whether `"` quotes cells; a quoted cell may contain separators and line breaks."""
+    """`"` quotes cells, which may then contain separators and line breaks."""
     encoding: Encoding = "utf-8"
-    """Encoding of the file, by Python's name: utf-8, latin-1, cp1252."""
+    """Encoding, by Python's name: utf-8, latin-1, cp1252."""
     decimal: Literal[".", ","] = "."
     """Decimal separator of numbers."""
     strip: Flag = True
-    """Drop blanks around cells before they are compared with the missing tokens."""
+    """Drop blanks around cells before comparing with `missing`."""
     missing: tuple[str, ...] = MISSING
     """Cells that mean missing."""
     max_cell_kb: Count = 1024
-    """A row with a longer cell is a bad row. The usual cause is a quote that was never closed."""
+    """A row with a longer cell is a bad row; the usual cause is an unclosed quote."""
 
     @property
     def raw_text(self) -> RawText:
@@ -158,7 +156,7 @@ class CsvSource(FileSource):
 
 
 class JsonLinesSource(FileSource):
-    """One JSON object per line; null and absent keys are missing, `a.b` is key b of the object a."""
+    """One JSON object per line; null and absent keys are missing, `a.b` is key b of object a."""
 
     endings = (".jsonl", ".ndjson", ".json")
 
@@ -166,7 +164,7 @@ class JsonLinesSource(FileSource):
 
 
 class ParquetSource(FileSource):
-    """Parquet files; null is missing, 0 is 0, False is false and "" is text. `a.b` is field b of the struct a."""
+    """Only null is missing. `a.b` is field b of struct a."""
 
     endings = (".parquet", ".pq")
 
@@ -209,32 +207,31 @@ class TfRecordSource(FileSource):
 
 
 class ProtoSource(FileSource):
-    """TFRecord files of a user-defined protocol buffer message. `a.b` is field b of the message a, or value b of the
-    map a. A repeated field, or a field of a repeated message, is a list. An enum is read as its name."""
+    """TFRecord files of a protocol buffer message. `a.b` is field b of message a, or value b of map a. Repeated fields,
+    and fields of repeated messages, are lists. An enum is read as its name."""
 
     endings = (".tfrecord", ".tfrecords", ".gz")
     described_by = ("message", "fields")
 
     format: Literal["proto"]
     descriptor_set: Name
-    """Output of `protoc --include_imports --descriptor_set_out=FILE`; a relative path starts at the YAML's folder."""
+    """Output of `protoc --include_imports --descriptor_set_out=FILE`."""
     message: Name
-    """Name of the message, with its package: `shop.v1.Order`."""
+    """Full name of the message: `shop.v1.Order`."""
     fields: dict[Name, Name] = Field(default_factory=dict)
     """Column -> dotted path of its field, to rename columns."""
 
 
 class NumpySource(FileSource):
-    """NumPy .npy and .npz files. The first axis is the row axis. The arrays of an .npz file are columns, and so are the
-    fields of a structured array. An array with more axes is a vector column."""
+    """.npy and .npz files; the first axis is the row axis. Arrays of an .npz file and fields of a structured array are
+    columns; an array with more axes is a vector column."""
 
     endings = (".npy", ".npz")
     described_by = ("columns",)
 
     format: Literal["numpy"]
     columns: tuple[Name, ...] | None = Field(default=None, min_length=1)
-    """Names of the columns of an .npy array, in the order of its second axis; None reads the array as one column named
-    data."""
+    """Columns of an .npy array, along its second axis; None reads it as one column named data."""
 
 
 class TextSource(FileSource):
@@ -245,10 +242,10 @@ class TextSource(FileSource):
 
     format: Literal["text"]
     rows: Literal["lines", "files"] = "lines"
-    """lines: each line is a row with the column text. files: each file is a row with the columns text (the whole file),
-    label (the name of its folder) and file."""
+    """lines: a row per line, with the column text. files: a row per file, with the columns text, label (the folder's
+    name) and file."""
     encoding: Encoding = "utf-8"
-    """Encoding of the files, by Python's name."""
+    """Encoding, by Python's name."""
 
     @property
     def reads_folders(self) -> bool:
@@ -275,23 +272,21 @@ class ImagesSource(FileSource):
 
     format: Literal["images"]
     labels: Literal["folders", "manifest"] = "folders"
-    """folders: path is a folder with one folder of images per class. manifest: path is a CSV or Parquet file with the
-    paths of images, relative to the manifest, and any other columns."""
+    """folders: path is a folder with a folder of images per class. manifest: path is a CSV or Parquet file of image
+    paths, relative to it, and any other columns."""
     path_column: Name = "file"
-    """The column of a manifest that contains the paths."""
+    """Column of a manifest with the paths."""
     decode: Decoded | None = None
-    """Adds the column pixels, for a vector feature: height * width * channels numbers from 0 to 255, in row order."""
+    """Adds the column pixels, for a vector feature: height * width * channels numbers from 0 to 255, row by row."""
     folders: tuple[Name, ...] = ()
-    """Folders, or addresses of folders, whose files a manifest may name in addition to those of its own folder, by
-    absolute paths or by paths relative to these folders. Relative folders start at the YAML's folder. A row that names
-    a file elsewhere is a bad row."""
+    """Further folders or addresses whose files a manifest may name, by absolute paths or relative to them. A row that
+    names any other file is a bad row."""
     max_file_mb: Count = 64
-    """An image with more megabytes is a bad row; its rest is not read."""
+    """A larger image is a bad row."""
     max_megapixels: Annotated[Count, Field(le=178)] = 64
-    """An image with more megapixels is a bad row; it is not decoded. A small file can contain an image that takes
-    gigabytes."""
+    """An image with more megapixels is a bad row; it is not decoded."""
     missing: tuple[str, ...] = MISSING
-    """Cells of a manifest that mean missing; these defaults do not apply to names of folders."""
+    """Cells of a manifest that mean missing; not applied to names of folders by default."""
 
     @property
     def raw_text(self) -> RawText:
@@ -312,58 +307,56 @@ class SqlSource(BaseSource):
 
     format: Literal["sql"]
     url: Name
-    """SQLAlchemy URL without a password, such as postgresql+psycopg://reader@db.example.com/trips, sqlite:///trips.db
-    or duckdb:///trips.duckdb. A relative path starts at the YAML's folder."""
+    """SQLAlchemy URL without a password, such as postgresql+psycopg://reader@db.example.com/trips or
+    sqlite:///trips.db."""
     password_env: Name | None = Field(default=None, pattern=r"^[A-Za-z_]\w*$")
-    """Name of the environment variable with the password."""
+    """Environment variable with the password."""
     query: Name | dict[Name, Name]
-    """A table's name or a SELECT, or one per split."""
+    """Table or SELECT, or one per split."""
     key: Name | None = None
-    """Column of unique values, which determines the order of the rows. With a key, workers read ranges of the key in
-    parallel, and the order is reproducible. Without a key, the database determines the order."""
+    """Column of unique values that orders the rows: workers read its ranges in parallel, in reproducible order. Without
+    it, the database determines the order."""
     rows_per_range: Count = 1_000_000
-    """Number of rows of one range of the key."""
+    """Rows per range of the key."""
 
 
 class BigQuerySource(BaseSource):
-    """A table or query of BigQuery, read by Google's client with the credentials of the machine that runs it. Zeros and
-    empty texts are preserved."""
+    """A table or query of BigQuery, read with the Google credentials of the machine that runs it."""
 
     given_by = "query"
 
     format: Literal["bigquery"]
     query: Name | dict[Name, Name]
-    """A table, `project.dataset.table`, or a SELECT, or one per split. ORDER BY makes the order reproducible."""
+    """Table `project.dataset.table` or SELECT, or one per split. ORDER BY makes the order reproducible."""
     project: Name | None = None
-    """Project that pays for the query; None uses the project of the credentials."""
+    """Project that pays; None uses that of the credentials."""
     location: Name | None = None
-    """Location of the query, such as EU; None lets BigQuery determine it."""
+    """Location such as EU; None lets BigQuery determine it."""
 
 
 class TfdsSource(BaseSource):
-    """A dataset of TensorFlow Datasets that is prepared on disk. Class labels are read as their names, images as the
-    bytes of their files. `a.b` is feature b of the features dict or the sequence a."""
+    """A prepared dataset of TensorFlow Datasets. Class labels are read as names, images as bytes of their files. `a.b`
+    is feature b of features dict or sequence a."""
 
     given_by = "splits"
 
     format: Literal["tfds"]
     name: Name
-    """Name of the dataset, with its config if it has one: `mnist`, `glue/cola`."""
+    """Dataset, with its config if any: `mnist`, `glue/cola`."""
     version: Name | None = None
-    """Version, which is the name of its folder, such as `3.0.1`; None uses the newest existing version."""
+    """Version, such as `3.0.1`; None uses the newest one there."""
     data_dir: Name
-    """Folder of prepared datasets; a relative path starts at the YAML's folder."""
+    """Folder of prepared datasets."""
     splits: Name | dict[Name, Name]
-    """A split of the dataset, or one for each split of the pipeline, in TFDS's notation: `train`, `train[:80%]`,
-    `train[80%:]+validation`."""
+    """TFDS split, or one per split of the pipeline: `train`, `train[:80%]`, `train[80%:]+validation`."""
 
 
 class ModuleSource(BaseSource):
     """A Python function without arguments that returns a pandas or polars DataFrame, an Arrow table or record batch
-    reader, or an iterator of any of these or of dicts."""
+    reader, or an iterator of these or of dicts."""
 
     given_by = "function"
 
     format: Literal["module"]
     function: ImportPath | dict[Name, ImportPath]
-    """`package.module:function`, or one per split. A worker calls it; every call must return the same rows."""
+    """The function, or one per split. Every call must return the same rows."""
