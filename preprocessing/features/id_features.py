@@ -155,6 +155,8 @@ class TextFeature(BaseFeature):
     `tokenize: subwords` learns `top_k` (8,000) pieces of words by byte-pair encoding from train's 100,000 most frequent
     words. A piece inside a word has the prefix `##`; words are split into the longest pieces from the beginning.
     `vocabulary.tokens` or `file` may give the pieces, such as BERT's `vocab.txt`.
+
+    Source: tft.ngrams, tft.bag_of_words, tft.tfidf; Sennrich et al. (2016) and WordPiece for subwords.
     """
 
     example: ClassVar[str] = """\

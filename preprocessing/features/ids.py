@@ -58,6 +58,7 @@ class Vocabulary(Spec):
     """Tokens with ids of their own; learned ones are ordered by descending frequency in train.
 
     Equal frequencies are in reverse alphabetical order. A token with a line break is outside the vocabulary.
+    An analyzer, unless `tokens` or `file` gives the tokens. Source: tft.vocabulary.
     """
 
     top_k: Count | None = None

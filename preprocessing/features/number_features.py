@@ -109,7 +109,7 @@ wait: {type: duration, start: ordered_at, end: picked_up_at, unit: minutes, tran
 class CountFeature(BaseFeature):
     """How often the category value occurs in train, as a number (count encoding).
 
-    Transformed: float32 [batch]; 0 if missing or unseen.
+    Transformed: float32 [batch]; 0 if missing or unseen. An analyzer. Source: tft.vocabulary with its frequencies.
     """
 
     example: ClassVar[str] = """\

@@ -37,7 +37,7 @@ class ZScore(Transform):
     """Subtracts train's mean and divides by its standard deviation.
 
     A constant column becomes 0. With `key`, per value of that column: rows without a key are a group, and an unseen key
-    gives 0. Like tft.scale_to_z_score(_per_key).
+    gives 0. An analyzer. Like tft.scale_to_z_score(_per_key).
     """
 
     tag: ClassVar[str] = "z_score"
@@ -50,7 +50,7 @@ class MinMax(Transform):
     """Scales linearly: train's smallest value becomes `min`, the largest `max`.
 
     Values beyond train's range fall outside [min, max] unless `clip` stands before. A constant column, or an unseen
-    `key`, becomes the middle. Like tft.scale_by_min_max(_per_key).
+    `key`, becomes the middle. An analyzer. Like tft.scale_by_min_max(_per_key).
     """
 
     tag: ClassVar[str] = "min_max"
@@ -72,22 +72,22 @@ class MinMax(Transform):
 class ScaleToGaussian(Transform):
     """Makes a heavy-tailed column close to standard normal: the inverse of a Tukey HH distribution fitted by L-moments.
 
-    A column without long tails is only standardized; a constant one becomes 0. Source: tft.tukey_h_params; Headrick and
-    Pant (2012).
+    A column without long tails is only standardized; a constant one becomes 0. An analyzer. Source:
+    tft.tukey_location, tukey_scale, tukey_h_params; Headrick and Pant (2012).
     """
 
     tag: ClassVar[str] = "scale_to_gaussian"
 
 
 class Log1p(StatelessTransform):
-    """log(1 + x); values of -1 and below become missing."""
+    """log(1 + x); values of -1 and below become missing. Stateless. Source: tf.math.log1p."""
 
     tag: ClassVar[str] = "log1p"
     example: ClassVar[str] = "transforms: [{clip: {min: 0}}, log1p, z_score]"
 
 
 class Sqrt(StatelessTransform):
-    """Square root; negative values become missing."""
+    """Square root; negative values become missing. Stateless. Source: tf.sqrt."""
 
     tag: ClassVar[str] = "sqrt"
     example: ClassVar[str] = "transforms: [sqrt, z_score]"
@@ -97,6 +97,7 @@ class Power(StatelessTransform):
     """x to the power of `exponent`.
 
     Missing: a negative base with a fractional exponent, zero with a negative one, results beyond float32.
+    Stateless. Source: tf.pow.
     """
 
     tag: ClassVar[str] = "power"
@@ -108,7 +109,8 @@ class Power(StatelessTransform):
 class Clip(Transform):
     """Moves values outside [low, high] to the nearer end; give values, quantiles of train, or one of each.
 
-    Quantiles are approximate: the rank of a bound is off by at most 0.1 % of the rows.
+    Quantiles are approximate: the rank of a bound is off by at most 0.1 % of the rows. An analyzer
+    with quantiles, else stateless. Source: tf.clip_by_value; tft.quantiles.
 
     Example: `{clip: {min: 0, max_quantile: 0.99}}` turns [-1, 2, 1000] into [0, 2, q99].
     """
@@ -149,7 +151,7 @@ class QuantileScale(Transform):
     """Maps a value to its rank in train, between 0 and 1, interpolated between quantiles.
 
     Robust to outliers and skew. Values beyond train's range become 0 or 1; a value that spans several intervals takes
-    their middle. Source: tft.quantiles.
+    their middle. An analyzer. Source: tft.quantiles.
     """
 
     tag: ClassVar[str] = "quantile_scale"
@@ -163,7 +165,8 @@ class Bucketize(Transform):
 
     Output: int64; 0 is missing, 1 is below the first boundary. A value equal to a boundary belongs above it. Equal
     quantiles are merged, so there may be fewer than `buckets`. Must be the last transform; the feature is then encoded
-    like a category and can be crossed. Like tft.bucketize, tft.apply_buckets.
+    like a category and can be crossed. An analyzer with `buckets`, else stateless. Like tft.bucketize,
+    tft.apply_buckets.
 
     Example: `{bucketize: {boundaries: [0, 10]}}` turns [-5, 0, 9.9, 10, missing] into [1, 2, 2, 3, 0].
     """
@@ -189,8 +192,8 @@ class Bucketize(Transform):
 class Pca(Transform):
     """Projects a vector onto its first `dimensions` principal components in train.
 
-    Output: float32 [batch, dimensions], with mean 0 on train, unlike tft.pca. Keeps a float64 matrix of width x width
-    in memory.
+    Output: float32 [batch, dimensions], with mean 0 on train, unlike tft.pca, its source. An analyzer that keeps a
+    float64 matrix of width x width in memory.
     """
 
     tag: ClassVar[str] = "pca"
