@@ -1,4 +1,4 @@
-"""The metrics of the YAML: their tasks, their direction, and their TFMA classes."""
+"""The metrics of the YAML: their tasks, and their direction."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,37 +14,35 @@ class Metric:
         tasks: Tasks that have the metric.
         higher_is_better: None if the best value is in between. Such a metric can have bounds, and cannot be compared as
             better or worse.
-        tfma: Name of the equal class of TFMA or Keras; None if neither has one.
         needs: Rows without which the metric is undefined for any model; None if it is defined on all rows.
     """
 
     tasks: tuple[Task, ...]
     higher_is_better: bool | None
-    tfma: str | None
     needs: str | None = None
 
 
 METRICS: Mapping[str, Metric] = {
-    "auc": Metric(("binary", "multilabel"), True, "AUC", needs="rows of both classes"),
-    "auc_pr": Metric(("binary", "multilabel"), True, "AUCPrecisionRecall", needs="rows of both classes"),
-    "accuracy": Metric(("binary",), True, "BinaryAccuracy"),
-    "precision": Metric(("binary", "multilabel"), True, "Precision"),
-    "recall": Metric(("binary", "multilabel"), True, "Recall", needs="positive rows"),
-    "log_loss": Metric(("binary", "multilabel"), False, "BinaryCrossEntropy"),
-    "calibration": Metric(("binary",), None, "Calibration", needs="positive rows"),
-    "multiclass_accuracy": Metric(("multiclass",), True, "SparseCategoricalAccuracy"),
-    "multiclass_log_loss": Metric(("multiclass",), False, "SparseCategoricalCrossentropy"),
-    "mse": Metric(("regression",), False, "MeanSquaredError"),
-    "rmse": Metric(("regression",), False, "RootMeanSquaredError"),
-    "mae": Metric(("regression",), False, "MeanAbsoluteError"),
-    "mape": Metric(("regression",), False, "MeanAbsolutePercentageError", needs="labels other than 0"),
-    "r2": Metric(("regression",), True, "SquaredPearsonCorrelation", needs="labels that differ"),
-    "explained": Metric(("regression",), True, None, needs="labels that differ"),
-    "poisson_deviance": Metric(("regression",), False, None),
-    "rmsle": Metric(("regression",), False, None),
-    "pinball": Metric(("regression",), False, None),
-    "interval_coverage": Metric(("regression",), None, None),
-    "interval_width": Metric(("regression",), False, None),
+    "auc": Metric(("binary", "multilabel"), True, needs="rows of both classes"),
+    "auc_pr": Metric(("binary", "multilabel"), True, needs="rows of both classes"),
+    "accuracy": Metric(("binary",), True),
+    "precision": Metric(("binary", "multilabel"), True),
+    "recall": Metric(("binary", "multilabel"), True, needs="positive rows"),
+    "log_loss": Metric(("binary", "multilabel"), False),
+    "calibration": Metric(("binary",), None, needs="positive rows"),
+    "multiclass_accuracy": Metric(("multiclass",), True),
+    "multiclass_log_loss": Metric(("multiclass",), False),
+    "mse": Metric(("regression",), False),
+    "rmse": Metric(("regression",), False),
+    "mae": Metric(("regression",), False),
+    "mape": Metric(("regression",), False, needs="labels other than 0"),
+    "r2": Metric(("regression",), True, needs="labels that differ"),
+    "explained": Metric(("regression",), True, needs="labels that differ"),
+    "poisson_deviance": Metric(("regression",), False),
+    "rmsle": Metric(("regression",), False),
+    "pinball": Metric(("regression",), False),
+    "interval_coverage": Metric(("regression",), None),
+    "interval_width": Metric(("regression",), False),
 }
 
 OF_QUANTILES = ("pinball", "interval_coverage", "interval_width")

@@ -18,7 +18,7 @@ from fullpass.components.evaluation.measured_metrics import read_measured, text_
 from fullpass.components.evaluation.metrics import METRICS
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from tests.components.evaluation.answering_model import Answers, context, evaluate, example, outputs, saved, written
-from tests.components.evaluation.tfma_config import eval_config
+from tests.components.evaluation.tfma_config import TFMA_CLASSES, eval_config
 
 pytestmark = pytest.mark.integration
 ROWS, NEWEST, CLASSES = 300, 9, 3
@@ -76,7 +76,7 @@ def rows(task):
 def both(request, tmp_path_factory):
     """Outputs of both Evaluators, and the names of all metrics of the task."""
     task, folder = request.param, tmp_path_factory.mktemp(request.param)
-    names = tuple(name for name, metric in METRICS.items() if task in metric.tasks and metric.tfma)
+    names = tuple(name for name, metric in METRICS.items() if task in metric.tasks and name in TFMA_CLASSES)
     config = EvaluationConfig.model_validate(
         {"metrics": names, "slices": [["zone"], ["zone", "hour"]], "thresholds": THRESHOLDS[task]}
     )

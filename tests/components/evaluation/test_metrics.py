@@ -35,7 +35,7 @@ rows = ScoredRows(np.arange(3), np.zeros(3, np.int64), {{}}, (scored,))
 one = SliceAccumulator(("error_cubed",), (), None, 1)
 print(json.dumps({{
     "problems": [problem.message for problem in check(loaded) if problem.severity == "error"],
-    "page": "| `error_cubed` | regression | less | none | no |" in config_page(),
+    "page": "| `error_cubed` | regression | less | no |" in config_page(),
     "schema": "error_cubed" in json.dumps(json_schema()),
     "value": one.measure(one.add(one.start(), rows)).values[0]["error_cubed"].tolist(),
 }}))
@@ -46,7 +46,7 @@ def add_metric(source) -> int:
     """Adds a metric to a copy of the source, and returns the number of changed places."""
     evaluation = source / "components" / "evaluation"
     added = (
-        ("metrics.py", '    "mse": Metric(', '    "error_cubed": Metric(("regression",), False, None),\n'),
+        ("metrics.py", '    "mse": Metric(', '    "error_cubed": Metric(("regression",), False),\n'),
         (
             "metric_terms.py",
             '    "squared_error": ',

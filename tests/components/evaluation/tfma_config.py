@@ -12,6 +12,23 @@ from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, SPAN
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, TRANSFORM_FEATURES
 
 CANDIDATE, BASELINE = "candidate", "baseline"
+TFMA_CLASSES = {
+    "auc": "AUC",
+    "auc_pr": "AUCPrecisionRecall",
+    "accuracy": "BinaryAccuracy",
+    "precision": "Precision",
+    "recall": "Recall",
+    "log_loss": "BinaryCrossEntropy",
+    "calibration": "Calibration",
+    "multiclass_accuracy": "SparseCategoricalAccuracy",
+    "multiclass_log_loss": "SparseCategoricalCrossentropy",
+    "mse": "MeanSquaredError",
+    "rmse": "RootMeanSquaredError",
+    "mae": "MeanAbsoluteError",
+    "mape": "MeanAbsolutePercentageError",
+    "r2": "SquaredPearsonCorrelation",
+}
+"""Metric -> the equal class of TFMA or Keras; the other metrics have none."""
 
 
 def eval_config(config: EvaluationConfig, newest_span: int | None = None) -> tfma.EvalConfig:
@@ -33,7 +50,7 @@ def eval_config(config: EvaluationConfig, newest_span: int | None = None) -> tfm
         "example_weight_key": EXAMPLE_WEIGHT,
         "preprocessing_function_names": [TRANSFORM_FEATURES],
     }
-    names = [name for name in dict.fromkeys([*config.metrics, *config.thresholds]) if METRICS[name].tfma is not None]
+    names = [name for name in dict.fromkeys([*config.metrics, *config.thresholds]) if name in TFMA_CLASSES]
     metrics = [_metric(METRICS[name], name, config.thresholds.get(name), newest) for name in names]
     return tfma.EvalConfig(
         model_specs=[tfma.ModelSpec(name=CANDIDATE, **spec), tfma.ModelSpec(name=BASELINE, is_baseline=True, **spec)],
@@ -59,7 +76,7 @@ def _example_count() -> tfma.MetricConfig:
 
 
 def _metric(metric: Metric, name: str, threshold: Threshold | None, newest: dict[str, str]) -> tfma.MetricConfig:
-    config = tfma.MetricConfig(class_name=metric.tfma, config=json.dumps({"name": name}))
+    config = tfma.MetricConfig(class_name=TFMA_CLASSES[name], config=json.dumps({"name": name}))
     if threshold is not None:
         if threshold.bounds_rows:
             config.per_slice_thresholds.append(_on({}, metric_threshold(metric, threshold)))
