@@ -8,9 +8,9 @@ from typing import Any
 
 from ml_metadata import proto
 from ml_metadata.metadata_store.metadata_store import MetadataStore
-from tfx.dsl.compiler import constants
 
 from fullpass.base.redact import redact
+from fullpass.components.internals.tfx_internals import constants
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.pipeline.root.layout import lock_of
 from fullpass.pipeline.root.locks import exclusive
