@@ -1,6 +1,6 @@
 """Finds the input columns and types of derived columns before any data is read."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.config import PipelineConfig
@@ -18,23 +18,6 @@ def parsed(derive: Mapping[str, str]) -> tuple[dict[str, Expression], dict[str, 
         except ExpressionError as error:
             errors[name] = error
     return expressions, errors
-
-
-def columns_behind(columns: Iterable[str], expressions: Mapping[str, Expression]) -> frozenset[str]:
-    """Returns `columns` and every column they are computed from, raw and derived.
-
-    Example:
-        >>> sorted(columns_behind(["big_tipper"], {"big_tipper": parse("tips > 0.2 * fare")}))
-        ['big_tipper', 'fare', 'tips']
-    """
-    found: set[str] = set()
-    pending = list(columns)
-    while pending:
-        column = pending.pop()
-        if column not in found:
-            found.add(column)
-            pending += expressions[column].columns if column in expressions else ()
-    return frozenset(found)
 
 
 def known_raw_columns(config: PipelineConfig) -> dict[str, RawColumn]:

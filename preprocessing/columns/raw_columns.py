@@ -7,7 +7,7 @@ from typing import Literal
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.expressions.expression import parse
+from fullpass.preprocessing.expressions.expression import Expression, parse
 from fullpass.preprocessing.features.feature import (
     CustomFeature,
     DurationFeature,
@@ -92,12 +92,22 @@ def span_in_row_ids(span: int) -> int:
     return span % MOST_SPANS
 
 
-def with_source_columns(columns: Iterable[str], derive: Mapping[str, str]) -> set[str]:
-    """Returns columns and, for derived columns, all columns that they are derived from."""
+def with_source_columns(columns: Iterable[str], derive: Mapping[str, str | Expression]) -> set[str]:
+    """Returns columns and, for derived columns, all columns that they are derived from, raw and derived.
+
+    Args:
+        columns: Names of columns.
+        derive: Derived column -> its expression, as text or parsed.
+
+    Example:
+        >>> sorted(with_source_columns(["big_tipper"], {"big_tipper": "tips > 0.2 * fare"}))
+        ['big_tipper', 'fare', 'tips']
+    """
     needed, pending = set(columns), list(columns)
     while pending:
-        text = derive.get(pending.pop())
-        found = parse(text).columns - needed if text is not None else set()
+        expression = derive.get(pending.pop())
+        parsed = parse(expression) if isinstance(expression, str) else expression
+        found = parsed.columns - needed if parsed is not None else set()
         needed |= found
         pending += found
     return needed

@@ -8,10 +8,16 @@ from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, Time
 from fullpass.components.ingest.splitting.assign import columns_of_split, raw_split_columns
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.checks.source_rules import columns_present
-from fullpass.pipeline.authoring.derived_columns import columns_behind, derived_types, known_raw_columns, parsed
+from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
-from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, feature_columns, raw_columns
+from fullpass.preprocessing.columns.raw_columns import (
+    RAW_ROW_ID,
+    RawColumn,
+    feature_columns,
+    raw_columns,
+    with_source_columns,
+)
 from fullpass.preprocessing.dates.read_dates import instant
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError
 from fullpass.preprocessing.token_spelling import as_token
@@ -115,7 +121,7 @@ def check_derive(loaded: Loaded) -> Iterator[Finding]:
                 yield Finding(keys, f"{column} holds {what}; expressions are over columns with one value per row.")
             elif column == name:
                 yield Finding(keys, "reads itself. Give the derived column a new name.")
-            elif name in columns_behind([column], expressions):
+            elif name in with_source_columns([column], expressions):
                 yield Finding(keys, f"is computed from itself, by way of {column}.")
             elif column in config.data.derive and column not in above:
                 yield Finding(keys, f"reads {column}, which is defined below it. Move {column} up.")
@@ -206,7 +212,7 @@ def _unused(loaded: Loaded) -> Iterator[Finding]:
     config = loaded.config
     expressions, _ = parsed(config.data.derive)
     readers = [column for keys, column in _columns_read(loaded) if keys[:2] != ("data", "derive")]
-    used = columns_behind(readers, expressions)
+    used = with_source_columns(readers, expressions)
     for name in config.data.derive:
         if name not in used:
             yield warning(("data", "derive", name), "no feature, label or weight reads it.")

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from fullpass.base.errors import did_you_mean
 from fullpass.pipeline.authoring.checks.findings import Finding
-from fullpass.pipeline.authoring.derived_columns import columns_behind, derived_types, parsed
+from fullpass.pipeline.authoring.derived_columns import derived_types, parsed
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.preprocessing.columns.raw_columns import feature_columns
+from fullpass.preprocessing.columns.raw_columns import feature_columns, with_source_columns
 from fullpass.preprocessing.features.label import Label, Task, binary_class
 
 _TYPES: Mapping[Task, tuple[str, ...]] = {
@@ -26,7 +26,7 @@ def check_label_is_no_feature(loaded: Loaded) -> Iterator[Finding]:
             if column == config.label.name:
                 message = f"leaks the label: {column} is what the model learns to predict. Remove it."
                 yield Finding(config.keys_of(name), message)
-            elif config.label.name in columns_behind([column], expressions):
+            elif config.label.name in with_source_columns([column], expressions):
                 message = f"leaks the label: {column} is computed from {config.label.name}. Remove it."
                 yield Finding(config.keys_of(name), message)
 
@@ -35,9 +35,9 @@ def check_label_cannot_be_computed(loaded: Loaded) -> Iterator[Finding]:
     """The features do not read all columns that a derived label is computed from."""
     config = loaded.config
     expressions, _ = parsed(config.data.derive)
-    label_inputs = columns_behind([config.label.name], expressions) - set(config.data.derive)
+    label_inputs = with_source_columns([config.label.name], expressions) - set(config.data.derive)
     behind = {
-        name: columns_behind(feature_columns(name, feature), expressions)
+        name: with_source_columns(feature_columns(name, feature), expressions)
         for name, feature in config.all_features.items()
     }
     # The check above reports features that read the label itself.
