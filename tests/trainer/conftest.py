@@ -54,15 +54,14 @@ class Prepared:
         compressed = [(file, "GZIP" if file.endswith(".gz") else "") for file in self.files(kind, split)]
         return [list(tf.data.TFRecordDataset(file, kind).as_numpy_iterator()) for file, kind in compressed]
 
-    def trained(self, preprocessing: dict[str, Any] | None = None, **sections: Any) -> tuple[Any, Any]:
-        """Trains without exporting; returns the data and the trained model."""
+    def loaded(self, preprocessing: dict[str, Any] | None = None, **sections: Any) -> tuple[Any, Any, Any]:
+        """Returns the loaded data, the training spec and the strategy of a training; `sections` as of `fn_args`."""
         import tensorflow as tf
 
         from fullpass.preprocessing.config import PreprocessingConfig
         from fullpass.trainer.config import TrainerConfig, TrainingSpec
         from fullpass.trainer.fit.training_data import load_data
         from fullpass.trainer.input.workers import Workers
-        from fullpass.trainer.train import train
 
         config = TrainerConfig.model_validate(sections)
         place, strategy = config.input.compute_at, tf.distribute.get_strategy()
@@ -70,7 +69,26 @@ class Prepared:
         spec = TrainingSpec(PreprocessingConfig.model_validate(declared), config, self.tft_output)
         kind = "transformed" if place == "transform" else "raw"
         data = load_data(self.files(kind, "train"), self.files(kind, "eval"), spec, Workers(strategy))
-        return data, train(data, spec, strategy)
+        return data, spec, strategy
+
+    def trained(
+        self, preprocessing: dict[str, Any] | None = None, base: Path | None = None, **sections: Any
+    ) -> tuple[Any, Any]:
+        """Trains without exporting, from the weights of the export `base`; returns the data and the trained model."""
+        from fullpass.trainer.fit.warm_start import read_base
+        from fullpass.trainer.train import RunOptions, train
+
+        data, spec, strategy = self.loaded(preprocessing, **sections)
+        return data, train(data, spec, strategy, RunOptions(base=base and read_base(str(base))))
+
+    def built(self, base: Path | None = None, **sections: Any) -> Any:
+        """Builds a model with the weights of the export `base`, before its first update."""
+        from fullpass.trainer.fit.build_training import build_training
+        from fullpass.trainer.fit.warm_start import read_base
+
+        data, spec, strategy = self.loaded(**sections)
+        warm = base and read_base(str(base))
+        return build_training(spec, data.statistics, data.in_model, updates=1, strategy=strategy, base=warm)
 
     def fn_args(self, output: Path, **trainer: Any) -> SimpleNamespace:
         """Returns the fn_args that TFX passes to run_fn; `trainer` are the sections model, training and input."""

@@ -25,6 +25,7 @@ from fullpass.trainer.run_fn import run_fn
 number, updates, due = int(sys.argv[2]), int(sys.argv[3]), Checkpoints.due
 
 def signal_itself(checkpoints, step):
+    print(step, flush=True)
     if step == updates:
         os.kill(os.getpid(), number)
     return due(checkpoints, step)
@@ -33,7 +34,7 @@ Checkpoints.due = signal_itself
 run_fn(pickle.load(open(sys.argv[1], "rb")))
 """
 TRAINING = {
-    "epochs": 4,
+    "epochs": 3,
     "batch_size": 10,
     "learning_rate": 0.003,
     "steps_per_execution": 10,
@@ -52,8 +53,10 @@ def run_here(args) -> dict:
     return json.loads((Path(args.model_run_dir) / "training.json").read_text())
 
 
-def cut_short(args, folder: Path, number: int, updates: int) -> int:
-    """Trains in a process that sends itself a signal after `updates` updates; returns its exit code.
+def cut_short(args, folder: Path, number: int, updates: int) -> tuple[int, int]:
+    """Trains in a process that sends itself a signal after `updates` updates.
+
+    Returns its exit code, and the number of updates after its first ten.
 
     A signal from outside would arrive at a slightly different time in each run, sometimes during a checkpoint.
     """
@@ -63,7 +66,7 @@ def cut_short(args, folder: Path, number: int, updates: int) -> int:
     command = [sys.executable, "-c", RUN, str(folder / "args"), str(int(number)), str(updates)]
     done = warm_process.run(command, cwd=root, timeout=600)
     assert done.returncode < 0, done.stderr[-3000:]
-    return done.returncode
+    return done.returncode, int(done.stdout.split()[0])
 
 
 def saved(folder: Path) -> int:
@@ -72,78 +75,62 @@ def saved(folder: Path) -> int:
     return max(found, default=0)
 
 
-def same_curve(left: dict, right: dict) -> None:
+def whole(prepared, base=None, **sections):
+    """Returns what a training makes that nothing interrupts."""
+    return prepared.trained(base=base, **{"model": MODEL, "training": TRAINING} | sections)[1]
+
+
+def same_curve(resumed: dict, expected) -> None:
     for name in ("loss", "val_loss", "val_log_loss", "val_auc"):
-        np.testing.assert_allclose(left["history"][name], right["history"][name], rtol=1e-12, err_msg=name)
-    assert left["best_epoch"] == right["best_epoch"]
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(planted, tmp_path_factory):
-    return run_here(fn_args(planted, tmp_path_factory.mktemp("whole")))
+        np.testing.assert_allclose(resumed["history"][name], expected.history[name], rtol=1e-12, err_msg=name)
+    assert resumed["best_epoch"] == expected.best_epoch
 
 
 @pytest.mark.parametrize("cache", ["none", pytest.param("memory", marks=pytest.mark.long)])
-def test_a_killed_training_goes_on_in_the_middle_of_an_epoch(planted, uninterrupted, tmp_path, cache):
-    whole = uninterrupted
-    if cache == "none":
-        whole = run_here(fn_args(planted, tmp_path / "whole", input={"cache": cache}))
-    args = fn_args(planted, tmp_path / "cut", input={"cache": cache})
-    assert cut_short(args, tmp_path / "cut", signal.SIGKILL, 150) == -signal.SIGKILL
-    assert not (tmp_path / "cut" / "model_run" / "training.json").exists()
+def test_a_training_goes_on_in_the_middle_of_an_epoch_after_each_signal_and_another_does_not(planted, tmp_path, cache):
+    args = fn_args(planted, tmp_path, input={"cache": cache})
+    assert cut_short(args, tmp_path, signal.SIGTERM, 90) == (-signal.SIGTERM, 10)
+    assert saved(tmp_path) == 90, "saved where it was told to stop"
+    assert cut_short(args, tmp_path, signal.SIGKILL, 150) == (-signal.SIGKILL, 100)
+    assert saved(tmp_path) == 140, "saved every 20, in the middle of an epoch of 100"
+    assert not (tmp_path / "model_run" / "training.json").exists()
+
+    other = fn_args(planted, tmp_path / "other", training={**TRAINING, "epochs": 1, "learning_rate": 0.002})
+    other.custom_config["work"] = args.custom_config["work"]
+    assert run_here(other)["resumed_at_update"] == 0
+    assert saved(tmp_path) == 140, "what another training left stays"
+
     resumed = run_here(args)
-    assert resumed["resumed_at_update"] == 140, "saved every 20, in the middle of an epoch of 100"
-    same_curve(resumed, whole)
-    assert not any((tmp_path / "cut" / "work").iterdir()), "removed after success"
+    assert resumed["resumed_at_update"] == 140
+    same_curve(resumed, whole(planted("binary"), input={"cache": cache}).fitted)
+    assert not any((tmp_path / "work").iterdir()), "removed after success"
 
 
-def test_a_warm_start_that_was_killed_goes_on_from_its_checkpoint_not_from_the_base(planted, tmp_path):
-    base = fn_args(planted, tmp_path / "base", training={**TRAINING, "epochs": 1})
-    run_here(base)
-
-    def warm(folder):
-        args = fn_args(planted, folder, training={**TRAINING, "epochs": 2, "warm_start": "blessed"})
-        args.base_model = base.serving_model_dir
-        return args
-
-    whole = run_here(warm(tmp_path / "whole"))
-    args = warm(tmp_path / "cut")
-    assert cut_short(args, tmp_path / "cut", signal.SIGKILL, 130) == -signal.SIGKILL
+def test_a_warm_start_that_was_killed_goes_on_from_its_checkpoint_not_from_the_base(planted, exported, tmp_path):
+    base = exported("binary").directory
+    sections = {"model": "wide_deep", "training": {**TRAINING, "epochs": 2, "warm_start": "blessed"}}
+    args = fn_args(planted, tmp_path, **sections)
+    args.base_model = str(base)
+    assert cut_short(args, tmp_path, signal.SIGKILL, 130) == (-signal.SIGKILL, 10)
     resumed = run_here(args)
     assert resumed["resumed_at_update"] == 120 and resumed["warm_start"]["anew"] == 0
-    same_curve(resumed, whole)
-
-
-def test_a_request_to_stop_saves_first_then_has_its_usual_effect(planted, uninterrupted, tmp_path):
-    args = fn_args(planted, tmp_path, training={**TRAINING, "checkpoint": {"every_steps": 80, "every_seconds": None}})
-    assert cut_short(args, tmp_path, signal.SIGTERM, 90) == -signal.SIGTERM
-    assert saved(tmp_path) == 90, "saved where it was told to stop"
-    resumed = run_here(args)
-    assert resumed["resumed_at_update"] == 90
-    same_curve(resumed, uninterrupted)
+    same_curve(resumed, whole(planted("binary"), base, **sections).fitted)
 
 
 @pytest.mark.long
 def test_a_killed_choice_of_trees_or_a_network_goes_on_in_the_network(planted, tmp_path, monkeypatch):
     """The trees grow again quickly; the network does not restart from the beginning."""
     training = {**TRAINING, "epochs": 2}
-    whole = run_here(fn_args(planted, tmp_path / "whole", model="auto", training=training))
-    args = fn_args(planted, tmp_path / "cut", model="auto", training=training)
-    assert cut_short(args, tmp_path / "cut", signal.SIGKILL, 130) == -signal.SIGKILL
-    assert saved(tmp_path / "cut") == 120
+    args = fn_args(planted, tmp_path, model="auto", training=training)
+    assert cut_short(args, tmp_path, signal.SIGKILL, 130) == (-signal.SIGKILL, 10)
+    assert saved(tmp_path) == 120
     updates, due = [], Checkpoints.due
     monkeypatch.setattr(Checkpoints, "due", lambda own, step: updates.append(step) or due(own, step))
     resumed = run_here(args)
     assert min(updates) > 120
-    assert resumed["compared"] == pytest.approx(whole["compared"], rel=1e-12)
-    assert not any((tmp_path / "cut" / "work").iterdir()), "removed after success"
-
-
-def test_a_training_of_something_else_does_not_go_on_from_there(planted, tmp_path):
-    cut_short(fn_args(planted, tmp_path), tmp_path, signal.SIGKILL, 70)
-    other = run_here(fn_args(planted, tmp_path, training={**TRAINING, "epochs": 1, "learning_rate": 0.002}))
-    assert other["resumed_at_update"] == 0
-    assert saved(tmp_path) == 60, "what another training left stays"
+    expected = whole(planted("binary"), model="auto", training=training).compared
+    assert resumed["compared"] == pytest.approx(expected, rel=1e-12)
+    assert not any((tmp_path / "work").iterdir()), "removed after success"
 
 
 def test_only_what_decides_a_training_decides_its_folder(tmp_path):
