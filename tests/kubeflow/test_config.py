@@ -1,9 +1,5 @@
 """The environment file: its checks, and the settings that a node gets from it."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, byte_count, cores, seconds
@@ -102,12 +98,3 @@ def test_the_manual_names_every_key():
     assert not [key for key in keys if f"`{key}`" not in text]
     words = " ".join(text.split())
     assert "executed step by step under the backend's rules" in words and "not run on a live cluster here" in words
-
-
-def test_reading_an_environment_file_needs_no_tensorflow():
-    code = "import sys, fullpass.kubeflow.environment, fullpass.kubeflow.runtime.lookup; "
-    code += "print('tensorflow' in sys.modules, 'tfx' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=Path(REPOSITORY), capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "False False\n"
