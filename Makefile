@@ -1,8 +1,12 @@
-# Needs make and any Python 3 with pip. Everything else is installed into .tools/ and .venv/ of this folder.
+# Needs make, any Python 3 with pip, and a C++ compiler with Python's headers (pyfarmhash, which TFX asks for, has no
+# wheels). Everything else is installed into .tools/ and .venv/ of this folder.
+#
+# LINE=1.16 or LINE=1.21 chooses the line of TFX (docs/lines.md), and PYTHON=3.12 a Python of that line. Without them,
+# the environment that is there stays, and a new one takes the newest line that runs here.
 
 VENV     := .venv
 BIN      := $(VENV)/bin
-PYTHON   := $(BIN)/python
+VENV_PYTHON := $(BIN)/python
 PACKAGES := $(VENV)/.fullpass-packages
 PROJECT  := $(VENV)/.fullpass-project
 
@@ -15,6 +19,20 @@ unexport VIRTUAL_ENV CONDA_PREFIX PYTHONHOME PYTHONPATH PYTHONPYCACHEPREFIX PYTH
 unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONMENT UV_MANAGED_PYTHON
 unexport PYTHONDONTWRITEBYTECODE UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
+
+# The Pythons of each line, best first. PYTHON counts on the command line only: shells and CI systems set it to a path.
+PYTHONS_1.16 := 3.11
+PYTHONS_1.21 := 3.13 3.12
+ifneq ($(filter-out 1.16 1.21,$(LINE)),)
+$(error LINE is "$(LINE)"; it may be 1.16 or 1.21, the lines of TFX)
+endif
+PYTHONS := $(if $(LINE),$(PYTHONS_$(LINE)),$(PYTHONS_1.21) $(PYTHONS_1.16))
+ifeq ($(origin PYTHON),command line)
+ifeq ($(filter $(PYTHON),$(PYTHONS)),)
+$(error PYTHON is "$(PYTHON)"; $(if $(LINE),line $(LINE) runs on,it may be) $(PYTHONS))
+endif
+PYTHONS := $(PYTHON)
+endif
 
 .PHONY: help env demo test test-fast test-long coverage fuzz sizes lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-airflow check-mlflow check-report pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
@@ -49,10 +67,10 @@ coverage: env  ## reports the lines that the tests execute, by file; ARGS as abo
 	$(BIN)/coverage report --skip-covered --sort=cover
 
 sizes: env  ## prints the lines of each package, of the tests and of the docs, and the folders that import each other
-	@$(PYTHON) -m tests.source_tree
+	@$(VENV_PYTHON) -m tests.source_tree
 
 fuzz: env  ## reads damaged files of every format, and numbers in every spelling; ARGS="--minutes 10 --only image_rows"
-	$(PYTHON) -m tests.fuzz $(ARGS)
+	$(VENV_PYTHON) -m tests.fuzz $(ARGS)
 
 lint: env  ## checks rules and formatting with ruff
 	$(BIN)/ruff check .
@@ -62,51 +80,51 @@ types: env  ## checks types with mypy
 	$(BIN)/mypy
 
 pictures: env  ## makes the pictures of the README from a run of the taxi example; needs Chromium
-	$(PYTHON) -m tests.live.make_pictures
+	$(VENV_PYTHON) -m tests.live.make_pictures
 
 docs: env  ## writes docs/config.md, transforms.md and expressions.md from the code
-	$(PYTHON) -m fullpass.pipeline.reference.reference docs
+	$(VENV_PYTHON) -m fullpass.pipeline.reference.reference docs
 
 bench: bench-run bench-taxi bench-ingest bench-records bench-window bench-input bench-images bench-diagnose bench-kubeflow  ## runs the benchmarks one after the other, except init, models and vocabulary
 
 bench-run: env  ## compares a stock TFX pipeline with Fullpass on flights, node by node; ARGS="--repeat 3 --scale 10"; --rows 20000 for a quick try
-	$(PYTHON) -m benchmarks.bench_run $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.bench_run $(ARGS)
 
 bench-taxi: env  ## compares the stock TFX taxi template with Fullpass, end to end; ARGS="--repeat 1"
-	$(PYTHON) -m benchmarks.bench_taxi $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.bench_taxi $(ARGS)
 
 bench-ingest: env  ## compares stock TFX ExampleGens with Ingest: rates of CSV and Parquet, memory; ARGS="--repeat 1"
-	$(PYTHON) -m benchmarks.bench_ingest $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.bench_ingest $(ARGS)
 
 bench-records: env  ## compares records with and without gzip: writing, reading, size; ARGS="--repeat 1"
-	$(PYTHON) -m benchmarks.bench_records $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.bench_records $(ARGS)
 
 bench-init: env  ## runs init, then run, on thirteen data sets and compares with a constant guess; ARGS="SET ... --data DATA[::LABEL]"
-	$(PYTHON) -m benchmarks.bench_init $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.bench_init $(ARGS)
 
 bench-models: env  ## compares the unchanged results of init and run with scikit-learn on ten data sets; ARGS="SET ... --seeds 3"
-	$(PYTHON) -m benchmarks.bench_models $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.bench_models $(ARGS)
 
 bench-vocabulary: env  ## analyzes a vocabulary of 20 million distinct tokens: memory, and equality with a plain count; ARGS="--tokens 1000000"
-	$(PYTHON) -m benchmarks.bench_vocabulary $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.bench_vocabulary $(ARGS)
 
 bench-window: env  ## compares windows moved by one span with runs from scratch, for small and large spans; ARGS="--moves 1 --scratch 1"
-	$(PYTHON) -m benchmarks.bench_window $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.bench_window $(ARGS)
 
 gate-events: env  ## shows the findings of the data gate on 36 months of taxi trips; DATA=folder of the files, ARGS="--days"
-	$(PYTHON) -m benchmarks.gate_events $(DATA) $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.gate_events $(DATA) $(ARGS)
 
 bench-kubeflow: env  ## compares Kubeflow tasks with nodes of the local runner, and imports with TFX's entry point; ARGS="--imports"
-	$(PYTHON) -m benchmarks.bench_kubeflow $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.bench_kubeflow $(ARGS)
 
 bench-input: env  ## compares stock TFX's input function with Fullpass's on the same transformed examples
-	$(PYTHON) -m benchmarks.bench_input $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.bench_input $(ARGS)
 
 bench-images: env  ## compares image input with plain tf.data; measures default models and augmentation on digits; ARGS="--only rates"
-	$(PYTHON) -m benchmarks.bench_images $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.bench_images $(ARGS)
 
 bench-diagnose: env  ## compares the gains that diagnose promises with the gains reached; ARGS="--cases 'slow disk'"
-	$(PYTHON) -m benchmarks.bench_diagnose $(ARGS)
+	$(VENV_PYTHON) -m benchmarks.bench_diagnose $(ARGS)
 
 # --- checks against real servers and a real browser; they need more than make and Python; `make test` runs none ----
 
@@ -158,15 +176,15 @@ check-workers: env  ## validates the Job of a Trainer's workers against the Job 
 # A separate environment with the packages of the small image.
 .tools/small/installed: requirements.txt kubeflow/image_requirements.py | $(UV)
 	@rm -rf $(@D)
-	$(UV) venv --quiet --python 3.11 $(@D)
-	$(PYTHON) kubeflow/image_requirements.py small < requirements.txt > $(@D)/requirements.txt
+	$(UV) venv --quiet --python $(VENV_PYTHON) $(@D)
+	$(VENV_PYTHON) kubeflow/image_requirements.py small < requirements.txt > $(@D)/requirements.txt
 	$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --require-hashes -r $(@D)/requirements.txt
 	@touch $@
 
 # Installs the fsspec driver of s3:// outside the environment, with the versions of the lock.
 .tools/s3fs: requirements.txt | $(UV)
 	@rm -rf $@ $@.part
-	$(UV) pip install --quiet --python $(PYTHON) --target $@.part --constraint requirements.txt s3fs
+	$(UV) pip install --quiet --python $(VENV_PYTHON) --target $@.part --constraint requirements.txt s3fs
 	@mv $@.part $@
 
 .tools/bin/versitygw:
@@ -197,22 +215,38 @@ env: $(PROJECT)  ## installs the packages pinned in requirements.txt into .venv 
 # Each stamp is written last, so an interrupted installation never counts as complete.
 $(PROJECT): $(PACKAGES) pyproject.toml
 	@rm -f $@
-	$(UV) pip install --quiet --python $(PYTHON) --no-deps --no-build-isolation --editable .
-	@$(PYTHON) -m compileall -q fullpass/__init__.py fullpass/base preprocessing trainer components pipeline kubeflow
+	$(UV) pip install --quiet --python $(VENV_PYTHON) --no-deps --no-build-isolation --editable .
+	@$(VENV_PYTHON) -m compileall -q fullpass/__init__.py fullpass/base preprocessing trainer components pipeline kubeflow
 	@touch $@
 
-# An environment with a stamp is updated; any other is rebuilt.
-$(PACKAGES): requirements.txt $(shell $(PYTHON) -c pass >/dev/null 2>&1 || echo FORCE) | $(UV)
-	@if [ -e $@ ] && $(PYTHON) -c pass >/dev/null 2>&1; then rm -f $@; else rm -rf $(VENV) && $(MAKE_VENV); fi
-	$(UV) pip sync --python $(PYTHON) --require-hashes --compile-bytecode requirements.txt
+# An environment with a stamp and a Python that is asked for is updated; any other is rebuilt.
+VENV_VERSION := $(shell $(VENV_PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+$(PACKAGES): requirements.txt $(if $(filter $(VENV_VERSION),$(PYTHONS)),,FORCE) | $(UV)
+	@if [ -e $@ ] && [ -n "$(filter $(VENV_VERSION),$(PYTHONS))" ]; then rm -f $@; else rm -rf $(VENV) && $(MAKE_VENV); fi
+	@$(UV) pip sync --python $(VENV_PYTHON) --require-hashes --compile-bytecode requirements.txt || { $(EXPLAIN_BUILD); exit 1; }
 	@touch $@
 
+# The wheels of line 1.21 load with glibc 2.39 or later. A Python that is found is preferred to one that uv downloads.
 define MAKE_VENV
-{ $(UV) venv --quiet --python 3.11 $(VENV) || { \
-  echo "Fullpass needs Python 3.11 (TensorFlow Extended 1.16 has no wheels for later ones)." >&2; \
-  echo "uv found none on this machine (PATH was searched) and could not download one; see its message above." >&2; \
-  echo "Get one with 'apt install python3.11' or 'pyenv install 3.11', put it on PATH, and run 'make env' again." >&2; \
-  exit 1; }; }
+{ glibc=$$(getconf GNU_LIBC_VERSION 2>/dev/null | tr -dc 0-9.); pythons="$(PYTHONS)"; \
+  if ! printf '2.39\n%s\n' "$${glibc:-0}" | sort -CV; then \
+    pythons="$(filter $(PYTHONS_1.16),$(PYTHONS))"; \
+    [ -n "$$pythons" ] || { echo "TFX 1.21 needs glibc 2.39 (Debian 13, Ubuntu 24.04, RHEL 10); this system has $${glibc:-another C library}. Take LINE=1.16." >&2; exit 1; }; \
+  fi; \
+  chosen=; for version in $$pythons; do \
+    [ -n "$$chosen" ] || ! $(UV) python find --quiet --no-python-downloads $$version >/dev/null 2>&1 || chosen=$$version; done; \
+  found=$${chosen:+found}; chosen=$${chosen:-$${pythons%% *}}; \
+  case $$chosen in 3.11) line=1.16 ;; *) line=1.21 ;; esac; \
+  echo "TFX $$line on Python $$chosen ($${found:-to be downloaded, none of $$pythons is on PATH}), glibc $${glibc:-none}$(if $(LINE)$(filter command line,$(origin PYTHON)),, (LINE=1.16 or LINE=1.21 chooses the other line))"; \
+  $(UV) venv --quiet --python $$chosen $(VENV) || { \
+    echo "Fullpass needs one of these Pythons: $$pythons. uv found none on PATH and could not download one; see its message above." >&2; \
+    echo "Get one with 'apt install python$$chosen' or 'pyenv install $$chosen', put it on PATH, and run 'make env' again." >&2; \
+    exit 1; }; }
+endef
+
+define EXPLAIN_BUILD
+command -v c++ >/dev/null && $(VENV_PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || \
+  echo "pyfarmhash is built from its source, which needs a C++ compiler and Python's headers: 'apt install g++ python3-dev' or 'dnf install gcc-c++ python3-devel'." >&2
 endef
 
 # pip's --target works for Pythons managed by the system, and needs no venv module.
