@@ -1,7 +1,8 @@
 """Protects every reader of Arrow data: before 14.0.1, Arrow runs code that a Parquet or Arrow file names.
 
-`pyarrow_hotfix` disables the type of these files (CVE-2023-47248), and changes nothing in later versions of Arrow. It
-imports Arrow, which takes longer than many commands, so it is imported when Arrow is, by whichever module.
+`pyarrow_hotfix` disables the type of these files (CVE-2023-47248). It imports Arrow, which takes longer than many
+commands, so it is imported when Arrow is, by whichever module. This module can go with the line of TFX 1.16, the only
+one with such an Arrow.
 """
 
 import sys
@@ -33,7 +34,7 @@ class _Finder:
                 if self in sys.meta_path:
                     sys.meta_path.remove(self)
                 execute(module)
-                import pyarrow_hotfix  # noqa: F401
+                _disable(module)
 
             spec.loader.exec_module = execute_protected  # type: ignore[method-assign]
         return spec
@@ -42,6 +43,11 @@ class _Finder:
 def protect_arrow() -> None:
     """Makes reading Parquet and Arrow data safe in this process, whether Arrow is imported already or later."""
     if _ARROW in sys.modules:
-        import pyarrow_hotfix  # noqa: F401
+        _disable(sys.modules[_ARROW])
     else:
         sys.meta_path.insert(0, _Finder())
+
+
+def _disable(arrow: "ModuleType") -> None:
+    if int(arrow.__version__.split(".")[0]) <= 14:
+        import pyarrow_hotfix  # noqa: F401

@@ -34,6 +34,7 @@ from fullpass.preprocessing.columns.compute_at import COMPUTE_AT_ORDER, compute_
 from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.export.export import export_model
 from fullpass.trainer.export.export_files import SERVING_RAW
@@ -294,5 +295,5 @@ def _medians(costs: tuple[PlacementCost, ...]) -> PlacementCost:
 
 
 def _run_beam(build: Callable[[beam.Pipeline], object]) -> None:
-    with beam.Pipeline() as pipeline:
+    with local_pipeline() as pipeline:
         build(pipeline)

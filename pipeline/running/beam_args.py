@@ -2,6 +2,7 @@
 
 from fullpass.base.processes import usable_cores
 from fullpass.pipeline.config import BeamConfig
+from fullpass.preprocessing.internals.prism import without_prism
 
 _RUNNERS = {
     "direct": "DirectRunner",
@@ -37,7 +38,7 @@ def _direct_args(workers: str | int, data_bytes: int) -> list[str]:
     if isinstance(workers, str):
         workers = usable_cores() if data_bytes >= MULTI_PROCESSING_BYTES else 1
     mode = "multi_processing" if workers > 1 else "in_memory"
-    return [f"--direct_running_mode={mode}", f"--direct_num_workers={workers}", _NO_PACKAGE]
+    return [f"--direct_running_mode={mode}", f"--direct_num_workers={workers}", _NO_PACKAGE, *without_prism()]
 
 
 def _option(name: str, value: object) -> list[str]:

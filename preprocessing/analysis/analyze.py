@@ -22,6 +22,7 @@ from fullpass.preprocessing.analysis.traced_preprocessing import Function, Tenso
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 from fullpass.preprocessing.internals.tft_internals import METADATA_DIR_NAME, DatasetMetadata, write_metadata
 
 
@@ -56,7 +57,7 @@ def analyze_table(
         function = Function(config.model_dump_json(), schema.SerializeToString(), temporary, base_model)
         phases = trace(function).phases
         if phases is None:
-            with beam.Pipeline() as pipeline:
+            with local_pipeline() as pipeline:
                 analyze_on_beam(pipeline | beam.Create(list(batches)), function, graph)
         else:
             states: dict[bytes, Any] = {}

@@ -30,6 +30,7 @@ from fullpass.components.ingest.stratified_pass import with_cuts
 from fullpass.components.ingest.writing import record_writer, shards
 from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, read_manifest
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS, RawColumn
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 
 pytestmark = pytest.mark.integration
 COLUMNS = (RawColumn("fare", "number"), RawColumn("zone", "string"))
@@ -53,7 +54,7 @@ def ingest(
     splits = source.given_splits or tuple(split.ratios)
     ingestion = Ingestion(config, files, splits, columns, str(tmp_path / "examples"), gzip, span=span)
     ingestion = with_cuts(ingestion, beam.Pipeline)
-    with beam.Pipeline() as pipeline:
+    with local_pipeline() as pipeline:
         run([ingestion], pipeline)
     return finish(ingestion)
 
@@ -103,7 +104,7 @@ def test_lists_in_quarantine_and_lists_that_no_row_has(tmp_path):
 
     def ingested(columns, folder):
         ingestion = Ingestion(config, files, ("train", "eval"), columns, str(tmp_path / folder), gzip=False)
-        with beam.Pipeline() as pipeline:
+        with local_pipeline() as pipeline:
             run([ingestion], pipeline)
         return finish(ingestion)
 

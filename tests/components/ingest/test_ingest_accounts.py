@@ -3,7 +3,6 @@
 import json
 import sqlite3
 
-import apache_beam as beam
 import fastavro
 import numpy as np
 import pyarrow as pa
@@ -38,6 +37,7 @@ from fullpass.components.ingest.sources.config import (
 )
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 
 pytestmark = pytest.mark.integration
 COLUMNS = (RawColumn("fare", "number"), RawColumn("zone", "string"))
@@ -96,7 +96,7 @@ SPLITS = {
 def ingest(folder, source, file, split):
     config = IngestConfig(source=source, split=split, records=RecordsConfig(), bad_rows=BadRows(max_fraction=0.1))
     ingestion = Ingestion(config, (file,), ("train", "eval"), COLUMNS, str(folder / "out"), False)
-    with beam.Pipeline() as pipeline:
+    with local_pipeline() as pipeline:
         run([ingestion], pipeline)
     return finish(ingestion)
 

@@ -7,7 +7,6 @@ import sys
 import textwrap
 from pathlib import Path
 
-import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +20,7 @@ from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.sources.config import CsvSource, ParquetSource, SqlSource, TfRecordSource
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 
 pytestmark = pytest.mark.integration
 NUMBER, TEXT = RawColumn("fare", "number"), RawColumn("zone", "string")
@@ -33,7 +33,7 @@ def ingest(folder, source, columns=(NUMBER, TEXT), bad_rows=0.0):
     )
     files = find_inputs(source, lambda path: resolve_path(path, folder))
     ingestion = Ingestion(config, files, ("train", "eval"), tuple(columns), str(folder / "out"), False)
-    with beam.Pipeline() as pipeline:
+    with local_pipeline() as pipeline:
         run([ingestion], pipeline)
     return finish(ingestion)
 

@@ -1,6 +1,5 @@
 """A row with an invalid list or image is quarantined with the reason; other rows are unaffected."""
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +14,7 @@ from fullpass.components.ingest.sources.config import FileSource, ParquetSource,
 from fullpass.components.ingest.sources.files import find_files, resolve_path
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 from tests.image_files import encode_image, png_header
 
 pytestmark = pytest.mark.integration
@@ -73,7 +73,7 @@ def ingested(folder, source: FileSource, columns=COLUMNS):
     )
     files = find_files(source.path, lambda path: resolve_path(path, folder))
     ingestion = Ingestion(config, files, ("train", "eval"), columns, str(folder / "examples"), gzip=False)
-    with beam.Pipeline() as pipeline:
+    with local_pipeline() as pipeline:
         run([ingestion], pipeline)
     manifest = finish(ingestion)
     shards = [str(path) for path in (folder / "examples").glob("Split-*/*")]

@@ -18,6 +18,7 @@ from fullpass.components.ingest.sources.files import find_files, resolve_path
 from fullpass.components.ingest.splitting.stratified import MAX_CLASSES, ClassWriter, cuts_of, splits_by_cuts
 from fullpass.components.ingest.stratified_pass import with_cuts
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 
 SPLIT = StratifiedSplit(method="stratified", column="class", ratios={"train": 7, "eval": 2, "test": 1})
 
@@ -100,7 +101,7 @@ def ingested(tmp_path, split, derive):
     files = find_files(source.path, lambda p: resolve_path(p, tmp_path))
     ingest = Ingestion(config, files, tuple(split.ratios), COLUMNS, str(tmp_path / "out"), False)
     ingest = with_cuts(ingest, beam.Pipeline)
-    with beam.Pipeline() as pipeline:
+    with local_pipeline() as pipeline:
         run([ingest], pipeline)
     manifest = finish(ingest)
     offsets, found = {0: 0, 1: 1_000}, {}

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Barrier
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -25,6 +24,7 @@ from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 
 pytestmark = pytest.mark.integration
 
@@ -91,7 +91,7 @@ def analyse(tmp_path, records):
             cache=cache,
             base_model=BaseModelRef(base=base, ledger=str(folder / "stable_ids")),
         )
-        with beam.Pipeline() as pipeline:
+        with local_pipeline() as pipeline:
             analysis = run(full_pass, pipeline)
         finish(full_pass)
         return tft.TFTransformOutput(str(folder)), analysis
@@ -250,7 +250,7 @@ def _with_tip(*transforms):
 
 
 def test_every_worker_can_analyze_files(records, tmp_path):
-    pipeline = beam.Pipeline()
+    pipeline = local_pipeline()
     schema = raw_schema(PreprocessingConfig.model_validate(CONFIG)).SerializeToString()
     function = Function(PreprocessingConfig.model_validate(CONFIG).model_dump_json(), schema, str(tmp_path))
     analyze(pipeline, function, [records(1), records(2)], None, str(tmp_path / "graph"), 2 * ROWS)

@@ -1,6 +1,5 @@
 """Ids that a function in place of all transforms returns: Transform refuses those that no model can look up."""
 
-import apache_beam as beam
 import pyarrow as pa
 import pytest
 import tensorflow as tf
@@ -12,6 +11,7 @@ from fullpass.components.transform.full_pass import FullPass, finish, run
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 
 pytestmark = pytest.mark.integration
 
@@ -104,7 +104,7 @@ def transform(tmp_path):
             layout=RecordsConfig().layout(gzip=False),
             temporary=str(tmp_path / "temporary"),
         )
-        with beam.Pipeline() as pipeline:
+        with local_pipeline() as pipeline:
             run(full_pass, pipeline)
         return finish(full_pass)
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,6 +17,7 @@ from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 from fullpass.trainer.input.decoder import decoder, read_blocks, without_gaps
 from fullpass.trainer.input.placement import InModel, placement_of
 from fullpass.trainer.models.model_inputs import transformed_outputs
@@ -154,7 +154,7 @@ def analyse(folder: Path, config: Any) -> Analysed:
         layout=Layout(shard_bytes=1 << 20, readers=1, gzip=False),
         temporary=str(folder / "temporary"),
     )
-    with beam.Pipeline() as pipeline:
+    with local_pipeline() as pipeline:
         run(full_pass, pipeline)
     assert finish(full_pass) == {"train": 120, "eval": 120}
     return Analysed(full_pass, computed(full_pass))
@@ -170,7 +170,7 @@ def at_places(analysed: Analysed, config: Any, folder: Path) -> dict[str, np.nda
     of_eval = {"examples": {"eval": analysed.full_pass.examples["eval"]}, "rows": {"eval": 120}}
     full_pass = replace(analysed.full_pass, preprocessing=config, transformed=str(folder), **of_eval)
     if materializes(config):
-        with beam.Pipeline() as pipeline:
+        with local_pipeline() as pipeline:
             transform(full_pass, pipeline)
         finish(full_pass)
     return computed(full_pass)

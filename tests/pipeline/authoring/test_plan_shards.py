@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import apache_beam as beam
 import numpy as np
 import pytest
 
@@ -15,6 +14,7 @@ from fullpass.components.ingest.writing import shards
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.plan_shards import ShardPlan, SplitPlan, plan, table
 from fullpass.preprocessing.columns.raw_columns import raw_columns
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 
 YAML = """\
 name: test
@@ -46,7 +46,7 @@ def written(tmp_path, loaded):
     columns = tuple(raw_columns(config.preprocessing_config).values())
     files = find_inputs(config.data.source, loaded.resolve)
     ingestion = Ingestion(config.ingest_config, files, config.data.split_names, columns, str(tmp_path / "out"), False)
-    with beam.Pipeline() as pipeline:
+    with local_pipeline() as pipeline:
         run([ingestion], pipeline)
     rows = finish(ingestion).written
     sizes = {s: [f.stat().st_size for f in sorted((tmp_path / "out" / f"Split-{s}").iterdir())] for s in rows}

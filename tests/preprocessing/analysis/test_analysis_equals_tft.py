@@ -28,6 +28,7 @@ from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
 from fullpass.preprocessing.features.transforms import NumberTransform, VectorTransform
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 from fullpass.preprocessing.spec import members_by_tag
 from fullpass.preprocessing.values.raw_batches import raw_batches
 
@@ -177,7 +178,7 @@ def engines(tmp_path_factory):
             patch.setattr(analyze, "analyze_on_beam", no_comparison)
             ours = analyze_table(config, halves, str(folder / f"{name}-ours"))
         function = Function(config.model_dump_json(), schema.SerializeToString(), str(folder / f"{name}-temporary"))
-        with beam.Pipeline() as pipeline:
+        with local_pipeline() as pipeline:
             analyze_on_beam(pipeline | beam.Create(halves), function, str(folder / f"{name}-theirs"))
         graphs = ours, tft.TFTransformOutput(str(folder / f"{name}-theirs"))
         applied = [BatchTransformer(graph, adapter_of(schema))(whole).to_pydict() for graph in graphs]
@@ -283,7 +284,7 @@ def test_tf_idf(tmp_path):
     rows = table().select(["review", "fare"])
     texts = [{"review": text or ""} for text in rows["review"].to_pylist()]
     spec = {"review": tf.io.FixedLenFeature([], tf.string)}
-    with beam.Pipeline() as pipeline, tft_beam.Context(temp_dir=str(tmp_path / "temporary")):
+    with local_pipeline() as pipeline, tft_beam.Context(temp_dir=str(tmp_path / "temporary")):
         analyzed = pipeline | beam.Create(texts[ANALYZED])
         dataset_analysis = (analyzed, tft.DatasetMetadata.from_feature_spec(spec)) | tft_beam.AnalyzeDataset(plain)
         _ = dataset_analysis | tft_beam.WriteTransformFn(str(tmp_path / "theirs"))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -25,6 +24,7 @@ from fullpass.components.transform.column_writer import ColumnWriter
 from fullpass.components.transform.full_pass import FullPass, finish, run
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 from fullpass.trainer.input.decoder import Decoder, decoder, stored_layout
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
@@ -287,7 +287,7 @@ def transformed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         layout=Shards(shard_bytes=16 << 10, readers=1, gzip=request.param),
         temporary=str(folder / "temporary"),
     )
-    with beam.Pipeline() as pipeline:
+    with local_pipeline() as pipeline:
         run(full_pass, pipeline)
     finish(full_pass)
     output = tft.TFTransformOutput(full_pass.graph)

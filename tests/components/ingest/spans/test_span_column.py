@@ -14,6 +14,7 @@ from fullpass.components.ingest.spans.span_column import NO_SPAN, span_numbers
 from fullpass.components.ingest.spans.span_pattern import parse_span
 from fullpass.components.ingest.spans.spans import SpanNotFoundError, find_window, index_names
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 
 COLUMNS = (RawColumn("fare", "number"),)
 ROWS = ["2013-01-05 07:00:00,1", "2013-01-05 23:59:59,2", "2013-01-06,3"]
@@ -129,7 +130,6 @@ def test_path_and_column_do_not_both_tell_spans(tmp_path):
 
 @pytest.mark.integration
 def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
-    import apache_beam as beam
     import tensorflow as tf
 
     from fullpass.components.ingest.ingest import finish, run
@@ -153,7 +153,7 @@ def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
         )
         for span in found.spans
     ]
-    with beam.Pipeline() as pipeline:
+    with local_pipeline() as pipeline:
         run(ingests, pipeline)
     manifests = [finish(ingest) for ingest in ingests]
     assert [(m.read, m.rows_written, m.rows_quarantined) for m in manifests] == [(40, 40, 0), (40, 40, 0), (42, 40, 2)]
