@@ -34,7 +34,7 @@ endif
 PYTHONS := $(PYTHON)
 endif
 
-.PHONY: help env demo test test-fast test-long coverage fuzz sizes lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-airflow check-mlflow check-report pictures lock lock-checks clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz sizes lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-airflow check-mlflow check-report check-newest pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -203,6 +203,9 @@ check-airflow: env .tools/airflow/installed  ## installs a real Airflow that rea
 
 check-mlflow: env .tools/mlflow/installed  ## installs a real MLflow server that records a run; needs a package index
 	MLFLOW="$(CURDIR)/.tools/mlflow" $(BIN)/pytest tests/live/mlflow_server.py $(ARGS)
+
+check-newest: env  ## runs both lines of TFX in a Debian 13 root: installation, demo, tests, benchmarks; needs root and mmdebstrap; ARGS="--python 3.13 --only demo test"
+	$(VENV_PYTHON) -m tests.live.newest $(ARGS)
 
 clean:  ## removes caches and the outputs of the examples; the environment stays
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist examples/*/runs examples/*/serving

@@ -32,6 +32,7 @@ from fullpass.components.ingest.sources.config import CsvSource, ParquetSource
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import Span, Window
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.internals.prism import without_prism
 
 ONE_WORKER = (
     "--runner=DirectRunner",
@@ -82,7 +83,7 @@ def _do(executor: type[BaseBeamExecutor], output: Path, properties: Mapping[str,
     examples = standard_artifacts.Examples()
     examples.uri = str(output)
     context = BaseBeamExecutor.Context(
-        beam_pipeline_args=list(ONE_WORKER), tmp_dir=str(output / ".temp"), unique_id="1"
+        beam_pipeline_args=[*ONE_WORKER, *without_prism()], tmp_dir=str(output / ".temp"), unique_id="1"
     )
     artifacts: dict[str, list[types.Artifact]] = {"examples": [examples]}
     start, cpu = time.perf_counter(), time.process_time()

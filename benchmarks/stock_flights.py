@@ -20,6 +20,7 @@ from tfx import v1 as tfx
 from tfx.orchestration.portable import launcher
 
 from benchmarks.stock_flights_model import BATCH, LABEL
+from fullpass.preprocessing.internals.prism import without_prism
 
 MODEL = "benchmarks.stock_flights_model"
 EPOCHS = 4
@@ -66,6 +67,7 @@ def build_pipeline(data: Path, directory: Path, rows: dict[str, int]) -> tfx.dsl
     )
     metadata = tfx.orchestration.metadata.sqlite_metadata_connection_config(str(directory / "metadata.db"))
     return tfx.dsl.Pipeline(
+        beam_pipeline_args=without_prism(),
         pipeline_name="stock_flights",
         pipeline_root=str(directory / "runs"),
         components=[

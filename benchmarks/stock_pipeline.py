@@ -16,6 +16,7 @@ from tfx.experimental.templates.taxi.models import features as template_features
 from tfx.experimental.templates.taxi.pipeline import configs
 
 from benchmarks.stock_taxi import taxi_csv
+from fullpass.preprocessing.internals.prism import without_prism
 
 MODELS = "tfx.experimental.templates.taxi"
 
@@ -70,6 +71,7 @@ def build_pipeline(directory: Path) -> tfx.dsl.Pipeline:
         ),
     )
     return tfx.dsl.Pipeline(
+        beam_pipeline_args=without_prism(),
         pipeline_name="stock_taxi",
         pipeline_root=str(directory / "pipeline_root"),
         components=[
