@@ -27,7 +27,7 @@ from tests import REPOSITORY
 ROOT = REPOSITORY / ".tools" / "debian13"
 LOGS = REPOSITORY / ".tools" / "debian13-logs"
 PACKAGES = "ca-certificates,g++,git,make,procps,python3,python3-dev,python3-pip"
-STEPS = ("install", "demo", "test", "bench")
+STEPS = ("install", "demo", "test", "bench", "compare")
 PYTHONS = ("3.13", "3.12", "3.11")
 OF_DEBIAN = "3.13"
 TESTED = ("3.13", "3.12")
@@ -204,7 +204,7 @@ def main() -> None:
     for version in arguments.python:
         figures = Figures(version)
         columns.append(figures)
-        for step in arguments.only:
+        for step in (step for step in arguments.only if step != "compare"):
             console.print(f"Python {version}: {step} ...")
             try:
                 programs = "" if version == OF_DEBIAN else copy_python(version)
@@ -213,8 +213,42 @@ def main() -> None:
                 figures.failed.append(step)
                 console.print(str(failed), markup=False)
     console.print(table(columns))
+    if "compare" in arguments.only:
+        console.print(compare_lines())
     if any(figures.failed for figures in columns):
         sys.exit("failed: " + ", ".join(f"{f.python} {step}" for f in columns for step in f.failed))
+
+
+def compare_lines() -> Table:
+    """Compares the demos of both lines, lets each line answer from the other's export, and run on the other's root.
+
+    Raises:
+        Failed: A command failed.
+    """
+    old, new = "/srv/fullpass-3.11", "/srv/fullpass-3.13"
+    programs = copy_python("3.11")
+    shown = Table("", "", title="TFX 1.16 on Python 3.11 and TFX 1.21 on Python 3.13, taxi")
+
+    def compared(what: str, kind: str, left: str, right: str) -> None:
+        command = f"cd {new} && .venv/bin/python -m tests.live.compare_lines {kind} {left} {right}"
+        text = in_root(command, programs, LOGS / "compare.log")
+        for name, value in json.loads(text.splitlines()[-1]).items():
+            shown.add_row(f"{what}: {name}", f"{value:.3g}" if isinstance(value, float) else str(value))
+
+    compared("runs", "runs", *(f"{folder}/examples/taxi/runs/taxi" for folder in (old, new)))
+    for name, model in (("1.16", old), ("1.21", new)):
+        files = []
+        for reader in (old, new):
+            files.append(f"/tmp/of-{name}-by-{Path(reader).name}.jsonl")
+            source = f"$({new}/.venv/bin/python -c 'import benchmarks.stock_taxi as s; print(s.taxi_csv())')"
+            predict = f"{reader}/.venv/bin/fullpass predict {model}/examples/taxi/serving {source} -o {files[-1]}"
+            in_root(f"cd {new} && {predict}", programs, LOGS / "predict.log")
+        compared(f"export of {name} in both TensorFlows", "predictions", *files)
+    for name, folder, root in (("1.21 on the root of 1.16", new, old), ("1.16 on it again", old, old)):
+        log = LOGS / "other-root.log"
+        text = in_root(f"{folder}/.venv/bin/fullpass run {root}/examples/taxi/pipeline.yaml", programs, log)
+        shown.add_row(f"run of {name}", text.strip().splitlines()[-1])
+    return shown
 
 
 STEP = {"install": install, "demo": demo, "test": test, "bench": bench}
