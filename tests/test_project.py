@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -29,6 +30,7 @@ LIGHT_MODULES = {
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
 LOCK = (REPOSITORY / "requirements.txt").read_text(encoding="utf-8")
+PYTHONS = ("3.11", "3.12", "3.13")
 LOCKS = ("requirements.txt", "kubeflow/requirements-gpu.txt", "tests/live/airflow.txt", "tests/live/mlflow.txt")
 
 
@@ -38,9 +40,18 @@ def locked_lines(lock: str = LOCK) -> list[str]:
     return [line for line in uncommented.replace("\\\n", " ").splitlines() if line.strip()]
 
 
-def locked_versions() -> dict[str, Version]:
-    pins = [Requirement(line.split("--hash=")[0]) for line in locked_lines()]
-    return {canonicalize_name(pin.name): Version(str(pin.specifier).removeprefix("==")) for pin in pins}
+def locked_versions(python: str) -> dict[str, Version]:
+    """Returns the version of each package that the lock names for a version of Python on Linux."""
+    found = {}
+    for pin in (Requirement(line.split("--hash=")[0]) for line in locked_lines()):
+        if applies(pin, python):
+            found[canonicalize_name(pin.name)] = Version(str(pin.specifier).removeprefix("=="))
+    return found
+
+
+def applies(requirement: Requirement, python: str) -> bool:
+    system = {"python_version": python, "python_full_version": f"{python}.9", "sys_platform": "linux"}
+    return requirement.marker is None or requirement.marker.evaluate(system)
 
 
 def direct_requirements() -> list[Requirement]:
@@ -77,10 +88,21 @@ def test_the_lock_of_a_check_holds_what_the_check_asks_for(check):
     assert Version(str(Requirement(pinned).specifier).removeprefix("==")) in asked.specifier
 
 
-@pytest.mark.parametrize("requirement", direct_requirements(), ids=lambda requirement: requirement.name)
-def test_every_direct_dependency_is_pinned_in_its_declared_range(requirement):
-    version = locked_versions()[canonicalize_name(requirement.name)]
-    assert version in requirement.specifier
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_direct_dependency_is_pinned_in_its_declared_range(python):
+    locked = locked_versions(python)
+    asked = [requirement for requirement in direct_requirements() if applies(requirement, python)]
+    wrong = [str(asks) for asks in asked if locked[canonicalize_name(asks.name)] not in asks.specifier]
+    assert len({asks.name for asks in asked}) == len(asked)
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("python", "line"), [("3.11", "1.16"), ("3.12", "1.21"), ("3.13", "1.21")])
+def test_a_python_has_one_line_of_tfx(python, line):
+    locked = locked_versions(python)
+    versions = {str(locked[name]).rpartition(".")[0] for name in ("tfx", "tensorflow-transform", "ml-metadata")}
+    assert versions == {line}
+    assert Version(f"{python}.0") in SpecifierSet(PROJECT["project"]["requires-python"])
 
 
 def test_config_modules_do_not_load_tensorflow_tfx_or_beam(tmp_path):

@@ -78,4 +78,9 @@ def text_of(value: bytes | float) -> str:
         >>> text_of(1234567.0), text_of(float(np.float32(0.1)))
         ('1234567', '0.1')
     """
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(np.float32(value)).removesuffix(".0")
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    number = np.float32(value)
+    # NumPy 1 and 2 choose scientific notation from different numbers on.
+    plain = number == 0 or 1e-4 <= abs(number) < 1e16
+    return np.format_float_positional(number, trim="-") if plain else str(number)

@@ -26,7 +26,7 @@ from tests import REPOSITORY
 
 ROOT = REPOSITORY / ".tools" / "debian13"
 LOGS = REPOSITORY / ".tools" / "debian13-logs"
-PACKAGES = "ca-certificates,g++,git,make,procps,python3,python3-dev,python3-pip"
+PACKAGES = "ca-certificates,g++,git,make,procps,python3,python3-dev,python3-pip,systemd"
 STEPS = ("install", "demo", "test", "bench", "compare")
 PYTHONS = ("3.13", "3.12", "3.11")
 OF_DEBIAN = "3.13"
@@ -36,6 +36,7 @@ CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 _ENTER = """
 set -e
 mount --make-rprivate /
+mount --bind "$ROOT" "$ROOT"
 mount -t proc proc "$ROOT/proc"
 mount -t sysfs sysfs "$ROOT/sys"
 mount --rbind /dev "$ROOT/dev"

@@ -260,7 +260,8 @@ def test_measurements_are_json_without_nan_and_come_back_as_they_were(tmp_path):
 @pytest.mark.parametrize(
     ("value", "text"),
     [(1234567.0, "1234567"), (1234568.0, "1234568"), (16777215.0, "16777215"), (7.0, "7"), (-0.5, "-0.5")]
-    + [(0.10000000149011612, "0.1"), (0.10000000894069672, "0.10000001"), (b"1234567", "1234567")],
+    + [(0.10000000149011612, "0.1"), (0.10000000894069672, "0.10000001"), (b"1234567", "1234567")]
+    + [(1e20, "1e+20"), (1.5e-7, "1.5e-07"), (0.0, "0"), (math.inf, "inf")],
 )
 def test_the_value_of_a_slice_is_written_in_full(value, text):
     assert text_of(value) == text
