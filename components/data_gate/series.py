@@ -27,7 +27,7 @@ from fullpass.preprocessing.columns.raw_columns import (
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
-from fullpass.preprocessing.values.arrow_text import as_tokens
+from fullpass.preprocessing.values.arrow_text import as_tokens, null_where
 
 LABEL = "label"
 """Prefix of the name of the label's series."""
@@ -226,7 +226,7 @@ def _elements(array: pa.Array | None, rows: int, column: RawColumn) -> pa.Array:
     lengths = pc.list_value_length(array).fill_null(0).to_numpy()
     values = _plain(array.flatten())
     missing = pc.equal(values, b"") if column.type == "string" else pc.is_nan(values)
-    present = pc.if_else(missing, pa.scalar(None, values.type), values).cast(kind)
+    present = null_where(missing, values).cast(kind)
     return pa.concat_arrays([present, pa.nulls(int((lengths == 0).sum()), kind)])
 
 

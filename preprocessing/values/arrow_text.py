@@ -33,7 +33,7 @@ def to_text(
         text, missing = as_tokens(text), [as_token(one) for one in missing]
     if missing:
         is_missing = pc.is_in(text, value_set=pa.array(list(missing), type=pa.string()))
-        text = pc.if_else(is_missing, pa.scalar(None, pa.string()), text)
+        text = null_where(is_missing, text)
     return text, bad
 
 
@@ -50,6 +50,15 @@ def without_dictionary(column: pa.Array) -> pa.Array:
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def null_where(mask: pa.BooleanArray, column: pa.Array) -> pa.Array:
+    """Returns a column with null where the mask is true or null.
+
+    The nulls are an array, since pyarrow 17 to 21 returns other bytes for a slice of texts and a null scalar. Source:
+    https://github.com/apache/arrow/issues/41479
+    """
+    return pc.if_else(mask, pa.nulls(len(column), column.type), column)
 
 
 def is_binary(kind: pa.DataType) -> bool:
@@ -107,13 +116,13 @@ def _floats(column: pa.Array) -> pa.Array:
     whole = np.isfinite(values) & (values == np.floor(values)) & (np.abs(values) < 2**53)
     as_integers = pa.array(np.where(whole, values, 0).astype(np.int64)).cast(pa.string())
     text = pc.if_else(pa.array(whole), as_integers, column.cast(pa.string()))
-    return pc.if_else(pa.array(np.isnan(values)), pa.scalar(None, pa.string()), text)
+    return null_where(pa.array(np.isnan(values)), text)
 
 
 def _timestamps(column: pa.Array) -> tuple[pa.Array, np.ndarray]:
     years = pc.year(column.cast(pa.timestamp(column.type.unit)))
     bad = pc.or_(pc.less(years, _FIRST_YEAR), pc.greater(years, _LAST_YEAR)).fill_null(False)
-    column = pc.if_else(bad, pa.scalar(None, column.type), column)
+    column = null_where(bad, column)
     text = _without_zeros(pc.strftime(column, format="%Y-%m-%dT%H:%M:%S"))
     if column.type.tz is not None:
         text = pc.binary_join_element_wise(text, pc.strftime(column, format="%z"), "")

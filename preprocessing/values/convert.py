@@ -19,6 +19,7 @@ from fullpass.preprocessing.values.arrow_text import (
     as_seconds,
     as_tokens,
     is_binary,
+    null_where,
     to_text,
     without_dictionary,
 )
@@ -163,7 +164,7 @@ def _string(column: pa.Array, *, strip: bool, missing: Sequence[str], tokens: bo
         column, missing = as_tokens(column), [as_token(text) for text in missing]
     if missing:
         is_missing = pc.is_in(column, value_set=pa.array([token.encode() for token in missing], type=pa.binary()))
-        column = pc.if_else(is_missing, pa.scalar(None, pa.binary()), column)
+        column = null_where(is_missing, column)
     return Converted(column)
 
 
@@ -186,10 +187,9 @@ def _number(column: pa.Array, missing: Sequence[str]) -> Converted:
     exact = column.to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
         values = exact.astype(np.float32)
-    if values.dtype.kind == "f":
-        absent |= np.isnan(values)
-    for token in _numbers(missing):
-        absent |= exact == token
+        for token in _numbers(missing):  # NumPy 2 rounds a large token to infinity
+            absent |= (exact == token) & np.isfinite(exact)
+    absent |= np.isnan(values)
     too_large = np.isinf(values) & ~absent
     flat = pa.array(values, mask=absent | too_large)
     return Converted(flat, ((too_large, _OUT_OF_RANGE),) if too_large.any() else ())
@@ -235,7 +235,7 @@ def _parsed(text: pa.Array, decimal: str) -> tuple[pa.Array, np.ndarray]:
         except pa.ArrowInvalid:
             pass
     readable = pc.match_substring_regex(text, pattern=_DOT_NUMBER if decimal == "." else _COMMA_NUMBER)
-    kept = pc.if_else(readable.fill_null(False), text, pa.scalar(None, pa.string()))
+    kept = null_where(pc.invert(readable), text)
     kept = pc.utf8_ltrim(pc.replace_substring(kept, decimal, "."), characters="+")  # Arrow parses no leading plus.
     return kept.cast(pa.float64()), as_mask(pc.invert(readable).fill_null(False))
 

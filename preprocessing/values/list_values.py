@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.preprocessing.features.lists import LONGEST_LIST
-from fullpass.preprocessing.values.arrow_text import as_mask
+from fullpass.preprocessing.values.arrow_text import as_mask, null_where
 
 Problems = tuple[tuple[np.ndarray, str], ...]
 ConvertElements = Callable[[pa.Array], tuple[pa.Array, Problems]]
@@ -42,7 +42,7 @@ def sole_values(lists: pa.Array) -> pa.Array:
 def split_text(column: pa.Array, separator: str, *, strip: bool) -> pa.Array:
     """Splits text into lists at the separator; an empty text becomes an empty list."""
     text = column.cast(pa.string())
-    text = pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), pa.scalar(None, pa.string()), text)
+    text = null_where(pc.equal(pc.utf8_trim_whitespace(text), ""), text)
     lists = pc.split_pattern(text, separator)
     if not strip:
         return lists

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.preprocessing.values.arrow_text import is_binary, to_text, without_dictionary
+from fullpass.preprocessing.values.arrow_text import is_binary, null_where, to_text, without_dictionary
 
 _MARK = "\x1f"
 _BINARY = pa.binary()
@@ -39,13 +39,8 @@ def contents(table: pa.Table) -> pa.BinaryArray:
     for position, column in sorted(enumerate(table.column_names), key=itemgetter(1)):
         name = f"{_MARK}{column}{_MARK}".encode()
         cells = _cells(table.column(position))
-        absent = cells.null_count > 0
-        pieces.append(
-            pc.if_else(cells.is_valid(), pa.scalar(name, _BINARY), pa.scalar(None, _BINARY))
-            if absent
-            else pa.scalar(name)
-        )
-        pieces.append(cells)
+        names = null_where(cells.is_null(), pa.repeat(name, len(cells))) if cells.null_count else pa.scalar(name)
+        pieces += [names, cells]
     if not pieces:
         return pa.array([b""] * table.num_rows, _BINARY)
     return pc.binary_join_element_wise(*pieces, pa.scalar(b""), null_handling="replace", null_replacement=b"")

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.preprocessing.values.arrow_text import as_mask
+from fullpass.preprocessing.values.arrow_text import as_mask, null_where
 
 _BINARY = pa.binary()
 # Tags of protocol buffer fields, all length-delimited: field number << 3 | 2.
@@ -134,7 +134,7 @@ def _entries(name: str, column: pa.Array) -> tuple[pa.BinaryArray, pa.BinaryArra
     heads = [_head(_key(name), kind, int(length), tagged=several) for length in distinct]
     head_of_row = pa.array(heads, type=_BINARY).take(pa.array(index, mask=~valid))
     if values is not column:  # the column itself already has its nulls
-        values = pc.if_else(column.is_valid(), values, pa.scalar(None, _BINARY))
+        values = null_where(column.is_null(), values)
     return head_of_row, values
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.images import IMAGE_ENDINGS
 from fullpass.components.ingest.sources.storage import find
-from fullpass.preprocessing.values.arrow_text import is_binary
+from fullpass.preprocessing.values.arrow_text import is_binary, null_where
 from fullpass.preprocessing.values.encoded_images import header_problem, image_shape
 
 _LARGEST = 128
@@ -207,7 +207,7 @@ def _single(cells: pa.Array) -> pa.Array:
     """Returns the first elements of lists, and other cells unchanged."""
     if not (pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type)):
         return cells
-    return pc.list_element(pc.if_else(pc.greater(pc.list_value_length(cells), 0), cells, None), 0)
+    return pc.list_element(null_where(pc.equal(pc.list_value_length(cells), 0), cells), 0)
 
 
 def _digest(content: bytes) -> str:

@@ -20,6 +20,7 @@ from fullpass.components.ingest.sources.storage import is_compressed, open_binar
 from fullpass.components.ingest.splitting.assign import assign, raw_split_columns
 from fullpass.pipeline.authoring.profile.images import Size, image_sizes, image_texts
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.values.arrow_text import null_where
 from fullpass.preprocessing.values.convert import as_declared, to_text
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, without_inner_lists
 
@@ -254,7 +255,7 @@ def _sole_values(array: pa.Array, source: Source) -> pa.Array:
     if pc.max(lengths).as_py() != 1:
         return array
     rows = pa.array(np.cumsum(lengths.to_numpy()) - 1)
-    return _as_text(array.flatten().take(pc.if_else(pc.not_equal(lengths, 1), None, rows)), source)
+    return _as_text(array.flatten().take(null_where(pc.not_equal(lengths, 1), rows)), source)
 
 
 def _as_text(array: pa.Array, source: Source) -> pa.Array:
