@@ -152,4 +152,5 @@ def _at_most(threshold: float) -> float:
     Example: 0.1 becomes 0.09999999403953552, as the float32 nearest to 0.1 is larger than it.
     """
     nearest = np.float32(np.clip(threshold, -_LARGEST, _LARGEST))
-    return float(np.nextafter(nearest, np.float32(-np.inf)) if nearest > threshold else nearest)
+    above = float(nearest) > threshold  # NumPy 2 would round the threshold to float32
+    return float(np.nextafter(nearest, np.float32(-np.inf)) if above else nearest)

@@ -207,7 +207,11 @@ def _inner(field: FieldDescriptor) -> Descriptor | None:
 
 
 def _is_repeated(field: FieldDescriptor) -> bool:
-    return bool(field.label == FieldDescriptor.LABEL_REPEATED and not _is_map(field))
+    if hasattr(field, "is_repeated"):  # protobuf 6, where `label` warns; protobuf 4 knows only `label`
+        repeated = field.is_repeated
+    else:
+        repeated = field.label == FieldDescriptor.LABEL_REPEATED
+    return bool(repeated and not _is_map(field))
 
 
 def _is_map(field: FieldDescriptor) -> bool:

@@ -17,9 +17,11 @@ from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_p
 
 _MOST_NODES = 200_000
 _MOST_CHARACTERS = 1_000_000
-_DEEP = re.compile(r"(?:[\[{]\s*){200}")
+_MOST_LEVELS = 100
+"""Largest number of nesting levels. How deep Python itself can read differs between its versions."""
+_DEEP = re.compile(rf"(?:[\[{{]\s*){{{_MOST_LEVELS}}}")
 """Brackets in brackets; the parser would look for the end of each of them before it gives up."""
-_TOO_DEEP = Problem("", 1, "nested too deeply, or aliases multiply too often, to be read.")
+_TOO_DEEP = Problem("", 1, f"nested too deeply, over {_MOST_LEVELS} levels, or aliases multiply too often, to be read.")
 _EXCERPT = 100
 _TAG = "tag:yaml.org,2002:"
 _BASES = {"0x": 16, "0o": 8, "0b": 2}
@@ -93,7 +95,7 @@ class _Reading:
     def _value(self, node: Node, keys: Keys, line: int) -> Any:
         self._lines[keys] = line
         self._nodes += 1
-        if self._nodes > _MOST_NODES:
+        if self._nodes > _MOST_NODES or len(keys) > _MOST_LEVELS:
             raise RecursionError
         if id(node) in self._open:
             self._problem(keys, "an alias of something that holds it.")

@@ -222,3 +222,9 @@ def test_every_text_comes_back(texts):
     converted = convert(pa.array(texts, type=pa.string()), STRING, strip=False, missing=())
     assert not np.any(converted.bad)
     assert converted.values.to_pylist() == [None if t is None else [t.encode()] for t in texts]
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+def test_a_missing_number_outside_the_range_of_a_column_matches_no_cell(kind):
+    column = pa.array(np.array([np.inf, 1, -np.inf], kind.to_pandas_dtype()))
+    assert values(column, NUMBER, missing=("1e300", "1")) == ([None, None, None], [True, False, True])

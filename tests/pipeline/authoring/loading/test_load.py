@@ -264,6 +264,7 @@ REFUSED = {
     "a text": ("hello", 'text "hello"'),
     "a number": ("5", "number 5"),
     "deep nesting": ("name: " + "[" * 400 + "]" * 400, "nested too deeply"),
+    "deep indentation": ("".join("\n" + " " * i + "name:" for i in range(150)), "nested too deeply, over 100 levels"),
     "braces and brackets": ("name: " + "{a: [" * 200 + "]}" * 200, "nested too deeply"),
     "a table instead": ("a,b\n" + "1,2\n" * 250_000, "1,000,004 characters; at most 1,000,000"),
     "two merges": ("a: &a {x: 1}\nb:\n  <<: *a\n  <<: *a\n", r"pipeline.yaml:4: b: << is given twice, first in line 3"),
