@@ -18,10 +18,14 @@ import gc
 import importlib
 import importlib.util
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fullpass.base.processes import flush_streams
@@ -33,6 +37,8 @@ SAFE_PATH = "PYTHONSAFEPATH"
 _REQUIRED = {"TF_USE_LEGACY_KERAS": "0", SAFE_PATH: "1"}
 # These variables silence start-up messages of TensorFlow, gRPC and absl. Values set by the user are kept.
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "GRPC_VERBOSITY": "ERROR", "ABSL_MIN_LOG_LEVEL": "2"}
+_NOISE = re.compile(rb"I\d{4} |WARNING: All log messages before absl::InitializeLog")
+"""Begins lines that TensorFlow 2.17 and later write while they load, before they read `TF_CPP_MIN_LOG_LEVEL`."""
 _LAZY_PACKAGES = ("tfx.components", "tensorflow_model_analysis", "tensorflow_model_analysis.utils")
 """Packages whose `__init__` imports everything they contain, such as the Kubernetes client and nltk. Nodes need only
 two of TFX's components; TFX's specifications of components import the messages of TFMA."""
@@ -51,6 +57,34 @@ def set_environment() -> None:
     os.environ.update(_REQUIRED)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
+    if os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3" and not any(
+        isinstance(one, _QuietTensorFlow) for one in sys.meta_path
+    ):
+        sys.meta_path.insert(0, _QuietTensorFlow())
+
+
+class _QuietTensorFlow(MetaPathFinder):
+    """Finds TensorFlow for its import, during which lines of `_NOISE` do not reach standard error."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        spec: Any = PathFinder.find_spec(fullname, path, target) if fullname == "tensorflow" else None
+        if spec is not None and spec.loader is not None:
+            spec.loader.exec_module = _without_noise(spec.loader.exec_module)
+        return spec
+
+
+def _without_noise(load: Callable[[Any], None]) -> Callable[[Any], None]:
+    def load_quietly(module: Any) -> None:
+        with TemporaryDirectory() as folder:
+            written = Path(folder) / "noise"
+            try:
+                with noise_to(written):
+                    load(module)
+            finally:
+                lines = written.read_bytes().splitlines(keepends=True)
+                os.write(2, b"".join(line for line in lines if not _NOISE.match(line)))
+
+    return load_quietly
 
 
 @contextmanager
