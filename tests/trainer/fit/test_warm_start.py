@@ -13,9 +13,11 @@ from fullpass.base.errors import UserError
 from fullpass.base.state_file import DamagedState
 from fullpass.preprocessing.columns.outputs import Output
 from fullpass.preprocessing.features.ids import Embedding
-from fullpass.trainer.fit.warm_start import BaseExport, keep_encodings, read_base
+from fullpass.trainer.config import TrainingConfig
+from fullpass.trainer.fit.warm_start import BaseExport, find_base, keep_encodings, read_base, warm_start_record
 from fullpass.trainer.models.model_inputs import encode, encoded_axis, keras_inputs
 from fullpass.trainer.models.weight_axes import LOGITS, declare_axes
+from fullpass.trainer.models.weight_semantics import encoded_features, weights_of
 from fullpass.trainer.run_fn import run_fn
 from tests.trainer.conftest import VOCABULARIES, planted_rows, prepare_by_hand, to_examples
 
@@ -28,8 +30,6 @@ GROWN = {
     "tags": ("blue", "red", "violet", "green"),
     "note": tuple(token for token in reversed(VOCABULARIES["note"]) if token != "blue"),
 }
-STILL = {"epochs": 1, "learning_rate": 1e-30, "warmup": 0.0}
-"""Training settings that change no weight within float32 precision."""
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,14 @@ def scores(export: Path, rows) -> np.ndarray:
     return signature(examples=tf.constant(to_examples(rows)))["scores"].numpy()
 
 
+def weights_in(network) -> dict[str, np.ndarray]:
+    return {weight.name: network.model.variables[weight.variable].numpy() for weight in weights_of(network)}
+
+
+def origins_in(built) -> dict[str, tuple[str, str]]:
+    return {origin.weight: (origin.outcome, origin.why) for origin in built.weight_origins}
+
+
 def weights(export: Path) -> dict[str, np.ndarray]:
     """Returns the variables of an export by the names in its description."""
     reader = tf.train.load_checkpoint(str(export / "variables" / "variables"))
@@ -66,7 +74,8 @@ def tokens(export: Path, name: str) -> list[str]:
 @pytest.fixture(scope="module")
 def followed(exported, grown, tmp_path_factory):
     """The export of a model that was initialized from the exported one and not changed, and its training.json."""
-    return train(grown, tmp_path_factory.mktemp("followed"), exported("binary").directory, **STILL)
+    still = {"epochs": 1, "learning_rate": 1e-30, "warmup": 0.0}  # changes no weight within float32 precision
+    return train(grown, tmp_path_factory.mktemp("followed"), exported("binary").directory, **still)
 
 
 def test_a_model_that_only_began_answers_as_the_one_it_began_from(exported, followed):
@@ -99,17 +108,16 @@ def test_it_says_of_every_weight_how_it_began(followed, exported):
     assert entry["taken"] + entry["partly"] == len(outcomes)
 
 
-def test_a_warm_start_is_reproducible_and_differs_from_a_cold_one(exported, grown, tmp_path):
-    base = exported("binary").directory
-    bases = {"cold": None, "warm": base, "again": base}
-    cold, warm, again = (weights(train(grown, tmp_path / name, of, epochs=2)[0]) for name, of in bases.items())
+def test_a_warm_start_is_reproducible_and_differs_from_a_cold_one(exported, grown):
+    base, sections = exported("binary").directory, {"model": "wide_deep", "training": {"epochs": 2}}
+    cold, warm, again = (weights_in(grown.trained(base=of, **sections)[1].network) for of in (None, base, base))
     assert cold.keys() == warm.keys() == again.keys()
     for name in warm:
         np.testing.assert_array_equal(warm[name], again[name], name)
     assert not np.array_equal(warm["hidden_1/kernel"], cold["hidden_1/kernel"])
 
 
-def test_the_optimizer_begins_as_in_a_cold_start(exported, planted, tmp_path):
+def test_the_optimizer_begins_as_in_a_cold_start(exported, planted):
     rate = 1e-3
     # One update with all rows. Adam trained the earlier model for six epochs, but its slot variables are not reused.
     # With moments that start at 0, the first step of Adam equals the learning rate for every weight, whatever its
@@ -117,9 +125,9 @@ def test_the_optimizer_begins_as_in_a_cold_start(exported, planted, tmp_path):
     # smaller.
     one_update = {"epochs": 1, "batch_size": 1000, "learning_rate": rate, "warmup": 0.0, "schedule": "constant"}
     base = exported("binary").directory
-    export, record = train(planted("binary"), tmp_path, base, **one_update)
-    assert record["warm_start"]["anew"] == 0 and record["warm_start"]["partly"] == 0
-    before, after = weights(base), weights(export)
+    _, trained = planted("binary").trained(base=base, model="wide_deep", training=one_update)
+    assert {outcome for outcome, _ in origins_in(trained).values()} == {"taken"}
+    before, after = weights(base), weights_in(trained.network)
     for name in ("hidden_0/kernel", "hidden_1/kernel", "logits/kernel"):
         steps = np.abs(after[name] - before[name])
         moved = steps[steps > 0]
@@ -127,10 +135,9 @@ def test_the_optimizer_begins_as_in_a_cold_start(exported, planted, tmp_path):
         assert np.median(moved) > rate * 0.9, name
 
 
-def test_what_does_not_fit_begins_anew_and_says_why(exported, grown, tmp_path):
+def test_what_does_not_fit_begins_anew_and_says_why(exported, grown):
     model = {"kind": "wide_deep", "hidden": [32, 64]}
-    _, record = train(grown, tmp_path, exported("binary").directory, model=model, **STILL)
-    origins = {w["weight"]: (w["outcome"], w["why"]) for w in record["warm_start"]["weights"]}
+    origins = origins_in(grown.built(exported("binary").directory, model=model))
     assert origins["hidden_0/kernel"][0] == "anew" and origins["hidden_0/kernel"][1].endswith("x 32")
     assert origins["hidden_1/kernel"] == ("anew", "its shape was 128 x 64 and is 32 x 64")
     assert origins["logits/kernel"] == ("taken", "")
@@ -149,56 +156,57 @@ def test_classes_are_matched_by_name(exported, planted, tmp_path):
     with pytest.raises(DamagedState, match=r"weights\.json is damaged"):
         read_base(str(base))
     (base / "assets.extra" / "fullpass.json").unlink()  # which lists the unchanged file
-    export, record = train(planted("multiclass"), tmp_path / "run", base, **STILL)
-    before, after = (weights(e)["logits/kernel"] for e in (base, export))
+    built = planted("multiclass").built(base, model="wide_deep")
+    before, after = weights(base)["logits/kernel"], weights_in(built.network)["logits/kernel"]
     # The order is now low, middle, high. middle is new and starts at the mean of the others.
     np.testing.assert_array_equal(after[:, [2, 0]], before[:, [0, 1]])
     np.testing.assert_allclose(after[:, 1], before[:, :2].mean(axis=1), rtol=1e-5, atol=1e-7)
-    origins = {w["weight"]: (w["outcome"], w["why"]) for w in record["warm_start"]["weights"]}
-    assert origins["logits/kernel"] == ("partly", "2 of 3 columns are in the earlier model")
+    assert origins_in(built)["logits/kernel"] == ("partly", "2 of 3 columns are in the earlier model")
 
 
-def test_a_model_of_the_users_own_begins_from_an_export_too(planted, grown, tmp_path):
-    model = {"kind": "module", "function": "tests.trainer.fit.test_warm_start:build_own"}
-    base, _ = train(planted("binary"), tmp_path / "base", model=model, epochs=1)
-    _, record = train(planted("binary"), tmp_path / "same", base, model=model, **STILL)
-    assert record["warm_start"]["anew"] == record["warm_start"]["partly"] == 0
-    export, record = train(grown, tmp_path / "moved", base, model=model, **STILL)
-    origins = {w["weight"]: (w["outcome"], w["why"]) for w in record["warm_start"]["weights"]}
+OWN = {"kind": "module", "function": "tests.trainer.fit.test_warm_start:build_own"}
+
+
+@pytest.fixture(scope="module")
+def own(planted, tmp_path_factory) -> Path:
+    """The export of a model of the user's own."""
+    return train(planted("binary"), tmp_path_factory.mktemp("own"), model=OWN, epochs=1)[0]
+
+
+def test_a_model_of_the_users_own_begins_from_an_export_too(planted, grown, own):
+    assert {outcome for outcome, _ in origins_in(planted("binary").built(own, model=OWN)).values()} == {"taken"}
+    moved = grown.built(own, model=OWN)
+    origins = origins_in(moved)
     assert origins["embedding of city_xf/embeddings"][0] == "partly"
-    # The first layer reads one-hot ids that moved to unknown positions.
+    # This layer reads one-hot ids that moved to unknown positions.
     assert origins["dense 0/kernel"][0] == "anew"
-    city = [
-        weights(e)["embedding of city_xf/embeddings"][2 + tokens(e, "city").index("city 7")] for e in (base, export)
-    ]
-    np.testing.assert_array_equal(*city)
+    name = "embedding of city_xf/embeddings"
+    before = weights(own)[name][2 + tokens(own, "city").index("city 7")]
+    np.testing.assert_array_equal(weights_in(moved.network)[name][2 + GROWN["city"].index("city 7")], before)
 
 
-def build_own(inputs, task, classes, options):
-    x = keras.layers.Dense(8, activation="relu")(keras.layers.Concatenate()(encode(inputs)))
-    return keras.Model(keras_inputs(inputs), keras.layers.Dense(classes)(x))
-
-
-def test_a_new_architecture_that_states_what_its_weights_stand_for_begins_by_meaning(planted, grown, tmp_path):
-    model = {"kind": "module", "function": "tests.trainer.fit.test_warm_start:build_toy"}
-    base, _ = train(planted("binary"), tmp_path / "base", model=model, epochs=1)
-    export, record = train(grown, tmp_path / "moved", base, model=model, **STILL)
-    origins = {w["weight"]: w["outcome"] for w in record["warm_start"]["weights"]}
+def test_layers_that_state_what_their_weights_stand_for_begin_by_meaning(grown, own):
+    moved = grown.built(own, model=OWN)
+    origins = {weight: outcome for weight, (outcome, _) in origins_in(moved).items()}
     assert origins["first/kernel"] == "partly" and origins["second/kernel"] == origins["third/kernel"] == "taken"
-    before, after = (weights(e)["first/kernel"] for e in (base, export))
+    before, after = weights(own), weights_in(moved.network)
     # The kernel rows of one-hot kinds, after those of the numbers and ids before them, move with their tokens.
-    starts = [first_row(e, "kind_xf") for e in (base, export)]
+    starts = [first_row(features, "kind_xf") for features in (described(own), encoded_features(moved.network))]
     for token in ("a", "b", "c"):
-        rows = [start + 2 + tokens(e, "kind").index(token) for start, e in zip(starts, (base, export), strict=True)]
-        np.testing.assert_array_equal(after[rows[1]], before[rows[0]], token)
+        places = tokens(own, "kind").index(token), GROWN["kind"].index(token)
+        there, here = (start + 2 + place for start, place in zip(starts, places, strict=True))
+        np.testing.assert_array_equal(after["first/kernel"][here], before["first/kernel"][there], token)
     for name in ("third/kernel", "whole/factor"):
-        np.testing.assert_array_equal(weights(export)[name], weights(base)[name])
+        np.testing.assert_array_equal(after[name], before[name])
 
 
-def first_row(export: Path, feature: str) -> int:
-    features = json.loads((export / "assets.extra" / "weights.json").read_text())["features"]
+def described(export: Path) -> list[dict]:
+    return json.loads((export / "assets.extra" / "weights.json").read_text())["features"]
+
+
+def first_row(features: list[dict], name: str) -> int:
     names = [segment["of"] for segment in features]
-    return sum(segment["rows"] for segment in features[: names.index(feature)])
+    return sum(segment["rows"] for segment in features[: names.index(name)])
 
 
 class Factor(keras.layers.Layer):
@@ -211,21 +219,22 @@ class Factor(keras.layers.Layer):
         return x * self.factor
 
 
-def build_toy(inputs, task, classes, options):
-    x = keras.layers.Concatenate()(encode(inputs))
-    x = declare_axes(keras.layers.Dense(8, name="first"), kernel=(encoded_axis(inputs), None))(x)
+def build_own(inputs, task, classes, options):
+    encoded = keras.layers.Concatenate()(encode(inputs))
+    unknown = keras.layers.Dense(8, activation="relu")(encoded)
+    x = declare_axes(keras.layers.Dense(8, name="first"), kernel=(encoded_axis(inputs), None))(encoded)
     x = declare_axes(keras.layers.Dense(4, name="second"))(x)
-    x = declare_axes(Factor(name="whole"))(x)
+    x = keras.layers.Concatenate()([declare_axes(Factor(name="whole"))(x), unknown])
     third = declare_axes(keras.layers.Dense(classes, name="third"), kernel=(None, LOGITS), bias=(LOGITS,))
     return keras.Model(keras_inputs(inputs), third(x))
 
 
-def test_a_meaning_that_does_not_fit_a_weight_is_refused(planted, tmp_path):
+def test_a_meaning_that_does_not_fit_a_weight_is_refused(planted):
     model = {"kind": "module", "function": "tests.trainer.fit.test_warm_start:build_wrong"}
     with pytest.raises(
         UserError, match=r"weight 'kernel' of layer 'first' has the shape .* for \(1, 8\).*declare_axes"
     ):
-        train(planted("binary"), tmp_path, model=model, epochs=1)
+        weights_of(planted("binary").built(model=model).network)
 
 
 def build_wrong(inputs, task, classes, options):
@@ -234,12 +243,11 @@ def build_wrong(inputs, task, classes, options):
     return keras.Model(keras_inputs(inputs), keras.layers.Dense(classes)(x))
 
 
-def test_without_a_blessed_model_it_begins_cold(planted, tmp_path):
-    prepared = planted("binary")
-    args = prepared.fn_args(tmp_path, model="linear", training={"warm_start": "blessed", "epochs": 1})
-    run_fn(args)
-    entry = json.loads((tmp_path / "model_run" / "training.json").read_text())["warm_start"]
-    assert entry == {"asked": "blessed", "from": None, "taken": 0, "partly": 0, "anew": 0, "weights": []}
+def test_without_a_blessed_model_it_begins_cold():
+    training = TrainingConfig.model_validate({"warm_start": "blessed"})
+    assert find_base(training, None) is None
+    entry = {"asked": "blessed", "from": None, "taken": 0, "partly": 0, "anew": 0, "weights": []}
+    assert warm_start_record(training, None, ()) == entry
 
 
 def test_a_folder_that_is_no_export_is_named(tmp_path):
