@@ -75,7 +75,7 @@ def test_kfp_runs_the_taxi_package_to_its_end(engine, taxi_package, tmp_path):
     from kfp import components, local
 
     local.init(runner=local.DockerRunner(), pipeline_root=str(tmp_path), raise_on_error=True)
-    components.load_component_from_text(to_yaml(taxi_package))()
+    components.load_component_from_text(to_yaml(taxi_package))(data_path="gs://rows/*.csv")
     tasks = [name for name, task in taxi_package.pipeline["root"]["dag"]["tasks"].items()]
     assert len(engine.ran) == len(tasks) - 1, "all but the DAG of the importer are containers"
     assert engine.ended == 1
@@ -87,21 +87,13 @@ def test_kfp_runs_the_taxi_package_to_its_end(engine, taxi_package, tmp_path):
     evaluator = by_inputs[frozenset({"examples", "model", "model_run", "baseline_model"})]
     assert evaluator["baseline_model"] == "/an/earlier/model", "through the look-up, the sub-DAG and the importer"
     assert evaluator["model"].endswith("/trainer/model") and evaluator["examples"].endswith("/ingest/examples")
-    [pusher] = [inputs for _, inputs, parameters in engine.ran if "keep" in parameters]
+    [(pusher, parameters)] = [(inputs, given) for _, inputs, given in engine.ran if "keep" in given]
     producers = {name: Path(path).parent.name for name, path in pusher.items()}
     assert producers["model"] == "trainer" and producers["blessing"] == "evaluator"
     assert producers["parity"] == "parity" and producers["serving"] == "serving-check"
-
-
-def test_parameters_arrive_as_the_executors_take_them(engine, taxi_package, tmp_path):
-    from kfp import components, local
-
-    local.init(runner=local.DockerRunner(), pipeline_root=str(tmp_path), raise_on_error=True)
-    components.load_component_from_text(to_yaml(taxi_package))(data_path="gs://rows/*.csv")
-    found = [parameters for _, _, parameters in engine.ran if "data_path" in parameters]
-    assert [parameters["data_path"] for parameters in found] == ["gs://rows/*.csv"]
-    [pusher] = [parameters for _, _, parameters in engine.ran if "keep" in parameters]
-    assert _CASTS["int"](pusher["keep"]) == 3 and pusher["target"] == "/models/taxi"
+    assert [given["data_path"] for _, _, given in engine.ran if "data_path" in given] == ["gs://rows/*.csv"]
+    assert _CASTS["int"](parameters["keep"]) == 3, "as the executor takes it"
+    assert parameters["target"] == "/models/taxi"
 
 
 @pytest.mark.filterwarnings("ignore:You may be attemping:RuntimeWarning")  # it is refused anyway
