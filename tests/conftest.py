@@ -5,12 +5,15 @@ import fcntl
 import gc
 import os
 import pickle
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import warm_process
 
 os.environ["TF_USE_LEGACY_KERAS"] = "0"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -23,6 +26,14 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the folder of the server that forks commands, once for all workers."""
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.TemporaryDirectory(prefix="warm-")  # short, because the path of a socket must be
+        config.add_cleanup(folder.cleanup)
+        os.environ[warm_process.FOLDER] = folder.name
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,7 +1,8 @@
 """Runs Python commands as forks of one process that has already imported TFX, TensorFlow and Beam.
 
 `run` and `Process` replace `subprocess.run` and `subprocess.Popen`. A command has its own process, working folder,
-environment and standard streams, but does not spend 6 to 20 seconds on imports. Each pytest worker has one such server.
+environment and standard streams, but does not spend 6 to 20 seconds on imports. All pytest workers share one server,
+which the first that needs it starts, and which ends with the last.
 The server only imports and computes nothing, because TensorFlow hangs in a fork of a process in which it has computed.
 
 Tests of the start itself (imports, exit codes of the interpreter, `python -I`) use `subprocess`.
@@ -9,6 +10,7 @@ Tests of the start itself (imports, exit codes of the interpreter, `python -I`) 
 
 import atexit
 import contextlib
+import fcntl
 import gc
 import importlib
 import io
@@ -32,6 +34,8 @@ from typing import IO, Any, NoReturn, Self
 
 from fullpass.pipeline.startup import SAFE_PATH, set_environment
 
+FOLDER = "TESTS_WARM_PROCESS"
+"""The environment variable with the folder of the server's socket; conftest.py sets it for all workers of a run."""
 IMPORTED = (
     "apache_beam.runners.direct.direct_runner",
     "fullpass.pipeline.running.build",
@@ -171,24 +175,39 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 
 
 class _Server:
-    """The connection to the server of this process, which it starts."""
+    """A lease of the server, which this process starts if there is none. The server ends with its last lease."""
 
     def __init__(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="warm-")  # short, because the path of a socket must be
-        self.address = os.path.join(folder.name, "socket")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.warm_process", self.address],
-            cwd=Path(__file__).parents[1],  # puts the repository on the import path, whatever a test has set
-            env={name: value for name, value in os.environ.items() if name != SAFE_PATH},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        atexit.register(folder.cleanup)
-        atexit.register(self._process.communicate)
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"ready\n", "the process that forks commands did not start"
+        self.address = os.path.join(os.environ[FOLDER], "socket")
+        with open(f"{self.address}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._held = self._lease()
+            if self._held is None:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "tests.warm_process", self.address],
+                    cwd=Path(__file__).parents[1],  # puts the repository on the import path, whatever a test has set
+                    env={name: value for name, value in os.environ.items() if name != SAFE_PATH},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+                assert self._process.stdout is not None
+                assert self._process.stdout.readline() == b"ready\n", "the process that forks commands did not start"
+
+    def _lease(self) -> socket.socket | None:
+        """Returns a connection that keeps the server running; None if there is no server, or it is about to end."""
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(self.address)
+            connection.sendall(_LEASE)
+            _receive(connection, len(_LEASE))
+        except OSError:
+            connection.close()
+            return None
+        return connection
 
 
+_LEASE = (0).to_bytes(8, "big")
+"""Sent instead of the size of a request, and answered with the same."""
 _lock = threading.Lock()
 _servers: list[_Server] = []
 
@@ -206,31 +225,40 @@ def _server() -> _Server:
 def _serve(address: str) -> dict[str, Any]:
     """Forks a process per request; returns only in the forks, with the request."""
     listener = socket.socket(socket.AF_UNIX)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(address)  # of a server that ended
     listener.bind(address)
     listener.listen(64)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest; then stdin of this server ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest; then the leases of this server end
     signal.set_wakeup_fd(writing)
     running: dict[int, socket.socket] = {}
+    leases: list[Any] = [open(0, "rb", closefd=False)]  # the process that started this one holds the other end
     assert threading.active_count() == 1, threading.enumerate()
     gc.freeze()
     os.write(1, b"ready\n")
     while True:
-        ready = select.select([listener, reading, 0], [], [])[0]
+        ready = select.select([listener, reading, *leases], [], [])[0]
         if reading in ready:
             os.read(reading, 4096)
             while running and (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 with running.pop(ended[0]) as connection, contextlib.suppress(OSError):
                     connection.sendall(os.waitstatus_to_exitcode(ended[1]).to_bytes(8, "big", signed=True))
-        if 0 in ready:
+        leases = [lease for lease in leases if lease not in ready]  # nothing comes on a lease but its end
+        if not leases:
             for pid in running:
                 os.kill(pid, signal.SIGKILL)
             os._exit(0)
         if listener in ready:
             connection = listener.accept()[0]
             size, streams, _, _ = socket.recv_fds(connection, 8, 3)
+            if size in (_LEASE, b""):  # b"" is from a worker that was killed
+                with contextlib.suppress(OSError):
+                    connection.sendall(_LEASE)
+                leases.append(connection)
+                continue
             request = json.loads(_receive(connection, int.from_bytes(size, "big")))
             pid = os.fork()
             if pid == 0:
@@ -239,13 +267,14 @@ def _serve(address: str) -> dict[str, Any]:
                     os.dup2(stream, number)
                 for descriptor in (reading, writing, *streams):
                     os.close(descriptor)
-                for opened in (listener, connection, *running.values()):
+                for opened in (listener, connection, *running.values(), *leases):
                     opened.close()
                 return request
             for stream in streams:
                 os.close(stream)
             running[pid] = connection
-            connection.sendall(pid.to_bytes(8, "big"))
+            with contextlib.suppress(OSError):
+                connection.sendall(pid.to_bytes(8, "big"))
 
 
 def _become(request: dict[str, Any]) -> None:
