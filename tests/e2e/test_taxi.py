@@ -167,11 +167,10 @@ def parity(taxi, model, tmp_path):
         preprocessing=config.preprocessing_config.model_dump_json(),
         options=config.parity.model_dump_json(),
     )
-    return json.loads((tmp_path / "parity.json").read_text())
 
 
-def test_parity_holds_for_every_feature_and_eval_row(taxi, tmp_path):
-    compared = parity(taxi, taxi.artifact("Trainer", "model"), tmp_path)
+def test_parity_holds_for_every_feature_and_eval_row(taxi):
+    compared = json.loads((taxi.artifact("Parity", "report") / "parity.json").read_text())
     rows = taxi.summary()["rows"]["eval"]
     assert {c["rows"] for c in compared} == {rows} and not any(c["mismatches"] for c in compared)
     assert {"trip_miles_xf", "company_xf", "route_xf", "label", "scores"} <= {c["feature"] for c in compared}
