@@ -16,13 +16,7 @@ _TFX_VALUE_KEY = "__value__"
 
 @dataclass(frozen=True)
 class RecordedArtifact:
-    """An artifact as ML Metadata records it.
-
-    Attributes:
-        uri: Its location for this process.
-        address: Its original location.
-        properties: Its properties and custom properties by name.
-    """
+    """An artifact as ML Metadata records it. uri: its location for this process. address: its original location."""
 
     uri: str
     address: str

@@ -12,13 +12,7 @@ _Parsed = TypeVar("_Parsed")
 
 
 class RecordReader:
-    """Reads files and reports progress.
-
-    Args:
-        note: Text about the current step, shown with the progress.
-        rows: Total number of rows, if known.
-        batch_rows: Largest number of rows of a batch.
-    """
+    """Reads files and reports progress. note: text about the current step, shown with the progress."""
 
     def __init__(self, note: str, rows: int | None, batch_rows: int = 8192):
         self._note = note

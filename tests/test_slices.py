@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fullpass.components.data_gate.series import Series, SeriesSource
+from fullpass.components.data_gate.series import Series, SeriesSource, Sketches
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.components.ingest.splitting.assign import cell_tokens
 from fullpass.components.ingest.writing.encode import encode
@@ -88,7 +88,8 @@ def example(values):
 
 def gate_tokens(column):
     many = pa.types.is_large_list(column.type)
-    sketches = SeriesSource((Series("x", "x", "token"),), (RawColumn("x", "string", many=many),), {}).sketches()
+    source = SeriesSource((Series("x", "x", "token"),), (RawColumn("x", "string", many=many),), {})
+    sketches = Sketches(source)
     sketches.add({"x": column}, len(column))
     found = sketches.distributions()["x"]
     return dict(zip(found.values, found.counts, strict=True)), found.missing

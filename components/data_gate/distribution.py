@@ -2,7 +2,7 @@
 
 Numbers are kept as a step function of at most `ATOMS` values, each with the number of rows above the previous value and
 up to this one. Its error is at most three rows in a thousand, and each value more common than that has its own step.
-Categories are kept as counts of tokens. `column_sketches` makes both from rows.
+Categories are kept as counts of tokens. `series.py` makes both from rows.
 """
 
 from collections.abc import Iterable, Sequence
@@ -107,9 +107,6 @@ def category_distribution(
     """Returns a distribution of at most ATOMS tokens, the most common ones.
 
     Args:
-        counted: Number of rows per token.
-        present, missing: Number of rows with and without a value.
-        complete: Whether every token is in `counted`.
         least: Tokens with at most this number of rows are omitted.
     """
     ranked = sorted(counted.items(), key=lambda item: (-item[1], item[0]))

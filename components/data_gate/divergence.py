@@ -35,9 +35,7 @@ class Divergence:
     """Two distributions over common bins.
 
     Attributes:
-        bins: Name of each bin.
         before, now: Share of rows in each bin; zeros if there are no rows.
-        js, linf: The divergences.
         js_chance, linf_chance: The divergences that chance explains in samples of these sizes.
         unseen: Share of the newer rows whose token is absent from the earlier data; 0 if this is unknown.
     """
@@ -57,7 +55,6 @@ def divergence(before: Distribution, now: Distribution) -> Divergence:
 
     Args:
         before: The earlier data, which determines the ranges of numbers.
-        now: The newer data.
     """
     cut = _number_bins if before.kind == "number" else _token_bins
     bins, counts_before, counts_now = cut(before, now)
@@ -67,6 +64,8 @@ def divergence(before: Distribution, now: Distribution) -> Divergence:
     kept = (p + q > 0) | (np.arange(len(p)) == len(p) - 1)
     p, q = p[kept], q[kept]
     inverse = 1 / max(before.rows, 1) + 1 / max(now.rows, 1)
+    together = (p + q) / 2
+    most_uncertain = together[np.argmin(np.abs(together - 0.5))]  # the share with the largest variance
     return Divergence(
         bins=tuple(name for name, keep in zip(bins, kept, strict=True) if keep),
         before=tuple(p.tolist()),
@@ -74,7 +73,7 @@ def divergence(before: Distribution, now: Distribution) -> Divergence:
         js=jensen_shannon(p, q),
         linf=float(np.abs(p - q).max()),
         js_chance=_js_by_chance(int((p + q > 0).sum()), inverse),
-        linf_chance=share_by_chance(float(_most_uncertain((p + q) / 2)), inverse, len(p)),
+        linf_chance=share_by_chance(float(most_uncertain), inverse, len(p)),
         unseen=_unseen(before, now),
     )
 
@@ -110,11 +109,6 @@ def _js_by_chance(bins: int, inverse: float) -> float:
     part = 2 / (9 * freedom)
     quantile = freedom * (1 - part + NormalDist().inv_cdf(1 - _CHANCE) * math.sqrt(part)) ** 3
     return min(quantile * inverse / (8 * math.log(2)), 1.0)
-
-
-def _most_uncertain(shares: np.ndarray) -> float:
-    """Returns the share with the largest variance: the one nearest to a half."""
-    return float(shares[np.argmin(np.abs(shares - 0.5))])
 
 
 def _shares(counts: Sequence[float]) -> np.ndarray:

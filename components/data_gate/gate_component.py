@@ -16,11 +16,7 @@ from fullpass.components.data_gate.gate_verdict import GateVerdict, read_compari
 def DataGate(
     comparison: InputArtifact[SpanComparison], verdict: OutputArtifact[DataVerdict], serving: Parameter[str]
 ) -> None:
-    """Fails if a finding's policy is `stop`.
-
-    Args:
-        serving: The folder that models are pushed to, for the error message.
-    """
+    """Fails if a finding's policy is `stop`. serving: the folder that models are pushed to, for the error message."""
     judgment = read_comparison(comparison.uri)
     if judgment.stopped:
         raise UserError(stop_message(judgment, serving))

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fullpass.base.files import read_json
+from fullpass.base.json_text import parse_fields
 from fullpass.components.artifact_files import COMPARISON_FILE
 from fullpass.components.data_gate.config import Policy
 from fullpass.components.data_gate.divergence import Divergence
@@ -18,8 +19,6 @@ class Finding:
     Attributes:
         check: Name of the check in the YAML.
         subject: Series, column or span that changed.
-        policy: Policy of the check.
-        text: The full finding as text.
         over: Measure / limit, the rank of the finding.
     """
 
@@ -35,9 +34,6 @@ class ComparedSeries:
     """One series of the newest span, compared with other data.
 
     Attributes:
-        series: Name of the series.
-        against: Name of the other data.
-        divergence: Divergence between both.
         js_limit, linf_limit: Limits of the YAML. The divergence that chance explains is added to them.
     """
 
@@ -59,8 +55,6 @@ class GateVerdict:
     """The findings about a span, and all comparisons that they are based on.
 
     Attributes:
-        span: Label of the newest span.
-        rows: Rows of the newest span.
         previous, window: Labels of the data that it was compared with; empty if there was none.
         findings: The most serious first.
         compared: Every comparison, the largest divergence first.
@@ -101,17 +95,9 @@ class GateVerdict:
 
 def read_verdict(fields: dict[str, Any]) -> GateVerdict:
     """Returns a verdict from the object of `to_json`."""
-    known = {name: value for name, value in fields.items() if name not in ("stopped", "retrain")}
-    findings = tuple(Finding(**one) for one in fields["findings"])
-    compared = tuple(ComparedSeries(**{**one, "divergence": _read(one["divergence"])}) for one in fields["compared"])
-    return GateVerdict(**{**known, "findings": findings, "compared": compared, "notes": tuple(fields["notes"])})
+    return parse_fields(GateVerdict, fields)
 
 
 def read_comparison(uri: str) -> GateVerdict:
     """Returns the verdict of a SpanComparison artifact."""
     return read_verdict(read_json(f"{uri}/{COMPARISON_FILE}"))
-
-
-def _read(fields: dict[str, Any]) -> Divergence:
-    shares = {name: tuple(fields[name]) for name in ("bins", "before", "now")}
-    return Divergence(**{**fields, **shares})

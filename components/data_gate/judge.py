@@ -36,7 +36,6 @@ def judge(
         window: The other spans of the window, the oldest first.
         earlier: Spans before the newest that earlier runs have summarized, the oldest first.
         unit: Length of a span. It determines the season: days differ within a week, and hours within a day.
-        anomalies: Descriptions of TFDV's anomalies.
     """
     window, earlier = ([s for s in spans if s.rows] for spans in (window, earlier))  # a span without rows is a gap
     before = sorted({s.number: s for s in (*earlier, *window)}.values(), key=lambda s: s.number)
@@ -239,16 +238,12 @@ def _rows(newest: Summary, before: Sequence[Summary], config: GatesConfig) -> It
     median = statistics.median(summary.rows for summary in before)
     low, high = config.rows.min_ratio * median, config.rows.max_ratio * median
     rows, check = newest.rows, config.rows
-    spans = f"the {len(before)} before" if len(before) > 1 else _label(before[0])
+    spans = f"the {len(before)} before (median)" if len(before) > 1 else _label(before[0])
     if rows < low - _POISSON * low**0.5:
-        text = (
-            f"{rows:,} rows, {rows / median:.0%} of the {median:,.0f} of {spans}"
-            f"{' (median)' if len(before) > 1 else ''}; fewer than {check.min_ratio:.0%}."
-        )
+        share = f"{rows / median:.0%} of the {median:,.0f} of {spans}"
+        text = f"{rows:,} rows, {share}; fewer than {check.min_ratio:.0%}."
         yield Finding("rows", newest.label or ALL_DATA, check.policy, text, low / max(rows, 1))
     if rows > high + _POISSON * high**0.5 and median:
-        text = (
-            f"{rows:,} rows, {rows / median:.1f} times the {median:,.0f} of {spans}"
-            f"{' (median)' if len(before) > 1 else ''}; more than {check.max_ratio:g} times."
-        )
+        share = f"{rows / median:.1f} times the {median:,.0f} of {spans}"
+        text = f"{rows:,} rows, {share}; more than {check.max_ratio:g} times."
         yield Finding("rows", newest.label or ALL_DATA, check.policy, text, rows / high)

@@ -6,6 +6,7 @@ date column contributes positions in the periods that a span covers completely: 
 day of the week and the day of the month if a span is a month.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -15,8 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.components.data_gate.column_sketches import NumberSketch, TokenSketch
-from fullpass.components.data_gate.distribution import Distribution, Kind
+from fullpass.base.json_text import parse_json
+from fullpass.components.data_gate.distribution import (
+    ATOMS,
+    Distribution,
+    Kind,
+    category_distribution,
+    number_distribution,
+)
 from fullpass.components.ingest.splitting.derived_batches import derived_column
 from fullpass.preprocessing.columns.raw_columns import (
     RawColumn,
@@ -27,7 +34,81 @@ from fullpass.preprocessing.columns.raw_columns import (
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
+from fullpass.preprocessing.internals.tfx_bsl_internals import MisraGriesSketch, QuantilesSketch
 from fullpass.preprocessing.values.arrow_text import as_tokens, null_where
+
+_SKETCHED = 4096
+"""Number of distinct tokens per file up to which the counts are exact."""
+_LONGEST_TOKEN = 256
+"""Longest token, in bytes. Its beginning and a digest replace a longer token, which keeps documents out of sketches."""
+_BEGINNING = 64
+_SKETCH_ERROR = 5e-4
+_MOST_ROWS = 1 << 32
+
+
+class NumberSketch:
+    """A quantile sketch of the numbers of one file, filled batch by batch."""
+
+    def __init__(self) -> None:
+        self._sketch = QuantilesSketch(_SKETCH_ERROR, _MOST_ROWS, 1)
+        self._present = self._missing = 0
+
+    def add(self, values: np.ndarray, missing: int) -> None:
+        """Adds float [n]; values that are not finite count as missing."""
+        finite = values[np.isfinite(values)].astype(np.float64)
+        self._present += len(finite)
+        self._missing += missing + len(values) - len(finite)
+        if len(finite):
+            self._sketch.AddValues(pa.array(finite))
+
+    def distribution(self) -> Distribution:
+        """Returns the distribution of the added numbers."""
+        if not self._present:
+            return Distribution("number", missing=float(self._missing))
+        quantiles = self._sketch.GetQuantilesAndCumulativeWeights(ATOMS)
+        values, below = (np.asarray(part.flatten(), dtype=np.float64) for part in quantiles)
+        return number_distribution(values, below, missing=float(self._missing))
+
+
+def _short(tokens: pa.Array) -> pa.Array:
+    """Returns tokens, each long one replaced by its beginning and a digest. Equal tokens stay equal."""
+    sizes = pc.binary_length(tokens)
+    if pc.max(sizes).as_py() <= _LONGEST_TOKEN:
+        return tokens
+    long = pc.greater(sizes, _LONGEST_TOKEN)
+    shortened = [_beginning_and_digest(token.as_buffer()) for token in tokens.filter(long)]
+    return pc.replace_with_mask(tokens, long, pa.array(shortened, pa.binary()))
+
+
+def _beginning_and_digest(token: pa.Buffer) -> bytes:
+    view = memoryview(token)
+    beginning = bytes(view[:_BEGINNING]).decode("utf-8", "ignore").encode()
+    return beginning + f" ... {hashlib.sha256(view).hexdigest()[:16]} ({len(view):,} bytes)".encode()
+
+
+class TokenSketch:
+    """A heavy-hitter sketch of the tokens of one file, filled batch by batch."""
+
+    def __init__(self) -> None:
+        self._sketch = MisraGriesSketch(_SKETCHED)
+        self._present = self._missing = 0
+
+    def add(self, tokens: pa.Array, missing: int) -> None:
+        """Adds tokens, string or binary [n] without nulls."""
+        self._present += len(tokens)
+        self._missing += missing
+        if len(tokens):
+            self._sketch.AddValues(_short(tokens.cast(pa.binary())))
+
+    def distribution(self) -> Distribution:
+        """Returns the distribution of the added tokens, without tokens that an approximate count may rank too high."""
+        estimate = self._sketch.Estimate().flatten() if self._present else [pa.array([]), pa.array([])]
+        tokens, counts = estimate[0].to_pylist(), np.asarray(estimate[1], dtype=np.float64)
+        counted = {token.decode("utf-8", "replace"): count for token, count in zip(tokens, counts, strict=True)}
+        complete = len(tokens) < _SKETCHED
+        least = 0.0 if complete else 4 * self._present / _SKETCHED  # a count is too large by a quarter of this at most
+        return category_distribution(counted, self._present, float(self._missing), complete=complete, least=least)
+
 
 LABEL = "label"
 """Prefix of the name of the label's series."""
@@ -48,12 +129,7 @@ class Series:
     """A series of numbers or tokens from one column.
 
     Attributes:
-        name: Display name.
-        column: Raw or derived column.
         what: Conversion of the column to numbers or tokens. It applies to each element of a column of lists.
-        format: Format of dates.
-        part: Part of dates.
-        separator: Separator between the tokens of a cell.
         positive: The label's value that counts as 1.
     """
 
@@ -127,8 +203,6 @@ class SeriesSource:
     """The series of a config, and what they are computed from; nothing else of the config affects them.
 
     Attributes:
-        series: The series, by column, the label last.
-        columns: The raw columns, sorted by name.
         derive: The derived columns that the series read -> their expressions, in the order of the YAML.
     """
 
@@ -151,21 +225,11 @@ class SeriesSource:
     @staticmethod
     def from_json(text: str) -> "SeriesSource":
         """Returns the series that `to_json` wrote."""
-        fields = json.loads(text)
-        series, columns = (Series(**one) for one in fields["series"]), (RawColumn(**one) for one in fields["columns"])
-        return SeriesSource(tuple(series), tuple(columns), fields["derive"])
-
-    def sketches(self) -> "Sketches":
-        """Returns sketches of every series, without rows."""
-        return Sketches(self)
+        return parse_json(SeriesSource, text)
 
 
 class Sketches:
-    """Sketches of every series, filled batch by batch.
-
-    Attributes:
-        rows: Rows added so far.
-    """
+    """Sketches of every series, filled batch by batch. rows: rows added so far."""
 
     def __init__(self, source: SeriesSource):
         self.rows = 0

@@ -27,9 +27,6 @@ class Summary:
     Attributes:
         number: Number of the span, or of the newest of several spans.
         label: Label of the same span; empty for a source without spans.
-        fingerprint: Fingerprint of the span's records.
-        rows: Number of examples.
-        distributions: Distribution of each series, by name.
         time: Creation time of the summary, in seconds since 1970.
     """
 
@@ -71,12 +68,7 @@ class SummaryStore:
     """The summaries of a pipeline's spans: one file per version of a span, in a folder outside the runs."""
 
     def __init__(self, folder: str, source: SeriesSource) -> None:
-        """Opens a store.
-
-        Args:
-            folder: Path or address of the store.
-            source: The series of the summaries; summaries of other series are not read.
-        """
+        """Opens a store. source: the series of the summaries; summaries of other series are not read."""
         described = to_json_text(
             [_VERSION, [asdict(one) for one in source.series], dict(source.derive)], sort_keys=True
         )

@@ -50,7 +50,7 @@ class SummarizeFiles(FileAccumulator):
         self._examples = RawExamples(raw_dtypes({column.name: column for column in self._source.columns}))
 
     def accumulate(self, path: str, groups: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
-        sketches = self._source.sketches()
+        sketches = Sketches(self._source)
         for batch in self._reader.parsed(path, self._examples.lists):
             sketches.add_batch(batch)
         yield groups[0], (sketches.rows, sketches.distributions())
@@ -66,7 +66,6 @@ def summarize_raw(request: Request, span: SpanRequest, source: SeriesSource) -> 
 
     Args:
         request: The request to Ingest, with the columns of `source`.
-        span: One of the spans of the request.
 
     Raises:
         UserError: A file cannot be read, or lacks a column.
@@ -82,7 +81,7 @@ def summarize_raw(request: Request, span: SpanRequest, source: SeriesSource) -> 
 
 
 def _sketch_part(ingestion: Ingestion, index: int, part: FilePart, source: SeriesSource) -> Sketches:
-    sketches = source.sketches()
+    sketches = Sketches(source)
     reading = ingestion.reading(ingestion.files[index], part)
     for _, rows in ingestion.read(reading):
         arrays, good = ingestion.convert(reading, rows)

@@ -12,14 +12,7 @@ _NAME = re.compile(r"(?P<number>-?\d+)_(?P<time>\d+)_(?P<fingerprint>[^_]*)_(?P<
 
 @dataclass(frozen=True)
 class Entry:
-    """A file of the store.
-
-    Attributes:
-        number: Number of the span.
-        time: Creation time of the summary, in microseconds since 1970.
-        fingerprint: Fingerprint of the span's records.
-        series: Digest of the series.
-    """
+    """A file of the store. time: creation time of the summary, in microseconds since 1970."""
 
     number: int
     time: int
@@ -45,8 +38,6 @@ def needed(names: Iterable[str], fingerprints: Collection[str], *, before: int, 
     Files whose series differ from those of the newest file are not needed.
 
     Args:
-        names: File names of the store.
-        fingerprints: Fingerprints of the kept spans.
         before: Number of earlier spans that the newest span is compared with.
         versions: Number of versions per span; a source without spans is compared with its previous version.
     """

@@ -131,15 +131,14 @@ def _measured(accumulator: SliceAccumulator, state: State) -> list[MeasuredRows]
         columns = accumulator.slices[key.entry] if key.entry >= 0 else ()
         shared = tuple(sorted((column, text_of(value)) for column, value in zip(columns, key.values, strict=True)))
         place = state.places[key]
-        values, errors = ([_at(place, one) for one in every] for every in (measurements.values, measurements.errors))
+        values = [_at(place, one) for one in measurements.values]
         measured.append(
             MeasuredRows(
                 shared,
                 values[0],
                 values[1] if len(values) > 1 else {},
                 key.newest,
-                errors[0],
-                errors[1] if len(errors) > 1 else {},
+                _at(place, measurements.errors[0]),
                 _at(place, measurements.differences),
                 tuple(accumulator.slices[entry] for entry in sorted(state.overflowed)) if key.entry < 0 else (),
             )
@@ -191,11 +190,7 @@ class Evaluator(
         columns: Mapping[str, RawColumn],
         spanned: bool,
     ):
-        """Constructs the component.
-
-        Args:
-            model_run: The record of the model's training, with the feature importances.
-        """
+        """Constructs the component. model_run: the record of the model's training, with the feature importances."""
         sliced = sorted({column for entry in config.slices for column in entry})
         options = {"columns": {name: columns[name].type for name in sliced}, "spanned": spanned}
         super().__init__(

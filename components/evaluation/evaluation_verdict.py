@@ -41,12 +41,9 @@ class Slice:
 
     Attributes:
         name: Such as `hour 7, company Flash Cab`.
-        examples: Number of rows.
         values: Metric -> value; without metrics that are undefined on these rows.
         baseline: The same for the last blessed model, if one was compared.
-        newest: Whether the slice has only rows of the newest span.
         judged: The metrics that have bounds on this slice; empty if it has too few rows.
-        columns: The columns, sorted.
     """
 
     name: str
@@ -68,10 +65,7 @@ class Verdict:
     """Whether a model is blessed, and all measurements.
 
     Attributes:
-        blessed: Whether the model is blessed.
         reasons: Reasons why the model is not blessed, one line each.
-        metrics: Metrics on the whole eval split.
-        examples: Number of measured rows.
         newest, newest_examples: The same for the newest span alone; empty or 0 if there are no spans.
         slices: Slices of all rows, then of the newest span; in each group the largest first.
         notes: What was not judged, and the reasons.
@@ -134,7 +128,12 @@ def _verdict(measured: Sequence[MeasuredRows], config: EvaluationConfig) -> Verd
     whole, newest = (_together(measured, newest=newest) for newest in (False, True))
     metrics = tuple(map(_undefined_failed, _measured(whole, config, config.thresholds)))
     metrics_newest = _measured(newest, config, _of_newest(config))
-    slices = _slices(measured, config)
+    slices = tuple(
+        sorted(
+            (_slice(rows, config) for rows in measured if rows.keys),
+            key=lambda one: (one.newest, -one.examples, one.name),
+        )
+    )
     verdict = Verdict(
         True, (), metrics, whole.examples, metrics_newest, newest.examples, slices, unsliced=whole.unsliced
     )
@@ -174,11 +173,6 @@ def _measured(rows: MeasuredRows, config: EvaluationConfig, thresholds: Mapping[
 
 def _names(config: EvaluationConfig) -> list[str]:
     return list(dict.fromkeys([*config.metrics, *config.thresholds]))
-
-
-def _slices(measured: Iterable[MeasuredRows], config: EvaluationConfig) -> tuple[Slice, ...]:
-    slices = [_slice(rows, config) for rows in measured if rows.keys]
-    return tuple(sorted(slices, key=lambda one: (one.newest, -one.examples, one.name)))
 
 
 def _slice(rows: MeasuredRows, config: EvaluationConfig) -> Slice:
@@ -285,10 +279,9 @@ def measure(name: str, rows: MeasuredRows, threshold: Bounds | None) -> Measured
     error = rows.errors.get(name, math.nan)
     if threshold is None:
         return Measured(name, value, baseline, "", True, error)
-    passed = _is_inside(value, error, threshold) and not _worse_than_blessed(
-        name, value, baseline, threshold, rows.difference_errors.get(name, math.nan)
-    )
-    return Measured(name, value, baseline, _required(threshold), passed, error)
+    inside = not (math.isnan(value) or _is_low(value, error, threshold) or _is_high(value, error, threshold))
+    worse = _worse_than_blessed(name, value, baseline, threshold, rows.difference_errors.get(name, math.nan))
+    return Measured(name, value, baseline, _required(threshold), inside and not worse, error)
 
 
 def _undefined_failed(measured: Measured) -> Measured:
@@ -311,10 +304,6 @@ def _required(threshold: Bounds) -> str:
         by = f" by over {threshold.tolerance:g}" if threshold.tolerance else ""
         parts.append(f"no worse than blessed{by}{_beyond_chance(threshold)}")
     return ", ".join(parts)
-
-
-def _is_inside(value: float, error: float, threshold: Bounds) -> bool:
-    return not (math.isnan(value) or _is_low(value, error, threshold) or _is_high(value, error, threshold))
 
 
 def _is_low(value: float, error: float, threshold: Bounds) -> bool:

@@ -1,15 +1,13 @@
 """The metrics of an evaluation as a JSON file, which can be read without TensorFlow."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import read_bytes
-from fullpass.base.json_text import number_of, to_json_text
+from fullpass.base.json_text import Number, parse_json, to_json_text
 
 FILE = "measured.json"
 ALWAYS_MEASURED = "example_count"
@@ -21,21 +19,18 @@ class MeasuredRows:
 
     Attributes:
         keys: The columns of the slice and their shared values, as text; empty for all rows.
-        values: Metric -> value of the new model.
         baseline: Metric -> value of the last blessed model, if one was compared.
-        newest: Whether the rows are only those of the newest span.
-        errors, baseline_errors: Metric -> standard error of the value; NaN if it is unknown.
+        errors: Metric -> standard error of the value; NaN if it is unknown.
         difference_errors: Metric -> standard error of the difference between the new and the last blessed model.
         unsliced: Of all rows, the entries of `evaluation.slices` that have too many slices to be measured.
     """
 
     keys: tuple[tuple[str, str], ...]
-    values: Mapping[str, float]
-    baseline: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, Number]
+    baseline: Mapping[str, Number] = field(default_factory=dict)
     newest: bool = False
-    errors: Mapping[str, float] = field(default_factory=dict)
-    baseline_errors: Mapping[str, float] = field(default_factory=dict)
-    difference_errors: Mapping[str, float] = field(default_factory=dict)
+    errors: Mapping[str, Number] = field(default_factory=dict)
+    difference_errors: Mapping[str, Number] = field(default_factory=dict)
     unsliced: tuple[tuple[str, ...], ...] = ()
 
     @property
@@ -58,17 +53,7 @@ def read_measured(evaluation_uri: str) -> Sequence[MeasuredRows]:
     content = read_bytes(f"{evaluation_uri}/{FILE}")
     if content is None:
         raise UserError(f"{evaluation_uri}: no {FILE}. An early release wrote this evaluation; run the pipeline again.")
-    return [_rows(fields) for fields in json.loads(content)]
-
-
-def _rows(fields: Mapping[str, Any]) -> MeasuredRows:
-    tuples = {name: tuple(map(tuple, fields[name])) for name in ("keys", "unsliced") if name in fields}
-    numbers = {
-        name: {metric: number_of(value) for metric, value in of.items()}
-        for name, of in fields.items()
-        if isinstance(of, dict)
-    }
-    return MeasuredRows(**{**fields, **numbers, **tuples})
+    return parse_json(list[MeasuredRows], content)
 
 
 def text_of(value: bytes | float) -> str:

@@ -11,7 +11,6 @@ class Metric:
     """The properties of a metric.
 
     Attributes:
-        tasks: Tasks that have the metric.
         higher_is_better: None if the best value is in between. Such a metric can have bounds, and cannot be compared as
             better or worse.
         needs: Rows without which the metric is undefined for any model; None if it is defined on all rows.

@@ -5,32 +5,68 @@ values that occur in no row. Source: Friedman, Greedy Function Approximation (20
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
 
-from fullpass.components.evaluation.column_points import DenseRows, Points, points_of
-from fullpass.components.evaluation.column_readers import ColumnReaders, column_readers, most_important
 from fullpass.components.evaluation.score_rows import load_export
 from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence
-from fullpass.preprocessing.columns.raw_columns import RawColumn, serving_columns
+from fullpass.preprocessing.columns.raw_columns import RawColumn, feature_columns, serving_columns, with_source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY, DateFormat, compile_format
+from fullpass.preprocessing.dates.date_ops import parse
 from fullpass.trainer.export.export_files import SERVING_RAW
 from fullpass.trainer.export.signatures import column_keys
 from fullpass.trainer.input.raw_examples import dense_columns
 from fullpass.trainer.input.raw_tensors import to_request
 
-_MOST_COLUMNS = 10
+_MOST_COLUMNS, _MOST_POINTS, _MOST_CLASSES = 10, 12, 5
 _ROWS, _FEWEST_ROWS, _TIMED_ROWS = 200, 20, 32
-_MOST_POINTS = 12
-_MOST_CLASSES = 5
 _SECONDS = 20.0
 _BYTES_ASKED = 64 << 20
+_ONE_VALUE = "it has one value or none"
 
+DenseRows = Mapping[str, np.ndarray]
+"""Raw column -> its values, dense: float32 or object of bytes."""
 Predict = Callable[[DenseRows], Mapping[str, np.ndarray]]
 """Raw columns, dense -> outputs of the model's signature `serving_raw`."""
+
+
+@dataclass(frozen=True)
+class ColumnReaders:
+    """A raw column and the features that read it.
+
+    Attributes:
+        kind: Whether its values are numbers, dates, or unordered values.
+        features: The features that read it, directly or through derived columns, and their sequences.
+        formats: Formats of the dates, if it is read as dates.
+        left_out: Reason why its dependence is not shown; "" if it is shown.
+    """
+
+    name: str
+    kind: Literal["number", "date", "value"]
+    features: tuple[str, ...]
+    formats: tuple[str, ...] = ()
+    left_out: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """The values of a column at which the dependence is measured.
+
+    Attributes:
+        values: The values as model inputs, [points].
+        texts: The values as text, [points].
+        places: Positions on the axis: numbers, or days since 1970, ascending, [points]; empty for unordered values.
+    """
+
+    values: np.ndarray
+    texts: tuple[str, ...]
+    places: tuple[float, ...] = ()
 
 
 def dependence_of_export(
@@ -43,7 +79,6 @@ def dependence_of_export(
 
     Args:
         sampled: A sample of the serialized eval rows.
-        importance: Feature importances from `training.json`.
     """
     columns = serving_columns(config)
     shown = most_important(column_readers(config), importance, _MOST_COLUMNS)
@@ -74,17 +109,16 @@ def measure_dependence(
 
     Args:
         rows: Every raw column that the model reads, for at least one eval row, in any order.
-        readers: The columns to show, the most important first.
         seconds: Approximate time limit for the model's calls.
     """
     left_out: dict[str, str] = {}
-    points: dict[str, Points] = {}
+    points: list[tuple[ColumnReaders, _Points]] = []
     for column in readers:
-        column_points = points_of(column, rows[column.name], _MOST_POINTS)
-        if isinstance(column_points, str):
-            left_out[column.name] = column_points
+        found = _points_of(column, rows[column.name])
+        if isinstance(found, str):
+            left_out[column.name] = found
         else:
-            points[column.name] = column_points
+            points.append((column, found))
     cost = _seconds_per_row(predict, rows) * _MOST_POINTS
     affordable = int(np.clip(seconds / (cost * max(len(points), 1)), _FEWEST_ROWS, _ROWS))
     sample = _chosen(rows, affordable)
@@ -93,11 +127,12 @@ def measure_dependence(
     series = _series(usual)
     count = len(usual["scores"])
     shown: list[ColumnDependence] = []
-    for name, at in points.items():
+    for column, at in points:
         if shown and (len(shown) + 1) * cost * count > seconds:
-            left_out[name] = "the model is too slow to show more columns"
+            left_out[column.name] = "the model is too slow to show more columns"
         else:
-            shown.append(_dependence(predict, sample, name, at, series, at_once))
+            scores = _mean_scores(predict, sample, column.name, at.values, series, at_once)
+            shown.append(ColumnDependence(column.name, column.kind, at.texts, at.places, scores))
     means = tuple(_means(usual["scores"], series).tolist())
     return Dependence(count, tuple(series), means, tuple(shown), left_out)
 
@@ -129,21 +164,20 @@ def _series(answers: Mapping[str, np.ndarray]) -> dict[str, int]:
     return {names[i]: int(i) for i in sorted(highest)}
 
 
-def _dependence(
-    predict: Predict, rows: DenseRows, name: str, at: Points, series: Mapping[str, int], at_once: int
-) -> ColumnDependence:
-    """Returns the dependence on one column; one call of the model scores the rows for `at_once` values."""
+def _mean_scores(
+    predict: Predict, rows: DenseRows, name: str, points: np.ndarray, series: Mapping[str, int], at_once: int
+) -> tuple[tuple[float, ...], ...]:
+    """Returns the mean scores, [series][points]; one call of the model scores the rows for `at_once` points."""
     count = len(rows[name])
     means: list[np.ndarray] = []
-    for first in range(0, len(at.values), at_once):
-        values = at.values[first : first + at_once]
+    for first in range(0, len(points), at_once):
+        values = points[first : first + at_once]
         inputs = {column: np.concatenate([cells] * len(values)) for column, cells in rows.items() if column != name}
         shape, dtype = rows[name].shape, rows[name].dtype
         inputs[name] = np.concatenate([np.full(shape, value, dtype) for value in values])
         scores = predict(inputs)["scores"]
         means += [_means(scores[i * count :][:count], series) for i in range(len(values))]
-    of_series = tuple(map(tuple, np.array(means).T.tolist()))
-    return ColumnDependence(name, at.kind, at.texts, at.places, of_series)
+    return tuple(map(tuple, np.array(means).T.tolist()))
 
 
 def _bytes_of(rows: DenseRows) -> int:
@@ -155,3 +189,101 @@ def _means(scores: np.ndarray, series: Mapping[str, int]) -> np.ndarray:
     """Returns the mean score of each series, float64 [series]."""
     scores = scores.astype(np.float64)
     return scores.reshape(len(scores), -1)[:, list(series.values())].mean(axis=0)
+
+
+def column_readers(config: PreprocessingConfig) -> list[ColumnReaders]:
+    """Returns the raw columns that features read, sorted by name."""
+    readers: dict[str, list[str]] = defaultdict(list)
+    formats: dict[str, list[str]] = defaultdict(list)
+    for name, feature in config.features.items():
+        columns = feature_columns(name, feature)
+        for column in with_source_columns(columns, config.derive):
+            readers[column].append(name)
+        if feature.type in ("date", "duration"):
+            for column in columns:
+                formats[column].append(feature.format)
+    return [
+        _readers(column, config, readers[name], tuple(formats[name]))
+        for name, column in serving_columns(config).items()
+    ]
+
+
+def most_important(
+    readers: Sequence[ColumnReaders], importance: Sequence[Mapping[str, Any]], most: int
+) -> list[ColumnReaders]:
+    """Returns the columns of the most important features of `training.json`, the most important first.
+
+    The importance of a column is that of the most important feature that reads it.
+    """
+    known = {entry["feature"]: float(entry["importance"]) for entry in importance}
+    of_readers = {one.name: [known[name] for name in one.features if name in known] for one in readers}
+    measured = [one for one in readers if of_readers[one.name]]
+    return sorted(measured, key=lambda one: -max(of_readers[one.name]))[:most]
+
+
+def _readers(
+    column: RawColumn, config: PreprocessingConfig, names: list[str], formats: tuple[str, ...]
+) -> ColumnReaders:
+    types: set[str] = {config.features[name].type for name in names}
+    sequences = [sequence for name in names if (sequence := config.sequence_of(name)) is not None]
+    kind: Literal["number", "date", "value"] = "number" if column.type == "number" else "date" if formats else "value"
+    return ColumnReaders(column.name, kind, (*names, *sequences), formats, _left_out(column, types, sequences))
+
+
+def _left_out(column: RawColumn, types: set[str], sequences: Sequence[str]) -> str:
+    if column.image or "image" in types:
+        return "an image"
+    if sequences:
+        return "part of a sequence"
+    if column.many:
+        return "a list"
+    if column.type == "vector":
+        return "a vector"
+    return "text" if types == {"text"} else ""
+
+
+def _points_of(column: ColumnReaders, values: np.ndarray) -> _Points | str:
+    """Returns the points of a column, given its values in some rows, or the reason why it has none."""
+    if column.left_out:
+        return column.left_out
+    if column.kind == "number":
+        known = values[np.isfinite(values)]
+        points = _ordered(known, known.astype(np.float64), [f"{value:.7g}" for value in known])
+    elif column.kind == "date":
+        points = _dates(values[values != b""], compile_format(column.formats[0]))
+    else:
+        return _frequent(values[values != b""])
+    return points if len(points.values) > 1 else _ONE_VALUE
+
+
+def _dates(values: np.ndarray, written: DateFormat) -> _Points:
+    """Returns dates, with positions in days since 1970 in UTC; epoch numbers get dates as their texts."""
+    read = parse(tf.constant(values, tf.string), written)
+    valid = read.valid.numpy()
+    values = values[valid]
+    microseconds = (read.days * MICROSECONDS_PER_DAY + read.microseconds - read.offset).numpy()[valid]
+    dates = np.datetime_as_string(microseconds.astype("datetime64[us]"), unit="s") if written.unit else values
+    texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in dates]
+    return _ordered(values, microseconds / MICROSECONDS_PER_DAY, texts)
+
+
+def _ordered(values: np.ndarray, places: np.ndarray, texts: Sequence[str]) -> _Points:
+    """Returns all distinct values; if there are too many, those at evenly spaced quantiles without the tails."""
+    distinct, first = np.unique(places, return_index=True)
+    if len(distinct) > _MOST_POINTS:
+        levels = (np.arange(_MOST_POINTS) + 0.5) / _MOST_POINTS
+        wanted = np.unique(np.quantile(places, levels, method="nearest"))
+        first = first[np.searchsorted(distinct, wanted)]
+        distinct = wanted
+    return _Points(values[first], tuple(texts[i] for i in first), tuple(distinct.tolist()))
+
+
+def _frequent(values: np.ndarray) -> _Points | str:
+    """Returns the most frequent values, the most frequent first."""
+    distinct, counts = np.unique(values.astype(object), return_counts=True)
+    if len(distinct) < 2:
+        return _ONE_VALUE
+    if len(distinct) > _MOST_POINTS and counts.max() == 1:
+        return "its values do not repeat"
+    chosen = distinct[np.argsort(-counts, kind="stable")[:_MOST_POINTS]]
+    return _Points(chosen, tuple(value.decode("utf-8", "replace") for value in chosen))

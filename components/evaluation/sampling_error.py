@@ -50,10 +50,6 @@ def at_least(errors: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Returns the standard errors of a share of rows, but at least those that are known of a share that never failed.
 
     If none of n rows fails, up to 3 / n of all rows may (the rule of three, with 95 % confidence).
-
-    Args:
-        errors: Standard errors, float64 [sets].
-        rows: Number of rows, float64 [sets].
     """
     return np.maximum(errors, 3 / np.maximum(rows, 1) / quantile(0.95))
 

@@ -69,10 +69,8 @@ class SparseHistograms:
     @staticmethod
     def joined(parts: "list[SparseHistograms]") -> "SparseHistograms":
         """Returns the sum of several histograms; an empty histogram if there are none."""
-        parts = parts or [SparseHistograms.none()]
-        return SparseHistograms.sums(
-            *(np.concatenate(columns) for columns in zip(*map(SparseHistograms._columns, parts), strict=True))
-        )
+        columns = [(one.keys, one.positive, one.negative) for one in parts or [SparseHistograms.none()]]
+        return SparseHistograms.sums(*map(np.concatenate, zip(*columns, strict=True)))
 
     def moved(self, places: np.ndarray) -> "SparseHistograms":
         """Returns the histograms with renumbered sets.
@@ -84,9 +82,6 @@ class SparseHistograms:
         kept = places[number] >= 0
         keys = places[number[kept]] * BUCKETS + bucket[kept]
         return SparseHistograms.sums(keys, self.positive[kept], self.negative[kept])
-
-    def _columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.keys, self.positive, self.negative
 
 
 class CurveAreas:
@@ -101,12 +96,6 @@ class CurveAreas:
     def _totals(self) -> tuple[np.ndarray, np.ndarray]:
         return self._sum(self._cells.positive), self._sum(self._cells.negative)
 
-    @cached_property
-    def _shares(self) -> tuple[np.ndarray, np.ndarray]:
-        """The weight of each cell as a share of its class in its set, so that no product overflows."""
-        positive, negative = (total[self._set] for total in self._totals)
-        return _ratio(self._cells.positive, positive), _ratio(self._cells.negative, negative)
-
     @property
     def roc(self) -> np.ndarray:
         """Area under the ROC curve, float64 [sets].
@@ -114,14 +103,10 @@ class CurveAreas:
         It is the share of pairs of rows, one of each class, in which the positive row has the higher score. Pairs in
         the same bucket count half, like pairs with equal scores.
         """
-        positive, negative = self._shares
+        all_positive, all_negative = (total[self._set] for total in self._totals)
+        # The weight of each cell is a share of its class in its set, so that no product overflows.
+        positive, negative = _ratio(self._cells.positive, all_positive), _ratio(self._cells.negative, all_negative)
         return self._defined(self._sum(positive * (_before(self._set, negative) + negative / 2)))
-
-    @property
-    def roc_error(self) -> np.ndarray:
-        """Largest difference between `roc` and the exact area, float64 [sets]: half of the pairs in the same bucket."""
-        positive, negative = self._shares
-        return self._defined(self._sum(positive * negative) / 2)
 
     @property
     def precision_recall(self) -> np.ndarray:

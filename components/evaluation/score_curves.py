@@ -4,15 +4,13 @@ They are computed from the histograms of scores, over all rows together. If a ro
 separately. A score of at least 0.5 is positive.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
 from fullpass.base.files import read_bytes
-from fullpass.base.json_text import number_of, to_json_text
+from fullpass.base.json_text import Number, parse_json, to_json_text
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.sampling_error import COARSE, standard_errors, sums_without_each
 from fullpass.components.evaluation.score_buckets import BUCKETS, EDGES, SparseHistograms
@@ -28,9 +26,9 @@ _CALIBRATION_POINTS = 10
 class Curve:
     """Points of a curve. x, y: [points]. error: standard errors of y, [points]; NaN where unknown."""
 
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    error: tuple[float, ...]
+    x: tuple[Number, ...]
+    y: tuple[Number, ...]
+    error: tuple[Number, ...]
 
 
 @dataclass(frozen=True)
@@ -48,17 +46,15 @@ class Curves:
     roc: Curve
     precision_recall: Curve
     calibration: Curve
-    confusion: tuple[float, ...]
-    confusion_errors: tuple[float, ...]
+    confusion: tuple[Number, ...]
+    confusion_errors: tuple[Number, ...]
 
 
 def curves_of(cells: SparseHistograms, grouped: SparseHistograms, place: int) -> Curves | None:
     """Returns the curves of one set of rows; None if it lacks one of the classes.
 
     Args:
-        cells: Histograms of the sets.
         grouped: Histograms per group in coarse buckets; the number of a histogram is set * GROUPS + group.
-        place: Number of the set.
     """
     whole = _dense(cells, place, 1)[:, 0]
     if not (whole.sum(axis=1) > 0).all():
@@ -92,22 +88,7 @@ def to_json(curves: Sequence[Curves | None]) -> str:
 def read_curves(evaluation_uri: str) -> list[Curves | None]:
     """Returns the curves of each model; empty if the metrics need no histograms, or for an earlier release."""
     content = read_bytes(f"{evaluation_uri}/{FILE}")
-    return [] if content is None else [_from_json(one) for one in json.loads(content)]
-
-
-def _from_json(one: Mapping[str, Any] | None) -> Curves | None:
-    if one is None:
-        return None
-    roc, precision_recall, calibration = (
-        Curve(**{axis: _numbers(points) for axis, points in one[name].items()})
-        for name in ("roc", "precision_recall", "calibration")
-    )
-    confusion, errors = _numbers(one["confusion"]), _numbers(one["confusion_errors"])
-    return Curves(roc, precision_recall, calibration, confusion, errors)
-
-
-def _numbers(values: Sequence[float | None]) -> tuple[float, ...]:
-    return tuple(map(number_of, values))
+    return [] if content is None else parse_json(list[Curves | None], content)
 
 
 def _dense(cells: SparseHistograms, place: int, groups: int) -> np.ndarray:

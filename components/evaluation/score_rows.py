@@ -25,12 +25,7 @@ def load_export(folder: str) -> Any:
 
 
 class EvaluateFiles(FileAccumulator):
-    """Scores files, and accumulates the metrics of their rows.
-
-    Args:
-        exports: Folders of SavedModels; the new model first.
-        columns: Type of each raw column that slices use: `number` or `string`.
-    """
+    """Scores files, and accumulates the metrics of their rows."""
 
     def __init__(self, accumulator: SliceAccumulator, exports: Sequence[str], columns: Mapping[str, str], rows: int):
         self._accumulator = accumulator
@@ -70,11 +65,7 @@ class Scorer:
         )
 
     def __call__(self, records: tf.Tensor) -> ScoredRows:
-        """Returns the models' outputs for serialized examples.
-
-        Args:
-            records: String [rows].
-        """
+        """Returns the models' outputs for serialized examples. records: string [rows]."""
         rows, columns, models = tf.nest.map_structure(lambda tensor: tensor.numpy(), self._graph(records))
         return ScoredRows(
             row_ids=rows[ROW_ID].reshape(-1),

@@ -39,7 +39,6 @@ class Codes:
 
     Attributes:
         codes: Index of the value of each row in `values`, int64 [rows]; -1 if it is missing.
-        values: The distinct values.
     """
 
     codes: np.ndarray
@@ -51,7 +50,6 @@ class ScoredRows:
     """A batch of rows.
 
     Attributes:
-        row_ids: Int64 [rows].
         spans: The number of each row's span, as in row ids, int64 [rows].
         columns: Raw column -> its codes, for the columns that slices use.
         models: Outputs of each model for the rows; the new model first.

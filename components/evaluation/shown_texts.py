@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from fullpass.components.evaluation.score_rows import load_export
 from fullpass.components.evaluation.shown_files import ShownText
+from fullpass.components.pages.charts import shortened
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.id_features import TextFeature
@@ -67,9 +68,5 @@ def _texts(records: Sequence[bytes], features: Mapping[str, str]) -> list[dict[s
             name: " | ".join(part.decode("utf-8", "replace") for part in cells[column].bytes_list.value)
             for name, column in features.items()
         }
-        shown.append({name: _cut(text) for name, text in texts.items()})
+        shown.append({name: shortened(text, _LONGEST) for name, text in texts.items()})
     return shown
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -4,15 +4,24 @@ It has the methods of the analyzers' accumulators: `start`, `add` and `merge`. S
 Beam pipeline, and are not cached.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS
-from fullpass.components.evaluation.metric_terms import COUNT, FORMULAS, TERMS, Sums
-from fullpass.components.evaluation.moments import MOMENTS, all_and_without_each, merged, moments_of
+from fullpass.components.evaluation.metric_terms import (
+    COUNT,
+    FORMULAS,
+    MOMENTS,
+    TERMS,
+    Sums,
+    all_and_without_each,
+    merged,
+    moments_of,
+)
 from fullpass.components.evaluation.sampling_error import (
     COARSE,
     OF_SHARES,
@@ -24,9 +33,56 @@ from fullpass.components.evaluation.sampling_error import (
 )
 from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, SparseHistograms, bucket_of
 from fullpass.components.evaluation.score_curves import Curves, curves_of
-from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
-from fullpass.components.evaluation.slice_rows import SliceKey, members
+from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows, SliceValue
 from fullpass.preprocessing.values.row_sample import RowSample
+
+
+class SliceKey(NamedTuple):
+    """The key of a set of rows. entry: index in `evaluation.slices`; -1 for all rows together."""
+
+    entry: int
+    newest: bool
+    values: tuple[SliceValue, ...] = ()
+
+
+class Members(NamedTuple):
+    """Disjoint slices of a batch. rows: int64 [n]. places: index in `keys` of each row's slice, int64 [n]."""
+
+    keys: list[SliceKey]
+    rows: np.ndarray
+    places: np.ndarray
+
+
+def members(batch: ScoredRows, slices: Sequence[Sequence[str]], newest: int | None) -> Iterator[Members]:
+    """Yields the slices of a batch. A row with a missing value in an entry's columns is in none of its slices.
+
+    Args:
+        slices: Columns of each entry.
+        newest: Number of the newest span, as in row ids; None if the source has no spans.
+    """
+    every = np.arange(len(batch.row_ids))
+    yield Members([SliceKey(-1, newest=False)], every, np.zeros_like(every))
+    recent = every[batch.spans == newest] if newest is not None else every[:0]
+    if newest is not None:
+        yield Members([SliceKey(-1, newest=True)], recent, np.zeros_like(recent))
+    for entry, columns in enumerate(slices):
+        codes = [batch.columns[column] for column in columns]
+        yield _members_of(codes, every, entry, newest=False)
+        if len(recent):
+            yield _members_of(codes, recent, entry, newest=True)
+
+
+def _members_of(columns: Sequence[Codes], rows: np.ndarray, entry: int, *, newest: bool) -> Members:
+    rows = rows[np.all([column.codes[rows] >= 0 for column in columns], axis=0)]
+    combined = np.zeros(len(rows), np.int64)
+    for column in columns:
+        # The distinct combinations so far are renumbered to keep the product below rows times values.
+        combined = np.unique(combined, return_inverse=True)[1] * len(column.values) + column.codes[rows]
+    _, firsts, places = np.unique(combined, return_index=True, return_inverse=True)
+    values = [[column.values[code] for code in column.codes[rows[firsts]]] for column in columns]
+    keys = [SliceKey(entry, newest, combination) for combination in zip(*values, strict=True)]
+    return Members(keys, rows, places)
+
 
 AREAS = {"auc": "roc", "auc_pr": "precision_recall"}
 """Metrics that need histograms -> the property of `CurveAreas` that computes them."""
@@ -45,9 +101,7 @@ class State:
         moments: Moments of each model, float64 [models, MOMENTS, slices, GROUPS]; [0, ...] if no metric needs them.
         histograms: Histograms of each model, as parts to be summed; a set is a slice.
         grouped: Histograms per group in coarse buckets; a set is slice * GROUPS + group.
-        counts: Number of slices of each entry of `evaluation.slices`.
         overflowed: Entries of `evaluation.slices` with more than MOST_SLICES slices.
-        sample: A sample of the rows.
     """
 
     places: dict[SliceKey, int]
@@ -65,10 +119,8 @@ class SliceAccumulator:
     """Accumulates metrics on all rows, on the newest span, and on each slice of both.
 
     Attributes:
-        metrics: Names of the metrics.
         slices: Columns of each entry of `evaluation.slices`.
         newest: Number of the newest span, as in row ids; None if the source has no spans.
-        models: Number of models.
     """
 
     metrics: tuple[str, ...]
@@ -211,8 +263,6 @@ class Measurements:
     """Metrics by name, float64 [slices], NaN where undefined.
 
     Attributes:
-        values: The metrics of each model.
-        errors: Standard errors of `values`.
         differences: Standard errors of the difference between the new and the other model; empty for a single model.
     """
 

@@ -93,12 +93,7 @@ class Ingest(
     """
 
     def __init__(self, request: Request, *, known: Collection[KnownSpan] = ()):
-        """Constructs the component.
-
-        Args:
-            request: Description of the inputs from which the examples of the run are made.
-            known: Spans that are already ingested.
-        """
+        """Constructs the component. known: spans that are already ingested."""
         super().__init__(request=request.to_json(known=known))
 
 
@@ -106,11 +101,7 @@ class SpansOfWindow(resolver.ResolverStrategy):
     """Resolves the examples of every span of the window, from this run or an earlier one: the newest match per span."""
 
     def __init__(self, fingerprints: Mapping[str, str]):
-        """Constructs the strategy.
-
-        Args:
-            fingerprints: Number of the span as text -> fingerprint.
-        """
+        """Constructs the strategy. fingerprints: number of the span as text -> fingerprint."""
         self._fingerprints = {int(number): fingerprint for number, fingerprint in fingerprints.items()}
 
     def resolve_artifacts(

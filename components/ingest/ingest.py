@@ -30,8 +30,7 @@ from fullpass.components.ingest.readers.read_source import columns_of
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, EmptyFileError, Reading, Rows, text_at
 from fullpass.components.ingest.readers.row_hash import hashes
 from fullpass.components.ingest.splitting.assign import NO_SPLIT, columns_of_split
-from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter
-from fullpass.components.ingest.splitting.leakage import check_overlaps, count_overlaps
+from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter, check_overlaps, count_overlaps
 from fullpass.components.ingest.writing.encode import entries, examples, records
 from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, FileCount, Manifest
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
@@ -48,7 +47,6 @@ def run(ingestions: Sequence[Ingestion], pipeline: beam.Pipeline) -> None:
 
     Args:
         ingestions: Spans of one source, or the whole source; they differ only in files, folder, span and cuts.
-        pipeline: The Beam pipeline to add the steps to.
     """
     tasks = spread(pipeline, [ingestion.files for ingestion in ingestions], ingestions[0].config.source)
     chunks = tasks | "Ingest" >> beam.ParDo(_IngestTask(ingestions))

@@ -8,9 +8,8 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import IngestConfig, StratifiedSplit
-from fullpass.components.ingest.readers.convert_rows import convert_rows
 from fullpass.components.ingest.readers.read_source import read
-from fullpass.components.ingest.readers.reader import EmptyFileError, FilePart, Reading, Rows
+from fullpass.components.ingest.readers.reader import EmptyFileError, FilePart, Reading, Rows, convert_rows
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
@@ -26,11 +25,6 @@ class Ingestion:
     """The files of a source, or of one span of it, and what is made of them.
 
     Attributes:
-        files: The files to read.
-        splits: Names of the splits, in order.
-        columns: Raw columns of the examples.
-        folder: Output folder.
-        gzip: Whether to compress the records.
         cuts: Cuts of a stratified split, computed in an earlier pass.
         span: Number of the span; None if the source has no spans.
     """

@@ -1,10 +1,13 @@
 """Progress and speed of an ingestion, over all its workers."""
 
+import contextlib
 import glob
 import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
+from fullpass.base.files import write_atomically
 from fullpass.base.progress import PROGRESS_FILE_VARIABLE, report
 from fullpass.components.ingest.sources.files import SourceFile
 
@@ -28,16 +31,16 @@ class ReadRate:
         """Reports the rows and bytes read so far, at most twice a second.
 
         Args:
-            rows: Number of rows of the current part so far.
             consumed: Number of bytes of its file so far; 0 if the reader does not report them.
-            note: A short text to append.
         """
         now = time.time()
         path = os.environ.get(PROGRESS_FILE_VARIABLE)
         if not path or now - self._reported < _INTERVAL_SECONDS:
             return
         self._reported = now
-        _write(f"{path}.share-{os.getpid()}", self._rows + rows, self._bytes + consumed, self._started)
+        share = f"{self._rows + rows} {self._bytes + consumed} {self._started}"
+        with contextlib.suppress(OSError):  # a node must not fail because its progress cannot be written
+            write_atomically(Path(f"{path}.share-{os.getpid()}"), share)
         rows, consumed, started = _sum(glob.glob(f"{glob.escape(path)}.share-*"))
         speed = f"{rows / max(now - started, 1e-3):,.0f} rows/s"
         if self._total and consumed:
@@ -51,23 +54,9 @@ class ReadRate:
         self._bytes += size
 
 
-def _write(path: str, rows: int, size: int, started: float) -> None:
-    temporary = f"{path}.part"
-    try:
-        with open(temporary, "w", encoding="ascii") as file:
-            file.write(f"{rows} {size} {started}")
-        os.replace(temporary, path)
-    except OSError:  # a node must not fail because its progress cannot be written
-        return
-
-
 def _sum(paths: Sequence[str]) -> tuple[int, int, float]:
     """Returns the rows and bytes of all processes, and the start time of the first process."""
-    shares = []
-    for path in paths:
-        if not path.endswith(".part"):
-            with open(path, encoding="ascii") as file:
-                shares.append(file.read().split())
+    shares = [Path(path).read_text().split() for path in paths]
     return (
         sum(int(share[0]) for share in shares),
         sum(int(share[1]) for share in shares),

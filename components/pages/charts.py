@@ -16,11 +16,7 @@ _ROW = 18
 
 
 def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: int = 28) -> Markup:
-    """Returns counts [n] as bars; the tallest bar has the height of the chart.
-
-    Args:
-        counts: Not negative.
-    """
+    """Returns counts [n] as bars; the tallest bar has the height of the chart. counts: not negative."""
     top = max(counts, default=0)
     if not top:
         return Markup("")
@@ -58,13 +54,7 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int 
     for number, (name, values) in enumerate(series.items()):
         color = COLORS[number % len(COLORS)]
         points = [point(i, value) for i, value in enumerate(values) if math.isfinite(value)]
-        line = f'<polyline fill="none" stroke="{color}" stroke-width="2" points="{" ".join(points)}"/>'
-        dots = "".join(f'<circle cx="{x}" cy="{y}" r="2.5" fill="{color}"/>' for x, y in (p.split(",") for p in points))
-        left = _MARGIN_LEFT + 90 * number
-        parts.append(
-            f'{line}{dots}<rect x="{left}" y="{height - 14}" width="10" height="10" fill="{color}"/>'
-            f'<text x="{left + 14}" y="{height - 5}">{escape(name)}</text>'
-        )
+        parts += [line(points, color), key(_MARGIN_LEFT + 90 * number, height - 14, color, name)]
     for number in sorted({1, last}):
         x = _MARGIN_LEFT + inner_width * (number - 1) / max(last - 1, 1)
         anchor = "end" if number > 1 else "start"
@@ -73,12 +63,7 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int 
 
 
 def bar_chart(values: Mapping[str, float], *, unit: str, label: str, width: int = 560) -> Markup:
-    """Returns one horizontal bar per entry, labeled with its value.
-
-    Args:
-        values: Name -> a value that is not negative.
-        unit: Text after each value.
-    """
+    """Returns one horizontal bar per entry, labeled with its value. values: name -> a value that is not negative."""
     top = max(values.values(), default=0) or 1.0
     names, figures = 150, 90
     rows = []
@@ -92,17 +77,14 @@ def bar_chart(values: Mapping[str, float], *, unit: str, label: str, width: int 
     return svg(width, len(values) * _ROW + 4, "".join(rows), label)
 
 
-def paired_bars(
-    names: Sequence[str], before: Sequence[float], now: Sequence[float], *, label: str, width: int = 560
-) -> Markup:
+def paired_bars(names: Sequence[str], before: Sequence[float], now: Sequence[float], *, label: str) -> Markup:
     """Returns two horizontal bars per entry, labeled with their shares: `before` above, `now` below.
 
     Args:
-        names: [n].
         before, now: Shares [n], 0 to 1.
     """
     top = max((*before, *now), default=0) or 1.0
-    name_width, figures, row = 170, 100, 22
+    width, name_width, figures, row = 560, 170, 100, 22
     parts = []
     for i, (name, *shares) in enumerate(zip(names, before, now, strict=True)):
         y = i * row
@@ -115,6 +97,19 @@ def paired_bars(
             fill = "#9ca3af" if of == 0 else COLORS[0]
             parts.append(f'<rect x="{name_width}" y="{y + 2 + 9 * of}" width="{length:.1f}" height="8" fill="{fill}"/>')
     return svg(width, len(names) * row + 4, "".join(parts), label)
+
+
+def line(points: Sequence[str], color: str, *, dots: bool = True) -> str:
+    """Returns a line through points, each `x,y`, with a dot at each of them."""
+    centers = (point.split(",") for point in points if dots)
+    circles = "".join(f'<circle cx="{x}" cy="{y}" r="2.5" fill="{color}"/>' for x, y in centers)
+    return f'<polyline fill="none" stroke="{color}" stroke-width="1.5" points="{" ".join(points)}"/>{circles}'
+
+
+def key(left: float, top: float, color: str, name: str) -> str:
+    """Returns an entry of a legend."""
+    square = f'<rect x="{left}" y="{top}" width="10" height="10" fill="{color}"/>'
+    return f'{square}<text x="{left + 14}" y="{top + 9}">{escape(name)}</text>'
 
 
 def shortened(text: str, most: int = 20) -> str:

@@ -17,11 +17,7 @@ _FOLDER = Path(__file__).parent
 
 
 def render_page(template: str, **facts: object) -> str:
-    """Returns a page.
-
-    Args:
-        template: Name of a file in this folder.
-    """
+    """Returns a page. template: name of a file in this folder."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER, encoding="utf-8"),
         autoescape=True,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -17,11 +17,8 @@ ROUNDING_STEPS = 1e4
 """Largest difference that counts as rounding, in float32 steps: three of the seven digits of a float32 remain."""
 
 
-class RowNames(Protocol):
-    """The location of row i of a batch, as text for people."""
-
-    def __getitem__(self, index: int, /) -> str:
-        """Returns the file and the row in it."""
+RowName = Callable[[int], str]
+"""Row of a batch -> its file and its number there, as text for people."""
 
 
 class Tolerance(NamedTuple):
@@ -77,14 +74,9 @@ class ComparedFeature:
     """The comparison of one feature, computed by two paths.
 
     Attributes:
-        feature: Name of the feature.
-        pair: Names of the two paths.
-        rows: Number of compared rows.
         largest: Largest absolute difference of numbers.
         mismatches: Number of rows beyond the tolerance.
-        examples: The first mismatches.
         cause: Likely cause, derived from the values of the first batch with a mismatch; empty without a mismatch.
-        spread: Spread of the right values.
     """
 
     feature: str
@@ -98,15 +90,13 @@ class ComparedFeature:
 
     def plus(self, later: "ComparedFeature") -> "ComparedFeature":
         """Merges this comparison with the comparison of later rows."""
-        return ComparedFeature(
-            self.feature,
-            self.pair,
-            self.rows + later.rows,
-            max(self.largest, later.largest),
-            self.mismatches + later.mismatches,
-            (*self.examples, *later.examples)[:SHOWN_MISMATCHES],
-            self.cause or later.cause,
-            later.spread,
+        return replace(
+            later,
+            rows=self.rows + later.rows,
+            largest=max(self.largest, later.largest),
+            mismatches=self.mismatches + later.mismatches,
+            examples=(*self.examples, *later.examples)[:SHOWN_MISMATCHES],
+            cause=self.cause or later.cause,
         )
 
 
@@ -146,7 +136,7 @@ def compare(
     right: Mapping[str, np.ndarray],
     *,
     pair: str,
-    row_names: RowNames,
+    row_name: RowName,
     tolerance: Tolerance,
     before: Comparison | None = None,
     again: Again | None = None,
@@ -157,7 +147,6 @@ def compare(
     Args:
         left, right: Feature -> [rows] or [rows, width]; both in the same row order. Rows of ids may be padded with 0
             to different widths. NaN equals NaN.
-        pair: Names of the two paths, for the report: "Beam = export".
         tolerance: Tolerance between floats; all other values must be equal.
         before: The comparison of earlier batches, whose values count for the standard deviation.
         again: Computes the right side again. It is called if values differ, to test whether this is deterministic.
@@ -171,9 +160,16 @@ def compare(
         raise UserError(f"parity ({pair}): features on one side only: {', '.join(only)}.")
     compared = []
     for name in sorted(left):
-        _require_same_rows(name, pair, left[name], right[name])
-        known = before.variance_of(pair, name) if before else VarianceAccumulator()
-        compared.append(_compare_one(name, left[name], right[name], pair, row_names, tolerance, known, least_deviation))
+        a, b = left[name], right[name]
+        if len(a) != len(b):
+            raise UserError(f"parity ({pair}): {name} has {len(a)} rows on one side and {len(b)} on the other.")
+        spread = before.variance_of(pair, name) if before else VarianceAccumulator()
+        spread = spread.plus(b.astype(np.float64)) if np.issubdtype(b.dtype, np.floating) else spread
+        difference, allowed = _difference(a, b, tolerance, max(spread.deviation, least_deviation))
+        rows = np.flatnonzero((difference > allowed).any(axis=1))
+        shown = tuple(Mismatch(row_name(int(i)), _text(a[i]), _text(b[i])) for i in rows[:SHOWN_MISMATCHES])
+        largest = float(difference.max(initial=0.0))
+        compared.append(ComparedFeature(name, pair, len(a), largest, len(rows), shown, spread=spread))
     if not any(one.mismatches for one in compared):
         return compared
     repeated = again() if again else right
@@ -197,29 +193,6 @@ def check(compared: list[ComparedFeature]) -> None:
 def report_json(compared: list[ComparedFeature]) -> str:
     """Returns the report as JSON text."""
     return to_json_text([asdict(c) for c in compared], indent=1)
-
-
-def _require_same_rows(name: str, pair: str, left: np.ndarray, right: np.ndarray) -> None:
-    if len(left) != len(right):
-        raise UserError(f"parity ({pair}): {name} has {len(left)} rows on one side and {len(right)} on the other.")
-
-
-def _compare_one(
-    name: str,
-    left: np.ndarray,
-    right: np.ndarray,
-    pair: str,
-    row_names: RowNames,
-    tolerance: Tolerance,
-    known: VarianceAccumulator,
-    least_deviation: float,
-) -> ComparedFeature:
-    spread = known.plus(right.astype(np.float64)) if np.issubdtype(right.dtype, np.floating) else known
-    difference, allowed = _difference(left, right, tolerance, max(spread.deviation, least_deviation))
-    wrong = (difference > allowed).any(axis=1)
-    rows = np.flatnonzero(wrong)
-    shown = tuple(Mismatch(row_names[int(i)], _text(left[i]), _text(right[i])) for i in rows[:SHOWN_MISMATCHES])
-    return ComparedFeature(name, pair, len(left), float(difference.max(initial=0.0)), len(rows), shown, "", spread)
 
 
 def _difference(

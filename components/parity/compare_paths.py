@@ -1,8 +1,9 @@
 """Computes features and predictions of eval rows by every path of training and serving, and compares them."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -15,30 +16,31 @@ from fullpass.base.progress import report as progress
 from fullpass.components.ingest.component import by_span, rows_of
 from fullpass.components.ingest.writing.manifest import Manifest, read_manifest
 from fullpass.components.internals.tfx_internals import path_utils
-from fullpass.components.parity.compare import ComparedFeature, Comparison, Tolerance, compare
-from fullpass.components.parity.stream_rows import (
-    Features,
-    TrainedRows,
-    in_order_of,
-    record_batches,
-    rows_of_batch,
-    through,
-    through_raw,
-)
+from fullpass.components.parity.compare import ComparedFeature, Comparison, RowName, Tolerance, compare, same_width
 from fullpass.components.transform.component import split_files
 from fullpass.preprocessing.columns.outputs import LABEL, ROW_ID, SPAN
-from fullpass.preprocessing.columns.raw_columns import serving_columns
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, serving_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
-from fullpass.trainer.input.decoder import decoder, read_blocks
+from fullpass.trainer.export.signatures import column_keys
+from fullpass.trainer.input.decoder import decoder, read_blocks, without_gaps
 from fullpass.trainer.input.placement import InModel, placement_of
+from fullpass.trainer.input.raw_examples import dense_columns
 from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.records.blocks import Block
+from fullpass.trainer.records.record_files import record_batches as read_file
 
 SPLIT = "eval"
 _PROBED_ROWS = 64
 """Number of rows from which the batch size is estimated."""
+MOST_ROWS = 16_384
+BATCH_BYTES = 64 << 20
+"""Approximate size of a batch in one path, serialized plus decoded."""
+
+Features = dict[str, np.ndarray]
+_Outputs = tuple[Features, Callable[[], Features]]
+"""The outputs of a signature, and a function that computes them a second time."""
 
 
 def compare_paths(
@@ -55,7 +57,6 @@ def compare_paths(
     """Compares batch by batch, and stops after the batch in which a feature has as many mismatches as are shown.
 
     Args:
-        limit: Largest number of rows to compare; None for all.
         ready: Transformed examples that training read.
         model_run: Artifact with the trained model's scores of the first rows.
 
@@ -72,7 +73,8 @@ def compare_paths(
     first = next(record_batches(files, _PROBED_ROWS))
     decoded = through(export.signatures[TRANSFORM_FEATURES], first)
     batch_rows = rows_of_batch(first, decoded)
-    trained = TrainedRows(_training_blocks(config, ready, transform_graph, _classes(decoded), batch_rows))
+    classes = decoded[LABEL].shape[1] if decoded[LABEL].ndim == 2 else 0  # of a multilabel label
+    trained = TrainedRows(_training_blocks(config, ready, transform_graph, classes, batch_rows))
     manifests = [read_manifest(artifact.uri) for artifact in examples]
     scores = _Scores(f"{model_run.uri}/{SCORES_FILE}")
     columns = serving_columns(config)
@@ -82,17 +84,17 @@ def compare_paths(
         for records in record_batches(in_order_of(trained, files), batch_rows, limit):
             progress(rows, total, "rows", "compared")
             # The features are compared while these two signatures run, because TensorFlow releases the GIL.
-            served = _PendingOutputs(partial(through, export.signatures[SERVING_DEFAULT], records), threads)
-            served_raw = _PendingOutputs(
-                partial(through_raw, export.signatures[SERVING_RAW], records, columns), threads
-            )
+            serve = partial(through, export.signatures[SERVING_DEFAULT], records)
+            serve_raw = partial(through_raw, export.signatures[SERVING_RAW], records, columns)
+            served, served_raw = threads.submit(serve), threads.submit(serve_raw)
             transformed = partial(_transformed, export, records)
             exported = transformed()
             row_ids = exported[ROW_ID]
-            names = _RowNames(manifests, row_ids)
-            same = partial(compare, row_names=names, tolerance=tolerance, before=comparison)
+            name = partial(_row_name, manifests, row_ids)
+            same = partial(compare, row_name=name, tolerance=tolerance, before=comparison)
             features = same(trained.take(row_ids), exported, pair="training input = export", again=transformed)
-            predictions = _compare_predictions(served, served_raw, least, *scores.of(row_ids), names, same)
+            sides = (served.result(), serve), (served_raw.result(), serve_raw)
+            predictions = _compare_predictions(*sides, least, *scores.of(row_ids), name, same)
             comparison.add([*features, *predictions])
             rows += len(records)
             if comparison.is_decided:
@@ -106,11 +108,6 @@ def _transformed(export: tf.Module, records: tf.Tensor) -> Features:
     features = through(export.signatures[TRANSFORM_FEATURES], records)
     features.pop(SPAN)  # identifies rows; it is no feature
     return features
-
-
-def _classes(decoded: Features) -> int:
-    """Returns the number of classes of a multilabel label; 0 for any other label."""
-    return decoded[LABEL].shape[1] if decoded[LABEL].ndim == 2 else 0
 
 
 def _training_blocks(
@@ -128,30 +125,13 @@ def _training_blocks(
     return map(InModel(placement, tft_output).add_model_features, blocks) if placement.in_model else blocks
 
 
-class _PendingOutputs:
-    """The predictions of a batch by one signature, computed in a thread.
-
-    Attributes:
-        again: Computes the predictions a second time.
-    """
-
-    def __init__(self, again: Callable[[], Features], threads: ThreadPoolExecutor):
-        self.again = again
-        self._future = threads.submit(again)
-
-    @property
-    def outputs(self) -> Features:
-        """The predictions; waits until they are computed."""
-        return self._future.result()
-
-
 def _compare_predictions(
-    served: _PendingOutputs,
-    served_raw: _PendingOutputs,
+    served: _Outputs,
+    served_raw: _Outputs,
     least: float,
     trained: Features,
     rows: np.ndarray,
-    row_names: "_RowNames",
+    row_name: RowName,
     same: Callable[..., list[ComparedFeature]],
 ) -> list[ComparedFeature]:
     """Compares the predictions of two signatures of the export with each other, and with those of the trained model.
@@ -161,30 +141,27 @@ def _compare_predictions(
         trained: Outputs of the trained model for some rows of the batch.
     """
     pair = f"{SERVING_DEFAULT} = {SERVING_RAW}"
-    agreed = same(served.outputs, served_raw.outputs, pair=pair, again=served_raw.again, least_deviation=least)
+    (outputs, again), (outputs_raw, again_raw) = served, served_raw
+    agreed = same(outputs, outputs_raw, pair=pair, again=again_raw, least_deviation=least)
     if not len(rows):
         return agreed
 
-    def scores(outputs: Features) -> Features:
-        return {"scores": outputs["scores"][rows]}
+    def scores(of: Features) -> Features:
+        return {"scores": of["scores"][rows]}
 
     compared = same(
         trained,
-        scores(served.outputs),
+        scores(outputs),
         pair="trained model = export",
-        row_names=row_names.among(rows),
-        again=lambda: scores(served.again()),
+        row_name=lambda index: row_name(int(rows[index])),
+        again=lambda: scores(again()),
         least_deviation=least,
     )
     return [*compared, *agreed]
 
 
 class _Scores:
-    """The trained model's scores of the first eval rows.
-
-    Attributes:
-        compared: Number of scores returned so far.
-    """
+    """The trained model's scores of the first eval rows. compared: number of scores returned so far."""
 
     def __init__(self, path: str):
         scored = read_scores(path)
@@ -199,17 +176,134 @@ class _Scores:
         return {"scores": self._scores[np.searchsorted(self._row_ids, row_ids[rows])]}, rows
 
 
-class _RowNames:
-    """File and row number of each row of a batch; looked up only for rows that differ."""
+def _row_name(manifests: Sequence[Manifest], row_ids: np.ndarray, index: int) -> str:
+    """Returns the file and the number of a row of a batch; called only for rows that differ."""
+    row = int(row_ids[index])
+    return next(manifest for manifest in manifests if manifest.holds(row)).locate(row)
 
-    def __init__(self, manifests: Sequence[Manifest], row_ids: np.ndarray):
-        self._manifests = manifests
-        self._row_ids = row_ids
 
-    def __getitem__(self, index: int, /) -> str:
-        row = int(self._row_ids[index])
-        return next(manifest for manifest in self._manifests if manifest.holds(row)).locate(row)
+def rows_of_batch(records: tf.Tensor, decoded: Features) -> int:
+    """Returns the number of rows of a batch, given sample rows.
 
-    def among(self, indices: np.ndarray) -> "_RowNames":
-        """Returns the names of some of the rows."""
-        return _RowNames(self._manifests, self._row_ids[indices])
+    Args:
+        records: Serialized sample examples, string [rows].
+        decoded: The same examples, decoded.
+    """
+    serialized = int(tf.reduce_sum(tf.strings.length(records)))
+    row_bytes = (serialized + sum(value.nbytes for value in decoded.values())) / len(records)
+    return int(np.clip(BATCH_BYTES / row_bytes, 1, MOST_ROWS))
+
+
+def record_batches(files: Iterable[str], rows: int, limit: int | None = None) -> Iterator[tf.Tensor]:
+    """Yields the first `limit`, or all, serialized examples of TFRecord files, string [at most rows]."""
+    left = limit
+    for file in files:
+        for batch in read_file(file, rows=rows):
+            yield tf.constant(batch[:left])
+            if left is not None:
+                left -= min(left, len(batch))
+                if not left:
+                    return
+
+
+def in_order_of(trained: "TrainedRows", files: Sequence[str]) -> Iterator[str]:
+    """Yields raw files in the order of their rows in training.
+
+    Transform keeps the rows of a file together and in order, but may change the order of files. The next file is the
+    one whose first row is the next row of training, so neither side has to buffer rows of the other.
+    """
+    by_first_row = {}
+    for file in files:
+        for first in next(read_file(file, rows=1), []):
+            parsed = tf.io.parse_single_example(first, {RAW_ROW_ID: tf.io.FixedLenFeature([], tf.int64)})
+            by_first_row[int(parsed[RAW_ROW_ID])] = file
+    while by_first_row:
+        row = trained.next_row()
+        yield by_first_row.pop(row if row in by_first_row else next(iter(by_first_row)))
+
+
+def through(function: Callable[..., Mapping[str, tf.Tensor]], records: tf.Tensor) -> Features:
+    """Returns the outputs of a signature for serialized examples, string [rows]."""
+    # A keyword: with a positional argument, TensorFlow first tries another form and formats all records into an error.
+    return _numpy(function(examples=records))
+
+
+def through_raw(
+    function: Callable[..., Mapping[str, tf.Tensor]], records: tf.Tensor, columns: Mapping[str, RawColumn]
+) -> Features:
+    """Returns the outputs of `serving_raw` for the raw columns of `records`, which is the path of a JSON request."""
+    keys, dense = column_keys(tuple(columns)), dense_columns(records, columns)
+    return _numpy(function(**{keys[name]: value for name, value in dense.items()}))
+
+
+@dataclass
+class _Held:
+    """A block with rows that are not taken yet. left: bool [rows], True for these rows."""
+
+    rows: Features
+    left: np.ndarray
+
+
+class TrainedRows:
+    """The model inputs of training, taken by row id in any order.
+
+    A block stays in memory from its reading until its last row is taken. If rows are taken in the order of the blocks,
+    these are one or two blocks.
+
+    Attributes:
+        held: The blocks in memory.
+    """
+
+    def __init__(self, blocks: Iterator[Block]):
+        self._blocks = blocks
+        self.held: list[_Held] = []
+        self._none: Features = {}
+
+    def next_row(self) -> int | None:
+        """Returns the id of the first row that is not taken yet; None if all rows are taken."""
+        if not self.held and not self._read():
+            return None
+        first = self.held[0]
+        return int(first.rows[ROW_ID][first.left.argmax()])
+
+    def take(self, row_ids: np.ndarray) -> Features:
+        """Returns the rows with the given ids, in this order; ids without a row are skipped."""
+        masks = [self._among(held, row_ids) for held in self.held]
+        while sum(map(np.count_nonzero, masks)) < len(row_ids) and self._read():
+            masks.append(self._among(self.held[-1], row_ids))
+        parts = [self._none]
+        for held, chosen in zip(self.held, masks, strict=True):
+            parts.append({name: value[chosen] for name, value in held.rows.items()})
+            held.left &= ~chosen
+        self.held = [held for held in self.held if held.left.any()]
+        rows = _join(parts)
+        by_id = np.argsort(rows[ROW_ID])
+        present = row_ids[np.isin(row_ids, rows[ROW_ID])]
+        order = by_id[np.searchsorted(rows[ROW_ID], present, sorter=by_id)]
+        return {name: value[order] for name, value in rows.items()}
+
+    @staticmethod
+    def _among(held: _Held, row_ids: np.ndarray) -> np.ndarray:
+        return held.left & np.isin(held.rows[ROW_ID], row_ids)
+
+    def _read(self) -> bool:
+        """Reads one more block into memory; returns whether there was one."""
+        for block in self._blocks:
+            rows = _numpy({name: without_gaps(value) for name, value in block.items()})
+            self._none = {name: value[:0] for name, value in rows.items()}
+            if len(rows[ROW_ID]):
+                self.held.append(_Held(rows, np.ones(len(rows[ROW_ID]), dtype=bool)))
+                return True
+        return False
+
+
+def _numpy(features: Mapping[str, tf.Tensor | tf.RaggedTensor]) -> Features:
+    return {
+        name: (value.to_tensor() if isinstance(value, tf.RaggedTensor) else value).numpy()
+        for name, value in features.items()
+    }
+
+
+def _join(parts: Sequence[Features]) -> Features:
+    joined = {name: [part[name] for part in parts] for name in parts[0]}
+    return {name: np.concatenate(same_width(*of) if of[0].ndim > 1 else of) for name, of in joined.items()}

@@ -41,7 +41,6 @@ def explain(predict: Predict, inputs: Inputs) -> Explained:
     effects are the Shapley values. Otherwise they are the mean over eight orders of the columns.
 
     Args:
-        predict: Computes the model's outputs.
         inputs: The columns of the rows; all other columns count as missing.
     """
     whole = predict(inputs)

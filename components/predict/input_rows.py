@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError, did_you_mean
-from fullpass.components.ingest.readers.convert_rows import convert_rows
 from fullpass.components.ingest.readers.read_source import columns_of, read
-from fullpass.components.ingest.readers.reader import BadRow, Reading, bounded, check_columns, numbered
+from fullpass.components.ingest.readers.reader import BadRow, Reading, bounded, check_columns, convert_rows, numbered
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.predict.input_source import InputSource
@@ -27,7 +26,6 @@ class InputBatch:
     Attributes:
         shown: Every column of the input; rows that do not parse have only nulls.
         good: bool [rows], True if the model can predict the row.
-        bad: The other rows, in order.
         inputs: Raw column -> a value per good row: number float32 [good], NaN for missing; string bytes [good], b"" for
             missing; vector float32 [good, width], NaN for missing; list [good, elements of the longest], with missing
             elements after the end of shorter lists. A column that the input lacks has no rows.
@@ -43,13 +41,7 @@ class InputRows:
     """The rows of some files, batch by batch."""
 
     def __init__(self, files: Sequence[SourceFile], how: InputSource, columns: Mapping[str, RawColumn]):
-        """Constructs the reader; iteration opens the files.
-
-        Args:
-            files: The files to read, in order.
-            how: Format and reading options of the files.
-            columns: Raw columns that the model reads.
-        """
+        """Constructs the reader; iteration opens the files."""
         self._files = files
         self._how = how
         self._columns = columns
@@ -110,8 +102,6 @@ class TableRows:
 
     Args:
         table: The rows; columns that the model does not read are allowed.
-        text: Rules for reading text as values.
-        columns: Raw columns that the model reads.
     """
 
     NAME = "the table"

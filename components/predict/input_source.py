@@ -27,12 +27,7 @@ _BY_SUFFIX = {suffix: name for name, row in TOLD_FORMATS.items() for suffix in r
 
 @dataclass(frozen=True)
 class InputSource:
-    """The reading options of an input.
-
-    Attributes:
-        source: The source for Ingest's readers.
-        text: Rules for reading text as values, as in training.
-    """
+    """The reading options of an input. text: rules for reading text as values, as in training."""
 
     source: FileSource
     text: RawText
@@ -53,8 +48,6 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
         ','
 
     Args:
-        trained: `source` of the export's `fullpass.json`.
-        path: Path of the input.
         read_as: Keys of `data.source` that differ from training.
 
     Raises:
@@ -93,14 +86,11 @@ def input_files(source: FileSource, path: str) -> list[SourceFile]:
     resolved = resolve_path(path, Path.cwd())
     exists = is_folder(resolved) if source.reads_folders else find(resolved, source.endings)
     if not exists:
+        endings = ", ".join(source.endings) or "any name"
         wanted = "a folder of files" if source.reads_folders else "a file, or a folder of files"
-        raise UsageError(f"{path}: no such file.{nearby(resolved)} Expected {wanted} that end in {_listed(source)}.")
+        raise UsageError(f"{path}: no such file.{nearby(resolved)} Expected {wanted} that end in {endings}.")
     inputs = find_inputs(source, lambda written: resolve_path(written, Path.cwd()))
     return [replace(file, version="", state="") for file in inputs]
-
-
-def _listed(source: FileSource) -> str:
-    return ", ".join(source.endings) or "any name"
 
 
 def _format_of(path: str, trained: str) -> str:
@@ -151,9 +141,7 @@ def read_as_of(
 
     Args:
         separator: One character; a backslash and t stand for a tab.
-        columns: Comma-separated names, for a file without a header line.
         others: KEY=VALUE, with the value in YAML.
-        header: Whether the file has a header line; contradicts `columns`.
 
     Raises:
         UserError: An option is invalid.

@@ -4,7 +4,8 @@ import csv
 import io
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -46,18 +47,21 @@ def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> Non
     """Writes tables, one after the other, to a file that appears only when it is complete.
 
     Args:
-        path: Path of the file, which is replaced if it exists.
-        file_format: Csv, tsv, jsonl or parquet.
         tables: The tables. The first determines the columns and, in Parquet, their types.
 
     Raises:
         UserError: A later table has other columns or types.
     """
-    write = {"parquet": _write_parquet, "jsonl": _write_json_lines, "tsv": _write_tsv, "csv": _write_csv}[file_format]
+    writers: dict[str, Callable[[BinaryIO, Iterator[pa.Table]], None]] = {
+        "parquet": _write_parquet,
+        "jsonl": _write_json_lines,
+        "tsv": partial(_write_csv, separator="\t"),
+        "csv": _write_csv,
+    }
     pending = f"{path}.tmp"
     try:
         with open(pending, "wb") as file:
-            write(file, tables)
+            writers[file_format](file, tables)
         os.replace(pending, path)
     finally:
         if os.path.exists(pending):
@@ -79,10 +83,6 @@ def _write_csv(file: BinaryIO, tables: Iterator[pa.Table], separator: str = ",")
                 writer.writerow(names)
             columns = [[_cell(value) for value in table[name].to_pylist()] for name in _same(names, table)]
             writer.writerows(zip(*columns, strict=True))
-
-
-def _write_tsv(file: BinaryIO, tables: Iterator[pa.Table]) -> None:
-    _write_csv(file, tables, "\t")
 
 
 def _write_json_lines(file: BinaryIO, tables: Iterator[pa.Table]) -> None:

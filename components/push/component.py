@@ -66,9 +66,6 @@ def push_model(
 
     Args:
         inputs: The input artifacts of the Pusher, by name.
-        pushed_model: Its output artifact.
-        target: The folder that a model server watches.
-        keep: Number of versions to keep.
         config: Section `evaluation`, which names the metrics.
     """
     artifacts_by_name = {name: RecordedArtifact.of(artifacts[0].mlmd_artifact) for name, artifacts in inputs.items()}

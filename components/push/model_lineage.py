@@ -31,10 +31,7 @@ class ModelArtifacts:
     """A model, its inputs and its verdicts; None for an artifact that does not exist (yet).
 
     Attributes:
-        model: The Trainer's output.
         examples: The raw examples, one artifact per span.
-        transform_graph: The transform graph that the model contains.
-        evaluation: The metrics of the model.
         blessing: The verdict of the Evaluator, or of a person.
         gates: The outputs of the other gates, by node id.
     """
@@ -51,11 +48,10 @@ def lineage_of(origins: ModelArtifacts, facts: Mapping[str, Any], config: Evalua
     """Returns the lineage of a model.
 
     Args:
-        origins: The model's artifacts, whose files are read.
         facts: `run`, `config` and `code` of the run that trained the model, as far as they are known.
         config: Section `evaluation`, which names the metrics.
     """
-    verdict = None
+    graph, verdict = origins.transform_graph, None
     if origins.evaluation is not None and origins.blessing is not None:
         blessed = bool(origins.blessing.properties.get("blessed"))
         verdict = read_verdict(origins.evaluation.uri, config, blessed=blessed)
@@ -65,7 +61,7 @@ def lineage_of(origins: ModelArtifacts, facts: Mapping[str, Any], config: Evalua
         "config": facts.get("config"),
         "code": facts.get("code"),
         "spans": [_span_facts(examples) for examples in sorted(origins.examples, key=_span_number)],
-        "transform_graph": _graph_facts(origins.transform_graph),
+        "transform_graph": graph and {"uri": graph.address, "digest": folder_digest(f"{graph.uri}/transform_fn")},
         **_evaluation_facts(verdict, origins.blessing),
         "gates": {node: _gate_facts(gate) for node, gate in sorted(origins.gates.items())},
     }
@@ -92,10 +88,6 @@ def _span_facts(examples: RecordedArtifact) -> Json:
         "rows_quarantined": int(properties.get("rows_quarantined", 0)),
         "rows": {split: int(properties.get(f"rows_{split}", 0)) for split in splits},
     }
-
-
-def _graph_facts(graph: RecordedArtifact | None) -> Json | None:
-    return None if graph is None else {"uri": graph.address, "digest": folder_digest(f"{graph.uri}/transform_fn")}
 
 
 def folder_digest(folder: str) -> str | None:

@@ -96,8 +96,6 @@ def push(model: Path, target: Path, *, keep: int, origin: str, lineage: Mapping[
     damaged.
 
     Args:
-        model: The folder of the SavedModel.
-        target: The folder that a model server watches.
         keep: Number of versions to keep, including the new one.
         origin: The address of the model's artifact, which identifies it.
         lineage: The lineage to write into `fullpass.json` (components/push/model_lineage.py).
@@ -150,7 +148,6 @@ def damage_of(version: Path, *, largest: float = float("inf")) -> str | None:
     """Returns a message about the damage of a version and its repair; None if it is intact.
 
     Args:
-        version: The folder of its SavedModel.
         largest: Only the size is compared for a file with more bytes than this.
     """
     try:
@@ -222,7 +219,6 @@ def rollback(target: Path, to: int | None = None) -> int:
     Newer versions are renamed, not deleted, so `to` can also bring one of them back.
 
     Args:
-        target: The folder that a model server watches.
         to: The version to serve; None is the version before the served one.
 
     Raises:

@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.score_curves import Curve, Curves
-from fullpass.components.pages.charts import COLORS, svg
+from fullpass.components.pages.charts import COLORS, key, line, svg
 
 _MODELS = ("new model", "last blessed")
 
@@ -18,7 +18,6 @@ class ShownCurves:
     """The charts of the models' curves, and their confusion matrices.
 
     Attributes:
-        charts: ROC, precision-recall and calibration.
         confusion: Name and confusion matrix of each model. The matrix is ((true positives, false positives), (false
             negatives, true negatives)), as text.
     """
@@ -31,7 +30,6 @@ def curves_section(curves: Sequence[Curves | None], rows: int) -> ShownCurves | 
     """Returns the section; None if no model has curves.
 
     Args:
-        curves: Curves of each model, the new model first.
         rows: Number of rows; if the rows have other weights than 1, the confusion matrix has shares only.
     """
     of_models = {name: one for name, one in zip(_MODELS, curves, strict=False) if one is not None}
@@ -80,7 +78,8 @@ def curve_chart(
     if diagonal:
         parts.append(f'<path d="M{_at(0, 0)}L{_at(1, 1)}" stroke="currentColor" stroke-opacity="0.4"/>')
     for number, (name, curve) in enumerate(curves.items()):
-        parts += [_line(curve, COLORS[number], points=points), _name(number, name)]
+        left, top = _LEFT + 100 * number, _TOP + _SIDE + 38
+        parts += [_line(curve, COLORS[number], points=points), key(left, top, COLORS[number], name)]
     return svg(_LEFT + _SIDE + 10, _TOP + _SIDE + _BOTTOM, "".join(parts), label)
 
 
@@ -103,23 +102,8 @@ def _line(curve: Curve, color: str, *, points: bool) -> str:
     half_widths = [0.0 if math.isnan(error) else quantile(0.975) * error for _, _, error in known]
     above = [_at(x, min(y + far, 1.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
     below = [_at(x, max(y - far, 0.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
-    line = " ".join(_at(x, y) for x, y, _ in known)
-    dots = "".join(
-        f'<circle cx="{at[0]}" cy="{at[1]}" r="2.5" fill="{color}"/>'
-        for at in (_at(x, y).split(",") for x, y, _ in (known if points else ()))
-    )
-    return (
-        f'<polygon fill="{color}" fill-opacity="0.2" points="{" ".join([*above, *below[::-1]])}"/>'
-        f'<polyline fill="none" stroke="{color}" stroke-width="1.5" points="{line}"/>{dots}'
-    )
-
-
-def _name(number: int, name: str) -> str:
-    left, top = _LEFT + 100 * number, _TOP + _SIDE + 38
-    return (
-        f'<rect x="{left}" y="{top}" width="10" height="10" fill="{COLORS[number]}"/>'
-        f'<text x="{left + 14}" y="{top + 9}">{escape(name)}</text>'
-    )
+    band = f'<polygon fill="{color}" fill-opacity="0.2" points="{" ".join([*above, *below[::-1]])}"/>'
+    return band + line([_at(x, y) for x, y, _ in known], color, dots=points)
 
 
 def _at(x: float, y: float) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence
-from fullpass.components.pages.charts import COLORS, shortened, svg
+from fullpass.components.pages.charts import COLORS, key, line, shortened, svg
 
 
 @dataclass(frozen=True)
@@ -14,9 +14,6 @@ class ShownDependence:
     """The partial dependence, as charts and as numbers.
 
     Attributes:
-        rows: Number of rows of the eval split over which the means are taken.
-        score: Description of the scores.
-        series: Names of the scores.
         charts: One chart per column, after the legend if there are several series.
         figures: Column, value and the mean score of each series.
         left_out: Column and the reason why it has no chart.
@@ -62,11 +59,7 @@ _GRID = 'stroke="currentColor" stroke-opacity="0.15"'
 
 def legend(names: Sequence[str]) -> Markup:
     """Returns the legend with the colors of the series."""
-    parts = (
-        f'<rect x="{150 * i}" y="4" width="10" height="10" fill="{COLORS[i]}"/>'
-        f'<text x="{150 * i + 14}" y="13">{escape(shortened(name))}</text>'
-        for i, name in enumerate(names)
-    )
+    parts = (key(150 * i, 4, COLORS[i], shortened(name)) for i, name in enumerate(names))
     return svg(150 * len(names), 20, "".join(parts), f"colours of {', '.join(names)}")
 
 
@@ -105,16 +98,11 @@ def _line(shown: ColumnDependence, means: Sequence[float], low: float, high: flo
             f'<text x="{_AXIS - 5}" y="{y + 4:.1f}" text-anchor="end">{score:.3g}</text>'
         )
     for number, scores in enumerate(shown.scores):
-        y, color = height(means[number]), COLORS[number]
         points = [
             f"{_AXIS + inner * (place - first) / (last - first):.1f},{height(score):.1f}"
             for place, score in zip(shown.places, scores, strict=True)
         ]
-        dots = (f'<circle cx="{x}" cy="{y}" r="2.5" fill="{color}"/>' for x, y in (p.split(",") for p in points))
-        parts.append(
-            f'<path d="M{_AXIS} {y:.1f}h{inner}" {_MEAN}/>'
-            f'<polyline fill="none" stroke="{color}" stroke-width="1.5" points="{" ".join(points)}"/>{"".join(dots)}'
-        )
+        parts += [f'<path d="M{_AXIS} {height(means[number]):.1f}h{inner}" {_MEAN}/>', line(points, COLORS[number])]
     y = _TOP + _HEIGHT + 16
     parts.append(f'<text x="{_AXIS}" y="{y}">{escape(shortened(shown.values[0]))}</text>')
     parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{y}" text-anchor="end">{escape(shortened(shown.values[-1]))}</text>')

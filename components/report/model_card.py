@@ -13,8 +13,7 @@ from typing import Any
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.evaluation.metrics import METRICS
 from fullpass.components.pages.render import render_page
-from fullpass.components.report.insight import Insight
-from fullpass.components.report.report_data import Run
+from fullpass.components.report.report_data import Insight, Run
 
 _WORST_SLICES = 5
 _FEATURES = 10

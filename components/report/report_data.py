@@ -1,6 +1,7 @@
 """The facts of the report, read from the artifacts of a run."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +19,152 @@ from fullpass.components.evaluation.score_curves import read_curves
 from fullpass.components.evaluation.shown_files import ShownText, read_dependence, read_texts
 from fullpass.components.ingest.writing.manifest import QUARANTINE, read_manifest
 from fullpass.components.mlmd_values import RecordedArtifact
-from fullpass.components.pages.charts import bar_chart, histogram, line_chart
-from fullpass.components.report.column_statistics import Column, read_columns
+from fullpass.components.pages.charts import bar_chart, histogram, line_chart, shortened
 from fullpass.components.report.curves import ShownCurves, curves_section
 from fullpass.components.report.dependence import ShownDependence, dependence_section
-from fullpass.components.report.insight import Images, Insight, image_section, insight_section
 from fullpass.components.run_artifacts import RunArtifacts
+from fullpass.trainer.insight.words import reference_words
+
+_SHOWN_FEATURES, _TOP_VALUES, _LONGEST_NAME = 20, 3, 40
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_BYTES = "__BYTES_VALUE__"
+"""Placeholder in TFDV's statistics for each value that is not UTF-8."""
+_KINDS = statistics_pb2.FeatureNameStatistics.Type
+
+
+@dataclass(frozen=True)
+class Importance:
+    """The permutation importance of a feature. reach: half width of its 95 % interval."""
+
+    feature: str
+    importance: float
+    reach: float
+
+    @property
+    def certain(self) -> bool:
+        """Whether the 95 % interval excludes 0."""
+        return self.importance > self.reach
+
+
+@dataclass(frozen=True)
+class Insight:
+    """The facts of the section. reference: a sentence, "" if there is none. unit: unit of the importance, as text."""
+
+    reference: str
+    features: tuple[Importance, ...]
+    chart: Markup
+    unit: str
+
+
+def insight_section(record: Mapping[str, Any]) -> Insight:
+    """Returns the facts about the simple reference and the features from `training.json`."""
+    importances = tuple(Importance(**entry) for entry in record.get("importance", ()))
+    shown = {entry.feature: entry.importance for entry in importances[:_SHOWN_FEATURES] if entry.importance > 0}
+    return Insight(
+        reference=reference_words(record.get("reference")),
+        features=importances,
+        chart=bar_chart(shown, unit="", label="importance of features") if shown else Markup(""),
+        unit="log loss" if record.get("classes") else "squared error, in shares of the label's variance",
+    )
+
+
+@dataclass(frozen=True)
+class ShownImage:
+    """An image and its prediction. png: the image in base64. probability: probability of the predicted class."""
+
+    png: str
+    label: str
+    prediction: str
+    probability: float
+    right: bool
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images of the section; none for a model without images."""
+
+    wrong: tuple[ShownImage, ...] = ()
+    right: tuple[ShownImage, ...] = ()
+
+
+def image_section(record: Mapping[str, Any]) -> Images:
+    """Returns the images in `training.json`; long names of classes are cut."""
+    images = [
+        ShownImage(
+            png=entry["png"],
+            label=shortened(entry["label"], _LONGEST_NAME),
+            prediction=shortened(entry["prediction"], _LONGEST_NAME),
+            probability=float(entry["probability"]),
+            right=bool(entry["right"]),
+        )
+        for entry in record.get("images", ())
+        if _BASE64.fullmatch(entry["png"])
+    ]
+    return Images(tuple(i for i in images if not i.right), tuple(i for i in images if i.right))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A raw column. missing: share of rows without a value. bars: counts per bucket, or of the most common values."""
+
+    name: str
+    kind: str
+    missing: float
+    text: str
+    bars: tuple[float, ...]
+
+
+def read_columns(statistics: statistics_pb2.DatasetFeatureStatisticsList) -> tuple[Column, ...]:
+    """Returns the columns of the first dataset, sorted by name."""
+    data = statistics.datasets[0]
+    columns = [_column(feature, int(data.num_examples)) for feature in data.features]
+    return tuple(sorted(columns, key=lambda column: column.name))
+
+
+def _column(feature: statistics_pb2.FeatureNameStatistics, rows: int) -> Column:
+    name = ".".join(feature.path.step) or feature.name
+    is_number = feature.WhichOneof("stats") == "num_stats"
+    common = (feature.num_stats if is_number else feature.string_stats).common_stats
+    missing = 1 - common.num_non_missing / rows if rows else 0.0
+    if not common.num_non_missing:
+        return Column(name, _KINDS.Name(feature.type).lower(), missing, "no value", ())
+    if is_number:
+        kind, (text, bars) = "number", _numbers(feature.num_stats)
+    elif {value.value for value in feature.string_stats.top_values} == {_BYTES}:
+        stats = feature.string_stats
+        kind, bars = "bytes", ()
+        text = f"{stats.unique:,} different values of {stats.avg_length:,.0f} bytes on average"
+    else:
+        kind, (text, bars) = "text", _texts(feature.string_stats)
+    return Column(name, kind, missing, _lengths(common) + text, bars)
+
+
+def _lengths(common: statistics_pb2.CommonStatistics) -> str:
+    """Returns the lengths of a column's lists as text; empty for a column of single values."""
+    least, most = common.min_num_values, common.max_num_values
+    if most <= 1:
+        return ""
+    return f"lists of {least}; " if least == most else f"lists of {least} to {most}, mean {common.avg_num_values:.3g}; "
+
+
+def _numbers(stats: statistics_pb2.NumericStatistics) -> tuple[str, tuple[float, ...]]:
+    text = f"{stats.min:g} to {stats.max:g}, mean {stats.mean:.4g}, median {stats.median:.4g}"
+    standard = next((h for h in stats.histograms if h.type == statistics_pb2.Histogram.STANDARD), None)
+    return text, tuple(bucket.sample_count for bucket in standard.buckets) if standard else ()
+
+
+def _texts(stats: statistics_pb2.StringStatistics) -> tuple[str, tuple[float, ...]]:
+    total = stats.common_stats.tot_num_values or stats.common_stats.num_non_missing
+    top = ", ".join(
+        f"{_shown(value.value)} ({value.frequency / total:.0%})" for value in stats.top_values[:_TOP_VALUES]
+    )
+    text = f"{stats.unique:,} values" + (f": {top}" if top else "")
+    return text, tuple(bucket.sample_count for bucket in stats.rank_histogram.buckets[:20])
+
+
+def _shown(value: str) -> str:
+    return "bytes that are not UTF-8" if value == _BYTES else value
+
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -72,7 +213,6 @@ class Run:
     Attributes:
         curves: None if the metrics need no histograms.
         dependence: None if no importance was measured.
-        pushed_to: Path of the pushed model; empty if it was not pushed.
     """
 
     name: str

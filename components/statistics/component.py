@@ -16,7 +16,7 @@ from tfx.types import standard_artifacts
 from fullpass.components.accumulate import AccumulateFiles, FileAccumulator
 from fullpass.components.artifact_files import STATISTICS_FILE
 from fullpass.components.beam_component import Artifacts, BeamComponent
-from fullpass.components.data_gate.series import SeriesSource
+from fullpass.components.data_gate.series import SeriesSource, Sketches
 from fullpass.components.data_gate.span_summary import SummaryStore
 from fullpass.components.data_gate.summarize import SPAN, SummarizeFiles, missing_summaries, span_name
 from fullpass.components.ingest.component import rows_of
@@ -79,7 +79,7 @@ class StatisticsOfFiles(FileAccumulator):
 
     def accumulate(self, path: str, groups: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
         split, *spans = groups
-        states, sketches = self._statistics.start(), self._source.sketches() if spans else None
+        states, sketches = self._statistics.start(), Sketches(self._source) if spans else None
         for batch in self._reader.parsed(path, self._examples.lists):
             states = self._statistics.add(states, batch)
             if sketches is not None:
@@ -124,7 +124,6 @@ class StatisticsGen(
             preprocessing: Features and label, which determine the columns and the series. Nothing else of them is part
                 of the cache key: A changed encoding or transform reads no record again.
             unit: Length of a span; None for a source without spans.
-            folder: Path of the data gate's span summaries, which persist between runs.
             libraries: Versions of the libraries that compute, which change TFX's cache key.
         """
         versions = {"libraries": libraries} if libraries else {}

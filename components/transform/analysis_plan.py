@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from fullpass.base.json_text import parse_json
+
 
 @dataclass(frozen=True)
 class Analysis:
@@ -24,5 +26,4 @@ class Analysis:
 
 def read_analysis(text: str) -> Analysis:
     """Returns an analysis that `to_json` wrote."""
-    fields = json.loads(text)
-    return Analysis(tuple(fields["hit"]), fields["missed"])
+    return parse_json(Analysis, text)

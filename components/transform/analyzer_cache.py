@@ -3,6 +3,11 @@
 There is one file per span, named by the span's fingerprint: equal records have the same entries in any location. An
 entry is the encoded state of one analyzer over the span. Its cache key is a digest of the analyzer and of the graph
 before it, so a changed feature has another key. Counts of many tokens are in a separate file next to the span's file.
+The file of a span is
+
+magic      b"fullpass accumulators 3\\n"
+checksum   CRC-32C of the span's fingerprint and of the table, big-endian
+table      an Arrow IPC stream, compressed with zstd: `key`, and `values`, the list of its encoded values
 """
 
 import hashlib
@@ -12,21 +17,51 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
+import google_crc32c
+import pyarrow as pa
 import tensorflow_transform as tft
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.base.shared_folder import Folder
 from fullpass.components.library_versions import version
-from fullpass.components.transform.accumulator_file import pack, unpack
 from fullpass.preprocessing.analysis.accumulators import EncodedStates
 from fullpass.preprocessing.analysis.token_counts import encode_file_reference, file_reference
 from fullpass.preprocessing.analysis.token_files import TokenFile, open_file
 
+_MAGIC = b"fullpass accumulators 3\n"
+_SCHEMA = pa.schema({"key": pa.binary(), "values": pa.list_(pa.large_binary())})
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 _ENDING, _TOKENS = ".accumulators", ".tokens"
 _USES = "uses.json"
 _ENCODINGS = 4
 _LIBRARIES = ("tensorflow", "tensorflow-transform", "tfx-bsl", "numpy", "pyarrow")
+
+
+def pack(fingerprint: str, entries: Mapping[bytes, Sequence[bytes]]) -> bytes:
+    """Returns the content of the file of the span with this fingerprint."""
+    keys = sorted(entries)
+    table = pa.table([keys, [list(entries[key]) for key in keys]], _SCHEMA)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, _SCHEMA, options=_COMPRESSED) as writer:
+        writer.write_table(table)
+    content = sink.getvalue().to_pybytes()
+    return _MAGIC + _checksum(fingerprint, content) + content
+
+
+def unpack(fingerprint: str, content: bytes) -> EncodedStates | None:
+    """Returns the states in the file of a span; None if it is damaged or the file of another span."""
+    magic, checksum, table = content[: len(_MAGIC)], content[len(_MAGIC) :][:4], content[len(_MAGIC) + 4 :]
+    if magic != _MAGIC or checksum != _checksum(fingerprint, table):
+        return None
+    columns = pa.ipc.open_stream(table).read_all()
+    return dict(zip(columns["key"].to_pylist(), columns["values"].to_pylist(), strict=True))
+
+
+def _checksum(fingerprint: str, table: bytes) -> bytes:
+    digest = google_crc32c.Checksum(fingerprint.encode())
+    digest.update(table)
+    return digest.digest()
 
 
 @dataclass(frozen=True)

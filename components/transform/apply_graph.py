@@ -35,10 +35,7 @@ class TransformedRows:
     """Transformed rows in the order of the raw ones.
 
     Attributes:
-        first_row: The id of the first row.
-        examples: A serialized tf.Example per row.
         columns: The features of `layout`, in the form of `column_files.as_columns`; None if no columns are written.
-        layout: The layout of the columns.
     """
 
     first_row: int
@@ -51,9 +48,6 @@ class ApplyGraph(beam.DoFn):
     """Transforms batches: (serialized raw examples, folder of the transform graph) -> `TransformedRows`.
 
     A separate thread encodes a batch while the graph computes the next one; both run C++ code that releases the GIL.
-
-    Args:
-        schema: Serialized schema of the raw examples.
     """
 
     def __init__(self, config: PreprocessingConfig, schema: bytes):

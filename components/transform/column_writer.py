@@ -14,11 +14,7 @@ class ColumnWriter:
     """Writes batches of columns; `files` is complete after `close`."""
 
     def __init__(self, folder: str, prefix: str):
-        """Constructs the writer; files are written later.
-
-        Args:
-            prefix: Prefix of the file names; unique among writers, and sorts in the order of the rows.
-        """
+        """Constructs the writer; files are written later."""
         self.files: list[ColumnFile] = []
         self._folder, self._prefix = folder, prefix
         self._sink: pa.BufferOutputStream | None = None

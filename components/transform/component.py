@@ -47,7 +47,14 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
             transformed=transformed.uri if transformed else None,
             layout=RecordsConfig(**options["records"]).layout(gzip=options["gzip"]),
             temporary=self._get_tmp_dir(),
-            spans=tuple(TrainSpan(*_described(span), tuple(split_files([span], ANALYZED_SPLIT))) for span in examples),
+            spans=tuple(
+                TrainSpan(
+                    label=span.get_string_custom_property(LABEL),
+                    fingerprint=span.get_string_custom_property(FINGERPRINT),
+                    files=tuple(split_files([span], ANALYZED_SPLIT)),
+                )
+                for span in examples
+            ),
             cache=options["cache"],
             base_model=BaseModelRef(
                 base=serving_model(input_dict.get("base_model")), ledger=f"{graph.uri}/{FOLDER}", span=examples[-1].span
@@ -84,11 +91,6 @@ def serving_model(models: Sequence[types.Artifact] | None) -> str | None:
     export = path_utils.serving_model_path(models[0].uri)
     verify_export(export)
     return export
-
-
-def _described(examples: types.Artifact) -> tuple[str, str]:
-    """Returns the label and the fingerprint of a span."""
-    return examples.get_string_custom_property(LABEL), examples.get_string_custom_property(FINGERPRINT)
 
 
 def _check_rows(rows: Mapping[str, int]) -> None:

@@ -43,14 +43,7 @@ class FullPass:
     """The parameters of one Transform execution.
 
     Attributes:
-        preprocessing: Features and label.
-        schema: Schema of the raw examples.
-        examples: Raw TFRecord files per split.
-        rows: Number of raw rows per split.
-        graph: Folder of the transform graph.
         transformed: Folder for transformed examples, or None to write only the graph.
-        layout: Layout of the transformed examples.
-        temporary: Folder for temporary files.
         spans: The train split of each span, if the source has spans.
         cache: Folder of the accumulator states of the spans.
         base_model: The model whose vocabulary ids are kept stable.

@@ -2,7 +2,12 @@
 
 import json
 import math
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import BeforeValidator, TypeAdapter
+
+_T = TypeVar("_T")
 
 
 def to_json_text(value: Any, **options: Any) -> str:
@@ -22,9 +27,33 @@ def to_json_text(value: Any, **options: Any) -> str:
         return json.dumps(finite(value), allow_nan=False, **options)
 
 
-def number_of(value: float | None) -> float:
-    """Returns a number read from JSON; null is NaN."""
-    return math.nan if value is None else value
+Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
+"""A number that is NaN where `to_json_text` has written null."""
+
+
+def parse_json(shape: type[_T], text: str | bytes) -> _T:
+    """Returns JSON text as a value of a type, such as a dataclass with tuples and other dataclasses.
+
+    Example:
+        >>> parse_json(tuple[Number, ...], "[0.5, null]")
+        (0.5, nan)
+
+    Raises:
+        ValueError: The text is no JSON, or no value of this type.
+    """
+    adapter: TypeAdapter[_T] = _adapter(cast(Any, shape))
+    return adapter.validate_json(text)
+
+
+def parse_fields(shape: type[_T], fields: Any) -> _T:
+    """Returns parsed JSON as a value of a type; see `parse_json`."""
+    adapter: TypeAdapter[_T] = _adapter(cast(Any, shape))
+    return adapter.validate_python(fields)
+
+
+@cache
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)
 
 
 def finite(value: Any) -> Any:

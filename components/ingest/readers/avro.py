@@ -7,10 +7,9 @@ from typing import Any
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.objects import rows_of
 from fullpass.components.ingest.readers.reader import (
-    Reader,
+    FileReader,
     Reading,
     Rows,
-    check_columns,
     load_package,
     numbered_batches,
     readable,
@@ -20,7 +19,7 @@ from fullpass.components.ingest.sources.storage import open_binary
 from fullpass.preprocessing.values.byte_batches import object_bytes
 
 
-class AvroReader(Reader[AvroSource]):
+class AvroReader(FileReader[AvroSource]):
     """`a.b` is field b of the record a, or the list of the fields b of the records in the array a."""
 
     def columns(self) -> list[str]:
@@ -33,9 +32,8 @@ class AvroReader(Reader[AvroSource]):
             raise UserError(f"{self._path}: the Avro schema must be a record, so that its fields are columns.")
         return list(dict.fromkeys(_names(schema, "", {}, frozenset())))
 
-    def rows(self, reading: Reading) -> Iterator[Rows]:
-        check_columns(self._path, list(reading.columns), self.columns())
-        with readable(self._path, reading), open_binary(self._path) as stream:
+    def _rows(self, reading: Reading) -> Iterator[Rows]:
+        with open_binary(self._path) as stream:
             for batch, numbers in numbered_batches(_fastavro().reader(stream), object_bytes):
                 yield rows_of(batch, numbers, reading)
 

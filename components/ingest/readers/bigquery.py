@@ -20,7 +20,7 @@ _LOGIN = "application_default_credentials.json"
 
 
 class BigQueryReader(Reader[BigQuerySource]):
-    """Rows are numbered in the order of their arrival; there is one part."""
+    """Rows are numbered in the order of their arrival; there is one part. Columns would take a request and seconds."""
 
     def __init__(self, file: SourceFile, source: BigQuerySource):
         super().__init__(file, source)
@@ -31,10 +31,6 @@ class BigQueryReader(Reader[BigQuerySource]):
     def inputs(cls, source: BigQuerySource, resolve: Resolve) -> list[SourceFile]:
         """Returns the queries."""
         return [SourceFile(query, split, 0, unknown_version()) for split, query in entries(source.query)]
-
-    def columns(self) -> None:
-        """Returns None, because a request to BigQuery takes credentials and seconds."""
-        return None
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         exceptions = load_package("google.api_core.exceptions", package="google-api-core", needed_by="format: bigquery")
@@ -57,7 +53,8 @@ class BigQueryReader(Reader[BigQuerySource]):
             credentials = load_package("google.auth.credentials", package="google-auth", needed_by="format: bigquery")
             options["credentials"] = credentials.AnonymousCredentials()
         with bigquery.Client(**options) as client:
-            rows = client.query(self._sql()).result()
+            is_table = not any(character.isspace() for character in self._query)
+            rows = client.query(f"SELECT * FROM `{self._query}`" if is_table else self._query).result()
             yield from rows.to_arrow_iterable(bqstorage_client=self._storage_client())
 
     def _storage_client(self) -> Any:
@@ -67,10 +64,6 @@ class BigQueryReader(Reader[BigQuerySource]):
         package = "google-cloud-bigquery-storage"
         storage = load_package("google.cloud.bigquery_storage", package=package, needed_by="format: bigquery")
         return storage.BigQueryReadClient()
-
-    def _sql(self) -> str:
-        is_table = not any(character.isspace() for character in self._query)
-        return f"SELECT * FROM `{self._query}`" if is_table else self._query
 
 
 def has_credentials() -> bool:

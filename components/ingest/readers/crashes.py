@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from fullpass.base.errors import UserError
 from fullpass.base.processes import end_with_parent, flush_streams
@@ -97,8 +97,9 @@ def run_in_fork(work: Callable[[], _T]) -> _T:
         if pid == 0:
             _send_result(work, sending)
         sending.close()
-        with receiving:
-            result = _received(receiving)
+        result = None
+        with receiving, contextlib.suppress(EOFError):  # the fork may end before it sends
+            result = receiving.recv()
         code = _wait_for(pid, folder)
     if result is None:
         raise RuntimeError(f"the reading process ended with exit code {code}")
@@ -106,14 +107,6 @@ def run_in_fork(work: Callable[[], _T]) -> _T:
     if done:
         return value
     raise value
-
-
-def _received(receiving: Connection) -> Any:
-    """Returns the object that a fork sent; None if the fork ended first."""
-    try:
-        return receiving.recv()
-    except EOFError:
-        return None
 
 
 def _send_result(work: Callable[[], object], sending: Connection) -> NoReturn:

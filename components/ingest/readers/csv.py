@@ -24,10 +24,9 @@ from fullpass.components.ingest.readers.reader import (
     WHOLE,
     EmptyFileError,
     FilePart,
-    Reader,
+    FileReader,
     Reading,
     Rows,
-    check_columns,
     planned,
     readable,
 )
@@ -38,7 +37,7 @@ from fullpass.components.ingest.sources.storage import state_of
 _KEPT_BYTES = 4000
 
 
-class CsvReader(Reader[CsvSource]):
+class CsvReader(FileReader[CsvSource]):
     """Rows are numbered by the line at which they start."""
 
     def __init__(self, file: SourceFile, source: CsvSource):
@@ -62,14 +61,11 @@ class CsvReader(Reader[CsvSource]):
         with readable(self._path):
             return line_parts(self._path, self._file.size, count=count_lines, splittable=splittable)
 
-    def rows(self, reading: Reading) -> Iterator[Rows]:
-        names = self.columns()
-        check_columns(self._path, list(reading.columns), names)
-        parser = _Parser(reading, self._source, names)
+    def _rows(self, reading: Reading) -> Iterator[Rows]:
+        parser = _Parser(reading, self._source, self.columns())
         header = 0 if self._source.columns or reading.part.begin else self._header[-1].first_line
-        with readable(self._path, reading):
-            for block in self._blocks(reading.part, reading):
-                yield from parser.parse(self._below(header, block))
+        for block in self._blocks(reading.part, reading):
+            yield from parser.parse(self._below(header, block))
 
     def _header_names(self) -> list[str]:
         try:

@@ -45,8 +45,6 @@ class Block:
     """A block of whole records.
 
     Attributes:
-        data: The bytes.
-        first_line: Number of the first line.
         one_per_line: Whether each record is on one line.
         too_long: Whether the data is the beginning of a single line of more than 64 MB, whose rest is dropped.
     """
@@ -64,9 +62,6 @@ def blocks(
 
     Args:
         chunks: The bytes, from the start of a record.
-        separator: Separator of cells.
-        quoting: Whether quotes are special.
-        first_line: Number of the first line.
         max_cell: Number of bytes after which a quoted cell counts as never closed.
     """
     rest, line, dropping = b"", first_line, False
@@ -168,8 +163,6 @@ def _multi_line_cells(
 
     Args:
         data: Whole records, possibly followed by the beginning of another.
-        array: The same bytes as uint8.
-        breaks: Offsets of the line breaks.
         separator: Separator of cells; None if quotes are not special.
         max_cell: Number of bytes after which a cell counts as never closed.
         final: Whether no more data follows, and an open quote can no longer be closed.

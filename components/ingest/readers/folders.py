@@ -36,8 +36,6 @@ def folder_rows(
     """Yields a row per file of a part.
 
     Args:
-        folder: Folder with one subfolder per class.
-        endings: Suffixes of the file names.
         read: Returns the columns of one file; raises ValueError if the file is not readable.
     """
     files = list(enumerate(find(folder, endings), start=1))[reading.part.begin or 0 : reading.part.end]

@@ -29,16 +29,12 @@ _ACCEPTED = (
 
 
 class ModuleReader(Reader[ModuleSource]):
-    """Rows are numbered in the order in which the function returns them."""
+    """Rows are numbered in the order in which the function returns them. Finding the columns would take a call."""
 
     @classmethod
     def inputs(cls, source: ModuleSource, resolve: Resolve) -> list[SourceFile]:
         """Returns the functions."""
         return [SourceFile(path, split, 0, unknown_version()) for split, path in entries(source.function)]
-
-    def columns(self) -> None:
-        """Returns None, because finding the columns would require a call of the function."""
-        return None
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         first = 1

@@ -18,13 +18,13 @@ from fullpass.components.ingest.readers.csv import CsvReader
 from fullpass.components.ingest.readers.folders import file_rows, folder_parts, folder_rows
 from fullpass.components.ingest.readers.reader import (
     FilePart,
+    FileReader,
     Reader,
     Reading,
     Rows,
     check_columns,
     load_package,
     planned,
-    readable,
 )
 from fullpass.components.ingest.readers.tables import ParquetReader
 from fullpass.components.ingest.sources.config import CsvSource, Decoded, ImagesSource, ParquetSource
@@ -50,7 +50,7 @@ _OTHERS = (
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 
 
-class ImagesReader(Reader[ImagesSource]):
+class ImagesReader(FileReader[ImagesSource]):
     """Rows are numbered in the order of paths, or by the line or row of the manifest."""
 
     def __init__(self, file: SourceFile, source: ImagesSource):
@@ -80,7 +80,7 @@ class ImagesReader(Reader[ImagesSource]):
         state = self.state()
         return planned(self._manifest.parts(), state)
 
-    def state(self, _: str = "") -> str:
+    def state(self) -> str:
         """Returns text that changes when one of the images or the manifest changes."""
         if self._source.reads_folders:
             return state_of(self._path, IMAGE_ENDINGS)
@@ -96,16 +96,12 @@ class ImagesReader(Reader[ImagesSource]):
                         states.update(b"unreadable")
         return states.hexdigest()
 
-    def rows(self, reading: Reading) -> Iterator[Rows]:
-        columns = self.columns()
-        check_columns(self._path, list(reading.columns), columns)
+    def _rows(self, reading: Reading) -> Iterator[Rows]:
         pillow()
-        with readable(self._path, reading, self.state):
-            if self._source.reads_folders:
-                yield from folder_rows(self._path, IMAGE_ENDINGS, reading, self._read(reading))
-            else:
-                check_columns(self._path, [self._source.path_column], columns)
-                yield from self._manifest_rows(reading)
+        if self._source.reads_folders:
+            return folder_rows(self._path, IMAGE_ENDINGS, reading, self._read(reading))
+        check_columns(self._path, [self._source.path_column], self.columns())
+        return self._manifest_rows(reading)
 
     def _manifest_rows(self, reading: Reading) -> Iterator[Rows]:
         listed = [*reading.columns, *((self._manifest.columns() or ()) if reading.all_columns else ())]
@@ -174,8 +170,6 @@ def read_image(path: str, source: ImagesSource, *, decoded: bool) -> dict[str, A
     passed to Pillow, and the size of an image is compared with the limits before its pixels are decoded.
 
     Args:
-        path: Path or address of the file.
-        source: The section of the YAML, with the limits.
         decoded: Whether to return `pixels`, uint8 [height * width * channels] of `source.decode`.
 
     Raises:
@@ -189,7 +183,8 @@ def read_image(path: str, source: ImagesSource, *, decoded: bool) -> dict[str, A
             with pillow().open(io.BytesIO(data), formats=_FORMATS) as image:
                 return {"image": data, **_columns(image, data, source, decoded=decoded)}
     except pillow().UnidentifiedImageError:
-        raise ValueError(f"{_form_of(data)}not {', '.join(_FORMATS)}") from None
+        known = [f"{name}, " for at, start, name in _OTHERS if data[at : at + len(start)] == start]
+        raise ValueError(f"{''.join(known[:1])}not {', '.join(_FORMATS)}") from None
     except (OSError, ValueError):
         raise
     except Exception as error:  # decoders raise many types of errors
@@ -226,8 +221,3 @@ def _pixels(image: Any, decoded: Decoded | None) -> dict[str, np.ndarray]:
     mode, size = "L" if decoded.channels == 1 else "RGB", (decoded.width, decoded.height)
     image.draft(mode, size)  # reads a large JPEG at half its size or less, never below the target
     return {PIXELS: np.asarray(image.convert(mode).resize(size, pillow().Resampling.BILINEAR)).ravel()}
-
-
-def _form_of(data: bytes) -> str:
-    """Returns `EPS, ` (for example) for a format that is recognized and not supported, else an empty string."""
-    return next((f"{name}, " for at, start, name in _OTHERS if data[at : at + len(start)] == start), "")

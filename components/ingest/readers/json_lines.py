@@ -8,19 +8,15 @@ from typing import Any
 
 from fullpass.components.ingest.readers.lines import line_parts, parsed_lines
 from fullpass.components.ingest.readers.objects import rows_of
-from fullpass.components.ingest.readers.reader import FilePart, Reader, Reading, Rows, readable
+from fullpass.components.ingest.readers.reader import FilePart, FileReader, Reading, Rows, readable
 from fullpass.components.ingest.sources.config import JsonLinesSource
 from fullpass.components.ingest.sources.storage import open_binary
 
 _LONGEST = 64 << 20
 
 
-class JsonLinesReader(Reader[JsonLinesSource]):
-    """Rows are numbered by line; blank lines are skipped."""
-
-    def columns(self) -> None:
-        """Returns None, because any line may have further keys."""
-        return None
+class JsonLinesReader(FileReader[JsonLinesSource]):
+    """Rows are numbered by line; blank lines are skipped. Any line may have further keys."""
 
     def names_in_rows(self, rows: int) -> list[str]:
         """Returns the keys in the first rows, of at most 64 MB; those of inner objects as `a.b`."""
@@ -30,10 +26,9 @@ class JsonLinesReader(Reader[JsonLinesSource]):
         with readable(self._path):
             return line_parts(self._path, self._file.size)
 
-    def rows(self, reading: Reading) -> Iterator[Rows]:
-        with readable(self._path, reading):
-            for objects, numbers in parsed_lines(self._path, reading, "utf-8", partial(_object, reading)):
-                yield rows_of(objects, numbers, reading)
+    def _rows(self, reading: Reading) -> Iterator[Rows]:
+        for objects, numbers in parsed_lines(self._path, reading, "utf-8", partial(_object, reading)):
+            yield rows_of(objects, numbers, reading)
 
 
 def _object(reading: Reading, number: int, line: bytes) -> dict[str, Any] | None:

@@ -55,7 +55,6 @@ def line_parts(
     """Returns ranges of whole lines of about `PART_BYTES`, found in one pass over the file.
 
     Args:
-        size: Size of the file, in bytes.
         count: Returns the number of lines in a chunk of whole lines.
         splittable: Returns whether a chunk of whole lines can be cut after any line. One False keeps the file whole.
     """
@@ -164,7 +163,6 @@ def parsed_lines(
     """Yields lists of the parsed lines of a part, with their numbers in the file, int64 [lines].
 
     Args:
-        encoding: Encoding of the file, by Python's name.
         parse: Takes the number and the bytes of a line; returns None for a line that is no row.
     """
     lines = numbered_lines(path, reading, encoding)

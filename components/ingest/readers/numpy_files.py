@@ -10,15 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.reader import (
-    BATCH_ROWS,
-    Reader,
-    Reading,
-    Rows,
-    check_columns,
-    readable,
-    select_rows,
-)
+from fullpass.components.ingest.readers.reader import BATCH_ROWS, FileReader, Reading, Rows, readable, select_rows
 from fullpass.components.ingest.sources.config import NumpySource
 from fullpass.components.ingest.sources.storage import open_raw
 
@@ -47,14 +39,13 @@ class _Array:
         return np.frombuffer(data, self.dtype).reshape(rows, *self.row_shape)
 
 
-class NumpyReader(Reader[NumpySource]):
+class NumpyReader(FileReader[NumpySource]):
     def columns(self) -> list[str]:
         with _opened(self._path) as arrays:
             return [name for key, array in arrays.items() for name in self._names(key, array)]
 
-    def rows(self, reading: Reading) -> Iterator[Rows]:
-        check_columns(self._path, list(reading.columns), self.columns())
-        with readable(self._path, reading), _opened(self._path) as arrays:
+    def _rows(self, reading: Reading) -> Iterator[Rows]:
+        with _opened(self._path) as arrays:
             total = next(iter(arrays.values())).rows
             row_bytes = sum(array.row_bytes for array in arrays.values())
             step = max(1, min(BATCH_ROWS, _BATCH_BYTES // max(row_bytes, 1)))

@@ -93,7 +93,6 @@ def find_message(descriptor_set: str, name: str) -> Descriptor:
     """Returns a message's descriptor.
 
     Args:
-        descriptor_set: Path or address of a FileDescriptorSet.
         name: Name of the message, with its package.
 
     Raises:

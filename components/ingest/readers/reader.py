@@ -1,4 +1,4 @@
-"""The common types and functions of all readers: parts of a file, numbered rows, and bad rows."""
+"""The common types and functions of all readers: parts of a file, numbered rows, converted values, and bad rows."""
 
 import zipfile
 import zlib
@@ -12,13 +12,16 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.errors import UserError, did_you_mean, prefix_errors
 from fullpass.components.ingest.readers.crashes import noted
 from fullpass.components.ingest.sources.config import BaseSource, FileSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, find_files
 from fullpass.components.ingest.sources.storage import state_of
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import gather, row_ranges
+from fullpass.preprocessing.values.convert import convert_raw
+from fullpass.preprocessing.values.list_values import length_mismatch
+from fullpass.preprocessing.values.raw_text import RawText
 
 BATCH_ROWS = 16_384
 PART_BYTES = 64 << 20
@@ -42,7 +45,6 @@ class FilePart:
 
     Attributes:
         begin, end: Range in the reader's unit (bytes, row groups, rows, keys); None is from the start, or to the end.
-        first_row: Number of its first row.
         state: State of the file when the part was planned; empty if unknown.
     """
 
@@ -71,7 +73,6 @@ class Rows:
     """Some rows of one file.
 
     Attributes:
-        table: The needed columns.
         numbers: int64 [rows], increasing. In text, the line at which a row starts, from 1, with the header counted;
             else the position of the row in the file, from 1.
         all_columns: The same rows with every unchanged column of the source, if `Reading.all_columns` requests it.
@@ -87,9 +88,6 @@ class Reading:
     """The state of reading one part: the needed columns, and the bad rows found so far.
 
     Attributes:
-        file: The source file.
-        columns: The needed columns, by name.
-        part: The part of the file.
         bad: Bad rows found since the last `take_bad`.
         malformed: Number of rows that did not parse and therefore were not yielded.
         consumed: Number of bytes of the part read so far; 0 if unknown.
@@ -156,9 +154,9 @@ class Reader(ABC, Generic[_Source]):
         """Returns all inputs of a source; see `read_source.find_inputs`."""
         return find_files(source.path, resolve, endings=source.endings)
 
-    @abstractmethod
     def columns(self) -> list[str] | None:
-        """Returns the columns of the file, or None if only the rows contain them."""
+        """Returns the columns of the file, or None if only the rows contain them, or finding them takes long."""
+        return None
 
     def names_in_rows(self, rows: int) -> list[str] | None:
         """Returns the columns in the first rows, of a format whose rows contain them; None if reading them is slow."""
@@ -177,6 +175,25 @@ class Reader(ABC, Generic[_Source]):
         """Yields the rows of one part in order, with the columns of `reading`, in their order."""
 
 
+class FileReader(Reader[_Source]):
+    """Reads files whose columns are checked before they are read, and whose failures name the file."""
+
+    def state(self) -> str:
+        """Returns text that changes when the input changes."""
+        return state_of(self._path)
+
+    def rows(self, reading: Reading) -> Iterator[Rows]:
+        columns = self.columns()
+        if columns is not None:
+            check_columns(self._path, list(reading.columns), columns)
+        with readable(self._path, reading, lambda _: self.state()):
+            yield from self._rows(reading)
+
+    @abstractmethod
+    def _rows(self, reading: Reading) -> Iterator[Rows]:
+        """Yields the rows, as `rows` does."""
+
+
 def load_package(module: str, *, package: str, needed_by: str) -> Any:
     """Returns a module of a package that only some sources need.
 
@@ -193,12 +210,7 @@ def load_package(module: str, *, package: str, needed_by: str) -> Any:
 
 
 def numbered_batches(items: Iterable[_Item], size: Callable[[_Item], int]) -> Iterator[tuple[list[_Item], np.ndarray]]:
-    """Yields lists of at most `BATCH_ROWS` items and `BATCH_BYTES` bytes, and their numbers from 1, int64 [items].
-
-    Args:
-        items: Rows, in any form.
-        size: Returns the approximate number of bytes of an item.
-    """
+    """Yields lists of at most `BATCH_ROWS` items and `BATCH_BYTES` bytes, and their numbers from 1, int64 [items]."""
     first = 1
     for batch in gather(items, size, rows=BATCH_ROWS):
         yield batch, np.arange(first, first + len(batch), dtype=np.int64)
@@ -240,7 +252,6 @@ def readable(path: str, reading: "Reading | None" = None, state: Callable[[str],
 
     Args:
         reading: The part that is read; afterwards the file must be as it was when it was found and its parts planned.
-        state: Returns the present state of `path`.
 
     Raises:
         UserError: The file cannot be read, or has changed.
@@ -292,3 +303,41 @@ def bounded(rows: Rows) -> Iterator[Rows]:
         start, count = piece.start, piece.stop - piece.start
         all_columns = None if rows.all_columns is None else rows.all_columns.slice(start, count)
         yield Rows(rows.table.slice(start, count), rows.numbers[piece], all_columns)
+
+
+def convert_rows(
+    columns: Iterable[RawColumn], text: RawText, reading: Reading, rows: Rows
+) -> tuple[dict[str, pa.Array], np.ndarray]:
+    """Returns the columns by name in the form of a tf.Example, and bool [rows], True if a row is usable.
+
+    Each unusable row is added to `reading`, with its column and the reason.
+    """
+    good = np.ones(len(rows.numbers), dtype=bool)
+    arrays: dict[str, pa.Array] = {}
+    columns = tuple(columns)
+    for raw in columns:
+        column = rows.table.column(raw.name).combine_chunks()
+        with prefix_errors(reading.path):
+            converted = convert_raw(column, raw, text)
+        arrays[raw.name] = converted.flat
+        bad = converted.bad
+        for row in np.flatnonzero(bad).tolist():
+            reading.add_bad(int(rows.numbers[row]), raw.name, converted.reason_of(row), _shown(column, row, raw))
+        good &= ~bad
+    for group in sorted({raw.group for raw in columns if raw.group is not None}):
+        members = [raw.name for raw in columns if raw.group == group]
+        for row in np.flatnonzero(length_mismatch([arrays[name] for name in members]) & good).tolist():
+            lengths = ", ".join(f"{name} {len(arrays[name][row].as_py() or ())}" for name in members)
+            reading.add_bad(
+                int(rows.numbers[row]), members[0], f"another length than the other lists of {group}", lengths
+            )
+            good[row] = False
+    return arrays, good
+
+
+def _shown(column: pa.Array, row: int, raw: RawColumn) -> str:
+    """Returns a cell as readable text; for an image, its size and first bytes."""
+    content = column[row].as_py() if raw.image else None
+    if not isinstance(content, bytes):
+        return text_at(column, row)
+    return f"{len(content):,} bytes, which begin with {content[:8].hex(' ')}"

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from fullpass.components.ingest.readers.reader import readable
 from fullpass.components.ingest.sources.config import FileSource
-from fullpass.components.ingest.sources.first_bytes import LINES, is_json
-from fullpass.components.ingest.sources.formats import FORMATS, TOLD_FORMATS
+from fullpass.components.ingest.sources.formats import FORMATS, LINES, TOLD_FORMATS, is_json
 from fullpass.components.ingest.sources.storage import open_binary, suffix_of
 
 _LOOK = 64 << 10
@@ -61,7 +60,7 @@ def look_at(path: str, size: int = _LOOK) -> Content:
     with readable(path), open_binary(path) as stream:
         start = stream.read(size)
         whole = not stream.read(1)
-    format_ = _format(start, whole=whole)
+    format_ = next((name for name, row in TOLD_FORMATS.items() if row.fits(start, whole=whole)), None)
     return Content(start, whole, format_, None if format_ else _other(start, whole=whole))
 
 
@@ -76,10 +75,6 @@ def contradiction(path: str, source: FileSource) -> str | None:
     if content.format or content.other:
         return content.format or content.other
     return None if declared.streams or not declared.starts else f"not: it begins with {content.start[:20]!r}"
-
-
-def _format(start: bytes, *, whole: bool) -> str | None:
-    return next((name for name, row in TOLD_FORMATS.items() if row.fits(start, whole=whole)), None)
 
 
 def _other(start: bytes, *, whole: bool) -> str | None:

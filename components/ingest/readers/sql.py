@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError
@@ -22,6 +21,7 @@ from fullpass.components.ingest.readers.reader import (
     Rows,
     check_columns,
     load_package,
+    numbered,
 )
 from fullpass.components.ingest.sources.config import SqlSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries, nearby, unknown_version
@@ -98,11 +98,8 @@ class SqlReader(Reader[SqlSource]):
                 self._range(selected, reading.part)
             )
             for batch in gather(map(tuple, result), object_bytes, rows=BATCH_ROWS):
-                all_columns = pa.table([array_of(values) for values in zip(*batch, strict=True)], names=selected)
-                numbers = np.arange(first, first + len(batch), dtype=np.int64)
-                yield Rows(
-                    all_columns.select(list(reading.columns)), numbers, all_columns if reading.all_columns else None
-                )
+                table = pa.table([array_of(values) for values in zip(*batch, strict=True)], names=selected)
+                yield numbered(table.select(list(reading.columns)), first, table if reading.all_columns else None)
                 first += len(batch)
 
     @property

@@ -1,23 +1,12 @@
 """Reads plain text: a row per line, or a row per file with its folder as label."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import pyarrow as pa
 
 from fullpass.components.ingest.readers.folders import folder_parts, folder_rows
 from fullpass.components.ingest.readers.lines import is_utf8, line_parts, parsed_lines
-from fullpass.components.ingest.readers.reader import (
-    WHOLE,
-    FilePart,
-    Reader,
-    Reading,
-    Rows,
-    check_columns,
-    planned,
-    readable,
-    select_rows,
-)
+from fullpass.components.ingest.readers.reader import WHOLE, FilePart, FileReader, Reading, Rows, planned, select_rows
 from fullpass.components.ingest.sources.config import TextSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, find_folders
 from fullpass.components.ingest.sources.storage import Found, open_binary, state_of
@@ -25,7 +14,7 @@ from fullpass.components.ingest.sources.storage import Found, open_binary, state
 _LARGEST_FILE = 64 << 20
 
 
-class TextReader(Reader[TextSource]):
+class TextReader(FileReader[TextSource]):
     @classmethod
     def inputs(cls, source: TextSource, resolve: Resolve) -> Sequence[SourceFile]:
         """Returns the folders or the files."""
@@ -40,17 +29,17 @@ class TextReader(Reader[TextSource]):
         if self._source.reads_folders:
             return folder_parts(self._path, self._source.endings)
         if not is_utf8(self._source.encoding):
-            return planned([WHOLE], state_of(self._path))
+            return planned([WHOLE], self.state())
         return line_parts(self._path, self._file.size)
 
-    def rows(self, reading: Reading) -> Iterator[Rows]:
-        check_columns(self._path, list(reading.columns), self.columns())
-        endings = self._source.endings if self._source.reads_folders else ()
-        with readable(self._path, reading, partial(state_of, endings=endings)):
-            if self._source.reads_folders:
-                yield from folder_rows(self._path, self._source.endings, reading, self._read_file)
-            else:
-                yield from self._lines(reading)
+    def state(self) -> str:
+        """Returns text that changes when the file or the files of the folder change."""
+        return state_of(self._path, self._source.endings if self._source.reads_folders else ())
+
+    def _rows(self, reading: Reading) -> Iterator[Rows]:
+        if self._source.reads_folders:
+            return folder_rows(self._path, self._source.endings, reading, self._read_file)
+        return self._lines(reading)
 
     def _read_file(self, found: Found) -> dict[str, str]:
         with open_binary(found.path) as stream:

@@ -11,10 +11,9 @@ import pyarrow as pa
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.objects import array_of
 from fullpass.components.ingest.readers.reader import (
-    Reader,
+    FileReader,
     Reading,
     Rows,
-    check_columns,
     load_package,
     numbered_batches,
     readable,
@@ -29,13 +28,13 @@ _FEATURES = "features.json"
 _DATASET_INFO = "dataset_info.json"
 
 
-class TfdsReader(Reader[TfdsSource]):
+class TfdsReader(FileReader[TfdsSource]):
     """Rows are numbered in the order of the prepared files."""
 
     def __init__(self, file: SourceFile, source: TfdsSource):
         super().__init__(file, source)
-        self._folder = file.address
-        with readable(self._folder), open_raw(f"{self._folder}/{_FEATURES}") as stream:
+        self._split, self._path = file.path, file.address
+        with readable(self._path), open_raw(f"{self._path}/{_FEATURES}") as stream:
             self._leaves = dict(_leaves(json.loads(stream.read()), ""))
 
     @classmethod
@@ -62,18 +61,20 @@ class TfdsReader(Reader[TfdsSource]):
         """Column `a.b` is feature b of the features dict or the sequence a."""
         return list(self._leaves)
 
-    def rows(self, reading: Reading) -> Iterator[Rows]:
-        check_columns(self._folder, list(reading.columns), self.columns())
+    def state(self) -> str:
+        """Returns a digest of all files of the dataset."""
+        return digest_of(find(f"{glob.escape(self._path)}/*"))
+
+    def _rows(self, reading: Reading) -> Iterator[Rows]:
         needed = dict.fromkeys([*reading.columns, *(self._leaves if reading.all_columns else ())])
         labels = {name: self._label_names(name) for name in needed}
-        with readable(self._folder, reading, lambda folder: digest_of(find(f"{glob.escape(folder)}/*"))):
-            for batch, numbers in numbered_batches(self._examples(), object_bytes):
-                arrays = [array_of([_value(e, name, names) for e in batch]) for name, names in labels.items()]
-                yield select_rows(pa.table(arrays, names=list(needed)), numbers, reading)
+        for batch, numbers in numbered_batches(self._examples(), object_bytes):
+            arrays = [array_of([_value(e, name, names) for e in batch]) for name, names in labels.items()]
+            yield select_rows(pa.table(arrays, names=list(needed)), numbers, reading)
 
     def _label_names(self, column: str) -> list[str] | None:
         """Returns the names of the class labels of a column; None if it has no class labels or they have no names."""
-        path = f"{self._folder}/{column.replace('.', '-')}.labels.txt"
+        path = f"{self._path}/{column.replace('.', '-')}.labels.txt"
         if "classLabel" not in self._leaves[column] or not find(path):
             return None
         with open_raw(path) as stream:
@@ -82,10 +83,10 @@ class TfdsReader(Reader[TfdsSource]):
     def _examples(self) -> Any:
         """Returns the examples as NumPy, one file after the other. Images are not decoded."""
         tfds = load_package("tensorflow_datasets", package="tensorflow-datasets", needed_by="format: tfds")
-        builder = tfds.builder_from_directory(self._folder)
+        builder = tfds.builder_from_directory(self._path)
         try:
             dataset = builder.as_dataset(
-                split=self._path,
+                split=self._split,
                 decoders=_nested(
                     {n: tfds.decode.SkipDecoding() for n, leaf in self._leaves.items() if "image" in leaf}
                 ),
@@ -95,7 +96,7 @@ class TfdsReader(Reader[TfdsSource]):
         except (ValueError, KeyError, AssertionError) as error:
             present = ", ".join(f"{name} ({info.num_examples:,} rows)" for name, info in builder.info.splits.items())
             raise UserError(
-                f"data.source.splits: {self._path!r} cannot be read from {self._folder}: {error}. Splits: {present}; "
+                f"data.source.splits: {self._split!r} cannot be read from {self._path}: {error}. Splits: {present}; "
                 "a part of one is train[:80%]."
             ) from error
         return tfds.as_numpy(dataset)

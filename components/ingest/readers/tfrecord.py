@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from google.protobuf.message import DecodeError
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.reader import Reader, Reading, Rows, numbered_batches, readable
+from fullpass.components.ingest.readers.reader import FileReader, Reading, Rows, numbered_batches, readable
 from fullpass.components.ingest.sources.config import TfRecordSource
 from fullpass.components.ingest.sources.storage import open_binary
 from fullpass.preprocessing.values.arrow_text import to_text
@@ -23,12 +23,8 @@ _Key = tuple[str, str]
 Decode = Callable[[list[bytes]], pa.RecordBatch]
 
 
-class TfRecordReader(Reader[TfRecordSource]):
-    """Records are numbered from 1."""
-
-    def columns(self) -> None:
-        """Returns None, because any record may have further features."""
-        return None
+class TfRecordReader(FileReader[TfRecordSource]):
+    """Records are numbered from 1. Any record may have further features."""
 
     def names_in_rows(self, rows: int) -> list[str]:
         """Returns the sorted names of the features and feature lists of the first records."""
@@ -36,9 +32,9 @@ class TfRecordReader(Reader[TfRecordSource]):
             messages = _parse_messages(islice(read_records(stream), rows), self._source.payload)
         return sorted({name for message in messages if message is not None for (_, name), _ in _features(message)})
 
-    def rows(self, reading: Reading) -> Iterator[Rows]:
+    def _rows(self, reading: Reading) -> Iterator[Rows]:
         decode = _decoder(self._source.payload)
-        with readable(self._path, reading), open_binary(self._path) as stream:
+        with open_binary(self._path) as stream:
             for batch, numbers in numbered_batches(read_records(stream), len):
                 yield self._decoded(batch, numbers, decode, reading)
 
@@ -53,9 +49,8 @@ class TfRecordReader(Reader[TfRecordSource]):
                     reading.add_malformed(number, f"no tf.{_NAMES[self._source.payload]}", repr(record[:200]))
             numbers = numbers[[message is not None for message in messages]]
             decoded = decode(_with_one_kind([message for message in messages if message is not None]))
-        return Rows(
-            _select(decoded, reading), numbers, pa.Table.from_batches([decoded]) if reading.all_columns else None
-        )
+        all_columns = pa.Table.from_batches([decoded]) if reading.all_columns else None
+        return Rows(_select(decoded, reading), numbers, all_columns)
 
 
 _NAMES = {"example": "Example", "sequence_example": "SequenceExample"}
@@ -118,11 +113,8 @@ def _with_feature_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _select(batch: pa.RecordBatch, reading: Reading) -> pa.Table:
     reading.seen.update(name for name in batch.schema.names if name in reading.columns)
-    arrays = [
-        batch.column(batch.schema.get_field_index(name)) if name in batch.schema.names else pa.nulls(batch.num_rows)
-        for name in reading.columns
-    ]
-    return pa.table(arrays, names=list(reading.columns))
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    return pa.table({name: columns.get(name, pa.nulls(batch.num_rows)) for name in reading.columns})
 
 
 def _parse_messages(records: Iterable[bytes], payload: str) -> list[Any]:

@@ -25,7 +25,6 @@ class SourceFile:
     Attributes:
         path: The path of the file, or, for other sources, the query or function; also used in messages.
         split: The split of all its rows, or None if each row is assigned to a split.
-        size: Number of bytes; 0 if unknown.
         version: Text that changes when the data changes.
         address: Location, if it is not `path`: the URL of a database or the folder of a dataset. Or another input of
             the reader: the path of the message descriptors, or the folders that a manifest may use, one per line.
@@ -66,9 +65,6 @@ def resolve_path(path: str, directory: Path) -> str:
 def place_pattern(written: str, resolve: Resolve) -> tuple[str, str]:
     """Returns the folder at which a relative path or pattern starts, and the rest; only the rest may contain a pattern.
 
-    Args:
-        written: The path as in the YAML.
-
     Example:
         >>> place_pattern("day-{SPAN}/*.csv", lambda path: resolve_path(path, Path("/data/[new]")))
         ('/data/[new]/', 'day-{SPAN}/*.csv')
@@ -82,10 +78,6 @@ def place_pattern(written: str, resolve: Resolve) -> tuple[str, str]:
 
 def find_files(paths: Paths, resolve: Resolve, *, endings: Sequence[str] = ()) -> tuple[SourceFile, ...]:
     """Returns the files of `paths`, with patterns and folders expanded, in sorted order per entry.
-
-    Args:
-        paths: Paths as in the YAML.
-        endings: Suffixes of the files that are searched for in a folder.
 
     Raises:
         UserError: An entry matches no file, is a folder without any, or two entries match the same file.

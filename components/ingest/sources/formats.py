@@ -4,34 +4,48 @@ A new format is a model in `config.py`, a reader in `components/ingest/readers`,
 checks of the YAML, the reference page, detection by content, sampling and reading follow from the row.
 """
 
+import codecs
+import json
+import re
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
-from fullpass.components.ingest.sources.config import (
-    ArrowSource,
-    AvroSource,
-    BaseSource,
-    BigQuerySource,
-    CsvSource,
-    FileSource,
-    ImagesSource,
-    JsonLinesSource,
-    ModuleSource,
-    NumpySource,
-    OrcSource,
-    ParquetSource,
-    ProtoSource,
-    SqlSource,
-    TextSource,
-    TfdsSource,
-    TfRecordSource,
-)
-from fullpass.components.ingest.sources.first_bytes import PLAIN, begins_with_object, begins_with_record
+from fullpass.components.ingest.sources import config
 from fullpass.preprocessing.spec import SelectedBy
+from fullpass.trainer.records.frames import masked_crc
 
 _MB = 1 << 20
+LINES = 50
+"""Number of lines that are looked at."""
+_PLAIN = re.compile(rb"[\t\n\r -~]{20}")
+"""The beginning of a text, such as a header line whose first name begins like a binary format: `ORC_count,...`."""
+
+
+def _begins_with_record(start: bytes, whole: bool = False) -> bool:
+    """Returns whether decompressed bytes begin like a TFRecord file: with a length and its checksum."""
+    return len(start) >= 12 and masked_crc(start[:8]) == struct.unpack("<I", start[8:12])[0]
+
+
+def _begins_with_object(start: bytes, whole: bool) -> bool:
+    """Returns whether text begins with a JSON object per line; `whole` is whether it is the whole file."""
+    start = start.removeprefix(codecs.BOM_UTF8).lstrip()
+    if start[:1] != b"{":
+        return False
+    lines = start.split(b"\n", LINES)
+    if len(lines) == 1 and not whole:
+        return True
+    return any(is_json(line, dict) for line in lines[:LINES])
+
+
+def is_json(text: bytes, kind: type) -> bool:
+    """Returns whether text is JSON of a type, `dict` or `list`."""
+    try:
+        return isinstance(json.loads(text), kind)
+    except (ValueError, RecursionError):
+        return False
 
 
 @dataclass(frozen=True)
@@ -39,7 +53,6 @@ class Format:
     """One data format.
 
     Attributes:
-        source: Model of the section `data.source`.
         reader: Module and class of the reader, below `components/ingest/readers`. It is a name, because the models of
             the YAML import no Arrow.
         numbers: The number by which messages name a row, for the reference page.
@@ -56,7 +69,7 @@ class Format:
         sampled_bytes: Bytes up to which `init` and `check --data` read a source completely.
     """
 
-    source: type[BaseSource]
+    source: type[config.BaseSource]
     reader: str
     numbers: str
     parts: str = ""
@@ -77,13 +90,13 @@ class Format:
     @property
     def endings(self) -> tuple[str, ...]:
         """Suffixes of the files that are searched for in a folder; empty for a format that is not read from files."""
-        return self.source.endings if issubclass(self.source, FileSource) else ()
+        return self.source.endings if issubclass(self.source, config.FileSource) else ()
 
     def fits(self, start: bytes, *, whole: bool) -> bool:
         """Returns whether a file that begins with `start` has this format; `whole`: whether that is the whole file."""
         if not isinstance(self.starts, bytes):
             return self.starts(start, whole)
-        return bool(self.starts) and start.startswith(self.starts) and not PLAIN.match(start)
+        return bool(self.starts) and start.startswith(self.starts) and not _PLAIN.match(start)
 
     def load_reader(self) -> Any:
         """Returns the class of the reader."""
@@ -93,7 +106,7 @@ class Format:
 
 _ROWS = (
     Format(
-        CsvSource,
+        config.CsvSource,
         "csv.CsvReader",
         numbers="line",
         parts="byte ranges, if no cell breaks lines",
@@ -102,16 +115,16 @@ _ROWS = (
         sampled_bytes=64 * _MB,
     ),
     Format(
-        JsonLinesSource,
+        config.JsonLinesSource,
         "json_lines.JsonLinesReader",
         numbers="line",
         parts="byte ranges",
-        starts=begins_with_object,
+        starts=_begins_with_object,
         proposed_as="JSON lines",
         cut_at_lines=True,
     ),
     Format(
-        ParquetSource,
+        config.ParquetSource,
         "tables.ParquetReader",
         numbers="position",
         parts="row groups",
@@ -121,7 +134,7 @@ _ROWS = (
         sampled_bytes=64 * _MB,
     ),
     Format(
-        ArrowSource,
+        config.ArrowSource,
         "tables.ArrowReader",
         numbers="position",
         parts="record batches",
@@ -132,7 +145,7 @@ _ROWS = (
         sampled_bytes=64 * _MB,
     ),
     Format(
-        OrcSource,
+        config.OrcSource,
         "tables.OrcReader",
         numbers="position",
         parts="stripes",
@@ -141,30 +154,30 @@ _ROWS = (
         native=True,
         sampled_bytes=64 * _MB,
     ),
-    Format(AvroSource, "avro.AvroReader", numbers="position", starts=b"Obj\x01", proposed_as="Avro"),
+    Format(config.AvroSource, "avro.AvroReader", numbers="position", starts=b"Obj\x01", proposed_as="Avro"),
     Format(
-        TfRecordSource,
+        config.TfRecordSource,
         "tfrecord.TfRecordReader",
         numbers="record",
-        starts=begins_with_record,
+        starts=_begins_with_record,
         proposed_as="TFRecords of tf.Example",
         in_lists=True,
     ),
-    Format(ProtoSource, "proto.ProtoReader", numbers="record", starts=begins_with_record, is_told=False),
-    Format(SqlSource, "sql.SqlReader", numbers="position in key order", parts="ranges of a key"),
-    Format(BigQuerySource, "bigquery.BigQueryReader", numbers="order of the result"),
-    Format(TfdsSource, "tfds.TfdsReader", numbers="position"),
-    Format(NumpySource, "numpy_files.NumpyReader", numbers="position", starts=b"\x93NUMPY"),
-    Format(ModuleSource, "frames.ModuleReader", numbers="position"),
+    Format(config.ProtoSource, "proto.ProtoReader", numbers="record", starts=_begins_with_record, is_told=False),
+    Format(config.SqlSource, "sql.SqlReader", numbers="position in key order", parts="ranges of a key"),
+    Format(config.BigQuerySource, "bigquery.BigQueryReader", numbers="order of the result"),
+    Format(config.TfdsSource, "tfds.TfdsReader", numbers="position"),
+    Format(config.NumpySource, "numpy_files.NumpyReader", numbers="position", starts=b"\x93NUMPY"),
+    Format(config.ModuleSource, "frames.ModuleReader", numbers="position"),
     Format(
-        ImagesSource,
+        config.ImagesSource,
         "images.ImagesReader",
         numbers="path, or line of the manifest",
         parts="files",
         is_told=False,
     ),
     Format(
-        TextSource,
+        config.TextSource,
         "text.TextReader",
         numbers="line, or path",
         parts="byte ranges, or files",
@@ -175,13 +188,13 @@ _ROWS = (
 FORMATS = {row.name: row for row in _ROWS}
 """Value of `data.source.format` -> its row."""
 
-FILE_FORMATS = {name: row for name, row in FORMATS.items() if issubclass(row.source, FileSource)}
+FILE_FORMATS = {name: row for name, row in FORMATS.items() if issubclass(row.source, config.FileSource)}
 """The formats of files."""
 
 TOLD_FORMATS = {name: row for name, row in FILE_FORMATS.items() if row.is_told}
 """The formats that a file shows by itself."""
 
 if TYPE_CHECKING:
-    Source = BaseSource
+    Source = config.BaseSource
 else:
     Source = Annotated[Union[tuple(row.source for row in _ROWS)], SelectedBy("format")]  # noqa: UP007

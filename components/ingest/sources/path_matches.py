@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 _ANY_DEPTH = "**"
 
@@ -49,32 +50,16 @@ def _below(start: str, parts: Sequence[str]) -> Iterator[str]:
                 pending.append((f"{path}/", deeper, above | {real} if real else above))
 
 
-def _entries(folder: str, parts: Sequence[str]) -> Iterator["os.DirEntry[str] | _Named"]:
+def _entries(folder: str, parts: Sequence[str]) -> Iterator[os.DirEntry[str] | Path]:
     """Yields the entries of a folder. If all parts are plain names, yields only these; the folder may be unreadable."""
     if not any(map(glob.has_magic, parts)):
-        yield from (_Named(folder, part) for part in parts if part and os.path.lexists(f"{folder}{part}"))
+        yield from (Path(folder, part) for part in parts if part and os.path.lexists(f"{folder}{part}"))
         return
     try:
         with os.scandir(folder or ".") as entries:
             yield from list(entries)
     except OSError:  # a missing or unreadable folder has no entries
         return
-
-
-class _Named:
-    """One name in a folder, like `os.DirEntry`."""
-
-    def __init__(self, folder: str, name: str):
-        self.name = name
-        self._path = f"{folder}{name}"
-
-    def is_dir(self) -> bool:
-        """Returns whether it is a folder or a link to a folder."""
-        return os.path.isdir(self._path)
-
-    def is_symlink(self) -> bool:
-        """Returns whether it is a link."""
-        return os.path.islink(self._path)
 
 
 def _next(name: str, states: frozenset[int], parts: Sequence[str], *, is_folder: bool) -> set[int]:

@@ -115,8 +115,6 @@ def find(pattern: str, endings: Sequence[str] = (), *, folder: str = "") -> list
     match such folders if their own names have one of the endings, as in the output of Spark.
 
     Args:
-        pattern: The path, folder or glob.
-        endings: Suffixes of the files to find in a folder.
         folder: The folder at which the pattern starts, with / at its end; brackets in its name are no glob.
     """
     return _find_remote(pattern, endings) if is_address(pattern) else _find_local(folder, pattern, endings)
@@ -148,12 +146,7 @@ def _compression(raw: IO[bytes]) -> str | None:
 
 
 def state_of(path: str, endings: Sequence[str] = ()) -> str:
-    """Returns text that changes when a file or one of the files in a folder changes; "" if there is none.
-
-    Args:
-        path: The file or folder, whose name is no pattern.
-        endings: Suffixes of the files in a folder.
-    """
+    """Returns text that changes when a file or one of the files in a folder changes; "" if there is none."""
     if is_address(path):
         _listed.pop(_file_system(path)[0], None)  # the listing of a moment ago may be outdated
     if endings:

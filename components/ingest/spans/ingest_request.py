@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import fullpass
+from fullpass.base.json_text import parse_json
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.spans import Window, span_fingerprint
@@ -47,11 +48,7 @@ class Request:
 
     Attributes:
         config: The part of `data:` that determines the records.
-        splits: Names of the splits, in order.
-        columns: Columns of the examples.
-        gzip: Whether to compress the records.
         spans: All spans of the window.
-        spanned: Whether the source has spans.
     """
 
     config: IngestConfig
@@ -147,16 +144,4 @@ def _is_docstring(node: ast.AST) -> bool:
 
 def read_request(text: str) -> Request:
     """Returns a request that `to_json` wrote."""
-    fields = json.loads(text)
-    spans = tuple(
-        SpanRequest(**{**span, "files": tuple(SourceFile(**file) for file in span["files"])})
-        for span in fields["spans"]
-    )
-    return Request(
-        config=IngestConfig.model_validate(fields["config"]),
-        splits=tuple(fields["splits"]),
-        columns=tuple(RawColumn(**column) for column in fields["columns"]),
-        gzip=fields["gzip"],
-        spans=spans,
-        spanned=fields["spanned"],
-    )
+    return parse_json(Request, text)

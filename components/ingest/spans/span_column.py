@@ -79,8 +79,6 @@ def split_by_span(
     """Returns the spans of files. The part of a file in a span is a separate `SourceFile`, versioned by its content.
 
     Args:
-        files: The files with their current versions.
-        span: The column with the spans.
         index: Folder that caches the spans found in each file; None caches them only in this process.
 
     Raises:

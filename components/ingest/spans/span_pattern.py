@@ -8,7 +8,7 @@ import glob
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import datetime
 from typing import Literal
 
 import numpy as np
@@ -32,15 +32,9 @@ _WRITTEN: Mapping[Unit, re.Pattern[str]] = {
     "day": re.compile(r"(\d{4})-(\d\d)-(\d\d)"),
     "hour": re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)"),
 }
-_EPOCH = date(1970, 1, 1)
 _NUMBERS = (-(2**63) + 1, 2**63 - 1)
-_ENDS: Mapping[Unit, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "year": ((1,), (9999,)),
-    "month": ((1, 1), (9999, 12)),
-    "day": ((1, 1, 1), (9999, 12, 31)),
-    "hour": ((1, 1, 1, 0), (9999, 12, 31, 23)),
-}
-"""The first and the last span that can be written as a date."""
+_DATED = np.array(["0001-01-01T00", "9999-12-31T23"], "datetime64[us]").astype(np.int64)
+"""The first and the last hour that can be written as a date, in microseconds since 1970-01-01."""
 _NUMPY_UNITS: Mapping[str, Literal["Y", "M", "D", "h"]] = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
 _DATES = ("YYYY", "MM", "DD", "HH")
 _UNITS: Mapping[int, Unit] = {1: "year", 2: "month", 3: "day", 4: "hour"}
@@ -57,16 +51,12 @@ def number_of(unit: Unit, parts: Sequence[int]) -> int:
     """
     if unit == "number":
         return _checked(unit, parts[0])
-    if unit == "year":
-        return date(parts[0], 1, 1).year
-    year, month, day, hour = (*parts, *(1, 0)[len(parts) - 2 :])
-    days = (date(year, month, day) - _EPOCH).days
-    if hour > 23:
-        raise ValueError(f"hour must be in 0..23, not {hour}")
-    return {"month": (year - 1970) * 12 + month - 1, "day": days, "hour": days * 24 + hour}[unit]
+    year, month, day, hour = (*parts, *(1, 1, 0)[len(parts) - 1 :])
+    moment = np.datetime64(datetime(year, month, day, hour), "us")
+    return int(spans_of(unit, moment.astype(np.int64)))
 
 
-def spans_of(unit: Unit, moments: np.ndarray) -> np.ndarray:
+def spans_of(unit: Unit, moments: np.ndarray | np.int64) -> np.ndarray:
     """Returns the number of the span of each moment, int64; moments are in microseconds since 1970-01-01, int64."""
     numbers = moments.astype("datetime64[us]").astype(f"datetime64[{_NUMPY_UNITS[unit]}]").astype(np.int64)
     return numbers + 1970 if unit == "year" else numbers
@@ -78,7 +68,7 @@ def _checked(unit: Unit, number: int) -> int:
     Raises:
         ValueError: No span of the unit has this number.
     """
-    first, last = _NUMBERS if unit == "number" else (number_of(unit, ends) for ends in _ENDS[unit])
+    first, last = _NUMBERS if unit == "number" else spans_of(unit, _DATED).tolist()
     if not first <= number <= last:
         raise ValueError(f"{number} is outside {first}..{last}")
     return number
@@ -86,15 +76,9 @@ def _checked(unit: Unit, number: int) -> int:
 
 def label_of(unit: Unit, number: int) -> str:
     """Returns a span as text for people: `2013-01-05` for day 15710."""
-    if unit == "year":
-        return f"{number:04d}"
-    if unit == "month":
-        return f"{1970 + number // 12:04d}-{number % 12 + 1:02d}"
-    if unit == "day":
-        return (_EPOCH + timedelta(days=number)).isoformat()
-    if unit == "hour":
-        return f"{(_EPOCH + timedelta(days=number // 24)).isoformat()}T{number % 24:02d}"
-    return str(number)
+    if unit == "number":
+        return str(number)
+    return str(np.datetime64(number - 1970 if unit == "year" else number, _NUMPY_UNITS[unit]))
 
 
 def described(unit: Unit, number: int) -> str:
@@ -126,11 +110,7 @@ class SpanPattern:
     """One path with span fields.
 
     Attributes:
-        written: The path as in the YAML.
-        glob: Glob that matches its files.
         regex: Regular expression of the fields in a path without its protocol.
-        unit: Span unit of the fields.
-        versioned: Whether the path has the field VERSION.
         folders: Whether the path may match folders.
     """
 

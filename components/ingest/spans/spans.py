@@ -43,8 +43,6 @@ class Span:
     """One span of a source.
 
     Attributes:
-        number: Number of the span.
-        files: Files of the span.
         version: Value of `{VERSION}` in the paths of its files, else 0.
         by_content: Whether the version of a file is the digest of the span's rows in it. The size of the file is then
             irrelevant.
@@ -62,9 +60,7 @@ class Window:
 
     Attributes:
         unit: Length of a span; None for a source without spans, which is read as a single span.
-        spans: The spans that exist.
         missing: Numbers of the spans between the first and the last that the source lacks.
-        all_spans: Numbers of all spans of the source.
     """
 
     unit: Unit | None
@@ -209,9 +205,7 @@ def span_fingerprint(span: Span, request: str, code: str) -> str:
     """Returns 16 hex digits that change when the records of a span change.
 
     Args:
-        span: The span; its files count by path, size and version.
         request: The request to Ingest without the files.
-        code: Digest of the ingestion code.
     """
     files = [replace(file, size=0) for file in span.files] if span.by_content else span.files
     digest = hashlib.sha256()

@@ -41,7 +41,6 @@ def assign(split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: in
 
     Args:
         table: The rows, with at least `raw_split_columns`; with all columns of the source if it `reads_whole_rows`.
-        numbers: int64 [rows], row numbers in the file.
         file_index: Position of the file among all files; with the row number it seeds the random split.
     """
     if isinstance(split, HashSplit) and split.column is not None:

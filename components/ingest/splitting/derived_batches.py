@@ -18,7 +18,6 @@ def derived_column(
     """Returns a derived column, float32 or binary [rows], null where it is missing.
 
     Args:
-        name: Name of the derived column.
         arrays: Raw columns, float32 or binary, null where missing.
         columns: Descriptions of the raw columns; vectors and lists are skipped, because no expression reads them.
         derive: Derived column -> expression, in dependency order.

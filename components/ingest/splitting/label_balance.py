@@ -14,7 +14,6 @@ class Imbalance:
     Attributes:
         what: What is measured, such as `label FAIL` or `the mean of price`.
         of_split: Its share of the split, or its mean there, as text.
-        of_all: The same of all rows.
     """
 
     split: str
@@ -58,7 +57,6 @@ def uneven_means(name: str, moments: Mapping[str, tuple[float, float, float]]) -
     """Returns the splits, except train, whose mean of a number differs beyond chance, by a tenth of its deviation.
 
     Args:
-        name: The number.
         moments: Split -> number of rows, mean and standard deviation.
     """
     total = sum(rows for rows, _, _ in moments.values())

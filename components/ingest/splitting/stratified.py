@@ -5,7 +5,6 @@ first pass keeps only the hash at each cut: classes times splits numbers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -24,18 +23,15 @@ Cuts = Mapping[str, Sequence[int]]
 """Class -> for each split except the last, the first hash that belongs to a later split."""
 
 
-@dataclass
 class ClassWriter:
     """Writes the hash and the class of the rows of one part to files. prefix: common prefix of their paths."""
 
-    prefix: str
-    classes: dict[str, int] = field(default_factory=dict)
-    _runs: RunWriter | None = None
+    def __init__(self, prefix: str):
+        self.classes: dict[str, int] = {}
+        self._runs = RunWriter(prefix)
 
     def write(self, classes: pa.Array, hashes: np.ndarray) -> None:
         """Appends rows: string [rows] and uint64 [rows]."""
-        if self._runs is None:
-            self._runs = RunWriter(self.prefix)
         encoded = classes.dictionary_encode()
         names = encoded.dictionary.to_pylist()
         check_classes(len(names))
@@ -45,8 +41,6 @@ class ClassWriter:
 
     def close(self) -> list[Run]:
         """Writes the pending rows, and returns all files."""
-        if self._runs is None:
-            return []
         self._runs.close()
         return self._runs.runs
 
@@ -118,9 +112,7 @@ def classes_of(
     """Returns the class of each row, string [rows].
 
     Args:
-        name: Raw or derived column.
         arrays: Raw columns, float32 or binary, null where missing.
-        columns: Descriptions of the raw columns.
         derive: Derived column -> expression; the inputs of `name` come before it.
     """
     if name not in derive:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from fullpass.base.files import read_json
+from fullpass.base.json_text import parse_fields
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS
 
 MANIFEST = "ingest.json"
@@ -15,7 +16,6 @@ class Overlap:
     """The rows of split `second` that are also in split `first`, equal in every column that is read.
 
     Attributes:
-        rows: Number of these rows.
         of: Number of rows of `second`.
         example: Row ids of two equal rows, of `first` and `second`; None if there are none, or none is known.
     """
@@ -56,12 +56,8 @@ class Manifest:
 
     Attributes:
         files: Paths, in the order of row ids.
-        read: Number of rows read.
         written: Number of rows per split.
         quarantined: Number of rows per reason.
-        bytes_read: Total size of the files.
-        by_file: The counts of each file.
-        overlaps: Rows that are in two splits, per pair of splits.
         seconds: Time from the first row to the last.
         first_file: Number of the first file in row ids.
     """
@@ -82,11 +78,6 @@ class Manifest:
         return self.read / max(self.seconds, 1e-3)
 
     @property
-    def rows_written(self) -> int:
-        """The number of rows in all splits."""
-        return sum(self.written.values())
-
-    @property
     def rows_quarantined(self) -> int:
         """The number of quarantined rows."""
         return sum(self.quarantined.values())
@@ -103,7 +94,4 @@ class Manifest:
 
 def read_manifest(folder: str) -> Manifest:
     """Returns the manifest of an Examples artifact that Ingest wrote."""
-    fields = read_json(f"{folder}/{MANIFEST}")
-    by_file = tuple(FileCount(**count) for count in fields["by_file"])
-    overlaps = tuple(Overlap(**{**o, "example": o["example"] and tuple(o["example"])}) for o in fields["overlaps"])
-    return Manifest(**{**fields, "files": tuple(fields["files"]), "by_file": by_file, "overlaps": overlaps})
+    return parse_fields(Manifest, read_json(f"{folder}/{MANIFEST}"))

@@ -40,10 +40,7 @@ class ChunkWriter:
         """Constructs the writer; `write` opens the file.
 
         Args:
-            folder: Folder of the artifact.
-            split: Split of all records.
             prefix: Prefix of the file names; unique among writers, and sorts in the order of the source.
-            layout: Layout of the files into which the chunks are joined.
         """
         self.chunks: list[Chunk] = []
         self.prefix = prefix

@@ -24,7 +24,6 @@ class Layout:
     Attributes:
         shard_bytes: Size of the largest file, before compression.
         readers: Number of hosts that read at the same time.
-        gzip: Whether to compress the files.
         seed: Seed of the shuffle across all files; None keeps the order of the source.
     """
 
@@ -44,8 +43,6 @@ class Chunk:
     """A file of uncompressed records that one worker wrote.
 
     Attributes:
-        path: Path of the file.
-        rows: Number of records.
         marks: Increasing byte offsets at which a record ends; the last is the chunk's size. For a shuffled chunk, the
             end of each segment; segments may be empty.
     """

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import chi2
 
-from fullpass.components.data_gate.column_sketches import NumberSketch, TokenSketch
 from fullpass.components.data_gate.distribution import ATOMS, Distribution, merge
 from fullpass.components.data_gate.divergence import BINS, MISSING, OTHER, divergence, jensen_shannon, share_by_chance
+from fullpass.components.data_gate.series import NumberSketch, TokenSketch
 
 
 def numbers(values, missing=0):

@@ -10,7 +10,7 @@ import pytest
 from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.data_gate.gate_verdict import read_verdict
 from fullpass.components.data_gate.judge import judge
-from fullpass.components.data_gate.series import SeriesSource, series_of
+from fullpass.components.data_gate.series import SeriesSource, Sketches, series_of
 from fullpass.components.data_gate.span_summary import Summary, SummaryStore, merge_parts, merge_spans
 from fullpass.preprocessing.config import PreprocessingConfig
 
@@ -57,7 +57,7 @@ def arrays(table):
 
 def summary(number, table, config=None):
     config = config or preprocessing()
-    sketches = SeriesSource.of(config, "month").sketches()
+    sketches = Sketches(SeriesSource.of(config, "month"))
     rows = len(table["fare"])
     half = rows // 2
     for part in (slice(0, half), slice(half, rows)):
@@ -120,7 +120,7 @@ def test_two_spellings_of_a_token_are_counted_as_one():
             "label": {"name": "y", "task": "multiclass"},
         }
     )
-    sketches = SeriesSource.of(config, None).sketches()
+    sketches = Sketches(SeriesSource.of(config, None))
     sketches.add({"tags": pa.array([[b"7.0|8"], [b"7"]])}, 2)
     found = {name: dict(zip(*counted(one), strict=True)) for name, one in sketches.distributions().items()}
     assert found == {"tags": {"7": 2, "8": 1}, "label y": {"7.0|8.0": 1, "7": 1}}

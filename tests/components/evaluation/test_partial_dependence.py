@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 from fullpass.base.json_text import to_json_text
-from fullpass.components.evaluation.column_readers import ColumnReaders, column_readers, most_important
-from fullpass.components.evaluation.partial_dependence import measure_dependence
+from fullpass.components.evaluation.partial_dependence import (
+    ColumnReaders,
+    column_readers,
+    measure_dependence,
+    most_important,
+)
 from fullpass.components.evaluation.shown_files import read_dependence
 from fullpass.preprocessing.config import PreprocessingConfig
 

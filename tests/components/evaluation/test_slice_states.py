@@ -7,8 +7,7 @@ import pytest
 
 from fullpass.components.evaluation import slice_states
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
-from fullpass.components.evaluation.slice_rows import SliceKey
-from fullpass.components.evaluation.slice_states import SliceAccumulator
+from fullpass.components.evaluation.slice_states import SliceAccumulator, SliceKey
 
 NEWEST = 5
 ZONES = (b"north", b"south")

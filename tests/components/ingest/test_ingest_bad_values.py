@@ -99,7 +99,7 @@ def test_each_kind_costs_one_row(tmp_path):
     pq.write_table(table, tmp_path / "rows.parquet")
     manifest, examples, bad = ingested(tmp_path, ParquetSource(format="parquet", path="rows.parquet"))
 
-    assert (manifest.read, manifest.rows_written) == (len(rows), 1 + len(USABLE))
+    assert (manifest.read, sum(manifest.written.values())) == (len(rows), 1 + len(USABLE))
     assert [bad[2 + place]["reason"] for place in range(len(BAD))] == list(BAD)
     assert all(len(row["text"]) <= 1000 for row in bad.values())
     last = examples[len(rows)]
@@ -133,7 +133,7 @@ def test_feature_lists_of_a_sequence_example_likewise(tmp_path):
             writer.write(row)
     source = TfRecordSource(format="tfrecord", path="rows.tfrecord", payload="sequence_example")
     manifest, examples, bad = ingested(tmp_path, source, COLUMNS[:2])
-    assert (manifest.read, manifest.rows_written) == (6, 2)
+    assert (manifest.read, sum(manifest.written.values())) == (6, 2)
     assert {row: found["reason"] for row, found in bad.items()} == {
         2: "a list of lists",
         3: f"another length than the other lists of {GROUP}",

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.components.parity.compare import Comparison, Tolerance, VarianceAccumulator, check, compare
-from fullpass.components.parity.stream_rows import TrainedRows, in_order_of, record_batches, rows_of_batch
+from fullpass.components.parity.compare_paths import TrainedRows, in_order_of, record_batches, rows_of_batch
 
 ROWS = ["a.csv, row 2", "a.csv, row 3", "b.csv, row 2"]
 
@@ -18,7 +18,7 @@ def compared(left, right, tolerance=USUAL):
         {"x_xf": np.array(left)},
         {"x_xf": np.array(right)},
         pair="one = other",
-        row_names=ROWS + [f"c.csv, row {row}" for row in range(2, len(left))],
+        row_name=(ROWS + [f"c.csv, row {row}" for row in range(2, len(left))]).__getitem__,
         tolerance=tolerance,
     )[0]
 
@@ -61,13 +61,13 @@ def test_the_deviation_is_that_of_all_batches_so_far_and_of_probabilities_at_lea
     for part in np.split(values, [10, 400]):
         spread = spread.plus(part)
     assert spread.deviation == pytest.approx(values.std(), rel=1e-12)
-    first = compare({"x": values}, {"x": values}, pair="p", row_names=ROWS, tolerance=AUTO)
+    first = compare({"x": values}, {"x": values}, pair="p", row_name=ROWS.__getitem__, tolerance=AUTO)
     before = Comparison()
     before.add(first)
     near, same = {"x": np.array([2e-5, 0.0])}, {"x": np.zeros(2)}
 
     def mismatches(**more):
-        return compare(near, same, pair="p", row_names=ROWS, tolerance=AUTO, **more)[0].mismatches
+        return compare(near, same, pair="p", row_name=ROWS.__getitem__, tolerance=AUTO, **more)[0].mismatches
 
     assert (mismatches(), mismatches(before=before), mismatches(least_deviation=1.0)) == (1, 0, 1)
     assert mismatches(least_deviation=3.0) == 0
@@ -85,7 +85,7 @@ def test_the_deviation_is_that_of_all_batches_so_far_and_of_probabilities_at_lea
 )
 def test_the_cause_is_told_by_evidence(left, right, again, cause):
     left, right, again = ({"x": np.array(values)} for values in (left, right, again))
-    wrong = compare(left, right, pair="p", row_names=ROWS, tolerance=AUTO, again=lambda: again)
+    wrong = compare(left, right, pair="p", row_name=ROWS.__getitem__, tolerance=AUTO, again=lambda: again)
     with pytest.raises(UserError, match=cause):
         check(wrong)
 
@@ -126,7 +126,7 @@ def test_features_and_rows_must_be_on_both_sides():
             {"x_xf": np.zeros(1)},
             {"x_xf": np.zeros(1), "y_xf": np.zeros(1)},
             pair="",
-            row_names=ROWS,
+            row_name=ROWS.__getitem__,
             tolerance=USUAL,
         )
     with pytest.raises(UserError, match="x_xf has 3 rows on one side and 2 on the other"):
@@ -139,7 +139,8 @@ def test_batches_add_up_to_the_comparison_of_all_rows():
     names = [f"row {i}" for i in range(40)]
 
     def compared_rows(part):
-        return compare({"x": left[part]}, {"x": right[part]}, pair="a = b", row_names=names[part], tolerance=USUAL)
+        name = names[part].__getitem__
+        return compare({"x": left[part]}, {"x": right[part]}, pair="a = b", row_name=name, tolerance=USUAL)
 
     comparison = Comparison()
     for first in range(0, 40, 10):
@@ -187,9 +188,9 @@ def test_rows_stream_in_the_order_of_training_and_few_are_held(raw_files):
         np.testing.assert_array_equal(taken["row_id"], rows)
         assert [[i for i in row if i] for row in taken["x_xf"].tolist()] == [[i] * (i % 3) for i in rows]
         seen += rows.tolist()
-        most = max(most, trained.held_blocks)
+        most = max(most, len(trained.held))
     assert seen == [row for path in trained_order for row in raw_files[path]]
-    assert trained.next_row() is None and trained.held_blocks == 0
+    assert trained.next_row() is None and not trained.held
     assert most == 1, "of 700 rows, the one that the batch ends in"
 
 
@@ -198,7 +199,7 @@ def test_rows_in_another_order_are_found_as_well(raw_files):
     trained = TrainedRows(blocks_of([shuffled], 700))
     for records in record_batches(raw_files, 1024):
         np.testing.assert_array_equal(trained.take(ids_of(records))["row_id"], ids_of(records))
-    assert trained.held_blocks == 0
+    assert not trained.held
 
 
 def test_the_first_rows_and_rows_that_training_lacks(raw_files):

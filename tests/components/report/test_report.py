@@ -22,13 +22,23 @@ from fullpass.components.evaluation.shown_files import ColumnDependence, Depende
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.mlmd_values import ADDRESS
 from fullpass.components.pages.charts import histogram
-from fullpass.components.report.column_statistics import Column, read_columns
 from fullpass.components.report.component import render
 from fullpass.components.report.curves import curves_section
 from fullpass.components.report.dependence import dependence_section
-from fullpass.components.report.insight import image_section, insight_section
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
-from fullpass.components.report.report_data import Data, Parity, Run, ShownColumn, Training, quarantines, training
+from fullpass.components.report.report_data import (
+    Column,
+    Data,
+    Parity,
+    Run,
+    ShownColumn,
+    Training,
+    image_section,
+    insight_section,
+    quarantines,
+    read_columns,
+    training,
+)
 from fullpass.components.run_artifacts import RunArtifacts
 
 HOSTILE = "<script>alert('x')</script>"

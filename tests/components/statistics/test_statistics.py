@@ -12,7 +12,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx.types import artifact_utils, standard_artifacts
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-from fullpass.components.data_gate.series import SeriesSource
+from fullpass.components.data_gate.series import SeriesSource, Sketches
 from fullpass.components.data_gate.span_summary import SummaryStore
 from fullpass.components.data_gate.summarize import SPAN, SummarizeFiles
 from fullpass.components.read_records import RecordReader
@@ -194,7 +194,7 @@ def test_one_read_makes_the_statistics_and_the_summary_of_a_new_span(files, tmp_
     of_split, of_span = ("split", "train"), (SPAN, 1)
     assert [group for group, _ in accumulator.accumulate(files[0], (of_split,))] == [of_split]
     (split, _), (span, sketched) = accumulator.accumulate(files[1], (of_split, of_span))
-    expected = source.sketches()
+    expected = Sketches(source)
     for batch in _batches(files[1]):
         expected.add_batch(batch)
     assert (split, span) == (of_split, of_span)

@@ -7,8 +7,7 @@ from sklearn import metrics
 
 from fullpass.components.evaluation.metric_terms import COUNT
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
-from fullpass.components.evaluation.slice_rows import SliceKey
-from fullpass.components.evaluation.slice_states import SliceAccumulator
+from fullpass.components.evaluation.slice_states import SliceAccumulator, SliceKey
 
 _BINARY = {
     "auc": (

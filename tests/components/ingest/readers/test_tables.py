@@ -14,9 +14,8 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers import tables
 from fullpass.components.ingest.readers.avro import AvroReader
-from fullpass.components.ingest.readers.convert_rows import convert_rows
 from fullpass.components.ingest.readers.read_source import parts_of, read
-from fullpass.components.ingest.readers.reader import Reading
+from fullpass.components.ingest.readers.reader import Reading, convert_rows
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.components.ingest.sources.config import ArrowSource, AvroSource, NumpySource, OrcSource, ParquetSource
 from fullpass.components.ingest.sources.files import SourceFile

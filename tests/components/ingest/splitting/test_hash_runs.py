@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import SplitLeakage
-from fullpass.components.ingest.splitting.hash_runs import RunWriter, read_ranges
-from fullpass.components.ingest.splitting.leakage import check_overlaps, count_overlaps
+from fullpass.components.ingest.splitting.hash_runs import RunWriter, check_overlaps, count_overlaps, read_ranges
 
 HASHES = st.lists(st.one_of(st.integers(0, 2**64 - 1), st.sampled_from([0, 1, 2**63, 2**64 - 1])), max_size=80)
 

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from fullpass.components.transform.accumulator_file import pack, unpack
-from fullpass.components.transform.analyzer_cache import AnalyzerCache
+from fullpass.components.transform.analyzer_cache import AnalyzerCache, pack, unpack
 
 ENTRIES = {b"a" * 64: [b"[1.5, 2]", b""], b"b" * 64: [bytes(range(256)) * 4], b"c" * 64: []}
 
