@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from fullpass.preprocessing.analysis.ranked_tokens import Ranked, rank
-from fullpass.preprocessing.analysis.token_counts import TokenCounts
+from fullpass.preprocessing.analysis.token_counts import Ranked, TokenCounts, rank
 from fullpass.preprocessing.apply.counted_vocabulary import MergeCounts, WriteVocabulary
 from fullpass.preprocessing.internals.tft_internals import analyzer_nodes, empty_vocabulary_value, nodes
 

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.date_format import PARTS
-from fullpass.preprocessing.features.encoders import Encoder
 from fullpass.preprocessing.features.feature import (
     BooleanFeature,
     CategoryFeature,
@@ -25,7 +24,7 @@ from fullpass.preprocessing.features.feature import (
     transformed_name,
 )
 from fullpass.preprocessing.features.ids import Encoding
-from fullpass.preprocessing.features.lists import ListOf, Pooling, list_options
+from fullpass.preprocessing.features.lists import Encoder, ListOf, Pooling, list_options
 
 LABEL = "label"
 """Transformed label: float32 [batch] (binary 0/1, regression), int64 [batch] (multiclass, class ids from 0) or float32

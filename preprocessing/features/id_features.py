@@ -7,10 +7,9 @@ from pydantic import Field, field_validator, model_validator
 
 from fullpass.preprocessing.dates.date_format import PARTS
 from fullpass.preprocessing.features.base_feature import BaseFeature, WrittenDateFormat
-from fullpass.preprocessing.features.encoders import Encoder
 from fullpass.preprocessing.features.ids import Encoding, Hash, Identity, Vocabulary
 from fullpass.preprocessing.features.label import FALSE, TRUE
-from fullpass.preprocessing.features.lists import OptionalList, refuse_attention, refuse_order
+from fullpass.preprocessing.features.lists import Encoder, OptionalList, refuse_attention, refuse_order
 from fullpass.preprocessing.spec import Count, Flag, Name
 from fullpass.preprocessing.token_spelling import as_token, distinct_tokens
 

@@ -5,9 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from fullpass.preprocessing.features.encoders import Encoder, Gru, Transformer
 from fullpass.preprocessing.features.id_features import CategoryFeature, DateFeature
-from fullpass.preprocessing.features.lists import Keep, ListOf, Pooling
+from fullpass.preprocessing.features.lists import Encoder, Gru, Keep, ListOf, Pooling, Transformer
 from fullpass.preprocessing.features.number_features import NumberFeature
 from fullpass.preprocessing.spec import Count, Name, SelectedBy, Spec
 

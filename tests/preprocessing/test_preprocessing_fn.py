@@ -11,13 +11,12 @@ import tensorflow as tf
 from tensorflow_transform import analyzer_nodes
 
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.apply.apply_features import FEATURES
 from fullpass.preprocessing.apply.label import TASKS
 from fullpass.preprocessing.apply.number import ANALYZE
-from fullpass.preprocessing.apply.vector import COMPONENTWISE
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
 from fullpass.preprocessing.features.label import Task
 from fullpass.preprocessing.features.transforms import Bucketize, NumberTransform, Pca, VectorTransform
+from fullpass.preprocessing.preprocessing_fn import COMPONENTWISE, FEATURES
 from fullpass.preprocessing.spec import members_by_tag
 
 pytestmark = pytest.mark.integration

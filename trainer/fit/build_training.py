@@ -19,9 +19,9 @@ from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin, initialize
 from fullpass.trainer.input.placement import InModel, placement_of, refuse_text, with_preprocessing
 from fullpass.trainer.loss_config import levels_of
 from fullpass.trainer.models import image_encoders
-from fullpass.trainer.models.build_network import build_network
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import ModelInput, model_inputs, same_shapes, transformed_outputs
+from fullpass.trainer.models.networks import build_network
 from fullpass.trainer.models.train_statistics import TrainStatistics
 from fullpass.trainer.models.weight_semantics import Network
 

@@ -31,8 +31,7 @@ from fullpass.trainer.input.epochs import (
 )
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.parsed_chunks import AddModelFeatures, ChunkParser, read_chunks
-from fullpass.trainer.input.service.chunks import chunks_in_file_order
-from fullpass.trainer.input.service.client import DataService
+from fullpass.trainer.input.service.client import DataService, chunks_in_file_order
 from fullpass.trainer.input.split_counts import (
     SplitCounts,
     add_counts,

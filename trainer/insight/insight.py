@@ -1,21 +1,28 @@
 """Measures a trained model beyond its metrics: against a simple reference, and the importance of its features."""
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
+from sklearn import metrics, tree
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.fit.sampled_rows import SampledRows, rows_of, sample_rows
 from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.insight.permutation_importance import measure_importance
-from fullpass.trainer.insight.shown_images import show_images
 from fullpass.trainer.insight.simple_reference import measure_reference
-from fullpass.trainer.insight.strength_alone import measure_alone
+from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 
 TRAIN_ROWS, EVAL_ROWS = 20_000, 10_000
 _ALMOST = 0.99
+_MOST_LEAVES, _FEWEST_ROWS = 1000, 5
+_WIDEST, _SHOWN = 64, 3
+_MAX_IMAGES = 12
+_SIDE = 96
+_MAX_BYTES = 500_000
 
 
 def measure_insight(network: Network, data: TrainingData) -> dict[str, Any]:
@@ -47,3 +54,75 @@ def _almost_perfect(reference: Mapping[str, Any], evaluation: SampledRows, task:
     mean = np.average(evaluation.labels, weights=evaluation.weights)
     variance = np.average((evaluation.labels - mean) ** 2, weights=evaluation.weights)
     return bool(1 - reference["network"] ** 2 / variance >= _ALMOST)
+
+
+def measure_alone(network: Network, train: SampledRows, evaluation: SampledRows, task: Task) -> list[dict[str, Any]]:
+    """Returns the features that alone predict the label best, the best first.
+
+    A decision tree is fitted on the transformed numbers and ids of each feature. Images, texts and lists have none.
+
+    Returns:
+        Up to three entries: feature, column (of the raw data), value (AUC, accuracy, or the explained share of the
+        variance), rows; empty for a multilabel task.
+    """
+    if task == "multilabel" or min(len(np.unique(rows.labels)) for rows in (train, evaluation)) < 2:
+        return []
+    inputs: dict[str, list[str]] = {}
+    for item in network.inputs.values():
+        if item.output.kind != "image" and not item.output.multi and item.width <= _WIDEST:
+            inputs.setdefault(item.output.feature, []).append(item.keras_input.name)
+    found: list[dict[str, Any]] = []
+    for feature, names in inputs.items():
+        value = _strength(_matrix(train, names), _matrix(evaluation, names), train, evaluation, task)
+        column = getattr(network.config.features.get(feature), "column", None) or feature
+        found.append({"feature": feature, "column": column, "value": value, "rows": len(evaluation)})
+    return sorted(found, key=lambda one: one["value"], reverse=True)[:_SHOWN]
+
+
+def _matrix(rows: SampledRows, names: list[str]) -> np.ndarray:
+    return np.concatenate([rows.features[name].reshape(len(rows), -1).astype(np.float64) for name in names], axis=1)
+
+
+def _strength(x: np.ndarray, x_eval: np.ndarray, train: SampledRows, evaluation: SampledRows, task: Task) -> float:
+    kind = tree.DecisionTreeRegressor if task == "regression" else tree.DecisionTreeClassifier
+    fitted = kind(max_leaf_nodes=_MOST_LEAVES, min_samples_leaf=_FEWEST_ROWS, random_state=0)
+    fitted.fit(x, train.labels, sample_weight=train.weights)
+    labels, weights = evaluation.labels, evaluation.weights
+    if task == "binary":
+        return float(metrics.roc_auc_score(labels, fitted.predict_proba(x_eval)[:, 1], sample_weight=weights))
+    measure = metrics.r2_score if task == "regression" else metrics.accuracy_score
+    return float(measure(labels, fitted.predict(x_eval), sample_weight=weights))
+
+
+def show_images(network: Network, evaluation: SampledRows, task: Task, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns images that the model classifies wrongly, the most confident first, and some that it classifies right.
+
+    Returns:
+        Per image: feature, png (base64), label, prediction, probability, right. At most 24 of each feature, half a
+        megabyte in all.
+    """
+    images = [item for item in network.inputs.values() if item.output.kind == "image"]
+    if not images or task not in ("binary", "multiclass") or not len(evaluation):
+        return []
+    probabilities = probabilities_of(task, tf.constant(evaluation.logits(network))).numpy()
+    predicted, truth = probabilities.argmax(axis=1), evaluation.labels.astype(np.int64)
+    sure = probabilities.max(axis=1)
+    wrong = np.flatnonzero(predicted != truth)
+    chosen = [*wrong[np.argsort(-sure[wrong])][:_MAX_IMAGES], *np.flatnonzero(predicted == truth)[:_MAX_IMAGES]]
+    found: list[dict[str, Any]] = []
+    for item in images:
+        for row in chosen:
+            shown = _png(evaluation.features[item.keras_input.name][row])
+            if sum(len(one["png"]) for one in found) + len(shown) > _MAX_BYTES:
+                return found
+            about = {"label": names[truth[row]], "prediction": names[predicted[row]], "probability": float(sure[row])}
+            found.append(
+                {"feature": item.output.feature, "png": shown, **about, "right": bool(predicted[row] == truth[row])}
+            )
+    return found
+
+
+def _png(pixels: np.ndarray) -> str:
+    """Returns a picture, at most 96 pixels a side, as base64."""
+    step = -(-max(pixels.shape[:2]) // _SIDE)
+    return base64.b64encode(tf.io.encode_png(pixels[::step, ::step]).numpy()).decode("ascii")

@@ -35,9 +35,6 @@ class NormalizePixels(keras.layers.Layer):
     def call(self, pixels):
         return keras.ops.cast((pixels - self.moments[0]) / self.moments[1], self.compute_dtype)
 
-    def compute_output_shape(self, shape):
-        return shape
-
 
 class AsTrained(keras.layers.Layer):
     """pixels [batch, h, w, c] -> [batch, n] by a network in inference mode, whatever the mode of the outer model.

@@ -247,9 +247,6 @@ class AttentionPool(keras.layers.Layer):
             shares = tf.math.divide_no_nan(shares, keras.ops.sum(shares, axis=1, keepdims=True))
         return keras.ops.einsum("bnw,bn->bw", vectors, shares)
 
-    def compute_output_shape(self, vectors_shape, ids_shape, weights_shape=None):
-        return (vectors_shape[0], vectors_shape[2])
-
 
 def masked_softmax(scores, present):
     """Returns the softmax of scores float [..., n] over those present, bool [..., n]; 0 if none is."""
@@ -283,9 +280,6 @@ class IdWeights(keras.layers.Layer):
         rows = keras.ops.stack(ids, axis=1) + self.offsets
         return keras.ops.sum(_looked_up(self.table, rows), axis=1)
 
-    def compute_output_shape(self, shapes):
-        return (shapes[0][0], self.units)
-
 
 class Bias(keras.layers.Layer):
     """x float [batch, n] -> x + b, one trained number per column, 0 at first."""
@@ -295,9 +289,6 @@ class Bias(keras.layers.Layer):
 
     def call(self, x):
         return x + self.bias
-
-    def compute_output_shape(self, shape):
-        return shape
 
 
 class Affine(keras.layers.Layer):
@@ -314,6 +305,3 @@ class Affine(keras.layers.Layer):
 
     def call(self, x):
         return x * self.scale + self.offset
-
-    def compute_output_shape(self, shape):
-        return shape

@@ -42,9 +42,6 @@ class MemberDense(keras.layers.Layer):
         together = keras.ops.matmul(rows, self.kernel)
         return keras.ops.reshape(together, (-1, self.members, self.units)) * self.scale + self.bias
 
-    def compute_output_shape(self, shape):
-        return (shape[0], self.members, self.units)
-
 
 class MemberLogits(keras.layers.Layer):
     """The logits of each member by weights of its own: float [batch, members, n] -> float [batch, members, classes]."""
@@ -62,9 +59,6 @@ class MemberLogits(keras.layers.Layer):
     def call(self, x):
         return keras.ops.einsum("bmn,mnc->bmc", x, self.kernel) + self.bias
 
-    def compute_output_shape(self, shape):
-        return (*shape[:2], self.classes)
-
 
 class MeanOfMembers(keras.layers.Layer):
     """Logits [batch, members, classes] -> their mean float32 [batch, classes]; in training they are unchanged."""
@@ -74,10 +68,6 @@ class MeanOfMembers(keras.layers.Layer):
 
     def call(self, logits, training=False):
         return logits if training else keras.ops.mean(logits, axis=1)
-
-    def compute_output_spec(self, logits, training=False):
-        """A model is built with the shape of its inference output."""
-        return keras.KerasTensor((logits.shape[0], logits.shape[2]), self.compute_dtype)
 
 
 def _signs(shape, dtype=None):

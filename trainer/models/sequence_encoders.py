@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from fullpass.preprocessing.columns.outputs import Output
-from fullpass.preprocessing.features.encoders import Gru, Transformer
+from fullpass.preprocessing.features.lists import Gru, Transformer
 from fullpass.trainer.models.layers import AttentionPool, Pool, masked_softmax
 from fullpass.trainer.models.weight_axes import declare_axes
 
@@ -29,18 +29,12 @@ class Positions(keras.layers.Layer):
     def call(self, vectors):
         return vectors + self.table[None, : keras.ops.shape(vectors)[1]]
 
-    def compute_output_shape(self, shape):
-        return shape
-
 
 class Present(keras.layers.Layer):
     """ids int64 [batch, n] -> bool [batch, n], which of them are not padding."""
 
     def call(self, ids):
         return keras.ops.not_equal(ids, 0)
-
-    def compute_output_spec(self, ids):
-        return keras.KerasTensor(ids.shape, "bool")
 
 
 class AtLeastOne(keras.layers.Layer):
@@ -54,9 +48,6 @@ class AtLeastOne(keras.layers.Layer):
         padding = keras.ops.zeros((batch, keras.ops.maximum(1 - n, 0)), elements.dtype)
         return keras.ops.concatenate([elements, padding], axis=1)
 
-    def compute_output_shape(self, shape):
-        return shape
-
 
 class MaskedMean(keras.layers.Layer):
     """vectors float [batch, n, width], bool [batch, n] -> float [batch, width]: the mean of present ones, else 0."""
@@ -66,18 +57,12 @@ class MaskedMean(keras.layers.Layer):
         count = keras.ops.maximum(keras.ops.sum(share, axis=1, keepdims=True), 1)
         return keras.ops.einsum("bnw,bn->bw", vectors, share) / count
 
-    def compute_output_shape(self, vectors_shape, present_shape):
-        return (vectors_shape[0], vectors_shape[2])
-
 
 class AnyPresent(keras.layers.Layer):
     """A list of ids int64 [batch, n] -> bool [batch, n], where one of them is not 0."""
 
     def call(self, ids):
         return keras.ops.any(keras.ops.not_equal(keras.ops.stack(ids), 0), axis=0)
-
-    def compute_output_spec(self, ids):
-        return keras.KerasTensor(ids[0].shape, "bool")
 
 
 class NumberSteps(keras.layers.Layer):
@@ -89,9 +74,6 @@ class NumberSteps(keras.layers.Layer):
     def call(self, ids, numbers):
         missing = keras.ops.cast(keras.ops.equal(ids, 1), self.compute_dtype)
         return keras.ops.stack([keras.ops.cast(numbers, self.compute_dtype), missing], axis=2)
-
-    def compute_output_shape(self, ids_shape, numbers_shape):
-        return (*ids_shape, 2)
 
 
 class _Unmasked(keras.layers.Layer):
@@ -114,9 +96,6 @@ class Last(_Unmasked):
         last = keras.ops.one_hot(last - 1, keras.ops.shape(states)[1], dtype=states.dtype)
         return keras.ops.einsum("bnw,bn->bw", states, last)
 
-    def compute_output_shape(self, states_shape, present_shape):
-        return (states_shape[0], states_shape[2])
-
 
 class TargetAttention(_Unmasked):
     """vectors [batch, n, w], keys [batch, n, k], query [batch, k], bool [batch, n] -> float [batch, w].
@@ -133,9 +112,6 @@ class TargetAttention(_Unmasked):
     def call(self, vectors, keys, query, present):
         scores = keras.ops.einsum("bnk,bk->bn", keys, query) * self.scale
         return keras.ops.einsum("bnw,bn->bw", vectors, masked_softmax(scores, present))
-
-    def compute_output_shape(self, vectors_shape, keys_shape, query_shape, present_shape):
-        return (vectors_shape[0], vectors_shape[2])
 
 
 def encoded_width(output: Output, embedding: int) -> int:

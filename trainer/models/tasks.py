@@ -1,19 +1,24 @@
-"""The logits of each task: their number, their initial values and their probabilities."""
+"""The logits of each task: their number, their initial values, their probabilities, and their unit.
+
+The head of a regression converts the output of a network to predictions in the label's unit, which are its first
+column. A network whose output is about 0 predicts a typical label of train, whatever its unit.
+"""
 
 from collections.abc import Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
+from scipy import special
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.input.split_counts import SplitCounts
-from fullpass.trainer.loss_config import LossConfig, levels_of
+from fullpass.trainer.loss_config import LossConfig, Quantile, levels_of
 from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.losses import AUTO
-from fullpass.trainer.models.regression_heads import regression_head
 
 _MIN_PROBABILITY = 1e-7
+_LARGEST_LOGARITHM = 80.0
 
 
 def logit_names(task: Task, classes: Sequence[str], loss: LossConfig = AUTO) -> tuple[str, ...]:
@@ -42,7 +47,7 @@ def add_head(
     """
     inputs = {tensor.name: tensor for tensor in model.inputs}
     if task == "regression":
-        output = regression_head(model.outputs[0], counts, loss)
+        output = _regression_head(model.outputs[0], counts, loss)
     else:
         output = Affine(1.0, _start(task, counts, class_weights), name="head")(model.outputs[0])
     return keras.Model(inputs, output, name=model.name)
@@ -77,3 +82,88 @@ def _floor(mass: np.ndarray) -> np.ndarray:
 
 def _log_odds(mass: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.log(_floor(mass)) - np.log(_floor(other))
+
+
+def label_unit(counts: SplitCounts, loss: LossConfig) -> tuple[float, float]:
+    """Returns the scale and the offset of a network's output: deviation and mean of the label.
+
+    With `loss: log_normal` they are those of the label's logarithm; with poisson the scale is 1 and the offset is the
+    logarithm of the mean.
+    """
+    mean, deviation = counts.label_mean, counts.label_deviation or 1.0
+    if loss.kind == "poisson":
+        return 1.0, float(np.log(max(mean, 1e-6)))
+    if loss.kind == "log_normal":
+        # Converts mean and deviation of a log-normal distribution to those of its logarithm.
+        spread = np.log1p((deviation / mean) ** 2)
+        return float(np.sqrt(spread)), float(np.log(mean) - spread / 2)
+    return deviation, mean
+
+
+def _regression_head(logits: keras.KerasTensor, counts: SplitCounts, loss: LossConfig) -> keras.KerasTensor:
+    """Returns the output of a regression: float32 [batch, 1], with quantiles [batch, 1 + levels].
+
+    Args:
+        logits: The logits of the network, [batch, columns], or [batch, members, columns].
+        counts: The counts of the train split.
+        loss: The key `training.loss`.
+    """
+    scale, offset = label_unit(counts, loss)
+    if isinstance(loss, Quantile):
+        logits = RisingQuantiles(loss.levels, name="rising")(logits)
+    return to_label_unit(logits, scale, offset, loss)
+
+
+def to_label_unit(output: keras.KerasTensor, scale: float, offset: float, loss: LossConfig) -> keras.KerasTensor:
+    """Returns a regression's output in the unit of the label, after the layer `head`: float32 [batch, 1 or more].
+
+    Args:
+        output: [..., columns].
+        scale: The factor of the output.
+        offset: The number that is then added.
+        loss: The key `training.loss`: logarithms are exponentiated; with quantiles, the prediction comes first.
+    """
+    columns = len(loss.levels) if isinstance(loss, Quantile) else 1
+    headed = Affine(scale, np.full(columns, offset), name="head")(output)
+    if isinstance(loss, Quantile):
+        return WithPrediction(loss.middle, name="prediction_first")(headed)
+    return Exponential(name="mean")(headed) if loss.logarithmic else headed
+
+
+class Exponential(keras.layers.Layer):
+    """x -> e ** x, float32; x is clipped, so that the result is always finite."""
+
+    def __init__(self, **options):
+        super().__init__(dtype="float32", **options)
+
+    def call(self, x):
+        return keras.ops.exp(keras.ops.clip(x, -_LARGEST_LOGARITHM, _LARGEST_LOGARITHM))
+
+
+class RisingQuantiles(keras.layers.Layer):
+    """x float [..., levels] -> quantiles that rise, float32 [..., levels], in deviations from the mean.
+
+    The first quantile is a column of its own. Each other quantile is a softplus above the previous one, so that they
+    cannot cross. x = 0 gives the quantiles of the normal distribution.
+    """
+
+    def __init__(self, levels, **options):
+        super().__init__(dtype="float32", **options)
+        normal = special.ndtri(levels)
+        # softplus(log(e ** step - 1)) is the step.
+        self._start = np.concatenate([normal[:1], np.log(np.expm1(np.diff(normal)))]).astype(np.float32)
+
+    def call(self, x):
+        x = x + self._start
+        return keras.ops.cumsum(keras.ops.concatenate([x[..., :1], keras.ops.softplus(x[..., 1:])], axis=-1), axis=-1)
+
+
+class WithPrediction(keras.layers.Layer):
+    """Quantiles [..., levels] -> [..., 1 + levels]: the quantile at `index`, the prediction, is put before them."""
+
+    def __init__(self, index: int, **options):
+        super().__init__(dtype="float32", **options)
+        self._index = index
+
+    def call(self, quantiles):
+        return keras.ops.concatenate([quantiles[..., self._index : self._index + 1], quantiles], axis=-1)

@@ -22,13 +22,10 @@ from fullpass.trainer.loss_config import LossConfig, Quantile
 from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import apply_model, keras_inputs, model_inputs, transformed_outputs
-from fullpass.trainer.models.regression_heads import label_unit, to_label_unit
-from fullpass.trainer.models.tasks import logit_names
+from fullpass.trainer.models.tasks import label_unit, logit_names, to_label_unit
 from fullpass.trainer.models.weight_semantics import Network
-from fullpass.trainer.trees.boosting import parameters, threads_for
-from fullpass.trainer.trees.forest import forest_of
-from fullpass.trainer.trees.forest_layer import ForestLayer
-from fullpass.trainer.trees.rounds import Rounds
+from fullpass.trainer.trees.forest import ForestLayer, forest_of
+from fullpass.trainer.trees.rounds import Rounds, parameters, threads_for
 from fullpass.trainer.trees.tree_columns import columns_model, tree_columns
 from fullpass.trainer.trees.tree_rows import bin_rows, check_memory, find_bins
 

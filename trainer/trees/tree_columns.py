@@ -76,9 +76,6 @@ class WithMissing(keras.layers.Layer):
     def call(self, numbers, indicator):
         return tf.where(indicator > 0.5, float("nan"), numbers)
 
-    def compute_output_shape(self, numbers_shape, indicator_shape):
-        return numbers_shape
-
 
 class SideBySide(keras.layers.Layer):
     """A list of numbers or ids [batch, width of each] -> float32 [batch, all widths]."""
@@ -88,9 +85,6 @@ class SideBySide(keras.layers.Layer):
 
     def call(self, parts):
         return tf.concat([tf.cast(part, tf.float32) for part in parts], axis=1)
-
-    def compute_output_shape(self, shapes):
-        return (shapes[0][0], sum(shape[1] for shape in shapes))
 
 
 def _column(item: ModelInput) -> keras.KerasTensor:

@@ -1,9 +1,11 @@
 """The entry point of TFX's Tuner, which finds the best hyperparameters on transformed examples."""
 
 import json
+import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,8 @@ import keras
 import keras_tuner
 import tensorflow as tf
 from keras_tuner.engine import base_tuner, oracle, trial
+from tensorboard.plugins.hparams import api as hparams
+from tensorboard.plugins.hparams import api_pb2, summary
 
 from fullpass.base.errors import UserError
 from fullpass.base.progress import report
@@ -19,6 +23,7 @@ from fullpass.trainer.config import CheckpointConfig, TrainerConfig
 from fullpass.trainer.fit.checkpoints import folder_for, prune, remove, write_json
 from fullpass.trainer.fit.fit import OnEpoch
 from fullpass.trainer.fit.strategy import choose_strategy
+from fullpass.trainer.fit.tensorboard import VALIDATION, Curves
 from fullpass.trainer.fit.training_data import TrainingData, load_data, sized
 from fullpass.trainer.fit.training_inputs import TrainingInputs, parse_fn_args
 from fullpass.trainer.input.workers import Workers
@@ -26,7 +31,6 @@ from fullpass.trainer.internals.keras_internals import oracle_file, retries_wait
 from fullpass.trainer.train import RunOptions, train
 from fullpass.trainer.tuning.config import CURVES_ENTRY, CURVES_FOLDER, Choices, Range, TuningConfig
 from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode, encode, with_values
-from fullpass.trainer.tuning.trial_curves import copy_curves, trial_curves, write_search
 
 if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs
@@ -271,3 +275,47 @@ def _began(path: str) -> float:
         write_json(path, {"began": time.time()})
     with tf.io.gfile.GFile(path) as file:
         return float(json.loads(file.read())["began"])
+
+
+def write_search(folder: str, tuning: TuningConfig, objective: str) -> None:
+    """Writes the search space: the values of each path, and the metric that trials are compared by."""
+    paths = [hparams.HParam(path, _domain(spec)) for path, spec in tuning.search.items()]
+    metric = hparams.Metric(objective, group=VALIDATION, display_name=f"eval {objective}")
+    with tf.summary.create_file_writer(folder).as_default(step=0):
+        hparams.hparams_config(hparams=paths, metrics=[metric])
+
+
+@contextmanager
+def trial_curves(folder: str, trial: str, values: Mapping[str, Any]) -> Iterator[Curves]:
+    """Yields the curves of a trial; writes its values before the block and its final status after it."""
+    own = f"{folder}/{trial}"
+    curves, writer = Curves(own), tf.summary.create_file_writer(own)
+    ended = api_pb2.STATUS_FAILURE
+    try:
+        with writer.as_default(step=0):
+            hparams.hparams(dict(values), trial_id=trial)
+        writer.flush()
+        yield curves
+        ended = api_pb2.STATUS_SUCCESS
+    finally:
+        with writer.as_default(step=0):
+            tf.summary.experimental.write_raw_pb(summary.session_end_pb(ended).SerializeToString())
+        writer.close()
+        curves.close()
+
+
+def copy_curves(source: str, target: str) -> None:
+    """Copies the folder of all trials recursively."""
+    for folder, _, names in tf.io.gfile.walk(source):
+        into = f"{target}{folder.removeprefix(source)}"
+        tf.io.gfile.makedirs(into)
+        for name in names:
+            tf.io.gfile.copy(os.path.join(folder, name), os.path.join(into, name), overwrite=True)
+
+
+def _domain(spec: Range | Choices) -> hparams.Discrete | hparams.IntInterval | hparams.RealInterval:
+    if isinstance(spec, Choices):
+        return hparams.Discrete(encode(spec))
+    if spec.whole:
+        return hparams.IntInterval(int(spec.min), int(spec.max))
+    return hparams.RealInterval(float(spec.min), float(spec.max))

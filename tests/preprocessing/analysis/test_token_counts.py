@@ -21,12 +21,12 @@ def counted(tokens):
 @pytest.fixture
 def bounded(monkeypatch):
     """Limits so small that 3,000 tokens take several files, which are read and merged in many steps."""
-    from fullpass.preprocessing.analysis import ranked_tokens, token_counts, token_files
+    from fullpass.preprocessing.analysis import token_counts, token_files
 
     monkeypatch.setattr(token_counts, "MAX_TOKENS_IN_MEMORY", 500)
     monkeypatch.setattr(token_files, "READ_BYTES", 100_000)
-    monkeypatch.setattr(ranked_tokens, "_MERGED_ROWS", 64)
-    monkeypatch.setattr(ranked_tokens, "_FEWEST_ROWS", 16)
+    monkeypatch.setattr(token_counts, "_MERGED_ROWS", 64)
+    monkeypatch.setattr(token_counts, "_FEWEST_ROWS", 16)
 
 
 def states_of(drawn, folder, parts=3):
@@ -50,8 +50,7 @@ def expected(drawn, min_count, top_k):
 
 @pytest.mark.parametrize(("min_count", "top_k"), [(1, None), (1, 1700), (3, None), (2, 40), (9999, None)])
 def test_tokens_in_files_rank_as_those_of_a_plain_count(bounded, tmp_path, min_count, top_k):
-    from fullpass.preprocessing.analysis.ranked_tokens import rank
-    from fullpass.preprocessing.analysis.token_counts import merged
+    from fullpass.preprocessing.analysis.token_counts import merged, rank
 
     drawn = np.random.default_rng(3).integers(0, len(WORDS), 9000)
     states = states_of(drawn, str(tmp_path))
@@ -66,8 +65,7 @@ def test_tokens_in_files_rank_as_those_of_a_plain_count(bounded, tmp_path, min_c
 
 
 def test_few_tokens_stay_in_memory(tmp_path):
-    from fullpass.preprocessing.analysis.ranked_tokens import rank
-    from fullpass.preprocessing.analysis.token_counts import merged
+    from fullpass.preprocessing.analysis.token_counts import merged, rank
 
     drawn = np.random.default_rng(3).integers(0, len(WORDS), 9000)
     ranked = rank(merged(states_of(drawn, str(tmp_path)), str(tmp_path)), min_count=2, top_k=100, folder=str(tmp_path))

@@ -11,7 +11,7 @@ from fullpass.trainer.fit.calibration import (
 )
 from fullpass.trainer.fit.sampled_rows import SampledRows
 from fullpass.trainer.models.layers import Affine
-from fullpass.trainer.models.regression_heads import Exponential
+from fullpass.trainer.models.tasks import Exponential
 from fullpass.trainer.models.weight_semantics import Network
 
 ROWS = 4000

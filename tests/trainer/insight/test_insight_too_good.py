@@ -7,7 +7,7 @@ import pytest
 from fullpass.preprocessing.columns.outputs import outputs
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.fit.sampled_rows import SampledRows
-from fullpass.trainer.insight.strength_alone import measure_alone
+from fullpass.trainer.insight.insight import measure_alone
 from fullpass.trainer.insight.words import too_good_words
 from fullpass.trainer.models.model_inputs import ModelInput
 from fullpass.trainer.models.weight_semantics import Network

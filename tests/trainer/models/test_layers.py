@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fullpass.trainer.models.dcn import Cross
 from fullpass.trainer.models.layers import (
     Affine,
     Bias,
@@ -15,6 +14,7 @@ from fullpass.trainer.models.layers import (
     NumberEmbedding,
     OneHot,
 )
+from fullpass.trainer.models.networks import Cross
 
 
 def test_one_hot():

@@ -114,8 +114,8 @@ def served_lists(folder, kind):
     from fullpass.preprocessing.values.raw_batches import raw_batches
     from fullpass.trainer.config import TrainerConfig
     from fullpass.trainer.export.signatures import Served
-    from fullpass.trainer.models.build_network import build_model
     from fullpass.trainer.models.model_inputs import model_inputs, transformed_outputs
+    from fullpass.trainer.models.networks import build_model
 
     config = PreprocessingConfig.model_validate({"features": FEATURES, "label": {"name": "y", "task": "binary"}})
     output = analyze_table(config, list(raw_batches(config, pa.table(TABLE))), str(folder / "graph"))

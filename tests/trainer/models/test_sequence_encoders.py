@@ -14,8 +14,8 @@ def model_of(options, units=16):
     from fullpass.preprocessing.features.ids import Embedding
     from fullpass.preprocessing.features.lists import ListOf
     from fullpass.trainer.config import Mlp
-    from fullpass.trainer.models.build_network import build_model
     from fullpass.trainer.models.model_inputs import ModelInput
+    from fullpass.trainer.models.networks import build_model
 
     declared = ListOf.model_validate(options)
     shared = {"encoding": Embedding(embedding=units), "table": "shown"}
@@ -118,8 +118,8 @@ def sequence_model(how, units=16):
     from fullpass.preprocessing.columns.outputs import outputs
     from fullpass.preprocessing.config import PreprocessingConfig
     from fullpass.trainer.config import Mlp
-    from fullpass.trainer.models.build_network import build_model
     from fullpass.trainer.models.model_inputs import ModelInput
+    from fullpass.trainer.models.networks import build_model
 
     item = {"type": "category", "vocabulary": {"shared_with": "shown"}}
     config = PreprocessingConfig.model_validate({

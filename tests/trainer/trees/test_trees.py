@@ -28,11 +28,9 @@ from fullpass.trainer.fit.warm_start import find_base, read_base
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import Trained
-from fullpass.trainer.trees import boosting, tree_rows
-from fullpass.trainer.trees.boosting import parameters
-from fullpass.trainer.trees.forest import forest_of
-from fullpass.trainer.trees.forest_layer import ForestLayer
-from fullpass.trainer.trees.rounds import Rounds
+from fullpass.trainer.trees import rounds, tree_rows
+from fullpass.trainer.trees.forest import ForestLayer, forest_of
+from fullpass.trainer.trees.rounds import Rounds, parameters
 from tests import REPOSITORY, warm_process
 from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples
 
@@ -140,7 +138,7 @@ def test_a_large_batch_is_answered_piece_by_piece(monkeypatch):
     columns = drawn_columns(1000)
     booster = grown(columns, target(columns), objective="regression")
     whole = answers([booster], columns)
-    monkeypatch.setattr("fullpass.trainer.trees.forest_layer._CELLS", 15 * 30 * 7)  # seven rows at a time
+    monkeypatch.setattr("fullpass.trainer.trees.forest._CELLS", 15 * 30 * 7)  # seven rows at a time
     np.testing.assert_array_equal(answers([booster], columns), whole)
 
 
@@ -405,8 +403,8 @@ def test_threads_that_wait_sleep_unless_the_user_says_otherwise(given, expected)
     [(3_000, 16, 8, 1), (100_000, 13, 8, 2), (100_000, 13, 1, 1), (50_000_000, 20, 8, 8), (0, 5, 4, 1)],
 )
 def test_a_small_table_gets_one_thread(rows, columns, cores, expected, monkeypatch):
-    monkeypatch.setattr(boosting, "usable_cores", lambda: cores)
-    assert boosting.threads_for(rows, columns) == expected
+    monkeypatch.setattr(rounds, "usable_cores", lambda: cores)
+    assert rounds.threads_for(rows, columns) == expected
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,13 @@ from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 from fullpass.trainer.input.parsed_chunks import ChunkParser
-from fullpass.trainer.input.service.chunks import ReorderBuffer, chunks_in_file_order
-from fullpass.trainer.input.service.client import DataService, find_service, wait_for_service
+from fullpass.trainer.input.service.client import (
+    DataService,
+    ReorderBuffer,
+    chunks_in_file_order,
+    find_service,
+    wait_for_service,
+)
 from fullpass.trainer.records.blocks import layout_of
 from fullpass.trainer.run_fn import run_fn
 from tests import REPOSITORY, warm_process
@@ -177,7 +182,7 @@ import numpy as np
 import tensorflow as tf
 from fullpass.trainer.input.service.client import DataService
 from fullpass.trainer.input.parsed_chunks import ChunkParser
-from fullpass.trainer.input.service.chunks import chunks_in_file_order
+from fullpass.trainer.input.service.client import chunks_in_file_order
 
 def decode(records):
     slow = tf.linalg.matmul(tf.random.stateless_uniform([400, 400], [1, 2]), tf.ones([400, 400]))

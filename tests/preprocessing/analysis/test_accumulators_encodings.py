@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow_transform import analyzer_nodes, analyzers
 
-from fullpass.preprocessing.analysis.state_encodings import encoding_of
+from fullpass.preprocessing.analysis.accumulators import encoding_of
 from tests import REPOSITORY
 
 pytestmark = pytest.mark.integration

@@ -16,11 +16,10 @@ from fullpass.trainer.fit.fit import Fit
 from fullpass.trainer.fit.steps import Steps
 from fullpass.trainer.input.sharding import Batches
 from fullpass.trainer.input.split_counts import SplitCounts
-from fullpass.trainer.models.build_network import build_model
 from fullpass.trainer.models.layers import MaskedIds
 from fullpass.trainer.models.losses import loss_of
-from fullpass.trainer.models.mlp import hidden_layers
 from fullpass.trainer.models.model_inputs import ModelInput
+from fullpass.trainer.models.networks import build_model, hidden_layers
 from fullpass.trainer.models.tasks import add_head
 from fullpass.trainer.models.train_statistics import knots_of
 
