@@ -347,24 +347,3 @@ class TrainingSpec:
     preprocessing: PreprocessingConfig
     config: TrainerConfig
     tft_output: "tft.TFTransformOutput"
-
-
-__all__ = [
-    "NETWORKS",
-    "CheckpointConfig",
-    "Dcn",
-    "EarlyStopping",
-    "InputConfig",
-    "Linear",
-    "Mlp",
-    "ModelConfig",
-    "Module",
-    "ProfileConfig",
-    "ServiceConfig",
-    "TrainerConfig",
-    "TrainingConfig",
-    "TrainingSpec",
-    "Trees",
-    "TreesOrNetwork",
-    "WideDeep",
-]

@@ -140,6 +140,3 @@ def losses_for(task: Task, *, trees: bool = False) -> str:
 def levels_of(loss: LossConfig) -> tuple[float, ...]:
     """Returns the levels of the quantiles that a model outputs; empty without any."""
     return loss.levels if isinstance(loss, Quantile) else ()
-
-
-__all__ = ["LOSSES", "LossConfig", "levels_of", "losses_for"]

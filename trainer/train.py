@@ -34,8 +34,6 @@ class RunOptions:
     """Options of a training in addition to its configuration; only `base` changes the weights.
 
     Attributes:
-        report: Is called with the progress while epochs run.
-        on_epoch: Is called with the number of an epoch and its metrics.
         base: The export that initializes the weights; a checkpoint takes precedence.
         checkpoints: The folder of this training's checkpoints; None saves nothing.
         logs: The folder of the trace for TensorBoard.
@@ -59,9 +57,6 @@ class Trained:
     Attributes:
         model: Maps batches to logits, with the weights of the best epoch.
         network: The part of the model that reads transformed features only.
-        fitted: The history of the epochs.
-        devices: A description of the devices.
-        precision: The name of the Keras dtype policy.
         weight_origins: How a warm start initialized each weight; empty for a cold start.
         trees: The numbers of trees and leaves of a tree model; empty for networks.
         compared: Kind of model -> its metric on the eval split, if several models were tried, else empty. The model
@@ -87,12 +82,6 @@ def train(
     data: TrainingData, spec: TrainingSpec, strategy: tf.distribute.Strategy, options: RunOptions | None = None
 ) -> Trained:
     """Builds and fits the model of `spec`.
-
-    Args:
-        data: Both splits.
-        spec: The configuration of model and training.
-        strategy: The devices.
-        options: The options of the training; by default those of `RunOptions()`.
 
     Raises:
         UserError: The data or the configuration do not allow training.

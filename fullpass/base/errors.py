@@ -34,7 +34,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     Args:
         name: The received name; case is ignored.
-        known: The accepted names.
     """
     by_folded = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
@@ -47,10 +46,6 @@ def listed(names: Collection[str], *, most: int = 20) -> str:
     Example:
         >>> listed(["a", "b", "c", "d"], most=2)
         'a, b and 2 more'
-
-    Args:
-        names: The names, in this order.
-        most: Largest number of names shown.
     """
     return ", ".join(islice(names, most)) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 

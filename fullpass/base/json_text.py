@@ -15,7 +15,6 @@ def to_json_text(value: Any, **options: Any) -> str:
 
     Args:
         value: Dicts, lists, tuples, texts, numbers, booleans and None, at any depth.
-        options: Options of `json.dumps`.
 
     Example:
         >>> to_json_text({"auc": math.nan, "rows": (1, 2)})

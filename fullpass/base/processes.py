@@ -27,9 +27,6 @@ def usable_cores(cgroups: Path = _CGROUPS) -> int:
     It is the minimum of the cores that the process may be scheduled on and of the quota of its control group.
     Kubernetes and Docker set that quota for a limit such as `cpu: 2`. In a container the group is the root of the
     mount.
-
-    Args:
-        cgroups: Mount point of the control groups.
     """
     scheduled = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _quota(cgroups)
@@ -60,11 +57,7 @@ def flush_streams() -> None:
 
 
 def end_with_parent(parent: int) -> bool:
-    """Makes this process receive SIGTERM when its parent ends; returns whether the parent is still alive.
-
-    Args:
-        parent: The process that forked this one.
-    """
+    """Makes this process receive SIGTERM when its parent ends; returns whether the parent is still alive."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     return os.getppid() == parent
 
@@ -94,12 +87,8 @@ def run_bounded(
     caller. Ctrl-C in a terminal does not reach the command.
 
     Args:
-        command: Program and arguments, started without a shell.
         seconds: Time limit, after which the command and its descendants are killed: its process group, and on Linux
             also processes that left the group (setsid), which an environment variable identifies.
-        stdin: Its standard input.
-        folder: Its working folder.
-        environment: Its environment variables; those of this process by default.
 
     Raises:
         subprocess.TimeoutExpired: The command ran longer than `seconds`.

@@ -21,7 +21,6 @@ class Progress:
     """The last progress report of a node.
 
     Attributes:
-        done: Units finished so far.
         total: Total number of units, or None if the node cannot determine it.
         unit: Name of the unit, in the plural: "rows", "batches", "epochs".
         note: A few words about the work, such as "epoch 3 of 10, loss 0.213".
@@ -39,12 +38,6 @@ def report(done: int, total: int | None, unit: str, note: str = "") -> None:
     """Reports the progress of this node. Cheap: more than five calls a second cost one `stat` each.
 
     The last report of a count (`done` equal to `total`) is always written.
-
-    Args:
-        done: Units finished so far.
-        total: Total number of units, or None if unknown.
-        unit: Name of the unit, in the plural.
-        note: A few words shown beside the count.
     """
     path = os.environ.get(PROGRESS_FILE_VARIABLE)
     if not path:

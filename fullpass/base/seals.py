@@ -36,8 +36,6 @@ def damage_of(path: str, written: Seal, *, read: bool = True) -> str | None:
     """Returns how a file differs from the one that was written, in a sentence without its period; None if it does not.
 
     Args:
-        path: A path or an address.
-        written: The seal of the file that was written.
         read: Whether to compare the content; if not, only the size of a local file is compared.
     """
     try:

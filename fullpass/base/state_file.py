@@ -42,9 +42,6 @@ def decode(content: bytes, file: str | Path, what_to_do: str, *, checked: bool =
     """Returns the JSON object of a state file, without its checksum.
 
     Args:
-        content: Content of the file.
-        file: Its path or URL, for the message.
-        what_to_do: A sentence for the message.
         checked: Whether to reject a file without a checksum, because every release wrote one.
 
     Raises:

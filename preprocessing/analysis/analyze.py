@@ -75,7 +75,6 @@ class BatchAccumulator:
     """Accumulates batches of raw columns for the analyzers of one phase.
 
     Args:
-        accumulators: The accumulators of one phase.
         constants: The constants of earlier phases, from `Traced.constants`.
 
     Attributes:

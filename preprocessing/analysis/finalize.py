@@ -25,7 +25,6 @@ class Finalizer(nodes.Visitor):
 
     Args:
         states: Label of an accumulating operation -> its state over all rows.
-        folder: For vocabulary files.
     """
 
     def __init__(self, states: Mapping[str, Any], folder: str):

@@ -147,7 +147,6 @@ class Ranked:
     """The most frequent tokens.
 
     Attributes:
-        num_rows: Number of tokens.
         total: Sum of the counts of all tokens, including the omitted ones.
         table: The tokens; None if they are in files.
         parts: Files of sorted tokens, as Arrow IPC streams; each token is in exactly one file.
@@ -172,13 +171,7 @@ class Ranked:
 
 
 def rank(counts: TokenCounts, *, min_count: int, top_k: int | None, folder: str) -> Ranked:
-    """Returns the `top_k` most frequent tokens among those with a count of at least `min_count`.
-
-    Args:
-        min_count: Smallest accepted count.
-        top_k: Largest number of tokens; None for no limit.
-        folder: For temporary files.
-    """
+    """Returns the `top_k` most frequent tokens among those with a count of at least `min_count`."""
     kept, total = 0, 0
     parts: list[str] = []
     in_files = bool(counts.files)

@@ -72,8 +72,6 @@ class TokenFile:
     """A file of counted tokens.
 
     Attributes:
-        path: Path of the file.
-        tokens: Number of tokens in the file.
         sizes: Bytes of each bucket, int64 [BUCKETS].
 
     Raises:

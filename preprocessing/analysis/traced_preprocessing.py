@@ -137,7 +137,6 @@ class Traced:
         """Returns the function that computes the input tensors of accumulators from a batch.
 
         Args:
-            accumulators: The accumulators of one phase.
             constants: The constants of earlier phases, from `constants`.
         """
         names = sorted({name for one in accumulators for name in one.tensors})
@@ -259,8 +258,6 @@ class _FindAccumulators(nodes.Visitor):
     """Finds the accumulator of every analyzer. The value of a node is its source tensors; None after an accumulator.
 
     Args:
-        paths: Analyzer of the paths of the graph.
-        folder: For files of states.
         later: Whether there are constants of earlier phases.
     """
 

@@ -161,9 +161,6 @@ def cross(
     """Transforms a combination of features: int64 ids [batch]; missing where any of the features is missing.
 
     Args:
-        declared: The cross.
-        config: Contains the crossed features.
-        columns: Contains their tokens.
         transformed: Contains the ids of the features that are crossed by id.
     """
     parts = [_crossed(name, config, columns, transformed) for name in declared.inputs]

@@ -37,8 +37,6 @@ class Columns:
 
     Args:
         inputs: Raw columns as parsed by `raw_feature_spec`; an absent column is missing in every example.
-        config: The configuration.
-        base_model: The base model of the stable ids.
     """
 
     def __init__(
@@ -184,7 +182,6 @@ def derived_value(expression: Expression, columns: Mapping[str, Value]) -> Value
     """Returns a derived column as features receive it: a number that is not finite is missing, and so is an empty text.
 
     Args:
-        expression: The expression of the column.
         columns: The columns that it reads, or any other column if it reads none.
     """
     value = evaluate(expression, columns)

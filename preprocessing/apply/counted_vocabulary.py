@@ -53,8 +53,6 @@ def counted_vocabulary(
 
     Args:
         tokens: string [n].
-        limits: Limits of the chosen tokens.
-        name: File name.
         learn: Replaces the chosen tokens by other tokens; by default they stay.
         arrange: Orders the tokens as lines of the file; by default by descending frequency.
     """
@@ -122,8 +120,6 @@ class WriteVocabulary(PTransformAnalyzer):
 
         Args:
             ranked: The tokens within `limits` with their counts, the most frequent first.
-            total: Sum of the counts of all tokens.
-            folder: Folder of the file.
         """
         chosen = _covering(ranked, self.limits.coverage, total)
         return np.array(_write(list(self._arrange(self._learn(chosen))), f"{folder}/{self._name}"))

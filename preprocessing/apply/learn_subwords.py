@@ -29,7 +29,6 @@ def learn_pieces(words: Sequence[tuple[int, bytes]], *, size: int, min_count: in
 
     Args:
         words: (count, word in UTF-8), each word once.
-        size: Largest number of pieces.
         min_count: Rarer characters and rarer pairs do not become pieces.
     """
     spelled = [(count, _characters(word.decode("utf-8", "replace"))) for count, word in words]

@@ -66,8 +66,6 @@ def pool(
     Args:
         values: float32 [elements] or [elements, width].
         used: bool [elements], whether an element is present; missing elements are ignored.
-        kept: The rows of the elements.
-        options: Contains the kind of pooling.
         weights: float32 [elements], or None.
         empty: Result for rows without any present element; has the shape of an element.
     """

@@ -47,10 +47,8 @@ class Elements:
         """Returns the ids of the present elements as sparse rows, and their weights if there are any.
 
         Args:
-            names: Names of the ids and of the weights.
             ids: int64 [elements].
             present: bool [elements].
-            size: Number of different ids.
         """
         key, weight_key = names
         rows: Rows = {key: self._sparse(ids, present, lambda values: with_domain(values, size))}
@@ -111,10 +109,8 @@ def rows_of_numbers(names: tuple[str, str], numbers: tf.Tensor, present: tf.Tens
     """Returns the numbers of a sequence as weights of ids: 2 for a present number, 1 for the fill of a missing one.
 
     Args:
-        names: Names of the ids and of the numbers.
         numbers: float32 [elements].
         present: bool [elements].
-        elements: The elements of a sequence.
     """
     ids = tf.where(present, tf.constant(2, tf.int64), tf.constant(1, tf.int64))
     return replace(elements, weights=numbers).rows_of_ids(names, ids, present, 3)
@@ -125,7 +121,6 @@ def transform_elements(quantity: Quantity, kept: KeptElements) -> tf.Tensor:
 
     Args:
         quantity: Values float32 [elements], NaN for missing; keys string [batch].
-        kept: The rows of the elements.
     """
     keys = {name: tf.concat([tf.gather(texts, kept.rows), [""]], 0) for name, texts in quantity.keys.items()}
     with_missing = tf.concat([quantity.values, [MISSING]], 0)

@@ -77,8 +77,6 @@ def assign_slots(known: Slots, selected: Sequence[bytes], *, keep: StableIds, oo
         known: Slots of the base model; empty on a first run.
         selected: Tokens that are selected now, the most frequent first.
         keep: How long the slot of a retired token is kept.
-        oov_buckets: Current number of OOV buckets.
-        span: Newest span of the current window.
     """
     wanted = set(selected)
     retired = {slot: _longer(known, slot, span) for slot, token in enumerate(known.tokens) if token not in wanted}
@@ -115,7 +113,6 @@ def read_slots(export: str, name: str) -> Slots:
     """Returns the slots of a vocabulary of an export; empty if it has no such vocabulary.
 
     Args:
-        export: Folder of the SavedModel.
         name: Name of the vocabulary, from `outputs.vocabulary_name`.
     """
     tokens = read_vocabulary(export, name)

@@ -111,7 +111,6 @@ class Statistics:
         Boundary i of n sorted present values is the value at position floor(i * n / buckets), counted from 0.
 
         Args:
-            buckets: Number of buckets.
             epsilon: Largest error of a boundary's rank, as a share of the rows. Measured on a million random
                 values the error is a fiftieth of it. A sketch takes 0.2 MB per column at 0.01, 1.5 MB at 0.001.
 
@@ -213,7 +212,6 @@ def principal_components(values: tf.Tensor, dimensions: int) -> tuple[tf.Tensor,
 
     Args:
         values: float64 [batch, width], finite.
-        dimensions: Number of components.
 
     Returns:
         float64 [width, dimensions], in order of descending variance, and float64 [width].

@@ -116,7 +116,6 @@ def split_words(words: tf.RaggedTensor, table: Table, longest: int) -> tf.Ragged
 
     Args:
         words: string [batch, (words)]; not empty and not longer than `LONGEST_WORD`.
-        table: The table of the pieces.
         longest: Length in characters of the longest piece, without continuation marks.
     """
     distinct, of_word = tf.unique(words.flat_values)

@@ -24,9 +24,7 @@ class BatchTransformer:
     It computes only the requested outputs: TF Transform's own `TransformDataset` computes all outputs and drops some.
 
     Args:
-        output: The transform graph.
         adapter: Configuration that converts RecordBatches to tensors, from `traced_preprocessing.adapter_of`.
-        without: Names of outputs that are not computed.
         load: Loads the part of the graph; a Beam worker shares it between its threads.
 
     Attributes:

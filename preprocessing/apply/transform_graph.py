@@ -44,7 +44,6 @@ class GraphPart:
     lookups before it returns. The part is cut out of the graph instead.
 
     Attributes:
-        names: Names of the outputs.
         columns: Names of the raw columns that the outputs are computed from.
     """
 

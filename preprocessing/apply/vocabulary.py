@@ -29,7 +29,6 @@ def make_table(
 
     Args:
         tokens: string [n], the present tokens of the batch.
-        vocabulary: The declaration.
         name: Unique file name of a learned vocabulary, from `outputs.vocabulary_name`.
         columns: Hold whether its ids are stable, and the base model.
         learn: Learns the vocabulary from the counts of `tokens`; None for a vocabulary of the tokens themselves.
@@ -60,11 +59,7 @@ def learned_table(
 
     Args:
         tokens: string [n], the present tokens of the batch.
-        vocabulary: The declaration.
-        name: File name of the vocabulary.
         stable: How long slots are kept; None numbers tokens by frequency.
-        base_model: The base model of the stable ids.
-        learn: As in `make_table`.
     """
     arrange = None
     if stable is not None:

@@ -96,7 +96,6 @@ def with_source_columns(columns: Iterable[str], derive: Mapping[str, str | Expre
     """Returns columns and, for derived columns, all columns that they are derived from, raw and derived.
 
     Args:
-        columns: Names of columns.
         derive: Derived column -> its expression, as text or parsed.
 
     Example:

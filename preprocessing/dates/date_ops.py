@@ -52,7 +52,6 @@ def parse(values: tf.Tensor, format: DateFormat) -> DateColumn:
 
     Args:
         values: string [batch]; an empty string is missing.
-        format: From `fullpass.preprocessing.dates.date_format.compile_format`.
     """
     fits = tf.strings.regex_full_match(values, format.pattern)
     fields = _read_fields(values, fits, format)

@@ -52,7 +52,6 @@ def read_dates(texts: pa.Array, format: str) -> ReadDates:
 
     Args:
         texts: string [texts]; null is no date.
-        format: The format of a date feature.
 
     Raises:
         UserError: The format is none; see `compile_format`.

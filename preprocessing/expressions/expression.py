@@ -42,7 +42,6 @@ def check_types(expression: Expression, column_types: Mapping[str, Type]) -> Typ
         'boolean'
 
     Args:
-        expression: From `parse`.
         column_types: Types of all existing columns; "boolean" is for derived columns that are conditions.
 
     Raises:

@@ -15,12 +15,6 @@ from fullpass.preprocessing.features.image_feature import ImageFeature
 from fullpass.preprocessing.features.number_features import CountFeature, DurationFeature, NumberFeature, VectorFeature
 from fullpass.preprocessing.spec import Count, Name, SelectedBy, members_by_tag
 
-__all__ = [
-    "FEATURE_TYPES", "BooleanFeature", "CategoryFeature", "CountFeature", "CustomFeature", "DateFeature",
-    "DurationFeature", "Feature", "Features", "ImageFeature", "NumberFeature", "TextFeature", "VectorFeature",
-    "transformed_name",
-]  # fmt: skip
-
 
 class CustomFeature(BaseFeature):
     """A TensorFlow function of your own, which may use TFT analyzers.

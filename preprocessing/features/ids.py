@@ -105,12 +105,7 @@ class Vocabulary(Spec):
 
 
 def stable_ids_of(vocabulary: Vocabulary, default: StableIds | bool) -> StableIds | None:
-    """Returns how long a vocabulary keeps slots; None if its tokens are given, or its ids follow frequency.
-
-    Args:
-        vocabulary: The declaration.
-        default: The top-level `stable_ids`.
-    """
+    """Returns how long a vocabulary keeps slots; None if its tokens are given, or its ids follow frequency."""
     chosen = default if vocabulary.stable_ids is None else vocabulary.stable_ids
     if not chosen or not vocabulary.is_learned:
         return None

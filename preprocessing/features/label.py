@@ -17,12 +17,7 @@ FALSE: tuple[str, ...] = ("false", "f", "no", "n", "0", "0.0")
 
 
 def binary_class(value: str, positive: str | float | None) -> int | None:
-    """Returns the class, 0 or 1, that a text means as a binary label without `classes`; None if it means neither.
-
-    Args:
-        value: A token.
-        positive: `Label.positive`.
-    """
+    """Returns the class, 0 or 1, that a text means as a binary label without `classes`; None if it means neither."""
     if isinstance(positive, str):
         return int(value == positive)
     if positive is None:

@@ -21,16 +21,11 @@ class Transform(TaggedSpec):
     @property
     def is_stateless(self) -> bool:
         """Whether the transform needs no statistics of the train split."""
-        return False
+        return isinstance(self, StatelessTransform)
 
 
 class StatelessTransform(Transform):
     """A transform that never needs statistics of the train split."""
-
-    @property
-    def is_stateless(self) -> bool:
-        """Always true."""
-        return True
 
 
 class ZScore(Transform):

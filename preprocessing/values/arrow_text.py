@@ -22,8 +22,6 @@ def to_text(
 
     Args:
         column: Any type except lists, structs, maps, unions and calendar intervals.
-        strip: Whether to strip blanks around text.
-        missing: Texts that mean missing.
         tokens: Whether to return and compare tokens; see `token_spelling`.
     """
     text, bad = _text(without_dictionary(column))

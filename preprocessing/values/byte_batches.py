@@ -20,8 +20,6 @@ def gather(
     """Yields items in lists, in order, each as long as the limits allow.
 
     Args:
-        items: Items such as serialized records.
-        size: Returns the bytes of one item.
         rows: Largest number of items in a list.
         most_bytes: Largest number of bytes in a list of more than one item.
     """

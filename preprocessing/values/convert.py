@@ -87,10 +87,7 @@ def convert(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[
 
     Args:
         column: One batch of one column, of any type that a source yields.
-        raw: The declaration of the column.
-        strip: Whether to strip blanks around text.
         missing: Texts that mean missing; a numeric text also matches the equal number in number columns.
-        decimal: Decimal separator of numbers in text.
 
     Raises:
         UserError: No value of the column's type can have the declared type.
@@ -209,7 +206,6 @@ def read_numbers(text: pa.Array, *, missing: Collection[str], decimal: str = "."
     Args:
         text: Text without undecodable cells.
         missing: Texts that mean missing; a numeric text also matches the equal number.
-        decimal: Decimal separator.
 
     Returns:
         float64 [rows], NaN where a cell is missing or bad; and bool [rows], True where it is bad.

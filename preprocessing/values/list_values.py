@@ -57,7 +57,6 @@ def to_lists(column: pa.Array, convert_elements: ConvertElements) -> tuple[pa.Ar
 
     Args:
         column: Lists of any Arrow type, or single values.
-        convert_elements: Converts the elements of the lists.
     """
     if not is_list(column.type):
         flags = as_mask(column.is_valid())
@@ -77,11 +76,7 @@ def to_lists(column: pa.Array, convert_elements: ConvertElements) -> tuple[pa.Ar
 
 
 def length_mismatch(lists: Sequence[pa.Array]) -> np.ndarray:
-    """Returns bool [rows], True where the lists of a row have different lengths.
-
-    Args:
-        lists: Results of `to_lists`.
-    """
+    """Returns bool [rows], True where the lists of a row have different lengths."""
     lengths = np.stack([lengths_of(array) for array in lists])
     return (lengths != lengths[0]).any(axis=0)
 

@@ -20,7 +20,6 @@ def raw_batches(
     """Yields the rows of a table as raw RecordBatches: a list per cell, empty if the value is missing.
 
     Args:
-        config: The configuration that reads the rows.
         table: Has the raw columns of `config` and any others, of any type that a source yields.
         text: Text options; by default those of a source without text options.
         serving: Whether to accept a table without the label and the other training-only columns.

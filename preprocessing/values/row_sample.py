@@ -25,7 +25,6 @@ class RowSample:
 
     Attributes:
         hashes: uint64 [rows], ascending.
-        records: The serialized rows.
     """
 
     hashes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))

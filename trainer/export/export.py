@@ -43,11 +43,8 @@ def export_model(
     """Writes the export under a temporary name and renames it, so that `directory` is never incomplete.
 
     Args:
-        served: The model and its graph.
         directory: The path of the export, which must not exist.
-        name: The name of the pipeline.
         source: How `fullpass predict` reads raw data, without paths, addresses and secrets.
-        samples: Serialized raw examples.
         facts: Further entries of `fullpass.json`.
         extras: The contents of further files of `assets.extra`, by path.
     """

@@ -35,7 +35,6 @@ def read_description(folder: str, what_to_do: str = _WHAT_TO_DO) -> dict[str, An
 
     Args:
         folder: The folder of the SavedModel, a path or an address.
-        what_to_do: A sentence for the message.
 
     Raises:
         DamagedState: The description is damaged.

@@ -52,11 +52,7 @@ class Served:
     """The model, graph and names from which an export is built.
 
     Attributes:
-        model: Computes logits.
         tft_output: The transform graph, with the specs of its inputs and outputs.
-        columns: The raw columns that features read, by name.
-        features: The transformed features that the model reads.
-        label: The declaration of the label.
         names: The class names in id order; empty for regression.
         levels: The levels of the quantiles that a regression returns; empty without any.
     """

@@ -34,7 +34,6 @@ class BuiltTraining:
         network: Reads transformed features only; its weights are those of the model.
         steps: The updates and the evaluation of the model, compiled according to the section `training:`.
         fixed_shapes: Whether every batch must have the same shape, because every new shape would be recompiled.
-        precision: The name of the Keras dtype policy.
         weight_origins: How a warm start initialized each weight; empty for a cold start.
     """
 
@@ -62,11 +61,9 @@ def build_training(
     """Builds model, optimizer, loss and compile options of a training; the seed determines the initial weights.
 
     Args:
-        spec: The configuration of the training.
         train: Statistics that determine the initial logits, their unit, and the knots of numbers.
         in_model: Computes the features that are computed in the model; None without any.
         updates: The number of all updates of the training, over which the learning rate decays.
-        strategy: The devices.
         base: The export that initializes the weights; None for a cold start.
 
     Raises:

@@ -41,9 +41,6 @@ class Checkpoints:
         """Finds the checkpoints in `folder`.
 
         Args:
-            folder: The folder of this training alone.
-            config: When to save.
-            variables: The variables to save, by group.
             chief: Whether the files of this worker are kept. All workers must save at the same time.
         """
         self._config = config
@@ -116,7 +113,6 @@ class TrainingState:
     Attributes:
         epoch: The current epoch, from 0.
         step: The updates made in it.
-        sums: The sums of the statistics of these updates.
         waited: The seconds of these updates in which the devices waited for input.
         spent: The total seconds of these updates.
         history: One value per completed epoch, by metric.

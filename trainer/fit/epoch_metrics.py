@@ -53,12 +53,9 @@ def sums_of(
     """Returns the statistics of a batch, by the names of `shapes_of`.
 
     Args:
-        task: The task of the label.
-        loss: The training loss.
         label: The output of the transform graph; for multilabel a matrix.
         logits: The output of the model, float32 [batch, columns]; for a regression the prediction, then quantiles.
         weight: The weights of the rows, float32 [batch].
-        levels: The levels of the quantiles.
     """
     sums = {"weight": tf.reduce_sum(weight), "loss": tf.reduce_sum(weight * loss(label, logits))}
     if task == "regression":

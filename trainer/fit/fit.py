@@ -15,11 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
+from fullpass.base.stop_signals import stop_requests
 from fullpass.trainer.config import CheckpointConfig, EarlyStopping
 from fullpass.trainer.fit.checkpoints import Checkpoints, TrainingState
 from fullpass.trainer.fit.epoch_metrics import metrics_of
 from fullpass.trainer.fit.steps import Loop, LoopResult, Steps
-from fullpass.trainer.fit.stop_requests import stop_requests
 from fullpass.trainer.fit.tensorboard import Profile
 from fullpass.trainer.input.sharding import Batches
 from fullpass.trainer.input.split_counts import rows_not_finite
@@ -51,7 +51,6 @@ class Fitted:
         best_epoch: The epoch whose weights the model now has, counted from 1.
         seconds: The seconds of all epochs, tracing included, summed over interrupted runs.
         resumed_at: The updates made by earlier, interrupted runs; 0 without any.
-        saves: The checkpoints written in this run.
         save_seconds: The seconds spent on writing them.
         ended_by: The limit that ended the training: epochs, early_stopping or max_minutes.
     """
@@ -75,16 +74,11 @@ class Fit:
     """The configuration of a training run.
 
     Attributes:
-        steps: The updates and the evaluation of the model.
-        epochs: The maximum number of epochs.
         early_stopping: When to stop early; None never stops early.
         max_minutes: The minutes after which to stop; None sets no limit.
-        report: Is called with the progress while epochs run.
-        on_epoch: Is called with the number of an epoch, from 1, and its metrics.
         steps_per_call: The updates per call on the device; None takes as many as run in about half a second.
         checkpoints: The folder, and when to save; None saves nothing.
         save_at_end: Whether to save after the last epoch too, so that a training with more epochs resumes from there.
-        profile: The updates to trace.
     """
 
     steps: Steps

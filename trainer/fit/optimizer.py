@@ -88,8 +88,6 @@ def make_optimizer(config: TrainingConfig, rate: WarmupDecay, policy: str = "flo
     """Returns the optimizer of a training.
 
     Args:
-        config: The section `training:`.
-        rate: The learning rate.
         policy: The Keras dtype policy; mixed_float16 scales the loss, so that small gradients do not become 0.
     """
     choices: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -113,7 +111,6 @@ def batch_size_for(rows: int, pixels: int = 0) -> int:
     Example: 10,000 rows give 256; 1,000,000 rows give 1,024, or 128 with images of 128 x 128 pixels.
 
     Args:
-        rows: The rows of the train split.
         pixels: The pixels of an image; 0 without images.
     """
     largest = min(1024, _BATCH_PIXELS // pixels) if pixels else 1024
@@ -124,8 +121,6 @@ def replica_batch_size(config: TrainingConfig, rows: int, replicas: int, pixels:
     """Returns the number of examples per replica in an update.
 
     Args:
-        config: The section `training:`.
-        rows: The rows of the train split, for `batch_size: auto`.
         replicas: The number of replicas over all workers.
         pixels: The pixels of an image; 0 without images.
     """
@@ -137,7 +132,6 @@ def peak_learning_rate(config: TrainingConfig, replicas: int, *, table: bool) ->
     """Returns the peak learning rate of a training, scaled for `replicas`.
 
     Args:
-        config: The section `training:`.
         replicas: The number of replicas over all workers.
         table: Whether a network reads numbers and single categories only, and is trained from scratch.
     """

@@ -39,7 +39,6 @@ class Blend:
     """Blends every example of a batch with the next one; all use one share, which is drawn anew for every update.
 
     Attributes:
-        images: The names of the inputs that are images.
         alpha: The share is drawn from Beta(alpha, alpha).
         seed: The seed of the draws. A draw depends on the seed and the number of the update, so that a resumed training
             draws the same shares.
@@ -56,7 +55,6 @@ class Blend:
 
         Args:
             features: The features by input name; images are uint8 [batch, h, w, c] and keep dtype and shape.
-            label: The labels of the rows.
             weight: The weights of the rows, float32 [rows]; the weights of all parts have the same total.
             update: The number of the update, integer [].
         """
@@ -117,13 +115,8 @@ class Steps:
     """The computations of a training.
 
     Attributes:
-        model: Computes logits.
         optimizer: The optimizer, built for the model's weights in the scope of the strategy.
-        loss: Returns the loss of each example, given (label, logits).
-        task: The task of the label.
-        strategy: The devices.
         accumulate: The micro-batches of a device's part of a batch, whose gradients are computed one after the other.
-        xla: Whether to compile the gradient with XLA.
         rate: The learning-rate schedule of the optimizer, if the training loop may reduce it.
         blend: How examples of a batch are blended with one another; None does not blend them.
         fine_tuned: The variables of fine-tuned networks, by id.
@@ -184,8 +177,6 @@ class Steps:
         """Returns the weighted loss of one device's part of a batch, and its share of the gradient.
 
         Args:
-            features: The features of the rows.
-            label: The labels of the rows.
             weight: The weights of the rows, float32 [rows].
             mass: The total weight of the batch on all devices, by which the loss is divided.
         """

@@ -22,7 +22,6 @@ def choose_strategy(config: TrainingConfig, model: str = "wide_deep") -> tf.dist
     several, else one device. GPU memory is allocated as needed, not all at once.
 
     Args:
-        config: The section `training:`.
         model: The kind of the model. Trees grow on the CPU of one machine, whatever devices there are.
 
     Raises:
@@ -58,8 +57,6 @@ def use_xla(config: TrainingConfig, strategy: tf.distribute.Strategy, same_shape
     """Returns whether to compile the gradient with XLA; a TPU does so anyway.
 
     Args:
-        config: The section `training:`.
-        strategy: The devices.
         same_shapes: Whether rows have the same shape in every batch; otherwise every new width is recompiled.
     """
     if isinstance(strategy, tf.distribute.TPUStrategy):

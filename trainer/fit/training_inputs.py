@@ -21,9 +21,6 @@ class TrainingInputs:
 
     Attributes:
         spec: The configuration of the training, with the hyperparameters that a Tuner found.
-        train_files: The file patterns of the train split.
-        eval_files: The file patterns of the eval split.
-        transform_output: The folder of the transform graph.
         serving_model_dir: The folder of the export; "" for the Tuner.
         model_run_dir: The folder of training.json and of TensorBoard's logs; "" for the Tuner.
         base_model: The folder of the last blessed model, None without one.
@@ -54,7 +51,6 @@ def parse_fn_args(
     """Returns the parsed FnArgs of TFX's Trainer or Tuner.
 
     Args:
-        fn_args: TFX's FnArgs.
         hyperparameters: The values that a Tuner found, by path in the YAML.
         **sections: `trainer` and `preprocessing` with these values, in place of those of `custom_config`.
 

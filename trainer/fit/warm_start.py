@@ -47,7 +47,6 @@ class WeightOrigin:
     """How one weight was initialized.
 
     Attributes:
-        weight: The name of the weight.
         outcome: taken, partly or anew.
         why: The reason; empty if the whole weight was taken.
     """
@@ -62,8 +61,6 @@ class BaseExport:
     """An export from which a warm start takes weights.
 
     Attributes:
-        folder: The folder of its SavedModel.
-        weights: Its weights by name.
         features: The meaning of the concatenated feature columns.
         encodings: one_hot or the width of the embedding, by feature with ids.
         head: Scale, offset and class names of the last layer.
@@ -128,7 +125,6 @@ def find_base(training: TrainingConfig, blessed: str | None) -> BaseExport | Non
     """Returns the export that the weights are initialized from, or None for a cold start.
 
     Args:
-        training: The section `training:`.
         blessed: The folder of the last blessed model, None without one.
 
     Raises:
@@ -178,7 +174,6 @@ def initialize_from(base: BaseExport, network: Network, transform_graph: str) ->
     of the same feature's tokens that it contains.
 
     Args:
-        base: The export.
         network: The newly built network; its head is changed too.
         transform_graph: The folder of the saved transform graph, whose assets hold the vocabularies.
 

@@ -75,7 +75,6 @@ def decoder(
     """Returns the decoder of records, which loads the transform graph once.
 
     Args:
-        tft_output: The transform graph's output.
         placement: Where features are computed, which defines the content of the records.
         names: The transformed features to return, in addition to label, weight and the raw columns that the model
             reads.

@@ -36,10 +36,7 @@ class BatchOrder:
     """How the rows of a split become an endless sequence of batches, epoch after epoch.
 
     Attributes:
-        batch_size: The rows of a batch.
         shuffle: The rows that are shuffled together, 0 for none; rows in memory are all shuffled together.
-        seed: The seed of the shuffles.
-        epoch: The first epoch.
         start: The batches of the first epoch to skip, counted within the shard.
         shard: The index of the shard to read: batch `shard`, `shard + shards`, ...
         shards: The number of shards, to which batches are assigned in turn.
@@ -100,10 +97,6 @@ def batches_of(
     """Returns the endless sequence of batches cut from windows, prefetched.
 
     Args:
-        windows: Returns the windows of one epoch.
-        layout: The layout of their rows.
-        finish: Converts a block of rows to a batch.
-        order: The order of the batches.
         memory_budget: The bytes that prefetching may take; None leaves it to tf.data.
         tuned: Whether tf.data autotunes parallelism, which pays off if windows are read or parsed.
     """
@@ -189,9 +182,6 @@ def windows_in_turn(
 
     Args:
         windows: The windows, of any number of Packed rows each.
-        layout: The layout of the rows.
-        order: The order of the batches.
-        number: The number of the epoch.
         skipped: The number of earlier windows of the epoch, int64 []; the index of a window seeds its shuffle.
         drop: The rows to skip at the beginning, int64 [].
     """
@@ -276,7 +266,6 @@ def to_batch(block: Block, class_weights: Sequence[float] = (), widths: Mapping[
     """Returns a batch for Keras: features by input name with ragged rows padded, the label, and the weight per row.
 
     Args:
-        block: The rows with label and weight.
         class_weights: The factor of the weight per class id; empty for none.
         widths: The width to pad a ragged feature to, so that all batches have one shape; others are padded to their
             longest row.

@@ -28,7 +28,6 @@ class ReadingPlan:
     """How a split is read.
 
     Attributes:
-        readers: The files that are read at the same time.
         memory_limit: The bytes that its rows may take in memory.
         cache: The cache on disk for rows beyond that, which may already exist; None streams them from the files.
         window_bytes: The bytes of the rows that are shuffled together while they stream, at most.
@@ -46,9 +45,7 @@ def plan_reading(config: InputConfig, split: str, files: Sequence[str], key: Map
     """Returns how a split is read under the section `input:`.
 
     Args:
-        config: The section.
         split: The name of the split; rows may be reordered in train only.
-        files: The files of the split.
         key: The inputs of the rows other than the files, by name; part of the cache key.
     """
     allowed = int(available_memory() * config.memory_fraction)

@@ -54,14 +54,8 @@ class Split:
     """A split that can be iterated any number of times.
 
     Attributes:
-        name: The name of the split.
-        files: Its TFRecord files.
-        decode: Parses their records.
-        readers: The files that are read at the same time.
-        layout: The layout of its packed rows.
         in_memory: Its rows of a weight above 0, or None.
         on_disk: The same rows in a cache on disk, or None. Without either they are streamed from the files.
-        counts: The counts of rows, labels and weights.
         storage_note: A message that states where its rows are stored, and why.
         row_bytes: The bytes of a row, on average.
         window_bytes: The bytes of the rows that are shuffled together while they stream, at most.
@@ -135,10 +129,8 @@ class RowSpec:
     """How records become rows.
 
     Attributes:
-        decode: Parses records.
         add_model_features: Adds the features that the model computes itself, which are then checked too; None if it
             computes none.
-        task: The task of the label.
         classes: The number of classes; 0 for regression.
     """
 

@@ -33,9 +33,7 @@ class ChunkParser:
         """Begins with an empty layout.
 
         Args:
-            decode: Parses records.
             add_model_features: Adds the features that the model computes itself; None if it computes none.
-            files: The files of the records.
         """
         self._decode, self._add_model_features, self._files = decode, add_model_features, files
         self.layout = Layout(())
@@ -74,9 +72,6 @@ def read_chunks(files: Sequence[str], parse: ChunkParser, readers: int, rows: in
     """Returns all rows in the order of the files, parsed and packed in parallel.
 
     Args:
-        files: TFRecord files.
-        parse: Converts their records to chunks.
-        readers: The files that are read at the same time.
         rows: The number of records that are parsed together; by default the parser's `block_rows`.
     """
     records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows or parse.block_rows)

@@ -84,10 +84,6 @@ class InModel:
     """Computes the transformed features of the model from dense raw columns.
 
     The host processes text, whatever the device of the model. The device of the model processes numbers.
-
-    Args:
-        placement: Names the features and raw columns.
-        tft_output: The transform graph's output.
     """
 
     def __init__(self, placement: FeaturePlacement, tft_output: tft.TFTransformOutput):

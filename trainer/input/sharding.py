@@ -43,7 +43,6 @@ class SplitShard:
         by_file: Whether only this worker reads these files; otherwise all workers read all files and take batches in
             turn.
         weighted_rows: The number of rows with a weight above 0 that each worker has read.
-        workers: All workers.
     """
 
     split: Split
@@ -64,7 +63,6 @@ class SplitShard:
 
         Args:
             order: The order of the rows; its start and shard are filled in here.
-            class_weights: The factor of the weight per class id.
         """
         steps, replicas = self.steps(order.batch_size), self.workers.replicas
         if self.workers.count * replicas > 1:
@@ -109,12 +107,7 @@ def load_shard(
 
 
 def divide(sizes: Sequence[int], parts: int) -> list[list[int]]:
-    """Returns the indices of the files of each part: the largest first, each to the part with the fewest bytes so far.
-
-    Args:
-        sizes: The sizes of the files in bytes.
-        parts: The number of parts.
-    """
+    """Returns the indices of the files of each part: the largest first, each to the part with the fewest bytes."""
     totals: list[int] = [0] * parts
     chosen: list[list[int]] = [[] for _ in range(parts)]
     for number in sorted(range(len(sizes)), key=lambda i: (-sizes[i], i)):

@@ -18,11 +18,9 @@ class SplitCounts:
     """The counts of one pass over a split. Rows of weight 0 count in `rows` and `weightless` only.
 
     Attributes:
-        rows: The number of all rows.
         weightless: The rows of weight 0; without a weight column these are the rows without a usable label.
         class_rows: The rows per class, int64 [classes]; empty for regression.
         class_weight: The weight per class, float64 [classes]; empty for regression.
-        weight: The total weight.
         label_sum: The sum of the weighted labels, for regression.
         label_squares: The sum of the weighted squared labels, for regression.
         label_negative: The rows with a label below 0, for regression.
@@ -99,7 +97,6 @@ def count_rows(rows: int, label: np.ndarray, weight: np.ndarray, task: Task, cla
         rows: The number of rows, those of weight 0 included.
         label: The labels of the rows of a weight above 0.
         weight: The weights of these rows, float32 [rows].
-        task: The task of the label.
         classes: The number of classes; 0 for regression.
     """
     weight = weight.astype(np.float64)

@@ -31,7 +31,6 @@ def measure_insight(network: Network, data: TrainingData) -> dict[str, Any]:
     `alone` is measured only if the model is so good that one feature may give the label away.
 
     Args:
-        network: The trained network.
         data: The data that it was trained on; with several workers, the rows of this one.
     """
     task = network.config.label.task

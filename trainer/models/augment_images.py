@@ -20,7 +20,6 @@ class AugmentImages(keras.layers.Layer):
     """images uint8 [batch, h, w, c] -> float32 of the same shape, 0 to 255; each changed at random, in training only.
 
     Args:
-        config: The changes to apply.
         fill: The values that cutout fills with, float [c].
     """
 

@@ -1,7 +1,7 @@
 """Encoders of images, one function each: normalised pixels [batch, h, w, c] -> vectors [batch, n]."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -59,9 +59,7 @@ def normalized(pixels: keras.KerasTensor, feature: ImageFeature, moments: np.nda
 
     Args:
         pixels: uint8 [batch, h, w, c].
-        feature: Declares the augmentation.
         moments: Mean and deviation per channel, float32 [2, c].
-        name: The name of the feature.
     """
     changed = AugmentImages(feature.augment or Augment(), moments[0], name=_layer_name("augment", name))(pixels)
     normalize = NormalizePixels(moments, name=_layer_name("pixels", name))
@@ -74,14 +72,7 @@ def encode_image(images: keras.KerasTensor, feature: ImageFeature, name: str) ->
     Raises:
         UserError: The encoder cannot be built.
     """
-    match feature.encoder:
-        case Cnn():
-            return cnn(images, feature.encoder, name)
-        case Pretrained():
-            return pretrained(images, feature.encoder, name)
-        case UserEncoder():
-            return of_user(images, feature.encoder, name)
-    raise TypeError(f"no encoder {feature.encoder!r}")
+    return _ENCODERS[type(feature.encoder)](images, feature.encoder, name)
 
 
 def cnn(images: keras.KerasTensor, config: Cnn, name: str) -> keras.KerasTensor:
@@ -194,6 +185,9 @@ def of_user(images: keras.KerasTensor, config: UserEncoder, name: str) -> keras.
         received = getattr(encoded, "shape", type(encoded).__name__)
         raise UserError(f"{config.function} must return a Keras tensor [batch, n] for {name}. Received: {received}.")
     return encoded
+
+
+_ENCODERS: Mapping[type, Callable[..., keras.KerasTensor]] = {Cnn: cnn, Pretrained: pretrained, UserEncoder: of_user}
 
 
 def fine_tuned_variables(model: keras.Model, images: Mapping[str, ImageFeature]) -> dict[int, Pretrained]:

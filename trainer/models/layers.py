@@ -27,7 +27,6 @@ class MultiHot(keras.layers.Layer):
     The column of id 0 stays 0.
 
     Args:
-        size: The number of different ids.
         how: The pooling of `Pool` that determines the value of an id; None as above.
     """
 
@@ -61,7 +60,6 @@ class MaskedIds(keras.layers.Layer):
     Args:
         unseen: The number n of ids of unseen values, per feature: they are 0 .. n - 1 and equally likely. 0 replaces
             none.
-        rate: The share that is replaced.
     """
 
     def __init__(self, unseen: Sequence[int], rate: float, **options):
@@ -92,7 +90,6 @@ class NumberEmbedding(keras.layers.Layer):
 
     Args:
         knots: float32 [numbers, intervals + 1], each row rising; an interval of width 0 stays 0.
-        width: The width of the vector of a number.
     """
 
     def __init__(self, knots: np.ndarray, width: int, **options):

@@ -18,8 +18,6 @@ def loss_of(task: Task, loss: LossConfig = AUTO, *, label_smoothing: float = 0.0
     """Returns the function that maps (label, output) to the loss of each example, float32 [batch].
 
     Args:
-        task: The task of the label.
-        loss: The key `training.loss`.
         label_smoothing: The share of every label that is spread over all classes.
         label_deviation: The standard deviation of the labels of a regression, which is the unit of errors.
     """

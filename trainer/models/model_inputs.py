@@ -57,7 +57,6 @@ class ModelInput:
     Attributes:
         keras_input: float32 [batch] or [batch, width] if dense; int64 [batch] if ids; int64 [batch, n] if multi ids;
             uint8 [batch, height, width, channels] if an image.
-        output: The description of the transformed feature.
         size: The number of different ids; 0 if dense.
         width: The numbers per example, pixels of all channels included; 0 if ids.
         weights: float32 [batch, n], the weight of each of the multi ids, or None.
@@ -129,9 +128,6 @@ def model_inputs(
     """Returns the inputs of a model by name of transformed feature, in the order of `features`.
 
     Args:
-        features: The transformed features.
-        tft_output: The transform graph's output.
-        knots: The knots of numbers that are encoded as piecewise linear.
         mask_rate: The share of ids that training replaces by ids of unseen values.
         moments: Means and deviations of images; an image without them is not normalised.
     """

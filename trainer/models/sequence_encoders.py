@@ -130,8 +130,6 @@ def encode_in_order(
     """Returns the ids of a row as float [batch, encoded_width].
 
     Args:
-        output: The feature.
-        table: The embedding of its ids.
         ids: int64 [batch, n].
         candidate: int64 [batch], the ids of `attend_to`, or None.
         pool: Pools the vectors if the feature has no encoder, else None.
@@ -150,7 +148,6 @@ class ColumnOfSequence:
     """One column of a sequence in the model.
 
     Attributes:
-        output: The transformed feature.
         ids: int64 [batch, n].
         numbers: float32 [batch, n]; None for a category or date.
         table: The embedding of the ids; None for a number.

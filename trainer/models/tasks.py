@@ -39,11 +39,7 @@ def add_head(
     mean, and its gradient does not depend on the unit.
 
     Args:
-        model: Outputs logits.
-        task: The task of the label.
-        counts: The counts of the train split.
         class_weights: The factor of the weight per class, float [classes]; empty for none.
-        loss: The key `training.loss`.
     """
     inputs = {tensor.name: tensor for tensor in model.inputs}
     if task == "regression":
@@ -105,8 +101,6 @@ def _regression_head(logits: keras.KerasTensor, counts: SplitCounts, loss: LossC
 
     Args:
         logits: The logits of the network, [batch, columns], or [batch, members, columns].
-        counts: The counts of the train split.
-        loss: The key `training.loss`.
     """
     scale, offset = label_unit(counts, loss)
     if isinstance(loss, Quantile):
@@ -119,8 +113,6 @@ def to_label_unit(output: keras.KerasTensor, scale: float, offset: float, loss: 
 
     Args:
         output: [..., columns].
-        scale: The factor of the output.
-        offset: The number that is then added.
         loss: The key `training.loss`: logarithms are exponentiated; with quantiles, the prediction comes first.
     """
     columns = len(loss.levels) if isinstance(loss, Quantile) else 1

@@ -39,9 +39,7 @@ class TrainStatistics:
 
     Attributes:
         names: The class names in id order; empty for regression.
-        counts: The counts of the train split.
         factors: The factor of the training weight per class, float [classes]; empty for none.
-        knots: The knots of numbers, by transformed feature.
         moments: Mean and deviation of the channels of images, by transformed feature.
     """
 
@@ -118,9 +116,7 @@ def pixel_moments(split: Split, features: Sequence[Output], in_model: InModel | 
 
     Args:
         split: This worker's rows of train; those of weight 0 do not count.
-        features: The transformed features that the model reads.
         in_model: Computes the features that are computed in the model; None without any.
-        workers: The workers that train together.
     """
     images = {output.name: output.image for output in features if output.image is not None}
     learned = [name for name, image in images.items() if image.normalize == "train"]

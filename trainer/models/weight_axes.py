@@ -59,7 +59,6 @@ def declare_axes(layer: LayerT, *, stable_name: str | None = None, **axes: tuple
     """Declares the meaning of the weights of a layer, and returns the layer.
 
     Args:
-        layer: The layer.
         stable_name: A name that stays the same when features are added or reordered; by default the layer's own.
         **axes: Weight name -> one axis per dimension. Without any, indices have no meaning outside this layer.
     """

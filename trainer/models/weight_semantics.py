@@ -40,7 +40,6 @@ class Network:
 
     Attributes:
         model: Maps transformed features to logits, or a regression to predictions, its head included.
-        inputs: The inputs of the model, in its order.
         config: Defines the meaning of the ids of its features.
         classes: The names of the columns of the logits; empty if there is one column, in the unit of the label.
     """
@@ -58,8 +57,6 @@ class Weight:
     Attributes:
         name: The name, which is the same in every model that has this weight.
         variable: Its index in `model.variables`.
-        shape: Its shape.
-        axes: The meaning of its rows and columns.
         stated: Whether the builder of its layer declared that; a user-defined function may not declare it.
     """
 

@@ -32,8 +32,6 @@ class Column:
     """One transformed feature in a layout.
 
     Attributes:
-        name: The name of the feature.
-        dtype: The name of its dtype.
         shape: The shape of one row; () for a number, and for a ragged feature.
         ragged: Whether the number of values varies by row.
     """
@@ -273,7 +271,6 @@ def unpack_bytes(layout: Layout, blocks: tf.Tensor) -> Packed:
     """Decodes the rows of block files.
 
     Args:
-        layout: The layout of the rows.
         blocks: The content of block files, string [n].
     """
     parts = layout.parts()

@@ -84,7 +84,6 @@ def find_columns(files: Sequence[str], layout: Layout | None) -> SplitColumns | 
     """Returns the columns of TFRecord files, or None if there are none with all features of a layout.
 
     Args:
-        files: The TFRecord files.
         layout: The layout of the rows; None if parsing does not give it.
     """
     folders = {posixpath.dirname(file) for file in files}
@@ -113,7 +112,6 @@ def publish_columns(root: str, pending: str, split: str, layout: Layout, files: 
     Args:
         root: The artifact of transformed examples, whose TFRecord files are there already.
         pending: The folder from which the files are moved.
-        split: The name of the split.
         layout: The transformed features that the columns hold.
         files: The column files, in the order of the rows.
     """

@@ -21,7 +21,6 @@ class FrameError(ValueError):
 
     Attributes:
         offset: The byte at which it begins, of the uncompressed content.
-        cause: A description of the damage.
     """
 
     def __init__(self, message: str, offset: int, cause: str):

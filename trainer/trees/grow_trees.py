@@ -10,10 +10,10 @@ import keras
 import numpy as np
 
 from fullpass.base.errors import UserError
+from fullpass.base.stop_signals import stop_requests
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import TrainingConfig, TrainingSpec, Trees
 from fullpass.trainer.fit.fit import Fitted, OnEpoch, Report
-from fullpass.trainer.fit.stop_requests import stop_requests
 from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.input.epochs import Batch
 from fullpass.trainer.input.placement import with_preprocessing

@@ -71,8 +71,6 @@ def logits_of(predictions: np.ndarray, task: Task, loss: LossConfig) -> np.ndarr
 
     Args:
         predictions: The predictions of a booster, [rows] or [rows, classes].
-        task: The task of the label.
-        loss: The key `training.loss`.
     """
     predictions = predictions.reshape(len(predictions), -1)
     if task == "binary":
@@ -109,8 +107,6 @@ class Rounds:
 
         Args:
             epochs: The maximum number of epochs, of ten rounds each.
-            report: Is called with the progress.
-            on_epoch: Is called with the number of an epoch, from 1, and its metrics.
             stops: The stop signals that this process has received; the list grows while trees grow.
 
         Raises:

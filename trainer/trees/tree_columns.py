@@ -23,7 +23,6 @@ class TreeColumns:
     Attributes:
         matrix: float32 [batch, columns]: numbers, NaN where missing, and ids.
         unseen: The number of ids of missing and unknown values, which begin at 0, by column of ids.
-        width: The number of columns.
     """
 
     matrix: keras.KerasTensor

@@ -80,10 +80,6 @@ def bin_rows(
     """Reads a split once, in the order of its files, into bins.
 
     Args:
-        split: The train or eval split.
-        columns: Converts a batch to columns.
-        targets: Converts labels to the targets that trees are fitted to.
-        bins: Defines the bins.
         unseen: The number of first ids whose presence is recorded, by column of ids.
         factors: The factor of the weight per class; empty for none.
     """

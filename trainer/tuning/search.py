@@ -72,10 +72,6 @@ class TrialRunner:
 
     Attributes:
         inputs: The inputs of the Tuner; trials change sections of them.
-        data: Both splits, already read.
-        strategy: The devices.
-        tuning: The section `tuning:`.
-        work: The folder of this search.
     """
 
     inputs: TrainingInputs
@@ -107,10 +103,7 @@ class TrialRunner:
         decays over all epochs that a trial may get.
 
         Args:
-            values: The hyperparameters by path.
             epochs: The epochs to run; None leaves it to `training.epochs`, which may be searched, and `tuning.epochs`.
-            note: The prefix of progress messages.
-            on_epoch: Is called with the number of an epoch and its metrics.
         """
         sections, preprocessing = with_values(
             values, self.inputs.custom["trainer"], self.inputs.custom["preprocessing"]

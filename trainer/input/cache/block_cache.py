@@ -38,8 +38,6 @@ class CachePlan:
     """The location and the key of the cache of a split.
 
     Attributes:
-        root: The local folder of caches.
-        split: The name of the split.
         key: Everything that the rows depend on, by name, so that a cache miss can report what changed.
         pool_bytes: The bytes of rows that are shuffled together before they are cut into blocks.
         scatter: Whether rows may be reordered; otherwise they stay in the order of the files.

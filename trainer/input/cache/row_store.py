@@ -138,8 +138,6 @@ class RowStore:
         """Begins with an empty store in memory.
 
         Args:
-            layout: The layout of the rows.
-            memory_limit: The bytes that the rows may take in memory.
             cache: The cache on disk to write; None writes none.
             miss: The reason why no cache was found, for the message.
         """

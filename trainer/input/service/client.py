@@ -94,7 +94,6 @@ def elements_of(dataset: tf.data.Dataset, service: DataService) -> Iterator[tupl
 
     Args:
         dataset: The dataset; the elements of its first source are divided among the workers.
-        service: The service that runs it.
 
     Raises:
         UserError: The service is not reachable; ServiceSilent if it sends no rows.
@@ -190,7 +189,6 @@ def chunks_in_file_order(
         parse: Converts their records to chunks; its layout is set once this function has returned.
         service: The service that parses them; None parses in the trainer, to the same chunks.
         folder: The folder for chunks that arrive early.
-        rows: The number of rows of a chunk.
 
     Raises:
         UserError: The service is not reachable, sends no rows, or cannot read the files.

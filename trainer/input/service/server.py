@@ -21,7 +21,6 @@ def run_dispatcher(port: int, log: Log, work_dir: Path | None = None) -> None:
 
     Args:
         port: The port to listen at; 0 takes a free one.
-        log: Is called with the address.
         work_dir: The folder of its state, with which it resumes after a restart; None keeps no state.
 
     Raises:
@@ -45,7 +44,6 @@ def run_worker(dispatcher: str, log: Log, host: str | None = None, port: int = 0
 
     Args:
         dispatcher: The host:port of the dispatcher.
-        log: Is called with the address.
         host: The name of this machine for trainers; None uses localhost if the dispatcher is local, else the hostname.
         port: The port to listen at; 0 takes a free one.
 

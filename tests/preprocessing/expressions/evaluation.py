@@ -1,0 +1,40 @@
+"""Evaluates expressions over Python values."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.expressions.expression import check_types, parse
+from fullpass.preprocessing.expressions.tensor_ops import StringColumn, evaluate
+
+NAN = float("nan")
+
+
+def column(values):
+    """Converts Python values, None for missing, to the inputs of `evaluate`."""
+    if any(isinstance(value, str | bytes) for value in values):
+        present = [value is not None for value in values]
+        return StringColumn(tf.constant(["?" if v is None else v for v in values]), tf.constant(present))
+    return tf.constant([NAN if value is None else value for value in values], tf.float32)
+
+
+def plain(value):
+    """Converts a result to Python values, None for missing."""
+    if isinstance(value, StringColumn):
+        pairs = zip(value.values.numpy(), value.present.numpy(), strict=True)
+        return [text.decode() if present else None for text, present in pairs]
+    assert value.dtype == tf.float32
+    return [None if math.isnan(number) else number for number in value.numpy().tolist()]
+
+
+def run(text, **columns):
+    expression = parse(text)
+    columns = {name: column(values) for name, values in columns.items()}
+    types = {name: "string" if isinstance(c, StringColumn) else "number" for name, c in columns.items()}
+    check_types(expression, types)
+    return plain(evaluate(expression, columns))
+
+
+def f32(number):
+    return float(np.float32(number))
