@@ -22,11 +22,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
-from rich.table import Table
-from ruamel.yaml import YAML
 
 from benchmarks.bench_images import photo
-from benchmarks.common import ROOT, machine, run_json, time_command, write_results
+from benchmarks.common import FULLPASS, machine, run_json, table_of, time_command, write_results, write_yaml
 
 WIDTH = 512
 WITHIN = 0.3
@@ -170,10 +168,7 @@ def write_pipeline(case: Case, folder: Path) -> Path:
         "evaluation": {"metrics": ["auc"], "thresholds": {"auc": {"min": 0.5}}},
         **{name: section for name, section in case.sections.items() if name != "data"},
     }
-    file = folder / "pipeline.yaml"
-    with file.open("w", encoding="utf-8") as opened:
-        YAML().dump(given, opened)
-    return file
+    return write_yaml(folder / "pipeline.yaml", given)
 
 
 def _jpeg(random: np.random.Generator) -> bytes:
@@ -206,8 +201,8 @@ class Planted:
 
     def run(self, root: Path, log: str) -> None:
         """Runs the pipeline to Transform."""
-        command = ["-m", "fullpass", "run", str(self.file), "--root", str(root), "--to", "Transform"]
-        time_command([sys.executable, *command], log=self.work / log)
+        command = [*FULLPASS, "run", str(self.file), "--root", str(root), "--to", "Transform"]
+        time_command(command, log=self.work / log)
 
     def side(self, what: str, *options: str, log: str, yaml: Path | None = None, root: Path | None = None) -> dict:
         """Returns the JSON object that diagnose_side prints."""
@@ -246,19 +241,10 @@ def examine(name: str, planted: Planted, seconds: float, repeat: int) -> Outcome
 
 def show(outcomes: list[Outcome], console: Console) -> None:
     host = machine()
-    table = Table(title="planted, diagnosed, applied", caption=f"{host['cpu']}, {host['cores']} cores")
-    for heading in ("case", "named", "written into the YAML"):
-        table.add_column(heading)
-    for heading in (
-        "before, examples/s",
-        "after",
-        "wait, before",
-        "after",
-        "promised",
-        "reached",
-        "reached / promised",
-    ):
-        table.add_column(heading, justify="right")
+    words = ("case", "named", "written into the YAML")
+    figures_of = ("before, examples/s", "after", "wait, before", "after", "promised", "reached", "reached / promised")
+    caption = f"{host['cpu']}, {host['cores']} cores"
+    table = table_of("planted, diagnosed, applied", words, figures_of, caption=caption)
     for found in outcomes:
         stage = found.stage if found.stage == found.expected else f"{found.stage} (not {found.expected})"
         changes = "\n".join(f"{path}: {value}" for path, value in found.changes.items()) or "nothing"
@@ -298,7 +284,7 @@ def main() -> None:
             for found in outcomes
         ]
     }
-    console.print(f"written to {write_results('diagnose', [], details).relative_to(ROOT)}")
+    write_results("diagnose", [], details)
 
 
 if __name__ == "__main__":

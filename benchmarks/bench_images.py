@@ -25,15 +25,13 @@ import numpy as np
 from PIL import Image
 from rich.console import Console
 from rich.table import Table
-from ruamel.yaml import YAML
 
-from benchmarks.common import ROOT, Ratio, print_ratios, run_json, time_command, write_results
+from benchmarks.common import FULLPASS, Ratio, print_ratios, run_json, time_command, write_results, write_yaml
 
 FEW = 200
 AUGMENT = {"shift": 0.05, "rotate": 10.0, "crop": 0.05}
 _TABLES = ("rates", "untouched", "augmentation")
 PLACES = ("input", "transform", "ingest")
-_FULLPASS = (sys.executable, "-m", "fullpass")
 _SIDE = (sys.executable, "-m", "benchmarks.images_side")
 Figures = dict[str, float]
 
@@ -67,12 +65,6 @@ def photo(random: np.random.Generator, shape: tuple[int, int]) -> Image.Image:
     return Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
 
 
-def write_yaml(file: Path, content: Mapping[str, Any]) -> Path:
-    with file.open("w", encoding="utf-8") as opened:
-        YAML().dump(dict(content), opened)
-    return file
-
-
 def decoded_at(place: str, photos: Photos, folder: Path, work: Path) -> tuple[Path, Path]:
     """Runs a pipeline that decodes images at `place`, up to Transform; returns its YAML and its root."""
     source: dict[str, Any] = {"format": "images", "path": str(folder)}
@@ -91,7 +83,7 @@ def decoded_at(place: str, photos: Photos, folder: Path, work: Path) -> tuple[Pa
         "evaluation": {"thresholds": {"auc": {"min": 0.5}}},
     }
     yaml, root = write_yaml(work / f"{place}.yaml", content), work / place
-    time_command([*_FULLPASS, "run", str(yaml), "--root", str(root), "--to", "Transform"], log=work / f"{place}.log")
+    time_command([*FULLPASS, "run", str(yaml), "--root", str(root), "--to", "Transform"], log=work / f"{place}.log")
     return yaml, root
 
 
@@ -139,8 +131,8 @@ def untouched(work: Path) -> float:
     """Returns the accuracy on the eval split of the digits when the YAML of `init` is run unchanged."""
     write_digits(work / "digits")
     yaml = work / "pipeline.yaml"
-    time_command([*_FULLPASS, "init", str(work / "digits"), "-o", str(yaml)], log=work / "init.log")
-    time_command([*_FULLPASS, "run", str(yaml)], log=work / "run.log")
+    time_command([*FULLPASS, "init", str(work / "digits"), "-o", str(yaml)], log=work / "init.log")
+    time_command([*FULLPASS, "run", str(yaml)], log=work / "run.log")
     summary = max(work.glob("runs/*/logs/*/summary.json"))
     return json.loads(summary.read_text(encoding="utf-8"))["metrics"]["multiclass_accuracy"]
 
@@ -164,7 +156,7 @@ def learned_of_few(seed: int, augment: Mapping[str, Any] | None, work: Path) -> 
         "evaluation": {"thresholds": {"multiclass_accuracy": {"min": 0.5}}},
     }
     yaml = write_yaml(work / "pipeline.yaml", content)
-    time_command([*_FULLPASS, "run", str(yaml), "--root", str(work / "root"), "--to", "Trainer"], log=work / "run.log")
+    time_command([*FULLPASS, "run", str(yaml), "--root", str(work / "root"), "--to", "Trainer"], log=work / "run.log")
     (trained,) = work.glob("root/Trainer/model_run/*/training.json")
     record = json.loads(trained.read_text(encoding="utf-8"))
     history, best = record["history"], record["best_epoch"] - 1
@@ -184,10 +176,9 @@ def measure_augmentation(seeds: int, work: Path) -> dict[str, list[tuple[float, 
 
 def show_augmentation(found: Mapping[str, list[tuple[float, float]]], console: Console) -> None:
     """Prints one line without augmentation and one with it."""
-    table = Table(title=f"{FEW} digits to train on: accuracy, log loss of the others")
     seeds = range(1, 1 + len(next(iter(found.values()))))
-    for heading in ("augment", *(f"seed {seed}" for seed in seeds), "mean"):
-        table.add_column(heading)
+    title = f"{FEW} digits to train on: accuracy, log loss of the others"
+    table = Table("augment", *(f"seed {seed}" for seed in seeds), "mean", title=title)
     for name, figures in found.items():
         mean = tuple(statistics.mean(column) for column in zip(*figures, strict=True))
         table.add_row(name, *(f"{accuracy:.3f}, {loss:.3f}" for accuracy, loss in (*figures, mean)))
@@ -220,7 +211,7 @@ def main() -> None:
             (work / "few").mkdir()
             details["augmentation"] = learned = measure_augmentation(arguments.seeds, work / "few")
             show_augmentation(learned, console)
-    console.print(f"written to {write_results('images', lines, details).relative_to(ROOT)}")
+    write_results("images", lines, details)
 
 
 if __name__ == "__main__":

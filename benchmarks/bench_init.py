@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from ruamel.yaml import YAML
 
-from benchmarks.common import time_command
+from benchmarks.common import FULLPASS, time_command
 from benchmarks.init_sets import SETS, InitSet
 
 # Task -> the metric that is compared with a constant guess, and whether a larger value is better.
@@ -68,12 +68,11 @@ def measure(name: str, found: InitSet, directory: Path) -> Outcome:
     Raises:
         CommandFailed: `init` or `run` failed.
     """
-    fullpass = str(Path(sys.executable).with_name("fullpass"))
     config = directory / "pipeline.yaml"
     named = ["--label", found.label] if found.label else []
     begin = time.perf_counter()
-    time_command([fullpass, "init", found.data, "-o", str(config), *named], log=directory / "init.log")
-    time_command([fullpass, "run", str(config)], log=directory / "run.log")
+    time_command([*FULLPASS, "init", found.data, "-o", str(config), *named], log=directory / "init.log")
+    time_command([*FULLPASS, "run", str(config)], log=directory / "run.log")
     seconds = time.perf_counter() - begin
     summary = json.loads(max(directory.glob("runs/*/logs/*/summary.json")).read_text())
     written = YAML(typ="safe").load(config)

@@ -22,7 +22,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.common import ROOT, Ratio, print_ratios, run_json, time_command, write_results
+from benchmarks.common import FULLPASS, ROOT, Ratio, print_ratios, run_json, time_command, write_results
 from fullpass.components.ingest.writing.manifest import read_manifest
 from fullpass.trainer.records.blocks import Layout
 from fullpass.trainer.records.columns import FOLDER, ColumnFile, publish_columns
@@ -30,7 +30,6 @@ from fullpass.trainer.records.columns import FOLDER, ColumnFile, publish_columns
 SIDES = ("stock", "memory", "disk", "none", "numpy")
 LEAST_ROWS = 250_000
 TIMES = 5
-_FULLPASS = (sys.executable, "-m", "fullpass")
 Figures = dict[str, float]
 
 
@@ -38,7 +37,7 @@ def prepare(data: str, work: Path) -> dict[str, Any]:
     """Runs an example to Transform; returns the paths of its examples and graph, and the rows of the train split."""
     root = work / data
     config = ROOT / "examples" / data / "pipeline.yaml"
-    time_command([*_FULLPASS, "run", str(config), "--root", str(root), "--to", "Transform"], log=work / f"{data}.log")
+    time_command([*FULLPASS, "run", str(config), "--root", str(root), "--to", "Transform"], log=work / f"{data}.log")
     rows = read_manifest(str(_newest(root, "Ingest/examples"))).written["train"]
     examples = _newest(root, "Transform/transformed_examples")
     return {"examples": str(examples), "graph": str(_newest(root, "Transform/transform_graph")), "rows": rows}
@@ -145,8 +144,7 @@ def main() -> None:
         rows = prepared["rows"] * -(-LEAST_ROWS // prepared["rows"])
         lines = compare(rows, found)
         print_ratios(f"{data}, {rows:,} examples in batches of 1,024", lines, console=console)
-        path = write_results(f"input_{data}", lines, {"sides": found, "rows_read": rows})
-        console.print(f"written to {path.relative_to(ROOT)}")
+        write_results(f"input_{data}", lines, {"sides": found, "rows_read": rows})
 
 
 if __name__ == "__main__":

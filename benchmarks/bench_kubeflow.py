@@ -11,7 +11,6 @@ pods, images and the network, which is the same for both.
 
 import argparse
 import importlib
-import importlib.util
 import json
 import shutil
 import sys
@@ -19,9 +18,8 @@ import tempfile
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.common import ROOT, Ratio, median_timing, print_ratios, time_command
+from benchmarks.common import FULLPASS, ROOT, Ratio, median_timing, package_file, print_ratios, table_of, time_command
 
 _STOCK = "import tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
 _OURS = """
@@ -73,19 +71,18 @@ def _tasks(scratch: Path) -> tuple[dict[str, tuple[float, float]], dict[str, flo
     from fullpass.kubeflow.compile.task import task_name
 
     harness = importlib.import_module("tests.kubeflow.backend.run")
-    data = importlib.util.find_spec("tfx").submodule_search_locations[0]  # type: ignore[union-attr,index]
-    shutil.copy(f"{data}/examples/chicago_taxi_pipeline/data/simple/data.csv", scratch / "trips.csv")
+    data = "examples/chicago_taxi_pipeline/data/simple/data.csv"
+    shutil.copy(package_file("tfx", data), scratch / "trips.csv")
     text = (ROOT / "examples" / "taxi" / "pipeline.yaml").read_text()
-    path = "package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
-    (scratch / "pipeline.yaml").write_text(text.replace(path, "trips.csv"))
+    (scratch / "pipeline.yaml").write_text(text.replace(f"package:tfx/{data}", "trips.csv"))
     (scratch / "env.yaml").write_text(_ENVIRONMENT.format(folder=scratch))
-    command = [sys.executable, "-m", "fullpass"]
     package, file = scratch / "package.yaml", str(scratch / "pipeline.yaml")
     time_command(
-        [*command, "compile", file, "--env", str(scratch / "env.yaml"), "-o", str(package)], log=scratch / "compile.log"
+        [*FULLPASS, "compile", file, "--env", str(scratch / "env.yaml"), "-o", str(package)],
+        log=scratch / "compile.log",
     )
     result = harness.Backend(scratch / "kfp", release="2.17").run(package.read_text())
-    time_command([*command, "run", file, "--parallel", "1"], log=scratch / "run.log")
+    time_command([*FULLPASS, "run", file, "--parallel", "1"], log=scratch / "run.log")
     [summary] = (scratch / "runs" / "taxi" / "logs").glob("*/summary.json")
     nodes = json.loads(summary.read_text())["nodes"]
     of_nodes = {
@@ -97,9 +94,7 @@ def _tasks(scratch: Path) -> tuple[dict[str, tuple[float, float]], dict[str, flo
 
 
 def _print_tasks(nodes: dict[str, tuple[float, float]], look_ups: dict[str, float]) -> None:
-    table = Table(title="taxi, task by task, seconds")
-    for heading in ("", "in a container", "local runner", "beside its work"):
-        table.add_column(heading, justify="right" if heading else "left")
+    table = table_of("taxi, task by task, seconds", [""], ["in a container", "local runner", "beside its work"])
     totals = sum(there for there, _ in nodes.values()), sum(here for _, here in nodes.values())
     for name, (there, here) in {**nodes, f"{len(nodes)} nodes": totals}.items():
         table.add_row(name, f"{there:.1f}", f"{here:.1f}", f"{there - here:.1f}")

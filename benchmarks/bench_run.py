@@ -27,10 +27,21 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from ruamel.yaml import YAML
 
-from benchmarks.common import ROOT, Ratio, Timing, median_timing, print_ratios, run_json, time_command, write_results
+from benchmarks.common import (
+    FULLPASS,
+    ROOT,
+    Ratio,
+    Timing,
+    median_timing,
+    print_ratios,
+    run_json,
+    table_of,
+    time_command,
+    write_results,
+    write_yaml,
+)
 from benchmarks.flight_rows import COLUMNS, LABEL, write_flights
 
 CONFIG = ROOT / "benchmarks" / "flights_run.yaml"
@@ -70,25 +81,16 @@ def run_stock(data: Path, directory: Path, rows: Mapping[str, int]) -> Run:
 def run_ours(
     data: Path, directory: Path, rows: Mapping[str, int], features: Sequence[str] = (), parallel: int | None = None
 ) -> Run:
-    """Runs flights_run.yaml on `data` with all outputs under `directory`.
+    """Runs flights_run.yaml on the CSV files in `data` with all outputs under `directory`.
 
-    Args:
-        data: The folder of the CSV files.
-        directory: The folder of the run, which does not exist yet.
-        rows: Rows per split.
-        features: The features to keep; all by default.
-        parallel: The maximum number of nodes in parallel; the number of cores by default.
+    `features` are kept, all by default; `parallel` is the maximum number of nodes in parallel, by default the cores.
     """
-    yaml = YAML()
-    config = yaml.load(CONFIG)
+    config = YAML().load(CONFIG)
     if features:
         keep_features(config, features)
     config["data"]["source"]["path"] = {split: str(data / split / f"{split}.csv") for split in rows}
     config["root"] = "runs"
-    directory.mkdir(parents=True)
-    with (directory / CONFIG.name).open("w", encoding="utf-8") as file:
-        yaml.dump(config, file)
-    command = [sys.executable, "-m", "fullpass", "run", str(directory / CONFIG.name)]
+    command = [*FULLPASS, "run", str(write_yaml(directory / CONFIG.name, config))]
     if parallel is not None:
         command.append(f"--parallel={parallel}")
     timing = time_command(command, log=directory / "run.log")
@@ -119,10 +121,7 @@ def check_same_rows(runs: Sequence[Run], rows: Mapping[str, int]) -> None:
 def compare(stock: Sequence[Run], ours: Sequence[Run], one_by_one: Sequence[Run]) -> list[Ratio]:
     """Returns the lines of the comparison: median seconds, the highest peaks, and the results.
 
-    Args:
-        stock: Runs of the stock pipeline.
-        ours: Fullpass runs; source of the figures of the whole run and of the results.
-        one_by_one: Fullpass runs with one node at a time; source of the figures of the nodes.
+    The figures of the nodes are those of `one_by_one`, in which one node runs at a time.
     """
     timings = [median_timing([run.timing for run in side]) for side in (stock, ours)]
     lines = [
@@ -151,9 +150,7 @@ def _of_stage(runs: Sequence[Run], nodes: Sequence[str], key: str) -> float:
 
 def print_nodes(title: str, runs: Sequence[Run], one_by_one: Sequence[Run], console: Console) -> None:
     """Prints median seconds and highest peak of each Fullpass node by itself, and of the whole run."""
-    table = Table("node", title=title)
-    for heading in ("seconds", "of processors", "peak MiB"):
-        table.add_column(heading, justify="right")
+    table = table_of(title, ["node"], ["seconds", "of processors", "peak MiB"])
     for node in one_by_one[0].nodes:
         figures = [_of_stage(one_by_one, [node], key) for key in ("seconds", "cpu_seconds", "peak_mib")]
         table.add_row(node, *(f"{figure:,.1f}" for figure in figures))
@@ -218,8 +215,7 @@ def main() -> None:
     runs = {name: [asdict(run) for run in side] for name, side, _ in sides}
     details = {"rows_read": rows, "scale": arguments.scale, "features": arguments.features, "runs": runs}
     name = "run" if stock else "run-ours"
-    path = write_results(name if arguments.scale == 1 else f"{name}-{arguments.scale}", lines, details)
-    console.print(f"written to {path.relative_to(ROOT)}")
+    write_results(name if arguments.scale == 1 else f"{name}-{arguments.scale}", lines, details)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Fullpass runs examples/taxi/pipeline.yaml; only the source, the root and the pus
 
 import argparse
 import statistics
-import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +16,17 @@ from pathlib import Path
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from benchmarks.common import ROOT, Ratio, Timing, median_timing, print_ratios, time_command, write_results
+from benchmarks.common import (
+    FULLPASS,
+    ROOT,
+    Ratio,
+    Timing,
+    median_timing,
+    print_ratios,
+    time_command,
+    write_results,
+    write_yaml,
+)
 from benchmarks.stock_taxi import Score, export_splits, run_stock, score_model, score_stock
 
 EXAMPLE = ROOT / "examples" / "taxi" / "pipeline.yaml"
@@ -41,31 +50,24 @@ def measure_stock(directory: Path, *, features: str, splits: Path) -> Measured:
 
 def measure_ours(directory: Path, *, splits: Path) -> Measured:
     """Runs the taxi example on the two files in `splits`, with all outputs under `directory`, and scores it."""
-    directory.mkdir(parents=True)
-    config = directory / "pipeline.yaml"
-    write_config(config, splits=splits)
-    fullpass = Path(sys.executable).with_name("fullpass")
-    timing = time_command([str(fullpass), "run", str(config)], log=directory / "run.log")
+    config = write_config(directory / "pipeline.yaml", splits=splits)
+    timing = time_command([*FULLPASS, "run", str(config)], log=directory / "run.log")
     records = directory / "runs" / "**" / "Ingest" / "examples" / "*" / "Split-eval" / "*"
-    model = max((path for path in (directory / "serving").iterdir() if path.name.isdigit()), key=_version)
+    model = max(
+        (path for path in (directory / "serving").iterdir() if path.name.isdigit()), key=lambda path: int(path.name)
+    )
     score = score_model(model, str(records), output="scores", log=directory / "score.log")
     return Measured(timing, score)
 
 
-def _version(model: Path) -> int:
-    return int(model.name)
-
-
-def write_config(path: Path, *, splits: Path) -> None:
+def write_config(path: Path, *, splits: Path) -> Path:
     """Writes the taxi example to `path`, with the files in `splits` as its source and its outputs beside the YAML."""
-    yaml = YAML()
-    config = yaml.load(EXAMPLE)
+    config = YAML().load(EXAMPLE)
     config["data"]["source"]["path"] = {name: str(splits / f"{name}.csv") for name in ("train", "eval")}
     config["data"].pop("split", None)
     config["root"] = "runs"
     config.setdefault("push", {})["to"] = "serving"
-    with path.open("w", encoding="utf-8") as opened:
-        yaml.dump(config, opened)
+    return write_yaml(path, config)
 
 
 def compare(stock: list[Measured], ours: list[Measured]) -> list[Ratio]:
@@ -111,8 +113,7 @@ def main() -> None:
     rows = compare(stock, ours)
     print_ratios(f"Chicago taxi, {stock[0].score.rows:,} eval rows, median of {len(stock)}", rows, console=console)
     runs = {"stock": [asdict(measured) for measured in stock], "ours": [asdict(measured) for measured in ours]}
-    path = write_results("taxi", rows, {"features": arguments.features, "runs": runs})
-    console.print(f"written to {path.relative_to(ROOT)}")
+    write_results("taxi", rows, {"features": arguments.features, "runs": runs})
 
 
 if __name__ == "__main__":

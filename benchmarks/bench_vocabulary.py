@@ -7,7 +7,6 @@ one process, in permuted order, so that no batch is like another.
 """
 
 import argparse
-import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 
-from benchmarks.common import ROOT, write_results
+from benchmarks.common import peak_mib, write_results
 from fullpass.pipeline.startup import large_imports
 
 _PRIME = 15_485_863
@@ -67,10 +66,10 @@ def main() -> None:
         }
     )
     rows = _Rows(config, arguments.tokens)
-    before, began = _peak_mib(), time.process_time()
+    before, began = peak_mib(), time.process_time()
     with TemporaryDirectory(prefix="fullpass-bench-") as folder:
         graph = analyze_table(config, cast(Any, rows), f"{folder}/graph")
-        seconds, peak = time.process_time() - began, _peak_mib()
+        seconds, peak = time.process_time() - began, peak_mib()
         found = Path(graph.vocabulary_file_by_name(vocabulary_name("token")) or "").read_bytes()
     # By descending count, and by descending bytes for equal counts: the order of TF Transform.
     expected = np.lexsort((np.arange(arguments.tokens), rows.counts))[::-1][: arguments.top_k]
@@ -84,15 +83,10 @@ def main() -> None:
         "peak_mib_before": round(before),
         "equal_to_a_plain_count": equal,
     }
-    console = Console()
-    console.print(facts)
-    console.print(f"written to {write_results('vocabulary', [], facts).relative_to(ROOT)}")
+    Console().print(facts)
+    write_results("vocabulary", [], facts)
     if not equal:
         raise SystemExit("The vocabulary is not that of a plain count.")
-
-
-def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

