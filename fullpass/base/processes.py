@@ -112,7 +112,7 @@ def run_bounded(
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            _kill_marked(f"{_MARK}={mark}".encode())
+            _kill_marked(mark)
             process.wait()
             raise
         printed.seek(0)
@@ -120,26 +120,15 @@ def run_bounded(
         return subprocess.CompletedProcess(list(command), code, printed.read(), errors.read())
 
 
-def _kill_marked(variable: bytes) -> None:
-    """Kills all processes with an environment variable; repeats until none is found, as one may have just forked."""
+def _kill_marked(mark: str) -> None:
+    """Kills all processes with a mark; repeats until none is found, as one may have just forked."""
+    import psutil  # needed only here, and takes as long as a tenth of `check`
+
     for _ in range(_MOST_LOOKS):
-        found = [pid for pid in _pids() if variable in _environment(pid)]
+        found = [p for p in psutil.process_iter(["environ"]) if (p.info["environ"] or {}).get(_MARK) == mark]
         if not found:
             return
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         time.sleep(_LOOK_SECONDS)
-
-
-def _pids() -> list[int]:
-    """Returns the ids of all processes; an empty list without /proc."""
-    folder = Path("/proc")
-    return [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()] if folder.is_dir() else []
-
-
-def _environment(pid: int) -> list[bytes]:
-    """Returns the environment of a process; empty if it has ended or belongs to another user."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    return []

@@ -149,26 +149,29 @@ def _outputs_of(name: str, feature: Feature, config: PreprocessingConfig) -> Ite
         return
     key = transformed_name(name)
     options = list_options(feature)
-    multi, pooling = options is not None, options.pooling if options is not None else None
+
+    def ids(encoding: Encoding, unseen: int, part: str | None = None) -> Output:
+        weights = weight_name(name, part) if options is not None and options.weights is not None else None
+        pooling = None if options is None else options.pooling
+        named = transformed_name(name, part)
+        return Output(named, name, "ids", options is not None, encoding, weights, unseen, pooling=pooling)
+
     if isinstance(feature, NumberFeature | DurationFeature):
-        if feature.bucketized:
-            weights = _weight_name(name, options)
-            yield Output(key, name, "ids", multi, feature.encoding, weights, 1, pooling=pooling)
-        else:
-            yield Output(key, name, "dense")
+        yield ids(feature.encoding, 1) if feature.bucketized else Output(key, name, "dense")
         if feature.indicator:
             yield Output(transformed_name(name, "missing"), name, "dense")
     elif isinstance(feature, DateFeature):
-        yield from _date_outputs(name, feature)
+        for part in feature.parts:
+            as_ids = date_part_kind(part, cyclic=feature.cyclic) == "ids"
+            yield ids(feature.encoding, 1, part) if as_ids else Output(transformed_name(name, part), name, "dense")
     elif isinstance(feature, CategoryFeature):
-        weights = _weight_name(name, options)
-        output = Output(key, name, "ids", multi, feature.encoding, weights, _unseen_ids(feature), pooling=pooling)
+        output = ids(feature.encoding, _unseen_ids(feature))
         yield _in_order(output, options) if options is not None else output
     elif isinstance(feature, BooleanFeature):
         yield Output(key, name, "ids", encoding="one_hot", unseen=1)
     elif isinstance(feature, TextFeature):
         weights = weight_name(name) if feature.output == "tf_idf" else None
-        output = Output(key, name, "ids", multi=True, encoding=feature.encoding, weights=weights, pooling=pooling)
+        output = replace(ids(feature.encoding, 0), multi=True, weights=weights)
         yield replace(output, encoder=feature.encoder, longest=feature.max_length)
     elif isinstance(feature, ImageFeature):
         yield Output(key, name, "image", image=feature)
@@ -231,28 +234,10 @@ def weight_name(name: str, part: str | None = None) -> str:
     return transformed_name(name, "weight" if part is None else f"{part}.weight")
 
 
-def _weight_name(name: str, options: ListOf | None, part: str | None = None) -> str | None:
-    return weight_name(name, part) if options is not None and options.weights is not None else None
-
-
 def _unseen_ids(feature: CategoryFeature) -> int:
     if feature.vocabulary is not None:
         return 1 + feature.vocabulary.oov_buckets
     return 2 if feature.identity is not None else 1
-
-
-def _date_outputs(name: str, feature: DateFeature) -> Iterator[Output]:
-    options = list_options(feature)
-    multi, pooling = options is not None, options.pooling if options is not None else None
-    for part in feature.parts:
-        kind = date_part_kind(part, cyclic=feature.cyclic)
-        if kind == "ids":
-            weights = _weight_name(name, options, part)
-            yield Output(
-                transformed_name(name, part), name, "ids", multi, feature.encoding, weights, 1, pooling=pooling
-            )
-        else:
-            yield Output(transformed_name(name, part), name, "dense")
 
 
 def input_name(feature: str) -> str:

@@ -45,7 +45,7 @@ def cut_batch(batch: _Columns, *, rows: int, most_bytes: int = BATCH_BYTES) -> I
 def row_ranges(batch: pa.Table | pa.RecordBatch, *, rows: int, most_bytes: int = BATCH_BYTES) -> Iterator[slice]:
     """Yields the row ranges of the slices of `cut_batch`."""
     total = batch.num_rows
-    if batch.nbytes <= most_bytes and not any(map(_is_dictionary, batch.schema.types)):
+    if batch.nbytes <= most_bytes and not any(map(pa.types.is_dictionary, batch.schema.types)):
         yield from (slice(start, min(start + rows, total)) for start in range(0, total, rows))
         return
     ends = np.cumsum(row_bytes(batch))
@@ -82,10 +82,10 @@ _NUMBER_BYTES = 8
 
 def _sizes(column: pa.Array) -> np.ndarray:
     kind = column.type
-    if _is_dictionary(kind):
+    if pa.types.is_dictionary(kind):
         of_value = np.append(_sizes(column.dictionary), 0)
         return of_value[column.indices.cast(pa.int64()).fill_null(len(of_value) - 1).to_numpy(zero_copy_only=False)]
-    if any(is_kind(kind) for is_kind in (pa.types.is_binary, pa.types.is_large_binary)) or _is_string(kind):
+    if kind in (pa.binary(), pa.large_binary(), pa.string(), pa.large_string()):
         return _whole(pc.binary_length(column))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         ends = np.cumsum(lengths := _whole(pc.list_value_length(column)))
@@ -96,11 +96,3 @@ def _sizes(column: pa.Array) -> np.ndarray:
 
 def _whole(lengths: pa.Array) -> np.ndarray:
     return lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def _is_string(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def _is_dictionary(kind: pa.DataType) -> bool:
-    return pa.types.is_dictionary(kind)

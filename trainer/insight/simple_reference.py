@@ -47,7 +47,7 @@ def measure_reference(
     columns = Design(inputs, train)
     model = linear_model.Ridge() if task == "regression" else linear_model.LogisticRegression(max_iter=_ITERATIONS)
     model.fit(columns(train), train.labels, sample_weight=train.weights)
-    simple = _scores(model, columns(evaluation), task, evaluation)
+    simple = _scores(model, columns(evaluation), task)
     ours = _network_scores(network, task, evaluation)
     name, kind = _METRICS[task]
     return {
@@ -109,7 +109,7 @@ def _moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return matrix.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
 
 
-def _scores(model: Any, columns: sparse.csr_matrix, task: Task, rows: SampledRows) -> np.ndarray:
+def _scores(model: Any, columns: sparse.csr_matrix, task: Task) -> np.ndarray:
     if task == "regression":
         return model.predict(columns)
     return model.predict_proba(columns)[:, 1] if task == "binary" else model.predict(columns)
