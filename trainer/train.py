@@ -160,8 +160,7 @@ def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Traine
 
 def _eval_batch(network: Network, batch_size: int) -> int:
     """Returns the batch size of evaluation: EVAL_BATCH, less for large images, but at least that of an update."""
-    pixels = sum(item.width for item in network.inputs.values() if item.output.kind == "image")
-    return max(batch_size, min(EVAL_BATCH, _EVAL_PIXELS // pixels) if pixels else EVAL_BATCH)
+    return max(batch_size, min(EVAL_BATCH, _EVAL_PIXELS // max(1, network.pixels)))
 
 
 def shuffle_rows(config: InputConfig) -> int:

@@ -63,8 +63,8 @@ class GraphPart:
 
     def __call__(self, raw: Raw) -> dict[str, tf.Tensor | tf.SparseTensor]:
         """Returns the outputs by name; an absent raw column is missing in every row."""
-        rows = next(iter(raw.values())).dense_shape[0]
-        columns = [raw[n] if n in raw else _missing(rows, dtype) for n, dtype in self._dtypes.items()]
+        rows = rows_of(raw)
+        columns = [raw[n] if n in raw else missing_column(rows, dtype) for n, dtype in self._dtypes.items()]
         results = self._pruned(*[t for column in columns for t in (column.indices, column.values, column.dense_shape)])
         for name, fetched in self._fetches.items():
             if isinstance(fetched, tf.Tensor):
@@ -72,7 +72,13 @@ class GraphPart:
         return results
 
 
-def _missing(rows: tf.Tensor, dtype: tf.DType) -> tf.SparseTensor:
+def rows_of(raw: Raw) -> tf.Tensor:
+    """Returns the number of rows of raw columns, int64 []."""
+    return next(iter(raw.values())).dense_shape[0]
+
+
+def missing_column(rows: tf.Tensor, dtype: tf.DType) -> tf.SparseTensor:
+    """Returns a raw column that is missing in every row."""
     shape = tf.stack([rows, tf.constant(0, tf.int64)])
     return tf.SparseTensor(tf.zeros([0, 2], tf.int64), tf.zeros([0], dtype), shape)
 

@@ -32,7 +32,7 @@ import keras
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from fullpass.preprocessing.apply.transform_graph import GraphPart, TransformGraph
+from fullpass.preprocessing.apply.transform_graph import TransformGraph, missing_column, rows_of
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN, feature_names, input_name
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, serving_columns
 from fullpass.preprocessing.features.label import Label
@@ -112,23 +112,26 @@ def signatures_of(served: Served) -> tuple[tf.Module, dict[str, Callable[..., di
     # Tracks the transform graph's tables and files and the weights. TensorFlow cannot revive Keras objects.
     module.transform = saved
     module.weights = [variable.value for variable in served.model.variables]
-    module.serving_default = _serving_default(served, spec, predict)
+    known = {name: spec[name] for name in served.columns}
+    part = graph.part([LABEL, EXAMPLE_WEIGHT, ROW_ID])
+    module.serving_default = _of_examples(known, lambda raw: predict(_completed(raw, spec, rows_of(raw))))
     module.serving_raw = _serving_raw(served, spec, predict)
-    module.transform_features = _transform_features(served, spec, saved)
-    module.labels = _labels(served, spec, graph.part([LABEL, EXAMPLE_WEIGHT, ROW_ID]))
+    module.transform_features = _of_examples(spec, lambda raw: _block(served, saved.transform_fn(raw)))
+    module.labels = _of_examples({name: spec[name] for name in part.columns}, lambda raw: _block(served, part(raw)))
     names = (SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES)
     return module, {name: getattr(module, name) for name in names}
 
 
-def _serving_default(served: Served, spec: Mapping[str, tf.io.VarLenFeature], predict: Callable) -> Callable:
-    known = {name: spec[name] for name in served.columns}
+def _of_examples(
+    spec: Mapping[str, tf.io.VarLenFeature], compute: Callable[[Mapping[str, tf.SparseTensor]], dict[str, tf.Tensor]]
+) -> Callable:
+    """Returns the signature that applies `compute` to these raw columns of serialized examples."""
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-    def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        raw = tf.io.parse_example(examples, known)
-        return predict(_completed(raw, spec, tf.size(examples, tf.int64)))
+    def of_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return compute(tf.io.parse_example(examples, spec))
 
-    return serving_default
+    return of_examples
 
 
 def _serving_raw(served: Served, spec: Mapping[str, tf.io.VarLenFeature], predict: Callable) -> Callable:
@@ -148,24 +151,6 @@ def _serving_raw(served: Served, spec: Mapping[str, tf.io.VarLenFeature], predic
     serving_raw.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     specs = [tf.TensorSpec(dense_shape(c), DTYPES[c.type], name=keys[name]) for name, c in served.columns.items()]
     return tf.function(serving_raw, autograph=False, input_signature=specs)
-
-
-def _transform_features(served: Served, spec: Mapping[str, tf.io.VarLenFeature], saved: tf.Module) -> Callable:
-    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-    def transform_features(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return _block(served, saved.transform_fn(tf.io.parse_example(examples, spec)))
-
-    return transform_features
-
-
-def _labels(served: Served, spec: Mapping[str, tf.io.VarLenFeature], part: GraphPart) -> Callable:
-    known = {name: spec[name] for name in part.columns}
-
-    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-    def labels(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return _block(served, part(tf.io.parse_example(examples, known)))
-
-    return labels
 
 
 def _block(served: Served, transformed: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[str, tf.Tensor]:
@@ -208,12 +193,7 @@ def _completed(
     raw: Mapping[str, tf.SparseTensor], spec: Mapping[str, tf.io.VarLenFeature], batch: tf.Tensor
 ) -> dict[str, tf.SparseTensor]:
     """Returns `raw` with every input column of the transform graph; absent columns are missing in every row."""
-    shape = tf.stack([batch, tf.constant(0, tf.int64)])
-    none = tf.zeros([0, 2], tf.int64)
-    return {
-        name: raw[name] if name in raw else tf.SparseTensor(none, tf.zeros([0], feature.dtype), shape)
-        for name, feature in spec.items()
-    }
+    return {name: raw[name] if name in raw else missing_column(batch, f.dtype) for name, f in spec.items()}
 
 
 def _common_length(values: Mapping[str, tf.Tensor]) -> tf.Tensor:

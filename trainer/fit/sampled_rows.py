@@ -41,7 +41,7 @@ class SampledRows:
         """Returns the logits of a network, float32 [rows, columns]."""
         features = {**self.features, **(changed or {})}
         read = {tensor.name: features[tensor.name] for tensor in network.model.inputs}
-        size = _IMAGES if _pixels(network) else _BATCH
+        size = _IMAGES if network.pixels else _BATCH
         starts = range(0, len(self), size)
         batches = ({n: tf.constant(v[at : at + size]) for n, v in read.items()} for at in starts)
         return np.concatenate([apply_model(network.model, batch, training=False).numpy() for batch in batches])
@@ -49,13 +49,7 @@ class SampledRows:
 
 def rows_of(network: Network, max_rows: int) -> int:
     """Returns the number of rows to sample: `max_rows`, or fewer with more than 16 MB of pixels, but at least 100."""
-    pixels = _pixels(network)
-    return min(max_rows, max(_MIN_ROWS, _PIXELS // pixels)) if pixels else max_rows
-
-
-def _pixels(network: Network) -> int:
-    """Returns the pixels of a row."""
-    return sum(item.width for item in network.inputs.values() if item.output.kind == "image")
+    return min(max_rows, max(_MIN_ROWS, _PIXELS // network.pixels)) if network.pixels else max_rows
 
 
 def sample_rows(split: Split, in_model: InModel | None, rows: int) -> SampledRows:

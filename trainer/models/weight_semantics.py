@@ -49,6 +49,11 @@ class Network:
     config: PreprocessingConfig
     classes: Sequence[str]
 
+    @property
+    def pixels(self) -> int:
+        """The numbers that the images of a row hold."""
+        return sum(item.width for item in self.inputs.values() if item.output.kind == "image")
+
 
 @dataclass(frozen=True)
 class Weight:
