@@ -22,8 +22,7 @@ from tensorflow.python.data.experimental.ops import testing
 
 from fullpass.base.user_modules import use_modules_of
 from fullpass.pipeline.authoring.loading.load import Loaded, load
-from fullpass.pipeline.diagnose.artifacts import TRAIN, newest_training
-from fullpass.pipeline.diagnose.diagnose import diagnose
+from fullpass.pipeline.diagnose.diagnose import TRAIN, diagnose, newest_training
 from fullpass.pipeline.diagnose.profiled_training import Training
 from fullpass.pipeline.diagnose.report import to_json
 from fullpass.trainer.fit.strategy import choose_strategy

@@ -22,7 +22,7 @@ import tensorflow as tf
 from benchmarks.common import peak_mib
 from benchmarks.input_side import passes_of
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.diagnose.artifacts import newest_training
+from fullpass.pipeline.diagnose.diagnose import newest_training
 from fullpass.pipeline.diagnose.profiled_training import Training
 from fullpass.preprocessing.features.image_feature import Augment
 from fullpass.trainer.input.decoder import decoder

@@ -11,9 +11,8 @@ import typer
 import typer.core
 
 from fullpass.base.processes import flush_streams
-from fullpass.pipeline import input_service_command, printing
-from fullpass.pipeline.exit_codes import ExitCode
-from fullpass.pipeline.explain_error import exit_code, explained
+from fullpass.pipeline import printing
+from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from fullpass.pipeline.registry.commands import bless, lineage, models
 from fullpass.pipeline.registry.retention.gc_command import gc
 from fullpass.pipeline.running.request import RunRequest
@@ -22,6 +21,10 @@ from fullpass.pipeline.startup import large_imports, noise_to, set_environment, 
 
 if TYPE_CHECKING:
     from fullpass.pipeline.authoring.loading.load import Loaded
+import typer
+
+from fullpass.base.errors import UserError
+from fullpass.pipeline.printing import print_text
 
 _DEBUG = "--debug"
 
@@ -40,6 +43,11 @@ TASKS = {
 ABOVE = ("fullpass.kubeflow.deploy.deploy_command",)
 """Modules of the layer above that add commands, each with a function `register`. They are imported by name, because no
 layer may import a layer above it, and the command line is above all layers."""
+input_service = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Run a tf.data service that parses and transforms for trainers (input.service).",
+)
 
 
 class _ByTask(typer.core.TyperGroup):
@@ -66,7 +74,6 @@ app = typer.Typer(
 )
 schedule = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Run the pipeline by the YAML's schedule.")
 app.add_typer(schedule, name="schedule")
-app.add_typer(input_service_command.app, name="input-service")
 
 
 def main() -> None:
@@ -133,7 +140,7 @@ def check(
 ) -> None:
     """Check a pipeline YAML and print every mistake with its line number."""
     from fullpass.components.ingest.spans.spans import find_window
-    from fullpass.pipeline.authoring.overview import overview
+    from fullpass.pipeline.authoring.checks.check import overview
 
     loaded = _checked(file)
     printing.print_text(overview(loaded.config, find_window(loaded.config.data, loaded.resolve).lines()))
@@ -173,7 +180,7 @@ def schema() -> None:
     """Print the JSON Schema of the YAML, for editors."""
     import json
 
-    from fullpass.pipeline.authoring.json_schema import json_schema
+    from fullpass.pipeline.authoring.loading.json_schema import json_schema
 
     printing.print_data(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
@@ -400,6 +407,42 @@ def _checked(file: Path, *, runs_here: bool = True) -> "Loaded":
 commands.register(app, schedule)
 for module in ABOVE:
     import_module(module).register(app, schedule)
+
+
+@input_service.command()
+def dispatcher(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 5050,
+    work_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the state from which a restarted dispatcher resumes.", show_default="no state is kept"
+        ),
+    ] = None,
+) -> None:
+    """Run the dispatcher, which distributes files to workers, until it is stopped."""
+    from fullpass.trainer.input.service.server import run_dispatcher
+
+    run_dispatcher(port, print_text, work_dir)
+
+
+@input_service.command()
+def worker(
+    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Address of the dispatcher.", show_default=False)],
+    host: Annotated[
+        str | None,
+        typer.Option(
+            help="Name under which trainers reach this machine.", show_default="localhost, or the machine's name"
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 0,
+) -> None:
+    """Run a worker, which reads, parses and transforms examples, until it is stopped."""
+    from fullpass.trainer.config import ADDRESS
+    from fullpass.trainer.input.service.server import run_worker
+
+    if not ADDRESS.fullmatch(address):
+        raise UserError(f"a worker needs the dispatcher's host:port. Received: {address!r}.")
+    run_worker(address, print_text, host, port)
 
 
 if __name__ == "__main__":

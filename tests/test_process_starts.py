@@ -70,9 +70,14 @@ def _start(hostile, start, monkeypatch):
 
 def test_the_containers_are_started_as_tested():
     from fullpass.kubeflow import protocol
-    from fullpass.kubeflow.deploy import worker_jobs
+    from fullpass.kubeflow.deploy import worker_launcher
 
-    commands = (protocol.NODE_COMMAND, protocol.LOOKUP_COMMAND, protocol.WORKER_LAUNCHER_COMMAND, worker_jobs.COMMAND)
+    commands = (
+        protocol.NODE_COMMAND,
+        protocol.LOOKUP_COMMAND,
+        protocol.WORKER_LAUNCHER_COMMAND,
+        worker_launcher.COMMAND,
+    )
     for command in commands:
         assert [*command, "--help"] in STARTS.values()
 

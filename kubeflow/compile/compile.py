@@ -1,8 +1,12 @@
-"""Compiles the pipeline of a config to a package for open-source Kubeflow Pipelines v2."""
+"""Compiles the pipeline of a config to a package for open-source Kubeflow Pipelines v2.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+Everyone can read packages in the backend, so values that may be secrets are blanked.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import Any
 
 from tfx.components.trainer.component import Trainer
 from tfx.dsl.components.common.resolver import Resolver
@@ -10,6 +14,7 @@ from tfx.orchestration.pipeline import Pipeline
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
+from fullpass.base.redact import redact_setting, redact_tree, redact_yaml
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.data_gate.component import SpanComparison
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
@@ -19,14 +24,13 @@ from fullpass.components.push.last_blessed import LastBlessedModel
 from fullpass.components.statistics.component import StatisticsGen
 from fullpass.components.transform.component import Transform
 from fullpass.kubeflow.compile import notify_tasks
-from fullpass.kubeflow.compile.package import Package
+from fullpass.kubeflow.compile.package import Package, check_package
 from fullpass.kubeflow.compile.package_builder import PackageBuilder
-from fullpass.kubeflow.compile.package_checks import check_package
-from fullpass.kubeflow.compile.redacted_inputs import redacted_environment, redacted_pipeline
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.kubeflow.environment import Environment, require
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.authoring.loading.problems import Problem
+from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path
+from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import ANALYZER_CACHE, SPAN_STATISTICS, WORK
 from fullpass.pipeline.running.build import RunPaths, build_nodes
 
@@ -151,3 +155,40 @@ def _registry_nodes(nodes: Sequence[base_node.BaseNode]) -> list[str]:
         return any(getattr(c, "producer_component_id", None) in windows for c in node.inputs.values())
 
     return blessed + [node.id for node in nodes if isinstance(node, keeping) or reads_spans(node)]
+
+
+def redacted_pipeline(loaded: Loaded) -> tuple[Loaded, list[str]]:
+    """Returns a pipeline file without secrets, and sentences that name the places of removed values."""
+    fields = loaded.config.model_dump(mode="json")
+    redacted = redact_tree(fields)
+    config = loaded.config if redacted == fields else PipelineConfig.model_validate(redacted)
+    return replace(loaded, config=config, text=redact_yaml(loaded.text)), _remarks(loaded.file.name, fields, redacted)
+
+
+def redacted_environment(config: EnvironmentConfig, file: str) -> tuple[EnvironmentConfig, list[str]]:
+    """Returns an environment without secrets, and sentences that name the places of removed values in its file."""
+    fields = config.model_dump(mode="json")
+    redacted = redact_tree(fields)
+    for node in (redacted["defaults"], *redacted["nodes"].values()):
+        node["env"] = {name: redact_setting(name, value) for name, value in node["env"].items()}
+    kept = config if redacted == fields else EnvironmentConfig.model_validate(redacted)
+    return kept, _remarks(file, fields, redacted)
+
+
+def _remarks(file: str, before: Any, after: Any) -> list[str]:
+    return [
+        f"{file}: {format_path(keys)}: may be a secret, so the package has *** in its place. Use `secrets:` of the "
+        "environment file."
+        for keys in _differences((), before, after)
+    ]
+
+
+def _differences(keys: Keys, before: Any, after: Any) -> Iterator[Keys]:
+    if isinstance(before, dict):
+        for key, value in before.items():
+            yield from _differences((*keys, key), value, after[key])
+    elif isinstance(before, list):
+        for number, value in enumerate(before):
+            yield from _differences((*keys, number), value, after[number])
+    elif before != after:
+        yield keys

@@ -15,7 +15,6 @@ from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.spans.spans import LATEST, span_unit
 from fullpass.components.internals.tfx_internals import RESOLVER_CONFIG, base_node
-from fullpass.kubeflow.beam_engines import beam_config
 from fullpass.kubeflow.compile import notify_tasks
 from fullpass.kubeflow.compile.look_ups import LookUps, ModelImport, empty_artifact_task, message_args, schedule_time
 from fullpass.kubeflow.compile.node_tasks import Sources, executor_args, node_task, title
@@ -28,7 +27,7 @@ from fullpass.kubeflow.compile.pod import (
     retry_policy,
 )
 from fullpass.kubeflow.compile.task import Output, Task, Value, task_name
-from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Volume
+from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Volume, beam_config
 from fullpass.kubeflow.kfp_internals import END_COMMAND, SCHEMA_VERSION
 from fullpass.kubeflow.protocol import (
     DATA_PATH,

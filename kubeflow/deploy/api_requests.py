@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.deploy.api_errors import explain_errors
+from fullpass.kubeflow.deploy.connection import explain_errors
 from fullpass.kubeflow.kfp_internals import MAX_LENGTH, MAX_PACKAGE_BYTES, has_json_answer
 
 if TYPE_CHECKING:

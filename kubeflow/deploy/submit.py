@@ -9,8 +9,8 @@ from typing import Any
 from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.secret_formats import find_shape
 from fullpass.kubeflow.compile.package import Package, to_yaml
-from fullpass.kubeflow.deploy.api_errors import Unreachable
 from fullpass.kubeflow.deploy.api_requests import Cluster, Version
+from fullpass.kubeflow.deploy.connection import Unreachable
 from fullpass.kubeflow.protocol import Json
 
 Say = Callable[[str], None]

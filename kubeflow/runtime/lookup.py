@@ -51,8 +51,13 @@ from fullpass.kubeflow.runtime.executor_input import (
     write_absent,
     write_output,
 )
-from fullpass.kubeflow.runtime.notify_container import notify_receivers, record_outcome
-from fullpass.kubeflow.runtime.outcomes import NoNewSpanError, container_records, record_failure
+from fullpass.kubeflow.runtime.outcomes import (
+    NoNewSpanError,
+    container_records,
+    notify_receivers,
+    record_failure,
+    record_outcome,
+)
 from fullpass.kubeflow.runtime.registry import FolderRegistry, Trained
 from fullpass.kubeflow.runtime.span_store import SpanStore
 from fullpass.pipeline.root.layout import RootLayout

@@ -1,4 +1,4 @@
-"""Records the outcome of a run, for the task that notifies receivers (`notify:`).
+"""Records the outcome of a run, and notifies receivers of it (`notify:`).
 
 An exit task receives no cause. Before 2.14 it receives no state of the run; from 2.14 on it receives the state in the
 metadata, which lacks killed tasks (v2/driver/resolve.go:412 at 2.14.0; v2/metadata/client.go,
@@ -7,20 +7,30 @@ at the end of a successful run. A run without records was killed.
 """
 
 import json
+import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from fullpass.base.errors import UserError
+from fullpass.base.json_text import to_json_text
 from fullpass.base.shared_folder import Folder
+from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.evaluation_verdict import read_verdict
 from fullpass.components.ingest.spans.spans import SpanNotFoundError
 from fullpass.kubeflow.kfp_internals import run_id
-from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE
-from fullpass.pipeline.config import Event
+from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE, SENT
+from fullpass.kubeflow.runtime.executor_input import ExecutorInput, Outputs
+from fullpass.pipeline.config import Event, Hook
+from fullpass.pipeline.exit_codes import OUTCOME_CODES
 from fullpass.pipeline.running.execution import failure
+from fullpass.pipeline.running.notifications import Payload, event_text, notify
 
 _GATE = "DataGate"
 _END, _WINDOW, _FAILED = "end.json", "window.json", "failed-"
+_PAYLOAD_FILE = "payload.json"
 
 
 class NoNewSpanError(SpanNotFoundError):
@@ -117,3 +127,61 @@ def _output_addresses(message: str) -> list[str]:
         return [listed["artifacts"][0]["uri"] for listed in outputs.values()]
     except (ValueError, KeyError, TypeError, IndexError):
         return []
+
+
+def record_outcome(task: ExecutorInput) -> Outputs:
+    """Records that all nodes have succeeded, and whether the model was blessed."""
+    _records(task).record_end(_read_outcome(task))
+    return {}, {}
+
+
+def _read_outcome(task: ExecutorInput) -> Outcome:
+    blessing, pushed = task.inputs["blessing"], task.inputs["pushed_model"]
+    config = EvaluationConfig.model_validate_json(task.parameters["evaluated"])
+    blessed = bool(blessing.metadata.get("blessed"))
+    verdict = read_verdict(str(task.inputs["evaluation"].path), config, blessed=blessed)
+    # A pushed model from the cache was pushed by another run.
+    new = bool(pushed.metadata.get("created")) and f"/{_records(task).run}/" in pushed.uri
+    pushed_to = pushed.metadata.get("pushed_destination") if new else None
+    message = f"pushed to {pushed_to}" if pushed_to else "; ".join(verdict.reasons)
+    facts = {
+        "metrics": {m.metric: m.value for m in verdict.metrics},
+        "reasons": list(verdict.reasons),
+        "model": blessing.metadata.get("current_model"),
+        "pushed_to": pushed_to,
+        "report": task.inputs["report"].uri,
+    }
+    return Outcome("success" if blessed else "not_blessed", message, facts)
+
+
+def notify_receivers(task: ExecutorInput) -> Outputs:
+    """Notifies receivers of the end of a run; failed notifications are only logged."""
+    records, parameters = _records(task), task.parameters
+    ended = records.read()
+    facts = {"reasons": [], **ended.facts}
+    payload = Payload(
+        event=ended.event,
+        text=event_text(parameters["pipeline"], ended.event, facts.get("span"), ended.message),
+        pipeline=parameters["pipeline"],
+        file=parameters["file"],
+        exit_code=OUTCOME_CODES[ended.event],
+        run_id=records.run,
+        **{**facts, "reasons": tuple(facts["reasons"])},
+    )
+    hooks = [Hook.model_validate(hook) for hook in json.loads(parameters["hooks"])]
+    notify(hooks, payload, folder=Path(parameters["folder"]), say=logging.warning)
+    logging.info("%s", payload.text)
+    sent = task.outputs[SENT]
+    sent.path.mkdir(parents=True, exist_ok=True)
+    (sent.path / _PAYLOAD_FILE).write_text(to_json_text(payload.facts(), indent=1) + "\n")
+    return {SENT: (sent, {"event": ended.event})}, {}
+
+
+def _records(task: ExecutorInput) -> OutcomeRecords:
+    records = container_records(os.environ, task.message)
+    if records is None:
+        raise UserError(
+            "the URIs of this task's outputs do not identify its run. If the installation sets PUBLISH_LOGS to false, "
+            "tasks without outputs have no URIs: set it to true, or remove `notify` from the YAML."
+        )
+    return records

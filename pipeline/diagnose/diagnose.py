@@ -1,19 +1,30 @@
 """`fullpass diagnose FILE`: finds the slowest stage of the training input and the setting that speeds it up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tensorflow_transform as tft
+
+from fullpass.base.errors import UserError
 from fullpass.base.user_modules import use_modules_of
+from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.diagnose.apply_settings import apply as apply_settings
-from fullpass.pipeline.diagnose.artifacts import newest_training
 from fullpass.pipeline.diagnose.diagnosis import Diagnosis, diagnose_training
+from fullpass.pipeline.diagnose.profiled_training import Training
 from fullpass.pipeline.diagnose.report import write_page
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.running.build import with_absolute_files
+from fullpass.pipeline.running.execution.metadata_store import newest_run_with
+from fullpass.pipeline.running.execution.records import outputs_in
+from fullpass.preprocessing.columns.compute_at import materializes
+from fullpass.trainer.config import TrainingSpec
+from fullpass.trainer.records.record_files import list_files
 
 PAGE = "diagnose.html"
+TRAIN = "train"
 
 
 @dataclass(frozen=True)
@@ -58,3 +69,53 @@ def diagnose(
     if apply and batch_size and found.best_batch_size:
         changes |= found.best_batch_size.candidate.changes
     return DiagnosisResult(found, page, changes, apply_settings(loaded.file, changes) if changes else "")
+
+
+def newest_training(loaded: Loaded, root: Path) -> tuple[Training, str]:
+    """Returns a training with the current YAML on the examples of the newest run whose Transform succeeded, and its id.
+
+    Raises:
+        UserError: There is no such run, or it did not write the examples that the YAML now reads.
+    """
+    name, metadata = loaded.config.name, RootLayout(root).metadata
+    # Opening the metadata would create a root that does not exist.
+    run_id = newest_run_with(metadata, name, ["Ingest", "Transform"]) if metadata.exists() else None
+    if run_id is None:
+        raise UserError(
+            f"no run in {root} has written examples yet, and the measurement reads them. "
+            f"Write them: `fullpass run {loaded.file} --to Transform`."
+        )
+    preprocessing = with_absolute_files(loaded.config.preprocessing_config, loaded.resolve)
+    transform = outputs_in(metadata, name, run_id, "Transform")
+    if not materializes(preprocessing):
+        # For a source with spans, Ingest outputs only the new spans, and Window outputs all spans of the window.
+        window = outputs_in(metadata, name, run_id, "Window") or outputs_in(metadata, name, run_id, "Ingest")
+        examples = window["examples"]
+    elif transform.get("transformed_examples"):
+        examples = transform["transformed_examples"]
+    else:
+        raise UserError(
+            "the newest run wrote no transformed examples, because Transform computed no feature then; the YAML "
+            f"now has such features. Write them: `fullpass run {loaded.file} --to Transform`."
+        )
+    records = loaded.config.data.records
+    training = Training(
+        files=_files(examples, loaded.file),
+        rows=sum(int(each.properties[f"rows_{TRAIN}"]) for each in examples),
+        spec=TrainingSpec(
+            preprocessing, loaded.config.trainer_config, tft.TFTransformOutput(transform["transform_graph"][-1].uri)
+        ),
+        shard_mb=records.shard_mb,
+        readers=records.readers,
+    )
+    return training, run_id
+
+
+def _files(examples: Sequence[RecordedArtifact], file: Path) -> tuple[str, ...]:
+    try:
+        return list_files([f"{each.uri}/Split-{TRAIN}/*" for each in examples], TRAIN)
+    except UserError as error:
+        raise UserError(
+            f"the examples of the newest run are incomplete: {error} Or write the examples again: "
+            f"`fullpass run {file} --fresh --to Transform`."
+        ) from error

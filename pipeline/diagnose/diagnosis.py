@@ -9,12 +9,11 @@ from pathlib import Path
 import tensorflow as tf
 
 from fullpass.base.processes import usable_cores
-from fullpass.pipeline.diagnose.candidates import Candidate, candidates
 from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining, Training
 from fullpass.pipeline.diagnose.rates import Rate
 from fullpass.pipeline.diagnose.settings import InputSettings, input_settings
 from fullpass.pipeline.diagnose.stages import MODEL, Stage, stages
-from fullpass.pipeline.diagnose.trials import Trial, try_settings
+from fullpass.pipeline.diagnose.trials import Candidate, Trial, candidates, try_settings
 from fullpass.trainer.fit.strategy import describe_devices
 
 INPUT_BOUND, PARTLY = 0.20, 0.05

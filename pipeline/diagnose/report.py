@@ -7,7 +7,6 @@ from typing import Any
 
 from fullpass.base.files import write_atomically
 from fullpass.base.json_text import to_json_text
-from fullpass.pipeline.diagnose.candidates import BATCH_SIZE
 from fullpass.pipeline.diagnose.diagnosis import Diagnosis
 from fullpass.pipeline.diagnose.rates import Rate
 from fullpass.pipeline.diagnose.stages import (
@@ -22,7 +21,7 @@ from fullpass.pipeline.diagnose.stages import (
     READ,
     TRANSFORM,
 )
-from fullpass.pipeline.diagnose.trials import ROUNDS, WORTH_IT, Trial
+from fullpass.pipeline.diagnose.trials import BATCH_SIZE, ROUNDS, WORTH_IT, Trial
 
 _STAGE_TEXT = {
     OPEN: "opening files",

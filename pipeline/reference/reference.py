@@ -14,8 +14,7 @@ from typing import Any
 from fullpass.base.files import write_atomically
 from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS
 from fullpass.components.ingest.sources.formats import FORMATS
-from fullpass.pipeline.authoring.json_schema import Schema, json_schema
-from fullpass.pipeline.authoring.loading.accepted_values import TAGS, describe_forms, resolve
+from fullpass.pipeline.authoring.loading.json_schema import TAGS, Schema, describe_forms, json_schema, resolve
 from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.reference import reference_text

@@ -50,8 +50,7 @@ def lineage(
 ) -> None:
     """Show the lineage of a model: spans, configuration, code, transform graph, metrics, gates, blessing."""
     from fullpass.pipeline.printing import console, print_data
-    from fullpass.pipeline.registry.locate_model import read_lineage
-    from fullpass.pipeline.registry.show_lineage import tree
+    from fullpass.pipeline.registry.locate_model import read_lineage, tree
 
     record = read_lineage(model, file)
     if as_yaml:

@@ -25,7 +25,7 @@ from fullpass.pipeline.running.execution.display import display
 from fullpass.pipeline.running.execution.events import RunResult, new_run_id
 from fullpass.pipeline.running.execution.records import outputs
 from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, inputs_of, record_repeat, write_state
-from fullpass.pipeline.running.notify.send import notify
+from fullpass.pipeline.running.notifications import notify
 from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
 from fullpass.pipeline.running.request import DEFAULTS, RunRequest, node_names
 from fullpass.pipeline.running.run_outcome import FinishedRun, payload_of, record
@@ -39,8 +39,7 @@ from fullpass.pipeline.running.run_summary import (
     write_summary,
 )
 from fullpass.pipeline.running.show_summary import print_summary
-from fullpass.pipeline.running.tracking.track import track
-from fullpass.pipeline.running.tracking.tracked_run import tracked_run
+from fullpass.pipeline.running.tracking.track import track, tracked_run
 from fullpass.pipeline.startup import import_for_nodes, import_frameworks, large_imports, noise_to
 
 

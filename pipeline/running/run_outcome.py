@@ -14,7 +14,7 @@ from fullpass.pipeline.printing import plain, report_errors
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution.events import RunResult, Status
 from fullpass.pipeline.running.history import OCCASION_VARIABLE, History, RunRecord, config_digest, data_digest
-from fullpass.pipeline.running.notify.payload import Payload, event_text
+from fullpass.pipeline.running.notifications import Payload, event_text
 from fullpass.pipeline.running.run_summary import Summary
 
 

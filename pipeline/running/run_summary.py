@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
@@ -15,11 +16,11 @@ from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.ingest.splitting.label_balance import Imbalance, uneven_means, uneven_shares
 from fullpass.components.ingest.writing.manifest import Overlap
 from fullpass.components.mlmd_values import RecordedArtifact
+from fullpass.components.push.push import damage_of, rolled_back, served_version, versions
 from fullpass.components.run_artifacts import RunArtifacts
 from fullpass.components.transform.analysis_plan import Analysis, read_analysis
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.running.execution.events import RunResult, Status
-from fullpass.pipeline.running.served_model import PushedVersion, pushed_version
 from fullpass.pipeline.running.training_summary import TrainingFacts, Trials, read_trials
 
 DATA_GATE = "DataGate"
@@ -41,6 +42,47 @@ _OUTPUTS = {
     "report": "Report.report",
 }
 """Name in RunArtifacts -> node and output."""
+
+
+@dataclass(frozen=True)
+class PushedVersion:
+    """The version that a run's model was pushed as, in this run or in an earlier one.
+
+    Attributes:
+        folder: The folder that it was pushed to.
+        state: `served`; `kept`, behind a newer version; `put aside` by a rollback; or `gone`, removed since.
+        served: The folder of the version that is served now; None if no version is served.
+        damaged: The damage of the folder that it was pushed to, and what to do about it; None if it is undamaged.
+    """
+
+    folder: str
+    state: Literal["served", "kept", "put aside", "gone"]
+    served: str | None
+    damaged: str | None = None
+
+    @property
+    def version(self) -> str:
+        """The name of its folder."""
+        return Path(self.folder).name
+
+    @property
+    def not_served(self) -> str:
+        """The reason why the version is not served, the served one, and how to change that; empty if it is served."""
+        target = Path(self.folder).parent
+        if self.state == "served":
+            return f"version {self.version} is damaged: {self.damaged}" if self.damaged else ""
+        why = {
+            "kept": "a newer one was pushed after it",
+            "put aside": "a rollback put it aside",
+            "gone": f"it is no longer in {target}",
+        }[self.state]
+        instead = f"version {Path(self.served).name} is served" if self.served else "no version is served"
+        how = (
+            "To push it again: fullpass run FILE --from Pusher --fresh"
+            if self.state == "gone"
+            else f"To serve it: fullpass rollback {target} --to {self.version}"
+        )
+        return f"version {self.version} is not served, as {why}; {instead}. {how}"
 
 
 @dataclass(frozen=True)
@@ -262,3 +304,15 @@ def _gate_facts(data: GateVerdict) -> dict[str, object]:
 
 def _total(artifacts: Sequence[RecordedArtifact], name: str) -> int:
     return sum(int(artifact.properties.get(name, 0)) for artifact in artifacts)
+
+
+def pushed_version(folder: str) -> PushedVersion:
+    """Returns the version in a folder that a run's model was pushed to, with its state and the served version."""
+    target, version = Path(folder).parent, int(Path(folder).name)
+    now = served_version(target)
+    served = str(target / str(now)) if now is not None else None
+    if version == now:
+        return PushedVersion(folder, "served", served, damage_of(Path(folder)))
+    if version in versions(target):
+        return PushedVersion(folder, "kept", served)
+    return PushedVersion(folder, "put aside" if version in rolled_back(target) else "gone", served)

@@ -1,4 +1,4 @@
-"""`fullpass schedule run` and `trigger`: the scheduler of one pipeline on this machine, and requests to it."""
+"""`fullpass schedule run`, `trigger` and `list`: the scheduler of one pipeline on this machine, and requests to it."""
 
 import functools
 import threading
@@ -16,18 +16,18 @@ from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import RUN_LOCK, RootLayout, pipeline_root
 from fullpass.pipeline.root.locks import run_lock
-from fullpass.pipeline.running.history import OCCASION_VARIABLE, History
-from fullpass.pipeline.running.notify.payload import Payload
-from fullpass.pipeline.running.notify.send import notify
+from fullpass.pipeline.running.history import OCCASION_VARIABLE, History, OccasionRecord
+from fullpass.pipeline.running.notifications import Payload, notify
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling import run_process
 from fullpass.pipeline.scheduling.due import Ended, Occasion, Start, State
-from fullpass.pipeline.scheduling.scheduler import Scheduler, SchedulerDeps, next_times
+from fullpass.pipeline.scheduling.scheduler import STATE, Scheduler, SchedulerDeps, next_times
 from fullpass.pipeline.scheduling.source_state import Source, SourceReaderWithTimeout
 
 ONCE = "once"
 _TICK_SECONDS = 1.0
+_NEXT = 3
 
 
 def run(loaded: Loaded, *, root: Path | None = None) -> None:
@@ -161,3 +161,51 @@ def _next(config: ScheduleConfig) -> str:
 
 def _say(line: str) -> None:
     print_text(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S} {line}")
+
+
+def table(loaded: Loaded, *, root: Path | None = None, runs: int = 10) -> str:
+    """Returns the last runs (oldest first), the current and waiting ones, and the next times, as lines.
+
+    Raises:
+        UserError: The YAML has no schedule.
+    """
+    config = schedule_of(loaded)
+    history = History(pipeline_root(loaded, root))
+    rows = [("when", "started by", "span", "outcome", "")]
+    kept = None
+    if history.exists:
+        rows += [_row(entry, config) for entry in reversed(history.entries(runs))]
+        kept = history.state(STATE)
+    if kept is not None:
+        state = State.from_json(kept)
+        if state.running is not None:
+            rows.append((_time(state.running.due, config), state.running.kind, "", "running", ""))
+        rows += [(_time(o.due, config), o.kind, "", "waiting", "") for o in state.queue]
+    rows += [(_time(time, config), "cron", "", "next", "") for time in next_times(config, datetime.now(UTC), _NEXT)]
+    triggers = {"new span": config.new_span, "drift": config.drift}
+    rows += [("", kind, "", "next", f"checked every {config.poll}") for kind, is_set in triggers.items() if is_set]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[4]]).rstrip() for row in rows]
+    return "\n".join([f"{loaded.config.name}: {_words(config)}", *lines])
+
+
+def _row(entry: OccasionRecord, config: ScheduleConfig) -> tuple[str, str, str, str, str]:
+    when = _time(datetime.fromisoformat(entry.due), config)
+    return (
+        when,
+        entry.kind,
+        entry.span,
+        entry.outcome.replace("_", " "),
+        entry.message.splitlines()[0] if entry.message else "",
+    )
+
+
+def _time(instant: datetime, config: ScheduleConfig) -> str:
+    return f"{instant.astimezone(config.zone):%Y-%m-%d %H:%M:%S}"
+
+
+def _words(config: ScheduleConfig) -> str:
+    parts = [f"{config.cron} ({config.timezone})"] if config.cron else []
+    parts += ["on every new span"] if config.new_span else []
+    parts += ["on drift"] if config.drift else []
+    return ", ".join(parts) or "by hand only"

@@ -15,8 +15,7 @@ import yaml
 from fullpass.components.push.push import rollback, rolled_back, served_version
 from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE
 from fullpass.kubeflow.runtime.executor_input import parse
-from fullpass.kubeflow.runtime.notify_container import record_outcome
-from fullpass.kubeflow.runtime.outcomes import OutcomeRecords
+from fullpass.kubeflow.runtime.outcomes import OutcomeRecords, record_outcome
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.running.record_provenance import config_hash, source_digest
 from tests import REPOSITORY, warm_process

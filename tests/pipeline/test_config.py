@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS
-from fullpass.pipeline.authoring.json_schema import json_schema
+from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.yaml_tree import read_yaml
 from fullpass.pipeline.authoring.show_config import resolved_yaml

@@ -12,11 +12,11 @@ from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import judge
 from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
-from fullpass.pipeline.registry import list_versions, show_lineage
+from fullpass.pipeline.registry import list_versions, locate_model
 from fullpass.pipeline.registry.locate_model import LineageRecord
 from fullpass.pipeline.running.execution.display import display
 from fullpass.pipeline.running.execution.events import NodeEnded, NodeResult, RunResult, Status
-from fullpass.pipeline.running.notify.payload import Payload
+from fullpass.pipeline.running.notifications import Payload
 from fullpass.pipeline.running.run_summary import Summary
 from fullpass.pipeline.running.show_summary import print_summary
 
@@ -46,7 +46,7 @@ def lineage(text, screen):
     blessing = {"blessed": False, "by": text, "at": text, "why": text, "reasons": [text]}
     gates = {text: {text: text, "found": [text]}}
     facts = {"model": text, "metrics": {text: 0.5}, "blessing": blessing, "gates": gates}
-    screen.print(show_lineage.tree(LineageRecord(facts, text)))
+    screen.print(locate_model.tree(LineageRecord(facts, text)))
 
 
 def progress(text, screen):

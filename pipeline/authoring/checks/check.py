@@ -3,10 +3,12 @@
 A check takes the loaded file and yields findings. It imports neither TensorFlow nor Beam and runs no user code.
 """
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fullpass.base.errors import listed
 from fullpass.pipeline.authoring.checks import (
     data_rules,
     evaluation_rules,
@@ -19,7 +21,9 @@ from fullpass.pipeline.authoring.checks import (
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem, in_file_order
+from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.printing import print_text
+from fullpass.preprocessing.columns.raw_columns import raw_columns, serving_columns
 
 Check = Callable[[Loaded], Iterator[Finding]]
 
@@ -83,3 +87,27 @@ def load_checked(file: Path, *, runs_here: bool = True) -> Loaded:
     for problem in require(loaded, runs_here=runs_here):
         print_text(problem.located(file), err=True)
     return loaded
+
+
+def overview(config: PipelineConfig, window: Sequence[str] = ()) -> str:
+    """Returns the summary that `fullpass check` prints.
+
+    Args:
+        config: The pipeline.
+        window: Lines about the spans that a run would use.
+    """
+    preprocessing = config.preprocessing_config
+    features = len(config.all_features)
+    kinds = Counter(feature.type for feature in config.all_features.values())
+    serving = serving_columns(preprocessing)
+    training_only = [name for name in raw_columns(preprocessing) if name not in serving]
+    lines = [
+        f"{config.name}: {config.label.task} label {config.label.name}, model {config.model.kind}",
+        f"  features  {features}: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common())}",
+        f"  crosses   {len(config.crosses)}",
+        f"  serving   needs {len(serving)} columns: {listed(serving)}",
+        f"  training  also needs: {listed(training_only) or 'nothing'}",
+        f"  splits    {', '.join(config.data.split_names)}",
+        *(f"  window    {line}" for line in window),
+    ]
+    return "\n".join([*lines, "No errors."])

@@ -14,11 +14,15 @@ from fullpass.components.ingest.sources.config import ModuleSource
 from fullpass.components.ingest.sources.files import nearby
 from fullpass.components.ingest.spans.spans import path_pattern, span_unit
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
-from fullpass.pipeline.authoring.find_function import function_problem
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
-from fullpass.pipeline.authoring.module_files import find_code
-from fullpass.pipeline.authoring.user_code import matching_files, model_functions, transform_functions
+from fullpass.pipeline.authoring.user_code import (
+    find_code,
+    function_problem,
+    matching_files,
+    model_functions,
+    transform_functions,
+)
 from fullpass.pipeline.config import missing_for_mlflow
 from fullpass.pipeline.schedule_config import length
 from fullpass.preprocessing.config import PreprocessingConfig

@@ -12,9 +12,8 @@ from fullpass.base.errors import UsageError, UserError
 from fullpass.pipeline.authoring.init.propose_crosses import combine_columns
 from fullpass.pipeline.authoring.init.propose_features import feature_of
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
-from fullpass.pipeline.authoring.init.propose_sequences import propose_sequences
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
-from fullpass.pipeline.authoring.init.select_columns import SelectedColumns, select_columns
+from fullpass.pipeline.authoring.init.select_columns import SelectedColumns, propose_sequences, select_columns
 from fullpass.pipeline.authoring.init.write_checked import write_checked
 from fullpass.pipeline.authoring.init.yaml_text import Draft, YamlLine, yaml_of
 from fullpass.pipeline.authoring.loading.problems import Problem

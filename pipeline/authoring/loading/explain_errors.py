@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from fullpass.base.errors import did_you_mean
-from fullpass.pipeline.authoring.json_schema import Schema
-from fullpass.pipeline.authoring.loading.accepted_values import (
+from fullpass.pipeline.authoring.loading.json_schema import (
+    Schema,
     accepted_keys,
     accepted_names,
     accepted_words,

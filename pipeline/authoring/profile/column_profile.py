@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from fullpass.pipeline.authoring.profile.date_formats import Dates, find_dates
 from fullpass.pipeline.authoring.profile.images import ImageShape
-from fullpass.pipeline.authoring.profile.list_separator import list_separator
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile, are_values, profile_numbers
 from fullpass.pipeline.authoring.profile.value_counts import NO_VALUES, ValueCounts, count_computed, count_values
-from fullpass.pipeline.authoring.profile.written_numbers import WrittenNumbers, find_written
+from fullpass.pipeline.authoring.profile.written_numbers import WrittenNumbers, find_written, list_separator
 from fullpass.preprocessing.features.feature import BooleanFeature
 from fullpass.preprocessing.values.arrow_text import as_mask, to_text
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of

@@ -1,23 +1,84 @@
-"""Records a run on a tracking server within a time limit. Errors are printed and never fail the run."""
+"""Collects the facts of a run and records them on a tracking server, within a time limit and without importing MLflow.
+
+Errors are printed and never fail the run.
+"""
 
 import json
+import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import run_bounded
-from fullpass.base.redact import redact
-from fullpass.pipeline.config import ADDRESS_VARIABLE, missing_for_mlflow
+from fullpass.base.redact import redact, redact_tree
+from fullpass.components.evaluation.config import SliceBounds
+from fullpass.components.evaluation.evaluation_verdict import Verdict
+from fullpass.components.evaluation.metrics import METRICS
+from fullpass.pipeline.config import ADDRESS_VARIABLE, PipelineConfig, missing_for_mlflow
 from fullpass.pipeline.printing import shortened
-from fullpass.pipeline.running.tracking.tracked_run import TrackedRun
+from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.running.execution.events import Status
+from fullpass.pipeline.running.history import RunRecord
+from fullpass.pipeline.running.record_provenance import RUN_FACTS_FILE
+from fullpass.pipeline.running.run_outcome import FinishedRun
+from fullpass.pipeline.running.run_summary import Summary
+from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 _SECRETS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", ADDRESS_VARIABLE)
 # By default, MLflow sends telemetry to its developers, and retries a server that does not answer for minutes.
 _REQUIRED = {"MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"}
 _DEFAULTS = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "20", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
 _MOST_CHARACTERS = 400
+_SECTIONS = ("label", "model", "training")
+_EVALUATION = "val_"
+_OF_TRAINING = ("batch_size", "parameters", "best_epoch", "ended_by", "devices")
+_DOCUMENTS = (".html", ".md")
+_ENOUGH_EXAMPLES = SliceBounds.model_fields["min_examples"].default
+_GOOD = ("success", "not_blessed")
+
+Points = list[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """A run as a tracking server records it.
+
+    Attributes:
+        experiment: The name of the experiment.
+        name: The id of the run.
+        failed: Whether the run ended without a verdict on a model.
+        started: Milliseconds since 1970.
+        ended: Milliseconds since 1970.
+        params: Settings, and their resolved values in the Trainer.
+        tags: Outcome, verdicts, and the provenance of the run.
+        metrics: Name -> values as (step, value); the step of a training metric is its epoch.
+        texts: Name of a file -> its content.
+        files: Files to store.
+        trials: The trials of a search in this run, best first: params and metrics.
+    """
+
+    experiment: str
+    name: str
+    failed: bool
+    started: int
+    ended: int
+    params: Mapping[str, str]
+    tags: Mapping[str, str]
+    metrics: Mapping[str, Points]
+    texts: Mapping[str, str]
+    files: tuple[str, ...]
+    trials: tuple[dict[str, dict[str, Any]], ...]
+
+    def to_json(self) -> bytes:
+        """Returns the run as a JSON object in UTF-8, without secrets."""
+        return to_json_text(redact_tree(vars(self))).encode()
 
 
 def track(
@@ -77,3 +138,166 @@ def _record(run: TrackedRun, seconds: float, environment: Mapping[str, str]) -> 
     except (IndexError, ValueError):
         said = done.stderr.decode(errors="replace").strip().splitlines()
         return None, said[-1] if said else f"exit code {done.returncode}"
+
+
+def tracked_run(finished: FinishedRun, record: RunRecord) -> TrackedRun:
+    """Returns the facts of a run, whose pipeline has a section `mlflow`, and of its record in the history."""
+    config, summary = finished.loaded.config, finished.summary
+    assert config.mlflow is not None  # noqa: S101
+    training = _json(Path(summary.model_run) / TRAINING_FILE) if summary.model_run else {}
+    facts = _json(RootLayout(finished.root).run_logs(record.run_id) / RUN_FACTS_FILE)
+    return TrackedRun(
+        experiment=config.mlflow.experiment or config.name,
+        name=record.run_id,
+        failed=record.outcome not in _GOOD,
+        started=_milliseconds(record.started),
+        ended=_milliseconds(record.ended),
+        params=_params(config, training),
+        tags={name: value for name, value in _tags(finished, record, facts).items() if value},
+        metrics=_curves(training) | {name: [(0, value)] for name, value in _values(finished) if math.isfinite(value)},
+        texts=_texts(summary, facts) if config.mlflow.files else {},
+        files=_documents(summary) if config.mlflow.files else (),
+        trials=_trials(finished),
+    )
+
+
+def flattened(section: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    """Yields the settings of a section as pairs of YAML path and text.
+
+    Example:
+        >>> list(flattened({"kind": "mlp", "hidden": [64, 32], "other": {"l2": 0.1}}, "model"))
+        [('model.kind', 'mlp'), ('model.hidden', '[64, 32]'), ('model.other.l2', '0.1')]
+    """
+    for key, value in section.items():
+        path = f"{prefix}.{key}"
+        if isinstance(value, Mapping) and value:
+            yield from flattened(value, path)
+        else:
+            yield path, _text(value)
+
+
+def _params(config: PipelineConfig, training: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the settings of model and training; values that a search found replace those of the YAML."""
+    dumped = config.model_dump(mode="json")
+    params = {path: text for section in _SECTIONS for path, text in flattened(dumped[section], section)}
+    params["features"] = ", ".join(config.all_features)
+    params["data.split"] = to_json_text(dumped["data"]["split"])
+    params |= {f"trained.{name}": str(training[name]) for name in _OF_TRAINING if name in training}
+    return params | {path: _text(value) for path, value in (training.get("hyperparameters") or {}).items()}
+
+
+def _tags(finished: FinishedRun, record: RunRecord, facts: Mapping[str, Any]) -> dict[str, str | None]:
+    summary, code = finished.summary, facts.get("code", {})
+    first_span, span = finished.span_labels or (None, None)
+    tags: dict[str, str | None] = {
+        "mlflow.source.name": str(finished.loaded.file.absolute()),
+        "mlflow.source.type": "PROJECT",
+        "mlflow.source.git.commit": code.get("commit"),
+        "fullpass.pipeline": finished.loaded.config.name,
+        "fullpass.version": code.get("fullpass"),
+        "fullpass.code": code.get("source"),
+        "fullpass.config": facts.get("config", {}).get("hash"),
+        "fullpass.outcome": record.outcome,
+        "fullpass.message": record.message,
+        "fullpass.first_span": first_span,
+        "fullpass.span": span,
+        "fullpass.occasion": record.occasion,
+        "fullpass.model": summary.model,
+        "fullpass.pushed_to": summary.pushed_to if summary.newly_pushed else None,
+        "fullpass.trainer": next((n.status.value for n in finished.result.nodes if n.id == "Trainer"), None),
+    }
+    if summary.verdict is not None:
+        tags |= {
+            "fullpass.blessed": str(summary.verdict.blessed).lower(),
+            "fullpass.reasons": "; ".join(summary.verdict.reasons),
+        }
+        tags |= {
+            f"fullpass.gate.{m.metric}": f"{'met' if m.passed else 'not met'}: {m.required}"
+            for m in summary.verdict.metrics
+            if m.required
+        }
+    if summary.data is not None:
+        tags["fullpass.data_gate"] = "; ".join(found.text for found in summary.data.findings) or "nothing moved"
+    return tags
+
+
+def _curves(training: Mapping[str, Any]) -> dict[str, Points]:
+    """Returns the training curves by epoch."""
+    curves = {}
+    for name, values in training.get("history", {}).items():
+        of_eval = name.startswith(_EVALUATION)
+        key = f"validation/{name.removeprefix(_EVALUATION)}" if of_eval else f"train/{name}"
+        curves[key] = [(epoch, value) for epoch, value in enumerate(values, 1) if math.isfinite(value)]
+    return {key: points for key, points in curves.items() if points}
+
+
+def _values(finished: FinishedRun) -> Iterator[tuple[str, float]]:
+    """Yields the final measurements."""
+    summary = finished.summary
+    yield "seconds", finished.result.seconds
+    for split, rows in (summary.rows or {}).items():
+        yield f"rows/{split}", rows
+    if summary.verdict is None:
+        return
+    for measured in summary.verdict.metrics:
+        yield f"eval/{measured.metric}", measured.value
+        if measured.half_width is not None:
+            yield f"eval/{measured.metric}_low", measured.value - measured.half_width
+            yield f"eval/{measured.metric}_high", measured.value + measured.half_width
+        if measured.baseline is not None:
+            yield f"baseline/{measured.metric}", measured.baseline
+    for measured in summary.verdict.newest:
+        yield f"newest_span/{measured.metric}", measured.value
+    yield from _worst_slices(summary.verdict)
+
+
+def _worst_slices(verdict: Verdict) -> Iterator[tuple[str, float]]:
+    """Yields the number of slices with enough rows, and for each metric with a better side its worst value on them."""
+    slices = [one for one in verdict.slices if not one.newest and one.examples >= _ENOUGH_EXAMPLES]
+    if slices:
+        yield "slices", len(slices)
+    for name in (measured.metric for measured in verdict.metrics):
+        values = [one.values[name] for one in slices if name in one.values]
+        better = METRICS[name].higher_is_better
+        if values and better is not None:
+            yield f"worst_slice/{name}", min(values) if better else max(values)
+
+
+def _texts(summary: Summary, facts: Mapping[str, Any]) -> dict[str, str]:
+    texts = {"pipeline.yaml": facts["config"]["yaml"]} if "config" in facts else {}
+    slices = [
+        {"slice": s.name, "examples": s.examples, "newest_span": s.newest, **s.values, "missed": sorted(s.failed)}
+        for s in (summary.verdict.slices if summary.verdict else ())
+    ]
+    return texts | ({"slices.json": to_json_text(slices, indent=1)} if slices else {})
+
+
+def _documents(summary: Summary) -> tuple[str, ...]:
+    """Returns the files of the report's folder: the page and the model card."""
+    if summary.report is None:
+        return ()
+    return tuple(sorted(str(f) for f in Path(summary.report).parent.iterdir() if f.suffix in _DOCUMENTS))
+
+
+def _trials(finished: FinishedRun) -> tuple[dict[str, dict[str, Any]], ...]:
+    """Returns the trials of a search that this run made; those of a cached Tuner are recorded already."""
+    trials = finished.summary.trials
+    if trials is None or not any(node.id == "Tuner" and node.status is Status.OK for node in finished.result.nodes):
+        return ()
+    objective = f"validation/{trials.objective}"
+    return tuple(
+        {"params": {path: to_json_text(value) for path, value in values.items()}, "metrics": {objective: [(0, score)]}}
+        for score, values in trials.rows
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else to_json_text(value)
+
+
+def _milliseconds(instant: str) -> int:
+    return int(datetime.fromisoformat(instant).timestamp() * 1000)
+
+
+def _json(file: Path) -> dict[str, Any]:
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}

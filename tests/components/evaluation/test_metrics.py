@@ -25,7 +25,7 @@ import numpy as np
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
 from fullpass.components.evaluation.slice_states import SliceAccumulator
 from fullpass.pipeline.authoring.checks.check import check
-from fullpass.pipeline.authoring.json_schema import json_schema
+from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.reference.reference import config_page
 

@@ -63,7 +63,7 @@ from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.predict.input_source import input_source
 from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.data_check.data_check import check_data
-from fullpass.pipeline.authoring.json_schema import json_schema
+from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.profile.source_profile import profile_source
 from fullpass.pipeline.reference.reference import config_page

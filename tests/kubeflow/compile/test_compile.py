@@ -10,8 +10,7 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.compile.package import Package, to_yaml
-from fullpass.kubeflow.compile.package_checks import sizes
+from fullpass.kubeflow.compile.package import Package, sizes, to_yaml
 from fullpass.kubeflow.compile.task import task_name
 from fullpass.kubeflow.kfp_internals import ARGUMENT_LIMIT, RELEASES
 from fullpass.kubeflow.protocol import unpack

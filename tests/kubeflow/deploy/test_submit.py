@@ -8,9 +8,8 @@ import yaml
 
 from fullpass.base.errors import UserError
 from fullpass.kubeflow.compile.package import to_yaml
-from fullpass.kubeflow.deploy.api_errors import Unreachable
 from fullpass.kubeflow.deploy.api_requests import Cluster, version_name
-from fullpass.kubeflow.deploy.connection import client
+from fullpass.kubeflow.deploy.connection import Unreachable, client
 from fullpass.kubeflow.deploy.submit import RunSettings, failures, parameters, start, wait
 from tests.kubeflow.deploy.server import REFUSALS
 

@@ -10,8 +10,7 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.kubeflow.config import EnvironmentConfig
-from fullpass.kubeflow.deploy.worker_jobs import manifests
-from fullpass.kubeflow.deploy.worker_launcher import job_name, run, service_account
+from fullpass.kubeflow.deploy.worker_launcher import job_name, manifests, run, service_account
 from fullpass.kubeflow.protocol import pack
 from fullpass.kubeflow.runtime.worker_entrypoint import tf_config
 from tests.kubeflow.deploy.kubernetes_server import KubernetesServer, as_kubernetes_reads_it

@@ -6,10 +6,8 @@ import pytest
 
 from fullpass.base.user_modules import import_function, source_of, use_modules_of
 from fullpass.pipeline.authoring.checks.check import check
-from fullpass.pipeline.authoring.find_function import function_problem
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.authoring.module_files import find_code
-from fullpass.pipeline.authoring.user_code import code_digest, declared_code_files
+from fullpass.pipeline.authoring.user_code import code_digest, declared_code_files, find_code, function_problem
 from tests import REPOSITORY
 from tests.e2e.conftest import run_command
 

@@ -9,11 +9,10 @@ pytestmark = pytest.mark.integration
 
 
 def diagnosis(*, wait: float, gains: dict[str, float], stages: dict[str, float]):
-    from fullpass.pipeline.diagnose.candidates import Candidate
     from fullpass.pipeline.diagnose.diagnosis import Diagnosis
     from fullpass.pipeline.diagnose.rates import Rate
     from fullpass.pipeline.diagnose.stages import Stage
-    from fullpass.pipeline.diagnose.trials import Trial
+    from fullpass.pipeline.diagnose.trials import Candidate, Trial
 
     rate = Rate(rows=1000, seconds=2.0, cpu_seconds=3.0, memory_bytes=5_000_000)
     trials = [
@@ -86,8 +85,7 @@ def test_the_best_setting_is_recommended_and_batch_sizes_apart():
     [(1.5, 1.2, 3, True), (1.5, 0.9, 3, False), (1.05, 1.01, 3, False), (1.5, 1.5, 1, False), (2.5, 2.5, 1, True)],
 )
 def test_a_gain_that_may_be_chance_is_none(gain, least, rounds, worth):
-    from fullpass.pipeline.diagnose.candidates import Candidate
-    from fullpass.pipeline.diagnose.trials import Trial
+    from fullpass.pipeline.diagnose.trials import Candidate, Trial
 
     assert Trial(Candidate({}, ""), 1.0, gain, 0.0, least, rounds).worth_it is worth
 

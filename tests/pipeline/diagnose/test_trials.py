@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from fullpass.pipeline.diagnose import settings, trials
-from fullpass.pipeline.diagnose.candidates import Candidate
 from fullpass.pipeline.diagnose.rates import Rate, drain
+from fullpass.pipeline.diagnose.trials import Candidate
 
 pytestmark = pytest.mark.integration
 

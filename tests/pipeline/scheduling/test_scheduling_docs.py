@@ -5,8 +5,7 @@ import re
 
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.config import EVENTS, Hook
-from fullpass.pipeline.running.notify.payload import Payload
-from fullpass.pipeline.running.notify.send import notify
+from fullpass.pipeline.running.notifications import Payload, notify
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from tests import REPOSITORY
 from tests.loopback import QuietHandler, serving

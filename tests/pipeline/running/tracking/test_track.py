@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fullpass.pipeline.running.tracking.track import server_words, track
-from fullpass.pipeline.running.tracking.tracked_run import TrackedRun
+from fullpass.pipeline.running.tracking.track import TrackedRun, server_words, track
 
 RUN = TrackedRun(
     experiment="trips",

@@ -11,9 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.deploy.api_errors import Unreachable, error_text
 from fullpass.kubeflow.deploy.api_requests import Cluster
-from fullpass.kubeflow.deploy.connection import client
+from fullpass.kubeflow.deploy.connection import Unreachable, client, error_text
 from fullpass.kubeflow.deploy.submit import RunSettings, start
 
 

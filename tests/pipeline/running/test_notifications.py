@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.pipeline.config import EVENTS, Hook
-from fullpass.pipeline.running.notify.payload import Payload
-from fullpass.pipeline.running.notify.send import notify
+from fullpass.pipeline.running.notifications import Payload, notify
 from tests.loopback import QuietHandler, serving
 
 PAYLOAD = Payload("failure", "taxi: failure", "taxi", "/x/pipeline.yaml", 1, span="2013-01-05", metrics={"auc": 0.9})

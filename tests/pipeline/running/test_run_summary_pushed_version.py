@@ -9,8 +9,7 @@ from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.push.push import push, rollback
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.running.execution.events import RunResult
-from fullpass.pipeline.running.run_summary import Summary
-from fullpass.pipeline.running.served_model import pushed_version
+from fullpass.pipeline.running.run_summary import Summary, pushed_version
 from fullpass.pipeline.running.show_summary import print_summary
 
 

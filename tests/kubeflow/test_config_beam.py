@@ -5,8 +5,7 @@ import warnings
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.beam_engines import beam_config
-from fullpass.kubeflow.config import EnvironmentConfig
+from fullpass.kubeflow.config import EnvironmentConfig, beam_config
 from fullpass.pipeline.config import BeamConfig
 from fullpass.pipeline.running.beam_args import beam_args
 

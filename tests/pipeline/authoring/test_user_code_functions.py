@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fullpass.pipeline.authoring.find_function import function_problem
+from fullpass.pipeline.authoring.user_code import function_problem
 
 SOURCE = """
 from elsewhere import imported

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fullpass.pipeline.exit_codes import ExitCode
-from fullpass.pipeline.explain_error import exit_code, explained
+from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from tests import REPOSITORY
 
 NOBODY = 65534

@@ -3,7 +3,7 @@
 import pytest
 
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.scheduling.table import table
+from fullpass.pipeline.scheduling.local_scheduler import table
 
 
 @pytest.mark.parametrize(("key", "kind"), [("new_span", "new span"), ("drift", "drift")])

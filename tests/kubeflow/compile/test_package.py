@@ -6,8 +6,7 @@ import pytest
 from google.protobuf import json_format
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.compile.package import Package
-from fullpass.kubeflow.compile.package_checks import check_package
+from fullpass.kubeflow.compile.package import Package, check_package
 from tests.kubeflow.compile.package_lint import lint
 from tests.kubeflow.conftest import toy, toy_package
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from fullpass.pipeline.authoring.checks.check import overview
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.authoring.overview import overview
 
 
 def test_overview_names_the_columns_of_serving_and_training(tmp_path: Path):

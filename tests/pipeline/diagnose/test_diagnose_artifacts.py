@@ -58,7 +58,7 @@ def recorded(root: Path):
 
 
 def newest(file: Path, root: Path):
-    from fullpass.pipeline.diagnose.artifacts import newest_training
+    from fullpass.pipeline.diagnose.diagnose import newest_training
 
     return newest_training(load(file), root)
 

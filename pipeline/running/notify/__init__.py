@@ -1,1 +1,0 @@
-"""Notifications about the outcomes of runs."""
