@@ -343,7 +343,6 @@ class EnvironmentConfig(Spec):
         """Returns the settings of a node: the defaults, overridden by its entry under `nodes`.
 
         Args:
-            name: Name of the node.
             small: Whether the container needs no TensorFlow.
         """
         own = self.nodes.get(name, NodeConfig())
@@ -389,11 +388,6 @@ def beam_config(engine: FlinkEngine | DataflowEngine | None, section: BeamConfig
     """Returns the Beam section for a node: that of the pipeline YAML, overridden by the engine of the environment file.
 
     Options of the YAML that the engine does not set are kept.
-
-    Args:
-        engine: The engine of the node, from the environment file.
-        section: The section `beam` of the pipeline YAML.
-        root: The pipeline root.
     """
     if engine is None:
         return section

@@ -52,8 +52,6 @@ def require(
     """Returns the warnings about an environment file for a pipeline.
 
     Args:
-        environment: The file.
-        nodes: Names of the pipeline's nodes.
         push_to: Folder that models are pushed to, in the Pusher's container.
         registry_nodes: Nodes whose containers open the registry.
 

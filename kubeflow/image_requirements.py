@@ -49,9 +49,6 @@ def variant_entries(variant: str, lock: str, project: dict, extras: list[str]) -
     """Returns the entries of a lock for a variant of the image.
 
     Args:
-        variant: One of VARIANTS.
-        lock: The text of requirements.txt.
-        project: The content of pyproject.toml.
         extras: Names of extras, which `small` ignores.
 
     Raises:

@@ -42,8 +42,6 @@ def print_text(text: object, *, err: bool = False, nl: bool = True) -> None:
 
     Args:
         text: Any text; control characters are escaped, see `plain`.
-        err: Prints to standard error.
-        nl: Ends the line.
     """
     typer.echo(plain(str(text)), err=err, nl=nl)
 
@@ -81,7 +79,6 @@ def console(file: TextIO | None = None, **options: Any) -> Console:
 
     Args:
         file: The output; standard output by default. Lines in a file or pipe may be wider than rich's default width.
-        **options: Options of rich's console.
     """
     if not (file or sys.stdout).isatty():
         options = {"width": _WIDTH_OF_FILES} | options

@@ -63,7 +63,6 @@ def airflow_dag(loaded: Loaded, settings: Path | None = None) -> AirflowDag:
     """Returns the DAG file of a config.
 
     Args:
-        loaded: A file that passes `checks.require`.
         settings: The settings file; None means all defaults.
 
     Raises:

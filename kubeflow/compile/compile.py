@@ -40,9 +40,7 @@ class Compiled:
     """A compiled pipeline.
 
     Attributes:
-        package: The package for Kubeflow.
         remarks: Sentences about nodes that run differently there.
-        warnings: Problems of the environment file.
     """
 
     package: Package
@@ -55,10 +53,6 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
 
     Queries of TFX's metadata store are replaced: a look-up finds Ingest's files when a run begins, and the last blessed
     model comes from the registry of the environment. Equal inputs give equal packages.
-
-    Args:
-        loaded: A file that passes `checks.require`.
-        environment: The environment file.
 
     Raises:
         UserError: The environment does not fit the pipeline, or its release would reject the package.

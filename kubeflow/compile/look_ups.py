@@ -55,9 +55,7 @@ class LookUps:
         Its output stays small: the list of files goes to the registry, and Ingest receives its name in the registry.
 
         Args:
-            ingest: Id of the Ingest node.
             request: The request to Ingest, without files.
-            folder: Folder of relative paths.
             by_path: Whether the source has paths that a run may replace.
             window: For a source with spans, SPANS, ENTRIES and the result of `schedule_time`; otherwise empty.
         """
@@ -114,12 +112,7 @@ def schedule_time(schedule: ScheduleConfig | None, unit: Unit | None, release: s
 
 
 def message_args(inputs: Any, outputs: Any) -> list[str]:
-    """Returns the arguments with which a container receives the launcher's message and the paths of its artifacts.
-
-    Args:
-        inputs: Names of the input artifacts.
-        outputs: Names of the output artifacts.
-    """
+    """Returns the arguments with which a container receives the launcher's message and the paths of its artifacts."""
     args = ["--executor-input", MESSAGE]
     args += [f"--input={name}={path_placeholder('inputs', name)}" for name in inputs]
     return args + [f"--output={name}={path_placeholder('outputs', name)}" for name in outputs]
@@ -127,12 +120,7 @@ def message_args(inputs: Any, outputs: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class ModelImport:
-    """A DAG that converts the URI found by a look-up to a model.
-
-    Attributes:
-        name: Name of the task that runs the DAG.
-        found: Name of the look-up.
-    """
+    """A DAG that converts the URI found by a look-up to a model."""
 
     name: str
     found: str

@@ -50,10 +50,6 @@ def executor_args(
     They contain artifact types, because the backend passes artifacts without types.
 
     Args:
-        node: A component.
-        sources: The outputs that its inputs come from.
-        environment: The environment file.
-        beam: The Beam section of the node.
         ingest: For Ingest, where it finds its request and where spans are kept.
     """
     runs_beam = isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)

@@ -54,9 +54,7 @@ def notify_task(config: PipelineConfig, file: str, folder: str) -> Task:
     """Returns the exit task.
 
     Args:
-        config: The pipeline.
         file: Path of the pipeline YAML in the image.
-        folder: Folder in which commands are run.
     """
     hooks = json.dumps([hook.model_dump(mode="json", exclude_none=True) for hook in config.notify])
     return Task(

@@ -56,7 +56,6 @@ class PackageBuilder:
     """The package so far.
 
     Attributes:
-        spanned: Whether the source has spans.
         remarks: Sentences about nodes that run differently on Kubeflow.
         blessed_model: Id of the node that finds the last blessed model.
         made_from: Inputs of look-ups that identify the parameters and the data of a model.

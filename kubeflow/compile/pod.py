@@ -30,9 +30,7 @@ def helper_pod_settings(node: NodeConfig, defaults: NodeConfig, memory: str = LO
     devices. Its limits are those of the defaults, because a namespace with quotas requires limits for every pod.
 
     Args:
-        node: The settings of the node.
         defaults: The section `defaults` of the environment file.
-        memory: Memory request of the pod.
     """
     return node.model_copy(
         update={

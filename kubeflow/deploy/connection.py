@@ -119,7 +119,6 @@ def explain_errors(host: str, action: str) -> Iterator[None]:
     """Converts errors of kfp's client to a `UserError` that names the request, the host and the fix.
 
     Args:
-        host: URL of the API.
         action: The request, such as "listing pipelines".
 
     Raises:

@@ -58,12 +58,7 @@ _ENGINES = ("kubeflow", "airflow")
 
 
 def register(app: typer.Typer, schedule: typer.Typer) -> None:
-    """Adds the commands to the command line.
-
-    Args:
-        app: `fullpass`.
-        schedule: `fullpass schedule`, which also has local commands.
-    """
+    """Adds the commands to the command line."""
     app.command("compile")(compile_)
     app.command()(submit)
     schedule.command("apply")(apply)
@@ -203,7 +198,6 @@ def _cron_line(loaded: "Loaded", *, by_time: bool) -> str:
     """Returns the cron line; rejects keys that recurring runs of Kubeflow do not support.
 
     Args:
-        loaded: The pipeline file.
         by_time: Whether a run takes the span of its scheduled time.
     """
     schedule = loaded.config.schedule

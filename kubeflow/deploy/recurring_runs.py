@@ -32,10 +32,7 @@ class SchedulePlan:
     """The changes of applying a schedule.
 
     Attributes:
-        change: The change of the recurring run.
         reasons: The differences, "old -> new".
-        kept: Id of the recurring run that is kept.
-        obsolete: Ids of the recurring runs to delete.
         paused: Whether it is paused, and stays paused.
     """
 

@@ -25,9 +25,7 @@ class RunSettings:
     """RunSettings of a run, in addition to its package.
 
     Attributes:
-        experiment: Experiment that lists the run.
         service_account: Service account of its pods, by default that of the installation.
-        parameters: Pipeline parameters.
     """
 
     experiment: str
@@ -89,12 +87,8 @@ def wait(
     """Waits for the end of a run, prints the states of its tasks, and returns it (kfp's V2beta1Run).
 
     Args:
-        cluster: The installation.
-        run_id: Id of the run.
         tasks: Names of the tasks to print; the backend also lists internal tasks.
-        say: Prints one line.
         timeout: Seconds after which waiting ends; the run continues.
-        poll: Seconds between two requests.
         patience: Seconds for which the API may be unreachable.
 
     Raises:

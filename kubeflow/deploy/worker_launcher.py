@@ -79,12 +79,8 @@ def run(
     """Runs a node as a Job, copies its output message, and deletes the Job.
 
     Args:
-        client: API client of the cluster.
-        namespace: Namespace of the run.
         settings: From the compiler: `pipeline`, `node_id`, `node` (its NodeConfig), `pull_secrets`, `pull_policy`.
-        args: Arguments of each worker's container.
         account: The service account of each worker; by default the namespace's.
-        poll: Seconds between two requests.
 
     Raises:
         UserError: The cluster rejects the Job, or a worker failed; the message includes the worker's message.
@@ -237,9 +233,6 @@ def manifests(
     Args:
         name: Name of both, at most 50 letters, digits and dashes.
         node: The settings of each pod, with `workers`.
-        args: Arguments of each pod's container.
-        pull_secrets: As in the environment file.
-        pull_policy: As in the environment file.
         service_account: Service account of the pods, which is that of the run because it may grant access to the store.
             By default the namespace's.
 

@@ -21,7 +21,6 @@ def to_tfx(copy: ArtifactCopy, class_path: str, *, direct: bool) -> types.Artifa
     """Returns the TFX artifact for an executor.
 
     Args:
-        copy: The artifact from the launcher's input.
         class_path: Its type, which the backend does not pass on.
         direct: Whether to use the object store itself instead of the local copy.
     """
@@ -49,7 +48,6 @@ def metadata_of(artifact: types.Artifact, copies: Iterable[ArtifactCopy]) -> Jso
     """Returns the properties of an artifact for Kubeflow, without nulls, which Kubeflow rejects.
 
     Args:
-        artifact: The artifact after the executor ran.
         copies: Artifacts of the task; local paths in properties that are in one of these are replaced by its URI.
     """
     found = properties_of(artifact.mlmd_artifact)

@@ -76,7 +76,6 @@ def run_node(plan: Json, task: ExecutorInput) -> None:
 
     Args:
         plan: From the compiler: executor, types, Beam options, folder of the user-defined modules.
-        task: The launcher's input.
 
     Raises:
         UserError: An input has no files, or a declared output was not written.
@@ -141,11 +140,6 @@ def provide_run_facts(variables: Mapping[str, str], task: ExecutorInput, folder:
     """Provides the provenance of the run to the node in this process, if its container has it.
 
     `running/record_provenance.py` does the same on one machine. The facts about the code are read here.
-
-    Args:
-        variables: Environment variables of the container.
-        task: The launcher's input.
-        folder: Folder for a file that the node reads.
     """
     text = variables.get(FACTS_VARIABLE)
     if text is None:

@@ -39,7 +39,6 @@ class ExecutorInput:
     Attributes:
         inputs: Artifacts by name.
         outputs: Artifacts by name, without the backend's own (executor-logs), whose paths the container does not get.
-        output_file: Path of the output message.
         message: The launcher's JSON, unchanged.
     """
 
@@ -58,9 +57,7 @@ def parse(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, 
     """Parses the launcher's message.
 
     Args:
-        text: The message.
         input_paths: Name -> local path of the artifact.
-        output_paths: Likewise.
 
     Raises:
         UserError: The message is invalid.
@@ -111,11 +108,6 @@ def write_output(file: Path, artifacts: Mapping[str, tuple[ArtifactCopy, Json]],
 
     It has no secrets, because the backend stores it where everyone can read it. The URIs of artifacts are the backend's
     own and stay.
-
-    Args:
-        file: Path at which the launcher reads the message.
-        artifacts: Name -> artifact and its metadata.
-        parameters: Name -> value.
     """
     answer = {
         "artifacts": {

@@ -91,12 +91,7 @@ class OutcomeRecords:
 
 
 def container_records(variables: Mapping[str, str], message: str) -> OutcomeRecords | None:
-    """Returns the records of a container's run; None without `notify:`, or if the run is unknown.
-
-    Args:
-        variables: Environment variables of the container.
-        message: The launcher's message.
-    """
+    """Returns the records of a container's run; None without `notify:`, or if the run is unknown."""
     folder = variables.get(OUTCOMES_VARIABLE)
     if folder is None:
         return None

@@ -22,8 +22,6 @@ class Blessed:
     """A blessed model.
 
     Attributes:
-        model: URI of the model.
-        blessing: URI of its blessing.
         time: Time of the record, ISO 8601 in UTC.
         made_from: Digest of its data and parameters; "" if an earlier version recorded it.
     """
@@ -65,7 +63,6 @@ class FolderRegistry:
         """Returns the newest blessed model with other data or parameters, or None on a first run.
 
         Args:
-            pipeline: Name of the pipeline.
             made_from: Digest of the data and parameters of the new model.
             rolled_back: URIs of models to skip.
         """
@@ -112,8 +109,6 @@ class FolderRegistry:
         """Stores a request to Ingest, whose size grows with its files, and returns the name for reading it.
 
         Args:
-            pipeline: Name of the pipeline.
-            request: The request as JSON.
             again: Whether to return a name that no earlier run had, because spans of this request must be ingested.
         """
         digest = hashlib.sha256(request.encode()).hexdigest()[:32]

@@ -91,7 +91,6 @@ def ingest_window(
     """Ingests the spans of a window that the store lacks, and returns all spans of the window.
 
     Args:
-        request: The request for all spans of the window.
         store: The store of ingested spans; newly ingested spans are added.
         records: Folder or URL under which new folders are created.
         ingest: Writes records to a folder that TensorFlow can write to.

@@ -36,8 +36,6 @@ def run_to_end(
     Python's shutdown after all output is written, and the task would count as failed.
 
     Args:
-        name: Name of the node, for the message.
-        work: The work.
         record_error: Called with the error if the work failed.
     """
     signal.signal(signal.SIGTERM, _stop)

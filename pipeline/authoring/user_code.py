@@ -47,7 +47,6 @@ class UserCode:
     """What is known of a user's code.
 
     Attributes:
-        files: The modules, and the existing files that they name; sorted.
         libraries: Top-level names of the other modules that are imported, without those of Python itself.
         unknown: Lines of the code, as `file:line`, that read a file whose name is not in the code.
     """

@@ -22,7 +22,6 @@ def apply(file: Path, changes: Mapping[str, Any]) -> str:
     """Writes settings into a pipeline YAML, atomically.
 
     Args:
-        file: The YAML.
         changes: YAML path, as `section.key.key` -> value. Missing sections are added.
 
     Returns:

@@ -50,11 +50,8 @@ def diagnose(
 
     Args:
         loaded: A file that passes `checks.require`.
-        root: The pipeline root; by default as for `fullpass run`.
-        seconds: The time limit of the measurements.
         apply: Whether to write the recommended settings into the YAML.
         batch_size: Whether to write the recommended batch size too.
-        say: Called with a line about each measurement.
 
     Raises:
         UserError: No run has written the examples that the YAML reads.

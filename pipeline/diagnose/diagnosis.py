@@ -28,19 +28,10 @@ class Diagnosis:
     """The breakdown of the time of a training.
 
     Attributes:
-        rows: The rows of the train split.
-        files: The number of its files.
-        bytes: The bytes of its files.
-        sampled: The rows of the sample.
-        setting: The input settings of the YAML.
         epochs: The maximum number of epochs, over which the time of the first reading is spread.
-        devices: The devices that the model was measured on.
-        cores: The cores of the machine.
-        stages: The cost of each stage alone.
         written: The trial of the YAML as written, with all stages together.
         epoch_rate: The rate of its updates alone, without the first reading.
         trials: The settings that were tried, the fastest first.
-        untried: The settings for which there was no time.
         served: Whether `input.service` lets other machines read and parse, which is not measured.
     """
 

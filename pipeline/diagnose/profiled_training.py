@@ -49,10 +49,7 @@ class Training:
 
     Attributes:
         files: The files of the train split, sorted: transformed examples, or raw ones where nothing is written.
-        rows: The rows in them.
-        spec: The configuration of the training.
         shard_mb: `data.records.shard_mb`, which such files are written with.
-        readers: `data.records.readers`.
     """
 
     files: tuple[str, ...]
@@ -68,10 +65,8 @@ class Source:
 
     Attributes:
         files: TFRecord files; a name may repeat, so that a sample is as long as the data that it represents.
-        decode: Decodes their records to rows.
         sample: Uncompressed files that hold each of the first records once.
         block_rows: The records that are read and decoded in about a twentieth of a second and measured together.
-        rows: The rows in the files.
     """
 
     files: tuple[str, ...]
@@ -135,7 +130,6 @@ class ProfiledTraining:
         """Returns the sample as a split that is read as training would read it.
 
         Args:
-            source: The files that the rows come from.
             kept: Where rows are kept: memory, disk, or files, which streams all of `source.files`.
         """
         key = (source.decode, "memory" if kept == "files" else kept)

@@ -23,9 +23,6 @@ class Rate:
     """The throughput and the resource use of a measurement.
 
     Attributes:
-        rows: The number of processed examples.
-        seconds: The seconds of the measurement.
-        cpu_seconds: The processor time of all threads of this process.
         memory_bytes: The maximum growth of this process, in bytes.
         waited: The seconds in which the model waited for its next batch; 0 without a model.
     """
@@ -93,9 +90,7 @@ def drain(elements: Iterator[Any], rows_of: Callable[[Any], int], seconds: float
     seconds, and elements that were prepared meanwhile arrive at once.
 
     Args:
-        elements: An endless iterator of elements.
         rows_of: Returns the number of examples in an element.
-        seconds: The seconds after which to stop.
         passes_of: The examples of a pass. The measurement ends after a whole pass, unless that takes too long. 0 ends
             it anywhere.
     """

@@ -77,7 +77,6 @@ def input_settings(profiled: ProfiledTraining, changes: Changes) -> InputSetting
     """Returns the input settings with some values of the YAML changed.
 
     Args:
-        profiled: The training that is diagnosed.
         changes: Values of the sections input, data.records and training, and `compute_at` of features.
     """
     training = profiled.training
@@ -117,8 +116,6 @@ def measured_speed(
     """Returns the speed of a training under a setting.
 
     Args:
-        profiled: The training that is diagnosed.
-        setting: How rows reach the model.
         seconds: The seconds of each of the two measurements.
         firsts: The rates of first readings, which settings with the same first reading share.
     """

@@ -32,7 +32,6 @@ class Stage:
 
     Attributes:
         name: The name: open, read, decompress, parse, transform, batch, copy or model.
-        rate: The rate of the stage alone.
         step_seconds: The seconds per update; the time of a first reading is spread over all updates.
     """
 

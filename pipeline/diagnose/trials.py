@@ -59,12 +59,9 @@ class Trial:
     """A setting that was tried.
 
     Attributes:
-        candidate: The setting.
         per_second: The examples per second over a training, the first reading included; the median of the rounds.
         gain: The speed relative to the YAML as written, measured in the same round; the median of the rounds.
         wait: The share of the time in which the model waits for input; the median of the rounds.
-        least_gain: The smallest gain of any round.
-        rounds: The number of rounds in which it was measured.
     """
 
     candidate: Candidate

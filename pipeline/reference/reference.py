@@ -178,8 +178,6 @@ def _tables_of_forms(forms: Sequence[Schema], schema: Schema, path: str, tag: st
 
     Args:
         forms: The forms of a section; a single form has all its keys in its own table.
-        schema: The schema of the whole file.
-        path: The path of the section.
         tag: The key that selects the form; None for one form.
     """
     rows = {form["properties"][tag]["const"] if tag else "": _rows(form, schema, path, tag) for form in forms}

@@ -44,11 +44,8 @@ def bless(loaded: Loaded, root: Path, *, model: str | None, force: bool, why: st
     """Blesses and pushes a model that was evaluated and refused.
 
     Args:
-        loaded: The pipeline.
-        root: The folder of its runs.
         model: The number at the end of the model's folder; None is the newest model that was refused.
         force: Whether to bless it. If not, the error gives the reasons of the refusal.
-        why: The reason to record.
 
     Returns:
         A sentence with the person and the pushed version.

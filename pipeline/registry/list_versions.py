@@ -32,15 +32,10 @@ class Version:
     """A pushed model.
 
     Attributes:
-        version: The name of its folder.
         state: `served`, `kept` (a rollback can serve it) or `put aside` (by a rollback; `--to` can serve it).
         pushed: The time of the push, local with offset, ISO 8601.
-        folder: The path of its folder.
         model: The address of the model artifact that it is a copy of.
-        metrics: The metrics of its evaluation.
         spans: The oldest and the newest training span and the number of spans; None for a source without spans.
-        rows: The number of rows read.
-        config_hash: The hash of the configuration.
         code: The version of Fullpass, and the commit of the YAML's folder.
         blessed_by: The Evaluator, or the person who overruled it.
         damaged: The damage of its files and what to do about it; None if it is undamaged.

@@ -85,10 +85,6 @@ def claim_root(root: Path) -> None:
 def check_model_folder(folder: Path, what: str) -> None:
     """Checks that TensorFlow can load models from a folder, because it reads the path of weights as a glob pattern.
 
-    Args:
-        folder: Its path.
-        what: Its name in the message.
-
     Raises:
         UserError: The path contains a character of glob patterns.
     """

@@ -31,9 +31,7 @@ class Holder:
 
     Attributes:
         pid: Process id on `host`.
-        host: Name of the machine.
         since: The time when the lock was acquired, local time with offset, ISO 8601 to the second.
-        what: Its activity, such as `a run`.
     """
 
     pid: int
@@ -76,7 +74,6 @@ def run_lock(
     Args:
         root: The pipeline root; created if missing.
         what: The activity of the holder, for messages.
-        wait: Wait for the lock instead of failing.
         tell: Called with a line that names the holder of the lock, before it waits.
 
     Raises:

@@ -22,7 +22,6 @@ def beam_args(config: BeamConfig, *, data_bytes: int) -> list[str]:
     """Returns the arguments for every Beam component.
 
     Args:
-        config: The section `beam` of the YAML.
         data_bytes: Size of the raw files, which determines the number of workers of the direct runner.
     """
     runner = _RUNNERS.get(config.runner, config.runner)

@@ -79,11 +79,9 @@ class RunPaths:
     Attributes:
         resolve: Converts a path of the YAML to the path that nodes use.
         window: The spans and files to ingest, as found now.
-        known: The spans that earlier runs ingested.
         analyzer_cache: The folder of accumulators per span.
         span_statistics: The folder of the data gate's statistics per span.
         compress: Whether records are gzipped if the YAML sets `auto`.
-        push_to: The folder of pushed models.
         libraries: The versions of the libraries that compute; empty on a cluster, where the image determines them.
         cache_dir: The folder of the input cache, if the YAML names none.
         work: The folder of checkpoints and other unfinished work for retries; None keeps none.
@@ -116,7 +114,6 @@ def lineage_digest(request: Request, *parameters: Any) -> str:
     """Returns a digest of the data, features, training and code of a model, but not of the model before it.
 
     Args:
-        request: The data that Ingest reads.
         parameters: The parameters of the nodes that produce the graph and the model, as JSON data.
     """
     spans = [span.fingerprint for span in request.spans]
@@ -127,8 +124,6 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True, window: Window | No
     """Returns the TFX pipeline of a config for this machine.
 
     Args:
-        loaded: The config and its path.
-        root: The folder of artifacts and metadata.
         cache: Whether to reuse ingested spans and the results of nodes whose inputs and parameters are unchanged.
         window: The spans to train on; by default those up to the newest.
 
@@ -163,8 +158,6 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
     """Returns the nodes of a config, connected by their inputs and outputs.
 
     Args:
-        loaded: The config and its path.
-        paths: The paths of the machine or cluster that runs the nodes.
         reuse: Whether to reuse ingested spans and their accumulators.
     """
     config = loaded.config

@@ -41,7 +41,6 @@ class RunRecord:
 
     Attributes:
         outcome: One of success, not_blessed, gate_stop, failure or interrupted.
-        data: Digest of its data files.
         config: Digest of the sections of the YAML that determine the model.
         trained: Whether the run evaluated a model that was trained on its whole window.
         occasion: Key of the schedule's occasion; empty for a run by hand.

@@ -33,14 +33,11 @@ class Payload:
     """An event. Fields that do not apply are null.
 
     Attributes:
-        event: The kind of event.
-        text: The event as a sentence.
         pipeline, file: Name and YAML of the pipeline.
         exit_code, seconds: Exit code and wall time of the run.
         span, first_span: Labels of the newest and the oldest span of the window.
         occasion: The trigger of a scheduled run; null for a run by hand.
         run_id, logs, report, model, pushed_to: Id and paths of the run.
-        metrics: The metrics of the evaluation.
         reasons: The reasons why no model was pushed.
         host, time: Machine and time (UTC) of the event.
     """
@@ -119,8 +116,6 @@ def notify(
     """Sends an event to every hook that subscribes to it; returns the number of failed deliveries.
 
     Args:
-        hooks: Section `notify` of the YAML.
-        payload: The event.
         folder: The folder of the YAML, in which commands run.
         say: Prints a line for each failed delivery, without addresses or tokens.
         environment: Holds the addresses and tokens.

@@ -50,8 +50,6 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
     printed or written.
 
     Args:
-        loaded: A checked config.
-        request: What to run.
         console: The console to print to, from `printing.console`.
 
     Returns:
@@ -102,8 +100,6 @@ class _EndedRun:
     """A run whose nodes have ended.
 
     Attributes:
-        window: The spans and files of its data.
-        result: The results of its nodes.
         log: The log of everything outside the nodes.
         inputs: The digest of its inputs (execution/unchanged_run.py).
     """

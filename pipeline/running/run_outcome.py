@@ -20,17 +20,7 @@ from fullpass.pipeline.running.run_summary import Summary
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run that has ended.
-
-    Attributes:
-        loaded: The pipeline.
-        root: The root of the pipeline.
-        window: The spans and files of its data.
-        result: The outcomes of its nodes.
-        summary: The facts of its artifacts.
-        exit_code: The exit code of `fullpass run`.
-        whole: Whether all nodes were asked for.
-    """
+    """A run that has ended."""
 
     loaded: Loaded
     root: Path
@@ -78,10 +68,6 @@ def payload_of(finished: FinishedRun, run: RunRecord) -> Payload | None:
     """Returns the payload of a run's notification, or None.
 
     There is none for an interrupted run, and for a successful partial run (`--to`) that ended before the Evaluator.
-
-    Args:
-        finished: The run.
-        run: Its record.
     """
     if run.outcome not in get_args(Event) or not (run.trained or finished.whole or run.outcome == "failure"):
         return None

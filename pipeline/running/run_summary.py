@@ -49,7 +49,6 @@ class PushedVersion:
     """The version that a run's model was pushed as, in this run or in an earlier one.
 
     Attributes:
-        folder: The folder that it was pushed to.
         state: `served`; `kept`, behind a newer version; `put aside` by a rollback; or `gone`, removed since.
         served: The folder of the version that is served now; None if no version is served.
         damaged: The damage of the folder that it was pushed to, and what to do about it; None if it is undamaged.
@@ -90,7 +89,6 @@ class Summary:
     """The facts of a run; a fact is None if the run ended before it was known.
 
     Attributes:
-        rows: Number of rows per split.
         spans_without_rows: Labels of the spans of the window whose files hold no row; `(the newest)` marks the newest.
         overlaps: For each pair of splits, the rows that are in both.
         uneven: Splits whose labels are distributed otherwise than in all rows.
@@ -141,7 +139,6 @@ def run_artifacts(
     """Returns what a run has made.
 
     Args:
-        result: The result of the run.
         outputs: Returns the artifacts of a node, by output name.
     """
     ended = {node.id for node in result.nodes if node.status in _READ}
@@ -172,13 +169,7 @@ def metadata_summary(result: RunResult, made: RunArtifacts) -> Summary:
 
 
 def summarize(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> Summary:
-    """Reads the facts from the artifacts of a run.
-
-    Args:
-        result: The result of the run.
-        made: Its artifacts.
-        config: The config of the pipeline.
-    """
+    """Reads the facts from the artifacts of a run."""
     examples, splits = made.all("examples"), config.data.split_names
     graph, comparison = made.find("transform_graph"), made.find("comparison")
     parity, serving = made.find("parity"), made.find("serving")
@@ -213,8 +204,6 @@ def uneven_labels(statistics: str, label: str, splits: Sequence[str]) -> tuple[I
 
     Args:
         statistics: The folder of the statistics, with a folder per split.
-        label: The label's column.
-        splits: The names of the splits.
     """
     shares: dict[str, dict[str, float]] = {}
     moments: dict[str, tuple[float, float, float]] = {}

@@ -50,8 +50,6 @@ def backfill(
         loaded: A checked config.
         spans: A:B, both included, like `--span` of a run.
         last_only: Ingest the whole range, and train only on the window of its last span.
-        root: Root of the pipeline, instead of that of the YAML.
-        say: Prints a line.
 
     Returns:
         The exit code of the last step; 1 if a step failed or was stopped.

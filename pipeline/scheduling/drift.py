@@ -34,7 +34,6 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
 
     Args:
         loaded: A checked config.
-        root: Folder of the pipeline's artifacts; by default that of the YAML.
         span: The span, like `fullpass run --span`; by default the newest.
 
     Raises:

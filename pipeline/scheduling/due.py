@@ -29,10 +29,8 @@ class Occasion:
     """A reason to run.
 
     Attributes:
-        key: Its unique key.
         due: The time when it should start, in UTC.
         span: Number of the span that arrived or was requested; None means the span of its time, or the newest.
-        attempts: Number of times it was started.
     """
 
     key: str
@@ -95,13 +93,10 @@ class SourceState:
             numbered.
         available: Spans that exist, and that are marked if `wait_for` is set.
         steady: Those of them that have not changed since the last look.
-        spans: Whether the source has spans.
         ready: Whether the path of `wait_for` exists.
         trained: The newest span of a completed run.
         fresh: Whether a source without spans has changed since a completed run.
-        run: The id of that run.
         drift_by_span: The data gate's decisions about new, steady spans, as far as known.
-        problem: The reason why the source cannot be read.
     """
 
     unit: Unit | None = None

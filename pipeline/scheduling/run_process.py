@@ -48,8 +48,6 @@ def start(command: list[str], *, folder: Path, log: Path, environment: Mapping[s
     Args:
         command: The command line from `RunRequest.command`.
         folder: The folder of the lock that the run holds.
-        log: The file for the output of the run.
-        environment: Variables to add to those of this process.
 
     Raises:
         BlockingIOError: Another run is in flight.

@@ -21,15 +21,10 @@ class SchedulerDeps:
     """The functions through which a scheduler uses the clock, the source, its runs, notifications and output.
 
     Attributes:
-        clock: Returns the time in UTC.
-        look: Returns the state of the source.
         launch: Starts a run that prints to a file.
-        label: Returns the label of a span for people.
         in_flight: Returns whether a run that this scheduler or an earlier one started is alive.
-        log: Returns the log file of a run that starts at a time.
         notify: Called for every occasion that ended, with the exit status of its run and whether the run has sent its
             notifications.
-        say: Prints a line.
     """
 
     clock: Callable[[], datetime]

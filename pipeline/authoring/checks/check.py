@@ -41,7 +41,6 @@ def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
     """Returns all errors and warnings across sections, in file order.
 
     Args:
-        loaded: The file.
         runs_here: Whether the pipeline will run on this machine. If not, data that this machine lacks is a warning.
     """
     problems = []
@@ -60,10 +59,6 @@ def require(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
         >>> require(load("examples/taxi/pipeline.yaml"))
         ()
 
-    Args:
-        loaded: The file.
-        runs_here: See `check`.
-
     Raises:
         ConfigError: A check found an error; the error holds the warnings too.
     """
@@ -75,10 +70,6 @@ def require(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
 
 def load_checked(file: Path, *, runs_here: bool = True) -> Loaded:
     """Returns a pipeline file without errors; its warnings are printed to standard error.
-
-    Args:
-        file: The pipeline file.
-        runs_here: See `check`.
 
     Raises:
         ConfigError: The file has errors; `problems` holds all problems of the file.
@@ -93,7 +84,6 @@ def overview(config: PipelineConfig, window: Sequence[str] = ()) -> str:
     """Returns the summary that `fullpass check` prints.
 
     Args:
-        config: The pipeline.
         window: Lines about the spans that a run would use.
     """
     preprocessing = config.preprocessing_config

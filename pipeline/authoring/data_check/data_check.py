@@ -75,7 +75,6 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
 
     Args:
         loaded: A file that passes `checks.require`.
-        rows: Size of the sample.
 
     Raises:
         UserError: The data cannot be read at all.

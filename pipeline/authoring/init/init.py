@@ -64,7 +64,6 @@ def init(
         output: The file to write; it must not exist yet.
         label: A column, or a condition or formula over columns; None takes the most likely label column.
         task: The task; None infers it from the label's values.
-        rows: Number of rows in the sample.
         bad_rows: Share of rows that may be unreadable, to be written as `data.bad_rows`; None accepts 1 %.
 
     Raises:

@@ -54,9 +54,6 @@ def combine_columns(
     """Returns the features and crosses that combine several columns.
 
     Args:
-        profile: The data.
-        selection: The columns that are features.
-        target: The label.
         taken: Names of the existing columns and features.
         crosses: Whether to cross columns. Trees find interactions of columns themselves. A cross of many values has
             few rows per value, and trees memorize them.

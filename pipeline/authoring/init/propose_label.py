@@ -54,8 +54,6 @@ class ChosenLabel:
     """The label.
 
     Attributes:
-        guess: The section `label`.
-        target: Its value in every row.
         derive: The derived column that computes it; None if it is a raw column.
         reads: Raw columns that it is computed from, with the type that each is read as.
         unlabelled: A file beside the data without the label; None if there is none.
@@ -73,7 +71,6 @@ def choose_label(profile: SourceProfile, label: str | None, task: Task | None) -
     """Returns the label by its name, its expression, a file that lacks it, or the names and positions of all columns.
 
     Args:
-        profile: The data.
         label: A column; a condition or formula over columns, with or without a name in front (`tipped = tips > 0`); or
             None for the most likely column.
         task: The task; None infers it from the values.

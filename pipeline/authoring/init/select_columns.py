@@ -63,8 +63,6 @@ class SelectedColumns:
 
     Attributes:
         features: The columns that become features, in the order of the file.
-        left_out: The omitted columns, with the reason.
-        derive: Derived columns that features need.
         types: Types of raw columns to declare in `data.types`.
     """
 

@@ -60,9 +60,6 @@ def problems_of(error: ValidationError, tree: Tree, schema: Schema, examples: Ma
     """Returns the problems of the file that `error` contains, one per path.
 
     Args:
-        error: The error that the model of the file raised.
-        tree: The file.
-        schema: The JSON Schema of such files.
         examples: Path -> example value as it would be written there.
     """
     file = _File(tree.data, schema, examples)

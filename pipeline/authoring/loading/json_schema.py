@@ -56,7 +56,6 @@ def schemas_at(root: Schema, keys: Keys, data: Any) -> list[Schema]:
 
     Args:
         root: The schema of a whole file.
-        keys: The path.
         data: The content of the file, which holds the type or kind that a mapping names.
     """
     defs = root.get("$defs", {})

@@ -43,12 +43,10 @@ class FileForm(Generic[Config]):
     """The format of one kind of YAML file.
 
     Attributes:
-        model: The model of its content.
         schema: Its JSON Schema, from which messages list the accepted values.
         examples: Path -> example value as it would be written there.
         needed: The required keys that the error for an empty file lists.
         names: Patterns of paths whose keys are user-defined names, which never count as credentials.
-        advice: The advice on how to provide a secret.
     """
 
     model: type[Config]
@@ -195,9 +193,7 @@ def secret_problems(tree: Tree, names: Sequence[str], advice: str = BY_ENVIRONME
     """Returns a problem for every secret and every `${VARIABLE}`; the values themselves are never shown.
 
     Args:
-        tree: The file.
         names: Patterns of paths whose keys are user-defined names (columns, classes, splits), not settings.
-        advice: The advice on how to provide a secret.
     """
     return [
         Problem(format_path(keys), tree.line(keys), message)

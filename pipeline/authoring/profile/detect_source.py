@@ -40,7 +40,6 @@ class FoundSource:
     Attributes:
         settings: The section as written in YAML.
         why: The reasons for some of its keys.
-        files: The files that the source reads.
     """
 
     settings: Mapping[str, Any]

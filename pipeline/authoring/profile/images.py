@@ -51,7 +51,6 @@ class ImageShape:
     Attributes:
         size: Proposed height and width in pixels: the median, at most 128 for the longer side.
         channels: 1 if all images are grey, else 3.
-        why: The reason, in words.
     """
 
     size: tuple[int, int]
@@ -95,12 +94,7 @@ def image_folders(folder: Path) -> str | dict[str, str] | None:
 
 
 def manifest_settings(settings: Mapping[str, Any], column: str) -> dict[str, Any] | None:
-    """Returns the source that reads a table of paths as images; None if the table needs CSV settings of its own.
-
-    Args:
-        settings: `data.source` of the table.
-        column: The column of paths.
-    """
+    """Returns the source that reads a table of paths as images; None if the table needs CSV settings of its own."""
     kept = {key: value for key, value in settings.items() if key in ("missing", "missing_in")}
     if set(settings) - {"format", "path", *kept}:
         return None
@@ -125,7 +119,6 @@ def find_named(names: Sequence[str], table: Path) -> NamedImages | None:
     """Returns the images that a table names, in its folder or one below; None if the first image does not exist.
 
     Args:
-        names: The paths in the table.
         table: The absolute path of the table.
 
     Raises:

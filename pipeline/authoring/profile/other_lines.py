@@ -46,7 +46,6 @@ def read_top(text: bytes, is_value: Callable[[str], bool]) -> Top:
     """Returns what stands above the rows of a text in UTF-8.
 
     Args:
-        text: The beginning of the file.
         is_value: Whether a cell is a number or a date.
     """
     named = _EXCEL.match(text)
@@ -98,8 +97,6 @@ def footers(text: bytes, end: bytes, separator: str, width: int) -> tuple[str, .
     Args:
         text: The beginning of the file, to see that no row begins likewise.
         end: The last lines of the file.
-        separator: The separator of cells.
-        width: Number of columns.
     """
     found: list[str] = []
     rows, last = text.splitlines(), [line for line in end.splitlines() if line.strip()]

@@ -43,7 +43,6 @@ class SourceProfile:
     """A source and its columns.
 
     Attributes:
-        columns: The columns, in the order of the file.
         unusable: (name, reason) of columns that cannot be read by name.
     """
 
@@ -63,7 +62,6 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
     Args:
         data: A file, folder, pattern or package:NAME/PATH.
         folder: The folder of the YAML to write.
-        rows: Number of rows in the sample.
         known: Known column names. The first line of a CSV file is a header if it holds one of them.
 
     Raises:

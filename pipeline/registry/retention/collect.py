@@ -26,7 +26,6 @@ class Freed:
     """The sizes and numbers that a collection removes.
 
     Attributes:
-        sizes: Bytes by kind.
         counts: Files, folders and entries by kind.
         records: The number of "artifacts", "executions" and "runs" removed from the metadata.
         kept: The number of "runs" and "models" kept.
@@ -44,11 +43,8 @@ def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_
     """Removes the files and records that no kept run, model or window needs; returns the sizes and numbers.
 
     Args:
-        root: The pipeline root.
         target: The folder of its pushed models. All of them are kept, including those put aside.
-        policy: The runs to keep.
         next_run: The spans and files that the next run reuses.
-        dry_run: Change nothing.
 
     Raises:
         UserError: A run holds the root, the metadata has another schema version, or the root was moved.

@@ -50,11 +50,8 @@ def find_kept(records: Records, policy: Policy, pushed: Collection[str], spans: 
     """Returns the records and files to keep.
 
     Args:
-        records: The records of the root.
-        policy: The runs to keep.
         pushed: The addresses of pushed models, which are kept regardless of their run.
         spans: The numbers of the spans of the window.
-        now: Seconds since 1970.
     """
     makers = records.makers()
     runs = kept_runs(records, policy, now)

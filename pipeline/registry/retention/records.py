@@ -69,8 +69,6 @@ class Execution:
     """An execution of a node.
 
     Attributes:
-        inputs: Ids of its input artifacts.
-        outputs: Ids of its output artifacts.
         models: Ids of the inputs named `model`.
     """
 
@@ -88,7 +86,6 @@ class Run:
 
     Attributes:
         created: Seconds since 1970.
-        executions: Ids of its executions.
     """
 
     id: int

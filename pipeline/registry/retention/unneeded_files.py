@@ -41,7 +41,6 @@ class NextRun:
     """The data that the next run of the current YAML reuses.
 
     Attributes:
-        spans: The numbers of the spans of the window.
         index: The names of the span index files of the source; None if unknown.
         before: The number of earlier spans that the data gate compares with the newest one.
         versions: The number of versions of a span that the data gate compares.
@@ -58,9 +57,6 @@ def find_unneeded(root: Path, records: Records, kept: Kept, next_run: NextRun, s
 
     Args:
         root: The pipeline root, without symbolic links, locked by the caller if anything is to be removed.
-        records: The records of its metadata.
-        kept: The records to keep.
-        next_run: The data that the next run reuses.
         since: Seconds since 1970; logs and unfinished work that changed later are needed.
 
     Raises:

@@ -36,11 +36,9 @@ class NodeResult:
 
     Attributes:
         id: Node id, as in the pipeline: "Transform".
-        status: The outcome of the node.
         seconds: Wall time from start to end; 0 for a node that was not started.
         cpu_seconds: Processor time of its process and the children it waited for.
         peak_mib: Peak resident memory, in MiB, of the largest of these processes.
-        outputs: Number of output artifacts.
         log: The file with the complete output and log of the node; None if it was not started.
         error: The error message for the user; None unless it failed.
     """
@@ -60,13 +58,8 @@ class RunResult:
     """The result of a run.
 
     Attributes:
-        run_id: Id of the run in the metadata.
-        pipeline_name: Name of the pipeline in the metadata.
         metadata_path: The SQLite file that records the run.
-        nodes: One result for each node, in the order of the pipeline.
-        seconds: Wall time of the whole run.
         base_run_id: The earlier run whose outputs are reused, if any.
-        interrupted: Whether a signal ended the run.
     """
 
     run_id: str
@@ -109,11 +102,7 @@ class NodeStarted:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRunning:
-    """A node is running; sent several times a second.
-
-    Attributes:
-        progress: Its last progress report, if any.
-    """
+    """A node is running; sent several times a second."""
 
     id: str
     seconds: float

@@ -39,7 +39,6 @@ def launch(
     """Runs one node of a compiled pipeline to completion.
 
     Args:
-        node: The node to run.
         pipeline: The IR, with its run id filled in.
         deployment: Maps nodes to executors and drivers.
         handle: The metadata, not entered.

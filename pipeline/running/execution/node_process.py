@@ -72,7 +72,6 @@ def start(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path
     """Forks a process that calls `work` and exits.
 
     Args:
-        node_id: The id of the node, used in the names of its files.
         work: Runs the node; an exception means that the node failed.
         log: The file for all output and logs of the process and its children; overwritten.
         scratch: An existing folder for the files through which the process reports.
@@ -252,12 +251,7 @@ def _notes(scratch: Path, node_id: str) -> Path:
 
 
 def _crash_outcome(exit_code: int, files: list[str]) -> Outcome:
-    """Returns the outcome of a process that wrote no outcome; a negative exit code is the signal that ended it.
-
-    Args:
-        exit_code: The exit code of the process.
-        files: The files that it was reading.
-    """
+    """Returns the outcome of a process that wrote no outcome; a negative exit code is the signal that ended it."""
     if exit_code == -signal.SIGKILL:
         error = (
             "Its process was killed (SIGKILL). The most common cause is that the system ran out of memory: give the "

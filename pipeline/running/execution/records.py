@@ -85,14 +85,7 @@ def outputs(result: RunResult, node_id: str) -> dict[str, list[RecordedArtifact]
 
 
 def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dict[str, list[RecordedArtifact]]:
-    """Returns the output artifacts of a node in a run, by output name; empty if it was not part of the run.
-
-    Args:
-        path: The SQLite file of the metadata.
-        pipeline_name: The name of the pipeline in the metadata.
-        run_id: The id of the run.
-        node_id: The id of the node.
-    """
+    """Returns the output artifacts of a node in a run, by output name; empty if it was not part of the run."""
     found: dict[str, list[RecordedArtifact]] = {}
     with locked_store(path) as store:
         executions = executions_of(store, pipeline_name, run_id, node_id)

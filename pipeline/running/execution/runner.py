@@ -91,7 +91,6 @@ def run(
 
     Args:
         pipeline: A pipeline whose metadata is a SQLite file.
-        request: The nodes to run, and how many of them at a time.
         log_dir: The folder for `<node id>.log` of every started node; created if missing.
         run_id: Id of the run in the metadata; a new one by default.
         listener: Called in this thread with every event. It must not start threads: nodes are forked.

@@ -33,7 +33,6 @@ def select(pipeline: pipeline_pb2.Pipeline, request: RunRequest, metadata_path: 
 
     Args:
         pipeline: The compiled pipeline with its run id, whose nodes are marked.
-        request: Names the first and the last node.
         metadata_path: The SQLite file of the metadata.
 
     Raises:

@@ -56,10 +56,8 @@ class LastFullRun:
     """The last successful run of all nodes in a root.
 
     Attributes:
-        run_id: Its id.
         inputs: The digest of all its inputs, see `inputs_of`.
         metadata: The state of the metadata after it.
-        nodes: Its nodes, in the order of the pipeline.
     """
 
     run_id: str
@@ -97,7 +95,6 @@ def write_state(root: Path, inputs: str, result: RunResult) -> None:
     Args:
         root: The root, whose metadata is unchanged since the end of the run.
         inputs: The digest from `inputs_of`, computed before the run started.
-        result: The result of the run.
     """
     if result.ok and all(node.status in _WHOLE for node in result.nodes):
         nodes = tuple(node.id for node in result.nodes)
@@ -130,10 +127,6 @@ def record_repeat(
     Args:
         run: The run from `find_unchanged`.
         root: The root, whose run lock the caller holds.
-        name: The name of the pipeline.
-        run_id: The id of the new run.
-        facts: The provenance of the new run (pipeline/running/record_provenance.py).
-        listener: Called with every event, like in a run of nodes.
         seconds: The wall time of the run so far.
     """
     layout = RootLayout(root)

@@ -26,7 +26,6 @@ def record(client: MlflowClient, run: Mapping[str, Any], answer: dict[str, Any])
     """Records a run, its trials as nested runs, and its files.
 
     Args:
-        client: The client of the server.
         run: The fields of TrackedRun.
         answer: Receives the id of the run in MLflow as soon as it exists.
     """

@@ -51,16 +51,11 @@ class TrackedRun:
     """A run as a tracking server records it.
 
     Attributes:
-        experiment: The name of the experiment.
         name: The id of the run.
         failed: Whether the run ended without a verdict on a model.
         started: Milliseconds since 1970.
-        ended: Milliseconds since 1970.
-        params: Settings, and their resolved values in the Trainer.
         tags: Outcome, verdicts, and the provenance of the run.
         metrics: Name -> values as (step, value); the step of a training metric is its epoch.
-        texts: Name of a file -> its content.
-        files: Files to store.
         trials: The trials of a search in this run, best first: params and metrics.
     """
 
@@ -87,7 +82,6 @@ def track(
     """Records a run; returns whether it was recorded completely.
 
     Args:
-        run: The run.
         seconds: The time limit, after which the recording is given up.
         say: Prints a line that names the server, without login and token, and the problem if there was one.
         environment: Holds the address of the server, and tokens.
