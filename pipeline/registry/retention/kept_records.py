@@ -52,6 +52,7 @@ def find_kept(records: Records, policy: Policy, pushed: Collection[str], spans: 
     Args:
         pushed: The addresses of pushed models, which are kept regardless of their run.
         spans: The numbers of the spans of the window.
+        now: Seconds since 1970.
     """
     makers = records.makers()
     runs = kept_runs(records, policy, now)
