@@ -338,14 +338,8 @@ def _is_text(call: ast.Call) -> bool:
 
 
 def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
+    return os.path.isfile(path)  # false for a text that no path can be, where Path raises an error
 
 
 def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False
+    return os.path.isdir(path)

@@ -9,30 +9,9 @@ from fullpass.base.files import write_atomically
 from fullpass.base.json_text import to_json_text
 from fullpass.pipeline.diagnose.diagnosis import Diagnosis
 from fullpass.pipeline.diagnose.rates import Rate
-from fullpass.pipeline.diagnose.stages import (
-    BATCH,
-    COPY,
-    DECOMPRESS,
-    MODEL,
-    NOTHING,
-    ONCE,
-    OPEN,
-    PARSE,
-    READ,
-    TRANSFORM,
-)
+from fullpass.pipeline.diagnose.stages import NOTHING, ONCE, STAGES
 from fullpass.pipeline.diagnose.trials import BATCH_SIZE, ROUNDS, WORTH_IT, Trial
 
-_STAGE_TEXT = {
-    OPEN: "opening files",
-    READ: "reading bytes",
-    DECOMPRESS: "decompressing gzip",
-    PARSE: "parsing examples",
-    TRANSFORM: "computing features in the input function",
-    BATCH: "shuffling and batching rows",
-    COPY: "copying batches to the device",
-    MODEL: "the model's update",
-}
 _KEPT = {
     "memory": "rows are kept in memory after they were read once",
     "disk": "rows are kept in blocks on disk after they were read once",
@@ -60,7 +39,7 @@ def verdict(diagnosis: Diagnosis) -> Iterator[str]:
     yield (
         f"Verdict: {d.bound}. The model waits for input during {d.written.wait:.0%} of the training; if input cost "
         f"nothing, {left}. "
-        f"{most} time goes to {stage.name} ({_STAGE_TEXT[stage.name]}): "
+        f"{most} time goes to {stage.name} ({STAGES[stage.name]}): "
         f"{1000 * stage.step_seconds:.3g} ms per step, {share:.0%} of the stages' sum."
     )
     if d.best is not None:

@@ -20,6 +20,17 @@ _BLOCKS = 16
 
 OPEN, READ, DECOMPRESS, PARSE = "open", "read", "decompress", "parse"
 TRANSFORM, BATCH, COPY, MODEL = "transform", "batch", "copy", "model"
+STAGES = {
+    OPEN: "opening files",
+    READ: "reading bytes",
+    DECOMPRESS: "decompressing gzip",
+    PARSE: "parsing examples",
+    TRANSFORM: "computing features in the input function",
+    BATCH: "shuffling and batching rows",
+    COPY: "copying batches to the device",
+    MODEL: "the model's update",
+}
+"""Name of a stage -> its work in words."""
 ONCE = (OPEN, READ, DECOMPRESS, PARSE, TRANSFORM)
 """The stages of reading from files; they run once, or in every epoch if rows are not kept."""
 NOTHING = 1e-9

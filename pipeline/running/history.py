@@ -96,11 +96,8 @@ class History:
 
     def record(self, run: RunRecord) -> None:
         """Saves a run that has ended."""
-        names = [field.name for field in fields(RunRecord)]
-        marks = ", ".join("?" for _ in names)
         with self._transaction() as database:
-            values = [getattr(replace(run, message=redact(run.message)), name) for name in names]
-            database.execute(f"INSERT OR REPLACE INTO run ({', '.join(names)}) VALUES ({marks})", values)
+            _insert(database, "run", run)
 
     def newest_trained(self, unit: str | None) -> RunRecord | None:
         """Returns the run that trained on the newest span; if there are several, the latest.
@@ -122,8 +119,7 @@ class History:
 
     def entries(self, most: int) -> list[OccasionRecord]:
         """Returns the latest occasions that ended, latest first."""
-        names = [field.name for field in fields(OccasionRecord)]
-        query = f"SELECT {', '.join(names)} FROM occasion ORDER BY number DESC LIMIT ?"
+        query = f"SELECT {_names(OccasionRecord)} FROM occasion ORDER BY number DESC LIMIT ?"
         with self._transaction() as database:
             return [OccasionRecord(*row) for row in database.execute(query, [most])]
 
@@ -137,13 +133,10 @@ class History:
         self, name: str, value: str, *, ended: Iterable[OccasionRecord] = (), requests: Sequence[int] = ()
     ) -> None:
         """Saves a text under a name, adds ended occasions and removes handled requests, in one transaction."""
-        names = [field.name for field in fields(OccasionRecord)]
-        marks = ", ".join("?" for _ in names)
         with self._transaction() as database:
             database.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", [name, value])
             for entry in ended:
-                values = [getattr(replace(entry, message=redact(entry.message)), field) for field in names]
-                database.execute(f"INSERT INTO occasion ({', '.join(names)}) VALUES ({marks})", values)
+                _insert(database, "occasion", entry)
             database.executemany("DELETE FROM request WHERE number = ?", [[number] for number in requests])
 
     def delete_before(self, since: datetime, *, dry_run: bool = False) -> int:
@@ -181,13 +174,10 @@ class History:
     def _runs(self, condition: str, *values: object) -> list[RunRecord]:
         if not self.exists:
             return []
-        names = [field.name for field in fields(RunRecord)]
         with self._transaction() as database:
-            rows = database.execute(f"SELECT {', '.join(names)} FROM run {condition}", values).fetchall()
-        return [
-            RunRecord(**{**dict(zip(names, row, strict=True)), "trained": bool(row[names.index("trained")])})
-            for row in rows
-        ]
+            rows = database.execute(f"SELECT {_names(RunRecord)} FROM run {condition}", values).fetchall()
+        found = [RunRecord(*row) for row in rows]
+        return [replace(run, trained=bool(run.trained)) for run in found]
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -199,6 +189,16 @@ class History:
                     database.executescript(_TABLES)
                 yield database
         self._has_tables = True
+
+
+def _names(kind: type[RunRecord | OccasionRecord]) -> str:
+    return ", ".join(field.name for field in fields(kind))
+
+
+def _insert(database: sqlite3.Connection, table: str, record: RunRecord | OccasionRecord) -> None:
+    values = list(vars(replace(record, message=redact(record.message))).values())
+    marks = ", ".join("?" * len(values))
+    database.execute(f"INSERT OR REPLACE INTO {table} ({_names(type(record))}) VALUES ({marks})", values)
 
 
 def data_digest(window: Window) -> str:

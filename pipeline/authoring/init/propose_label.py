@@ -11,10 +11,11 @@ import numpy as np
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.files import is_address
+from fullpass.components.ingest.readers.read_source import names_of
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_computed
-from fullpass.pipeline.authoring.profile.detect_source import FoundSource, column_names
+from fullpass.pipeline.authoring.profile.detect_source import FoundSource
 from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate_arrays, expression_input
 from fullpass.pipeline.authoring.profile.label_candidates import LabelGuess, label_section, most_likely_label, target_of
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
@@ -101,7 +102,7 @@ def _refuse_column_of_some_files(profile: SourceProfile, label: str | None) -> N
     name = label if label in partial else next(iter(partial)) if label is None and len(partial) == 1 else None
     if name is None:
         return
-    holder = next(f.path for f in profile.found.files if f.size and name in column_names(f, profile.found.source))
+    holder = next(f.path for f in profile.found.files if f.size and name in (names_of(f, profile.found.source) or ()))
     which = f"--label {name}: it" if label else f"which column is the label? {name} may be it, but it"
     raise UserError(
         f"{which} {partial[name]}. If the other files are rows to predict, give those that have it, such as "
@@ -125,7 +126,7 @@ def _find_unlabelled(found: FoundSource) -> Unlabelled | None:
     if _SPLIT_FOLDER.search(path.parent.name):
         beside += sorted(path.parent.parent.glob(f"*/*{ending}"))
     others = [other for other in beside if other not in own][:_MOST_FILES]
-    columns = column_names(first, found.source)
+    columns = names_of(first, found.source) or []
     held = {other: _columns(other, found) for other in others}
     for other in sorted(others, key=lambda o: not _TO_PREDICT.search(o.name)):
         lacking = frozenset(columns) - held[other]
@@ -140,7 +141,7 @@ def _find_unlabelled(found: FoundSource) -> Unlabelled | None:
 
 def _columns(file: Path, found: FoundSource) -> frozenset[str]:
     try:
-        return frozenset(column_names(SourceFile(str(file), None, file.stat().st_size, ""), found.source))
+        return frozenset(names_of(SourceFile(str(file), None, file.stat().st_size, ""), found.source) or ())
     except UserError:
         return frozenset()
 

@@ -13,7 +13,6 @@ _COMMENT_AT = 46
 _PLAIN = re.compile(r"(\.{0,2}/)?[A-Za-z_][\w/.%-]*( [\w/.%-]+)*", re.ASCII)
 _ENTRIES = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|[^,"'])+(?:, |$)""")
 _WORDS = frozenset("true false null yes no on off y n".split())
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 @dataclass(frozen=True)
@@ -147,16 +146,8 @@ def _text(text: str) -> str:
         return text
     if '"' in text and text.isprintable():
         return "'" + text.replace("'", "''") + "'"
-    return '"' + "".join(_escaped(character) for character in text) + '"'
-
-
-def _escaped(character: str) -> str:
-    if character in _ESCAPES:
-        return _ESCAPES[character]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    quoted = re.sub(r'["\\]', r"\\\g<0>", text)
+    return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in quoted) + '"'
 
 
 def _number(value: float) -> str:

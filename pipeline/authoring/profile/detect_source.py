@@ -99,7 +99,7 @@ def _without_unlabelled(found: FoundSource, known: Collection[str]) -> FoundSour
 
     If the user names columns of the label, only these columns count.
     """
-    columns = {file.split: set(column_names(file, found.source)) for file in found.files if file.size}
+    columns = {file.split: set(names_of(file, found.source) or ()) for file in found.files if file.size}
     train = columns.pop("train", set())
     lacking = {split: train - has for split, has in columns.items()}
     dropped = {split: gone for split, gone in lacking.items() if (gone & set(known) if train & set(known) else gone)}
@@ -121,15 +121,6 @@ def _images(data: str) -> Any:
         return None
     tables = (file for row in _FORMATS.values() for file in find(data, row.endings))
     return image_folders(Path(data)) if all(suffix_of(file.path) == ".txt" for file in tables) else None
-
-
-def column_names(file: SourceFile, source: Source) -> list[str]:
-    """Returns the columns of a file in file order; those of the first 1,000 rows if there is no header.
-
-    Raises:
-        UserError: The file is empty or does not have its declared format.
-    """
-    return names_of(file, source) or []
 
 
 def _settings(file: SourceFile, known: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:

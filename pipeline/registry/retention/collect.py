@@ -74,7 +74,7 @@ def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_
             links=tuple(entry.name for entry in link_safe_files.entries(root) if entry.is_symlink()),
         )
         if not dry_run:
-            if not removal.empty:
+            if any(vars(removal).values()):
                 remove_records(metadata, removal)
             for one in unneeded:
                 link_safe_files.remove(one.path)

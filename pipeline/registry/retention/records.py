@@ -121,11 +121,6 @@ class Removal:
     runs: frozenset[int]
     gone: frozenset[int]
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to remove."""
-        return not (self.artifacts or self.executions or self.runs or self.gone)
-
 
 def read_records(path: Path) -> Records:
     """Returns the records of a metadata file.

@@ -6,7 +6,6 @@ Neither display starts a thread, since the same process forks the nodes.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.live import Live
@@ -170,40 +169,29 @@ class _LiveTable:
             _print(self._console, line)
 
 
-@dataclass(frozen=True)
-class _Rate:
-    """The rate of a node's progress since `first`, the first report of the same count."""
-
-    first: Progress
-
-    def continues(self, progress: Progress) -> bool:
-        """Returns whether `progress` continues the same count; a node may start a new count, such as for each epoch."""
-        same_count = (progress.unit, progress.total) == (self.first.unit, self.first.total)
-        return same_count and progress.done >= self.first.done
-
-    def seconds_left(self, progress: Progress) -> float | None:
-        """Returns the estimated seconds to the end of the count, or None while there is no estimate."""
-        seconds = progress.reported_at - self.first.reported_at
-        counted = progress.done - self.first.done
-        if progress.total is None or counted <= 0 or seconds < _MIN_RATE_SECONDS:
-            return None
-        return max(0, progress.total - progress.done) * seconds / counted
-
-
 class _Rates:
-    """The rates of the running nodes."""
+    """The progress of the running nodes, each with its rate since the first report of the same count."""
 
     def __init__(self) -> None:
-        self._of_node: dict[str, _Rate] = {}
+        self._first: dict[str, Progress] = {}
 
     def describe(self, node_id: str, progress: Progress | None) -> str:
         """Returns the progress of a node in words, "" before its first report."""
         if progress is None:
             return ""
-        rate = self._of_node.get(node_id)
-        if rate is None or not rate.continues(progress):
-            rate = self._of_node[node_id] = _Rate(progress)
-        return describe(progress, rate.seconds_left(progress))
+        first = self._first.setdefault(node_id, progress)
+        # A node may start a new count, such as for each epoch.
+        if (progress.unit, progress.total) != (first.unit, first.total) or progress.done < first.done:
+            first = self._first[node_id] = progress
+        return describe(progress, _seconds_left(first, progress))
+
+
+def _seconds_left(first: Progress, progress: Progress) -> float | None:
+    """Returns the estimated seconds to the end of a count, or None while there is no estimate."""
+    seconds, counted = progress.reported_at - first.reported_at, progress.done - first.done
+    if progress.total is None or counted <= 0 or seconds < _MIN_RATE_SECONDS:
+        return None
+    return max(0, progress.total - progress.done) * seconds / counted
 
 
 def duration(seconds: float) -> str:
