@@ -1,24 +1,62 @@
 """`fullpass gc`: finds the unneeded records and files of a root, reports their size, and removes them.
 
 It removes the records first, in one transaction, and then the files that no record names. So an interrupted collection
-leaves no record without its files, and the next collection removes the rest.
+leaves no record without its files, and the next collection removes the rest. Every folder that Fullpass and TFX write
+to is searched, so leftovers of a killed run are found too. No symbolic link is followed; its target stays.
 """
 
+import os
 import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fullpass.base import link_safe_files
+from fullpass.base import link_safe_files, state_file
+from fullpass.base.errors import UserError
+from fullpass.base.link_safe_files import entries
+from fullpass.components.data_gate import summary_entries
+from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.push.push import folder_of, origin_of, rolled_back, versions
-from fullpass.pipeline.registry.retention.kept_records import DAY, Policy, find_kept, removal_of
-from fullpass.pipeline.registry.retention.records import read_records, remove_records
-from fullpass.pipeline.registry.retention.unneeded_files import NextRun, Unneeded, find_unneeded
+from fullpass.pipeline.registry.retention.kept_records import DAY, Kept, Policy, find_kept, removal_of
+from fullpass.pipeline.registry.retention.records import LIVE, Records, read_records, remove_records
 from fullpass.pipeline.root.check import check_own_root, check_root
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.root.locks import run_lock
 from fullpass.pipeline.running.history import History
+
+
+@dataclass(frozen=True)
+class Unneeded:
+    """A file or folder to remove, and its kind in the report."""
+
+    kind: str
+    path: Path
+
+    def sizes(self) -> dict[str, int]:
+        """Returns bytes by kind; quarantined rows are a separate kind."""
+        found: dict[str, int] = {}
+        for file, size in link_safe_files.files(self.path):
+            kind = "quarantine" if file.name == QUARANTINE else self.kind
+            found[kind] = found.get(kind, 0) + size
+        return found or {self.kind: 0}
+
+
+@dataclass(frozen=True)
+class NextRun:
+    """The data that the next run of the current YAML reuses.
+
+    Attributes:
+        index: The names of the span index files of the source; None if unknown.
+        before: The number of earlier spans that the data gate compares with the newest one.
+        versions: The number of versions of a span that the data gate compares.
+    """
+
+    spans: Collection[int] = ()
+    index: Collection[str] | None = None
+    before: int = 0
+    versions: int = 1
 
 
 @dataclass(frozen=True)
@@ -97,3 +135,117 @@ def _measured(unneeded: list[Unneeded]) -> tuple[dict[str, int], dict[str, int]]
         for kind, size in one.sizes().items():
             sizes[kind] = sizes.get(kind, 0) + size
     return sizes, counts
+
+
+def find_unneeded(root: Path, records: Records, kept: Kept, next_run: NextRun, since: float) -> list[Unneeded]:
+    """Returns the unneeded files and folders of a root, without changing anything.
+
+    Args:
+        root: The pipeline root, without symbolic links, locked by the caller if anything is to be removed.
+        since: Seconds since 1970; logs and unfinished work that changed later are needed.
+
+    Raises:
+        UserError: An artifact lies outside the root.
+    """
+    layout = RootLayout(root)
+    folders = _artifact_folders(root, records)
+    needed = {folders[artifact] for artifact in kept.files if artifact in folders}
+    nodes = {execution.node for execution in records.executions.values()}
+    fingerprints = {str(records.artifacts[artifact].properties.get("fingerprint")) for artifact in kept.files}
+    runs = {run.name for run in records.runs if run.id in kept.runs}
+    statistics = entries(layout.span_statistics)
+    compared = summary_entries.needed(
+        [file.name for file in statistics], fingerprints, before=next_run.before, versions=next_run.versions
+    )
+    found: list[Unneeded] = []
+    for folder in entries(root):
+        # Nodes of earlier releases are known by their folder alone.
+        if folder not in layout.paths() and (folder.name in nodes or link_safe_files.is_folder(folder / ".system")):
+            found += _of_node(folder, needed, kept.executions)
+    accumulators = (file for release in entries(layout.analyzer_cache) for file in entries(release))
+    span_index = entries(layout.span_index) if next_run.index is not None else []
+    unneeded: Mapping[str, Iterable[Path]] = {
+        "analyzer cache": (
+            f for f in accumulators if f.name != "uses.json" and f.name.partition(".")[0] not in fingerprints
+        ),
+        "input cache": (cache for cache in entries(layout.input_cache) if not _is_of(cache, needed, root)),
+        "span statistics": (file for file in statistics if file.name not in compared),
+        "checksums": (file for file in entries(layout.checksums) if file.stem not in set(map(str, kept.files))),
+        "span index": (file for file in span_index if file.name not in (next_run.index or ())),
+        "unfinished work": _older(since, (left for kind in entries(layout.work) for left in entries(kind))),
+        "logs": _older(
+            since, (*entries(layout.schedule, "*.log"), *(f for f in entries(layout.logs) if f.name not in runs))
+        ),
+    }
+    return found + [Unneeded(kind, path) for kind, paths in unneeded.items() for path in paths]
+
+
+def resolve_in_root(root: Path, path: Path) -> Path:
+    """Returns the location of a path in a root without following links inside it; outside, the resolved path.
+
+    Args:
+        root: The root, without symbolic links.
+        path: An absolute path, whose leading part may reach the root through links.
+    """
+    path = Path(os.path.normpath(path))
+    for above in (path, *path.parents):
+        if Path(os.path.realpath(above)) == root:
+            return root / path.relative_to(above)
+    return Path(os.path.realpath(path))
+
+
+def _artifact_folders(root: Path, records: Records) -> dict[int, Path]:
+    """Returns the folder of every artifact that has files.
+
+    Raises:
+        UserError: An artifact lies outside the root, for example after the root was moved. All files of the root would
+            seem unneeded.
+    """
+    folders: dict[int, Path] = {}
+    for artifact in records.artifacts.values():
+        if artifact.state == LIVE:
+            folders[artifact.id] = resolve_in_root(root, Path(artifact.uri))
+            if not folders[artifact.id].is_relative_to(root):
+                raise UserError(
+                    f"{RootLayout(root).metadata} records an artifact at {artifact.uri}, which is outside {root}: "
+                    "the root was copied or moved, or is mounted elsewhere. Nothing was removed. Call gc on the "
+                    "machine that made the runs."
+                )
+    return folders
+
+
+def _of_node(folder: Path, needed: Collection[Path], executions: Collection[int]) -> Iterator[Unneeded]:
+    for output in entries(folder, "[!.]*"):
+        for execution in entries(output, "[0-9]*"):
+            yield from _without_needed(execution, needed, f"{folder.name}/{output.name}")
+    for own in entries(folder / ".system" / "executor_execution", "[0-9]*"):
+        if own.name not in set(map(str, executions)):
+            yield Unneeded("working files", own)
+    for working in entries(folder / ".system" / "stateful_working_dir"):
+        yield Unneeded("working files", working)
+
+
+def _without_needed(folder: Path, needed: Collection[Path], kind: str) -> Iterator[Unneeded]:
+    """Yields `folder`; if it contains a needed folder, its other subfolders."""
+    if folder in needed:
+        return
+    if not any(path.is_relative_to(folder) for path in needed):
+        yield Unneeded(kind, folder)
+        return
+    for inner in entries(folder):
+        if inner.is_dir():
+            yield from _without_needed(inner, needed, kind)
+
+
+def _is_of(cache: Path, needed: Collection[Path], root: Path) -> bool:
+    """Returns whether an input cache is complete and made of needed records only."""
+    try:
+        index = state_file.read(cache / "index.json", "")
+        files = [resolve_in_root(root, Path(path)) for path, *_ in index["key"]["files"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return bool(files) and all(any(file.is_relative_to(folder) for folder in needed) for file in files)
+
+
+def _older(since: float, paths: Iterable[Path]) -> Iterator[Path]:
+    return (path for path in paths if link_safe_files.modified(path) < min(since, time.time()))

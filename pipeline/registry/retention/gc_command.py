@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from fullpass.pipeline.authoring.loading.load import Loaded
-    from fullpass.pipeline.registry.retention.collect import Freed
-    from fullpass.pipeline.registry.retention.unneeded_files import NextRun
+    from fullpass.pipeline.registry.retention.collect import Freed, NextRun
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
@@ -60,7 +59,7 @@ def _next_run(loaded: "Loaded", root: Path) -> "NextRun":
     from fullpass.base.errors import UserError
     from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
     from fullpass.pipeline.printing import print_text
-    from fullpass.pipeline.registry.retention.unneeded_files import NextRun
+    from fullpass.pipeline.registry.retention.collect import NextRun
     from fullpass.pipeline.root.layout import RootLayout
 
     data, before = loaded.config.data, loaded.config.gates.history

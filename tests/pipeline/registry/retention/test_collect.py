@@ -17,10 +17,9 @@ from fullpass.base.errors import UserError
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.push.push import rollback, served_version, versions
 from fullpass.pipeline.registry.retention import records
-from fullpass.pipeline.registry.retention.collect import collect
+from fullpass.pipeline.registry.retention.collect import NextRun, collect
 from fullpass.pipeline.registry.retention.gc_command import gc
 from fullpass.pipeline.registry.retention.kept_records import Policy
-from fullpass.pipeline.registry.retention.unneeded_files import NextRun
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution import metadata_store, runner
@@ -427,7 +426,7 @@ import os, shutil, signal, sys
 from pathlib import Path
 from fullpass.pipeline.registry.retention import collect, records
 from fullpass.base import link_safe_files
-from fullpass.pipeline.registry.retention.unneeded_files import NextRun
+from fullpass.pipeline.registry.retention.collect import NextRun
 from fullpass.pipeline.registry.retention.kept_records import Policy
 root, target, when = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 def die(*arguments):
