@@ -11,16 +11,11 @@ from pathlib import Path
 
 import pytest
 from ml_metadata.proto import metadata_store_pb2
-from tfx.dsl.components.common.resolver import Resolver
 from tfx.dsl.experimental.conditionals.conditional import Cond
-from tfx.dsl.input_resolution.strategies.latest_blessed_model_strategy import LatestBlessedModelStrategy
 from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
-from tfx.types.channel import Channel
-from tfx.types.standard_artifacts import Model, ModelBlessing
 
-from fullpass.base.errors import UsageError, UserError
-from fullpass.pipeline.root import locks
+from fullpass.base.errors import UserError
 from fullpass.pipeline.running.execution import metadata_store, records, runner
 from fullpass.pipeline.running.execution.events import (
     Event,
@@ -30,47 +25,14 @@ from fullpass.pipeline.running.execution.events import (
     RunEnded,
     RunResult,
     RunStarted,
-    new_run_id,
 )
-from fullpass.pipeline.running.request import RunRequest
 from tests import REPOSITORY, warm_process
 from tests.pipeline import toys
+from tests.pipeline.running.execution.toy_runs import diamond, failing_once, last_blessed, rows_of, statuses
 
 pytestmark = pytest.mark.integration
 RUN_FIRST = True
 LIMIT_SECONDS = 300
-
-
-@pytest.fixture
-def run(tmp_path: Path):
-    """Runs nodes under `tmp_path`; the logs of each run have a directory of their own."""
-
-    def run_nodes(
-        *nodes, cache: bool = True, wait: bool = False, listener=lambda event: None, meanwhile=(), **options
-    ) -> RunResult:
-        run_id = new_run_id()
-        with locks.run_lock(tmp_path / "artifacts", wait=wait):
-            pipeline = toys.pipeline_of(tmp_path, nodes, cache=cache)
-            # As `fullpass run` does, which comes before TFX.
-            store, facts = tmp_path / "metadata" / "metadata.db", {"config": {"hash": "", "yaml": ""}, "code": {}}
-            store.parent.mkdir(exist_ok=True)
-            metadata_store.record_run(store, "toy", run_id, facts)
-            where = {"log_dir": tmp_path / "logs" / run_id, "run_id": run_id}
-            return runner.run(pipeline, RunRequest(**options), **where, listener=listener, meanwhile=meanwhile)
-
-    return run_nodes
-
-
-def last_blessed() -> Resolver:
-    channels = {"model": Channel(type=Model), "model_blessing": Channel(type=ModelBlessing)}
-    return Resolver(strategy_class=LatestBlessedModelStrategy, **channels).with_id("LastBlessed")
-
-
-def failing_once(folder: Path) -> list:
-    """Returns nodes of which the second fails until the file `flag` is in the folder."""
-    count = toys.Count(to=5)
-    once = toys.FailOnce(source=count.outputs["data"], flag=str(folder / "flag"))
-    return [count, once, toys.Double(source=once.outputs["data"])]
 
 
 def sleeping(running: Path, seconds: float) -> list:
@@ -84,28 +46,10 @@ def printed_by(code: str) -> str:
     return warm_process.run(command, cwd=REPOSITORY, timeout=LIMIT_SECONDS, check=True).stdout
 
 
-def statuses(result: RunResult) -> dict[str, str]:
-    return {node.id: str(node.status) for node in result.nodes}
-
-
-def rows_of(result: RunResult, node_id: str) -> list[int]:
-    [artifact] = records.outputs(result, node_id)["data"]
-    return toys.rows(artifact.uri)
-
-
 def execution_states(result: RunResult) -> list[str]:
     with metadata_store.LockedMetadata(result.metadata_path) as handle:
         executions = handle.store.get_executions()
     return [metadata_store_pb2.Execution.State.Name(e.last_known_state) for e in executions]
-
-
-def diamond() -> list:
-    """Count -> (Double, Square on Beam) -> Add: i*2 + i*i for i in 0..4."""
-    count = toys.Count(to=5)
-    double = toys.Double(source=count.outputs["data"])
-    square = toys.Square(source=count.outputs["data"])
-    add = toys.Add(left=double.outputs["data"], right=square.outputs["data"])
-    return [count, double, square, add]
 
 
 def test_a_pipeline_runs_in_order_and_leaves_its_outputs(run):
@@ -285,88 +229,6 @@ def test_a_condition_that_is_false_skips_a_node(run):
     result = run(count, double)
     assert result.ok
     assert statuses(result) == {"Count": "ok", "Double": "skipped"}
-
-
-def test_from_a_node_takes_the_outputs_before_it_from_the_last_run(run):
-    first = run(*diamond())
-    result = run(*diamond(), from_node="Square", fresh=True)
-    assert statuses(result) == {"Count": "reused", "Double": "reused", "Square": "ok", "Add": "ok"}
-    assert result.base_run_id == first.run_id
-    assert records.outputs(result, "Count") == records.outputs(first, "Count")
-    assert rows_of(result, "Add") == [0, 3, 8, 15, 24]
-
-
-def test_to_a_node_leaves_out_what_is_beyond_it(run):
-    result = run(*diamond(), to_node="Double")
-    assert result.ok
-    assert statuses(result) == {"Count": "ok", "Double": "ok", "Square": "left out", "Add": "left out"}
-
-
-def test_from_and_to_the_same_node_run_that_node(run):
-    run(*diamond())
-    result = run(*diamond(), from_node="Double", to_node="Double", fresh=True)
-    assert statuses(result) == {"Count": "reused", "Double": "ok", "Square": "left out", "Add": "left out"}
-
-
-def test_runs_of_one_node_each_add_up_to_a_whole_run(run):
-    run(*diamond(), to_node="Count")
-    for node in ("Square", "Double"):
-        run(*diamond(), from_node=node, to_node=node)
-    result = run(*diamond(), from_node="Add", to_node="Add")
-    assert statuses(result) == {"Count": "reused", "Double": "reused", "Square": "reused", "Add": "ok"}
-    assert rows_of(result, "Add") == [0, 3, 8, 15, 24]
-
-
-def test_a_run_of_a_first_node_adds_to_the_newest_run(run):
-    """A node that needs nothing takes what the run before has, for the nodes after it that need both."""
-
-    def nodes() -> list:
-        left, right = toys.Count(to=3).with_id("Left"), toys.Count(to=3).with_id("Right")
-        return [left, right, toys.Add(left=left.outputs["data"], right=right.outputs["data"])]
-
-    run(*nodes(), to_node="Left")
-    run(*nodes(), from_node="Right", to_node="Right")
-    assert statuses(run(*nodes(), from_node="Add")) == {"Left": "reused", "Right": "reused", "Add": "ok"}
-
-
-def test_from_a_node_passes_over_a_run_that_lacks_the_outputs(run, tmp_path: Path):
-    (tmp_path / "flag").touch()
-    good = run(*failing_once(tmp_path))
-    (tmp_path / "flag").unlink()
-    assert not run(*failing_once(tmp_path), fresh=True).ok
-    result = run(*failing_once(tmp_path), from_node="Double")
-    assert result.base_run_id == good.run_id
-    assert statuses(result)["Double"] == "cached"
-
-
-def test_from_a_node_looks_up_the_last_blessed_model_anew(run):
-    def nodes() -> list:
-        count = toys.Count(to=2)
-        blessed = last_blessed()
-        return [count, blessed, toys.Compare(source=count.outputs["data"], baseline=blessed.outputs["model"])]
-
-    run(*nodes())
-    result = run(*nodes(), from_node="Compare", fresh=True)
-    assert statuses(result) == {"Count": "reused", "LastBlessed": "ok", "Compare": "ok"}
-
-
-def test_from_a_node_without_an_earlier_run_is_refused(run):
-    with pytest.raises(UserError, match="no earlier run of toy has the outputs of Count, Double, Square"):
-        run(*diamond(), from_node="Add")
-
-
-@pytest.mark.parametrize("option", ["from", "to"])
-def test_an_unknown_node_is_refused_with_the_known_ones(run, option: str):
-    with pytest.raises(UsageError) as refused:
-        run(*diamond(), **{f"{option}_node": "Sqare"})
-    assert str(refused.value) == (
-        f'--{option}: there is no node "Sqare". Did you mean "Square"?\nThe nodes are: Count, Double, Square, Add.'
-    )
-
-
-def test_from_a_node_that_does_not_lead_to_the_last_is_refused(run):
-    with pytest.raises(UserError, match='--from "Add" is not upstream of --to "Count"'):
-        run(*diamond(), from_node="Add", to_node="Count")
 
 
 def test_metadata_other_than_sqlite_is_refused(tmp_path: Path):
