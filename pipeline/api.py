@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
+from fullpass.base.user_modules import use_modules_of
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
@@ -261,8 +262,9 @@ class Transform:
 
     def numpy(self, rows: Rows) -> dict[str, np.ndarray]:
         """Returns the transformed features as arrays: [rows], [rows, width], or [rows] of arrays of variable length."""
-        arrays = {}
-        for name, column in zip(*_columns(self(rows)), strict=True):
+        arrays, table = {}, self(rows)
+        for name in table.column_names:
+            column = table[name].combine_chunks()
             if pa.types.is_fixed_size_list(column.type):
                 arrays[name] = column.flatten().to_numpy().reshape(len(column), -1)
             else:
@@ -312,7 +314,8 @@ def analyze(pipeline: PipelineFile, rows: Rows, folder: Path | str | None = None
         UserError: A column is absent, a value does not fit the type of its column, or a feature cannot be computed.
     """
     loaded = _loaded(pipeline, runs_here=False)
-    _prepare(loaded)
+    set_environment()
+    use_modules_of(loaded.folder)
     return Transform(loaded, rows, folder)
 
 
@@ -417,13 +420,6 @@ def _read(pipeline: PipelineFile) -> Loaded:
     return pipeline if isinstance(pipeline, Loaded) else load(pipeline)
 
 
-def _prepare(loaded: Loaded) -> None:
-    from fullpass.base.user_modules import use_modules_of
-
-    set_environment()
-    use_modules_of(loaded.folder)
-
-
 def _pushed(target: PipelineFile) -> Path:
     if isinstance(target, Loaded):
         return Path(target.resolve(target.config.push.to))
@@ -474,10 +470,6 @@ def _one_run(pipeline: PipelineFile, run: str | None, root: Path | str | None, w
         listed = ", ".join(one.run_id for one in known[:5]) or "none; `fullpass.run` makes one"
         raise UserError(f"{_read(pipeline).config.name}: {what}. The newest runs: {listed}.")
     return found[0]
-
-
-def _columns(table: pa.Table) -> tuple[list[str], list[pa.Array]]:
-    return table.column_names, [column.combine_chunks() for column in table.columns]
 
 
 def _plain(column: pa.Array, shape: list[int] | None) -> pa.Array:

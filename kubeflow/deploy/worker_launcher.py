@@ -20,21 +20,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from kubernetes.client import ApiClient, ApiException, BatchV1Api, CoreV1Api
+from kubernetes.config import load_incluster_config
+from urllib3.exceptions import HTTPError
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import write_atomically
 from fullpass.base.redact import redact_streams
-from fullpass.kubeflow.config import NodeConfig
+from fullpass.kubeflow.config import NodeConfig, Workers, seconds
 from fullpass.kubeflow.protocol import FACTS_VARIABLE, OUTCOMES_VARIABLE, Json
 from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.executor_input import add_arguments, from_arguments
-from fullpass.kubeflow.runtime.worker_entrypoint import output_address
-
-if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
-from fullpass.kubeflow.config import Workers, seconds
-from fullpass.kubeflow.runtime.worker_entrypoint import JOB, PORT, WORKERS
+from fullpass.kubeflow.runtime.worker_entrypoint import JOB, PORT, WORKERS, output_address
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _POLL_SECONDS = 5.0
@@ -58,17 +57,15 @@ def main() -> None:
     settings = json.loads(known.workers)
 
     def work() -> None:
-        from kubernetes import client, config
-
-        config.load_incluster_config()
+        load_incluster_config()
         account = service_account((_ACCOUNT / "token").read_text())
-        run(client.ApiClient(), (_ACCOUNT / "namespace").read_text().strip(), settings, args, account=account)
+        run(ApiClient(), (_ACCOUNT / "namespace").read_text().strip(), settings, args, account=account)
 
     termination.run_to_end(settings["node_id"], work)
 
 
 def run(
-    client: "ApiClient",
+    client: ApiClient,
     namespace: str,
     settings: Json,
     args: Sequence[str],
@@ -132,15 +129,13 @@ def service_account(token: str) -> str | None:
 class Job:
     """One Job and its Service in a cluster."""
 
-    client: "ApiClient"
+    client: ApiClient
     namespace: str
     name: str
 
     @contextmanager
     def started(self, service: Json, job: Json) -> Iterator["Job"]:
         """Creates the Service and the Job, and deletes them at the end."""
-        from kubernetes.client import BatchV1Api, CoreV1Api
-
         core, batch = CoreV1Api(self.client), BatchV1Api(self.client)
         for manifest in (service, job):
             manifest["metadata"] |= _owner(os.environ)
@@ -159,8 +154,6 @@ class Job:
         Raises:
             UserError: A worker failed.
         """
-        from kubernetes.client import BatchV1Api
-
         batch = BatchV1Api(self.client)
         while True:
             found = self._call("looking at the job", batch.read_namespaced_job_status, self.name, self.namespace)
@@ -173,8 +166,6 @@ class Job:
 
     def _cause(self, condition: Any) -> str:
         """Returns the cause of a failed Job: the termination messages of its workers, or Kubernetes' message."""
-        from kubernetes.client import CoreV1Api
-
         method = CoreV1Api(self.client).list_namespaced_pod
         pods = self._call("looking at the workers", method, self.namespace, label_selector=f"job-name={self.name}")
         errors = []
@@ -186,9 +177,6 @@ class Job:
         return "\n".join(errors) or f"job {self.name}: {condition.reason}: {condition.message}"
 
     def _call(self, action: str, method: Any, *arguments: Any, **more: Any) -> Any:
-        from kubernetes.client import ApiException
-        from urllib3.exceptions import HTTPError
-
         try:
             return method(*arguments, **more, _request_timeout=_TIMEOUT)
         except ApiException as error:

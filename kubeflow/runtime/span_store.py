@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -179,8 +180,7 @@ def _entry_name(span: SpanRequest) -> str:
 
 def _run_transfers(transfers: Sequence[Callable[[], None]]) -> None:
     with ThreadPoolExecutor(_TRANSFERS) as pool:
-        for _ in pool.map(lambda transfer: transfer(), transfers):
-            pass
+        deque(pool.map(lambda transfer: transfer(), transfers), maxlen=0)
 
 
 def _upload(folder: str, address: str) -> None:

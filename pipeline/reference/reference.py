@@ -234,7 +234,7 @@ def _rows(form: Schema, schema: Schema, path: str, without: str | None) -> dict[
 def _type(path: str, field: Schema, schema: Schema) -> str:
     if path in _ELSEWHERE:
         return f"[{_ELSEWHERE[path]}]({_ELSEWHERE[path]})"
-    forms = resolve(field, schema)
+    forms = list(resolve(field, schema))
     if all(form.get("properties") or form.get("type") == "null" for form in forms):
         return "mapping"
     by_default = "null" if field.get("default", "") is None else None

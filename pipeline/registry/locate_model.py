@@ -54,9 +54,10 @@ def read_lineage(model: str, config: Path) -> LineageRecord:
     """
     export = _export(model, config)
     # A copy without its origin has left its pipeline, and its own record counts.
-    uri = origin_of(export) if (export / ORIGIN).is_file() else _artifact_of(export)
-    metadata = _metadata_of(uri) if uri else None
-    if uri and metadata:
+    own = str(export.parent) if export.name == SERVING else None
+    uri = origin_of(export) if (export / ORIGIN).is_file() else own
+    metadata = metadata_above(Path(uri)) if uri else None
+    if uri and metadata and metadata.is_file():
         found = _from_metadata(metadata, uri)
         if found is not None:
             return LineageRecord(found, str(metadata))
@@ -92,16 +93,6 @@ def _export(model: str, config: Path) -> Path:
     if version is None or not folder_of(target, version).is_dir():
         raise UserError(f"{target}: no version {model}. `fullpass models` lists the versions.")
     return folder_of(target, version)
-
-
-def _artifact_of(export: Path) -> str | None:
-    """Returns the address of the model artifact that contains an export; None for a pushed copy."""
-    return str(export.parent) if export.name == SERVING else None
-
-
-def _metadata_of(uri: str) -> Path | None:
-    file = metadata_above(Path(uri))
-    return file if file is not None and file.is_file() else None
 
 
 def _from_metadata(metadata: Path, uri: str) -> dict[str, Any] | None:

@@ -23,7 +23,15 @@ from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_computed
 from fullpass.pipeline.authoring.profile.date_formats import differing_parts
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
-from fullpass.pipeline.authoring.profile.strength import Target, cross_fitted, group_means, groups_of, strength_of
+from fullpass.pipeline.authoring.profile.strength import (
+    Target,
+    cross_fitted,
+    group_means,
+    groups_of,
+    halves,
+    strength_of,
+    within_usual,
+)
 from fullpass.preprocessing.columns.outputs import date_part_kind
 from fullpass.preprocessing.expressions.expression import parse
 
@@ -214,16 +222,15 @@ def _one_number(target: Target, known: np.ndarray) -> np.ndarray:
     if target.task == "multiclass":
         classes, counts = np.unique(y, return_counts=True)
         return (y == classes[counts.argmax()]).astype(float)
-    return np.clip(y, *np.quantile(y, (0.005, 0.995))) if target.task == "regression" else y
+    return within_usual(y) if target.task == "regression" else y
 
 
 def _pair(names: tuple[str, str], a: np.ndarray, b: np.ndarray, y: np.ndarray) -> Pair:
     """Returns the gain of a cross: the share of the residual of the additive effects that the cross explains."""
     both = np.unique(a.astype(np.int64) * (int(b.max()) + 1) + b, return_inverse=True)[1]
-    half = np.random.default_rng(len(y)).random(len(y)) < 0.5
     left = before = 0.0
-    for fold in (False, True):
-        fitted, tried = half == fold, half != fold
+    for fitted in halves(len(y)):
+        tried = ~fitted
         of_a, of_b, mean = _added(a[fitted], b[fitted], y[fitted], int(a.max()) + 1, int(b.max()) + 1)
         residual = y - mean - of_a[a] - of_b[b]
         together = group_means(both[fitted], residual[fitted], int(both.max()) + 1, _PRIOR_ROWS)

@@ -58,12 +58,11 @@ def schemas_at(root: Schema, keys: Keys, data: Any) -> list[Schema]:
         root: The schema of a whole file.
         data: The content of the file, which holds the type or kind that a mapping names.
     """
-    defs = root.get("$defs", {})
-    here = list(_forms(root, defs))
+    here = list(resolve(root, root))
     for key in keys:
         fitting = [form for form in here if _fits(form, data)]
         children = [_child(form, key) for form in fitting or here]
-        here = [form for child in children if child is not None for form in _forms(child, defs)]
+        here = [form for child in children if child is not None for form in resolve(child, root)]
         data = _step(data, key)
     fitting = [form for form in here if _fits(form, data)]
     return fitting or here
@@ -98,24 +97,19 @@ def describe_forms(forms: Iterable[Schema], root: Schema) -> str:
         `"auto" or a whole number of at least 1`
     """
     forms = list(forms)
-    defs = root.get("$defs", {})
     parts = [f'"{word}"' for word in accepted_words(forms)]
-    parts += [_describe_mappings(forms), *(_describe_one(form, defs) for form in forms)]
+    parts += [_describe_mappings(forms), *(_describe_one(form, root) for form in forms)]
     *earlier, last = dict.fromkeys(part for part in parts if part)
     return f"{', '.join(earlier)} or {last}" if earlier else last
 
 
-def resolve(schema: Schema, root: Schema) -> list[Schema]:
-    """Returns the forms that a schema allows, with references and alternatives resolved."""
-    return list(_forms(schema, root.get("$defs", {})))
-
-
-def _forms(schema: Schema, defs: Schema) -> Iterator[Schema]:
+def resolve(schema: Schema, root: Schema) -> Iterator[Schema]:
+    """Yields the forms that a schema allows, with references and alternatives resolved."""
     if "$ref" in schema:
-        yield from _forms(defs[schema["$ref"].rpartition("/")[2]], defs)
+        yield from resolve(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
     elif "anyOf" in schema or "oneOf" in schema:
         for form in [*schema.get("anyOf", []), *schema.get("oneOf", [])]:
-            yield from _forms(form, defs)
+            yield from resolve(form, root)
     else:
         yield schema
 
@@ -165,7 +159,7 @@ def _describe_mappings(forms: list[Schema]) -> str:
     return f"a mapping with the key{'s' if len(keys) > 1 else ''} {', '.join(keys[:_MOST_NAMES])}{more}"
 
 
-def _describe_one(form: Schema, defs: Schema) -> str:
+def _describe_one(form: Schema, root: Schema) -> str:
     kind = form.get("type")
     if "enum" in form or "const" in form:
         return " or ".join(str(value) for value in form.get("enum", []) if not isinstance(value, str))
@@ -176,10 +170,10 @@ def _describe_one(form: Schema, defs: Schema) -> str:
     if kind in ("integer", "number"):
         return _describe_number(form)
     if kind == "array":
-        return _describe_list(form, defs)
+        return _describe_list(form, root)
     if kind == "object":
         values = form.get("additionalProperties")
-        inner = describe_forms(_forms(values, defs), {"$defs": defs}) if isinstance(values, dict) else ""
+        inner = describe_forms(resolve(values, root), root) if isinstance(values, dict) else ""
         return f"a mapping of names, each to {inner}" if inner else "a mapping"
     return {"boolean": "true or false", "null": "null"}.get(str(kind), "anything")
 
@@ -195,12 +189,12 @@ def _describe_number(form: Schema) -> str:
     return f"{noun} of at least {low:g}{end}" if low is not None else noun
 
 
-def _describe_list(form: Schema, defs: Schema) -> str:
+def _describe_list(form: Schema, root: Schema) -> str:
     if "prefixItems" in form:
-        items = [describe_forms(_forms(item, defs), {"$defs": defs}) for item in form["prefixItems"]]
+        items = [describe_forms(resolve(item, root), root) for item in form["prefixItems"]]
         return f"a list of exactly {len(items)} ({'; '.join(items)})"
-    forms = list(_forms(form.get("items", {}), defs))
+    forms = list(resolve(form.get("items", {}), root))
     names = accepted_names(forms)
-    inner = ", ".join(names) if names else describe_forms(forms, {"$defs": defs})
+    inner = ", ".join(names) if names else describe_forms(forms, root)
     least = form.get("minItems", 0)
     return f"a list{f' of at least {least}' if least else ''} (each item: {inner})"

@@ -6,7 +6,6 @@ A number or condition is float32 [rows] with NaN for missing. Text is an object 
 import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 
@@ -165,64 +164,58 @@ def _substr(text: str, start: int, length: int | None = None) -> str:
     return text[first:] if length is None else text[first : first + length]
 
 
-NULL_PROPAGATING: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(
-    {
-        "not": lambda a: 1 - a,
-        "==": _equal,
-        "!=": lambda a, b: ~_equal(a, b),
-        "<": np.less,
-        "<=": np.less_equal,
-        ">": np.greater,
-        ">=": np.greater_equal,
-        "+": np.add,
-        "-": np.subtract,
-        "*": np.multiply,
-        "/": lambda a, b: np.where(np.abs(b) < _SMALLEST_NORMAL, np.float32("nan"), a / b),
-        "%": np.mod,
-        "negate": np.negative,
-        "**": np.power,
-        "abs": np.abs,
-        "sqrt": np.sqrt,
-        "exp": np.exp,
-        "log": np.log,
-        "log1p": np.log1p,
-        "floor": np.floor,
-        "ceil": np.ceil,
-        "round": _round,
-        "pow": np.power,
-        "clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
-        "min": lambda *numbers: functools.reduce(np.minimum, numbers),
-        "max": lambda *numbers: functools.reduce(np.maximum, numbers),
-        "haversine": _haversine,
-    }
-)
+NULL_PROPAGATING: Mapping[str, Callable[..., np.ndarray]] = {
+    "not": lambda a: 1 - a,
+    "==": _equal,
+    "!=": lambda a, b: ~_equal(a, b),
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": lambda a, b: np.where(np.abs(b) < _SMALLEST_NORMAL, np.float32("nan"), a / b),
+    "%": np.mod,
+    "negate": np.negative,
+    "**": np.power,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "exp": np.exp,
+    "log": np.log,
+    "log1p": np.log1p,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": _round,
+    "pow": np.power,
+    "clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    "min": lambda *numbers: functools.reduce(np.minimum, numbers),
+    "max": lambda *numbers: functools.reduce(np.maximum, numbers),
+    "haversine": _haversine,
+}
 """Functions of whole arrays of numbers; the result is missing where an argument is missing."""
 
-TEXT: Mapping[str, Callable[..., object]] = MappingProxyType(
-    {
-        "number": _read_number,
-        "lower": str.lower,
-        "upper": str.upper,
-        "strip": lambda text: text.strip(_BLANKS),
-        "length": len,
-        "concat": lambda *texts: "".join(texts),
-        "substr": _substr,
-        "replace": str.replace,
-        "contains": lambda text, part: part in text,
-        "starts_with": str.startswith,
-        "ends_with": str.endswith,
-    }
-)
+TEXT: Mapping[str, Callable[..., object]] = {
+    "number": _read_number,
+    "lower": str.lower,
+    "upper": str.upper,
+    "strip": lambda text: text.strip(_BLANKS),
+    "length": len,
+    "concat": lambda *texts: "".join(texts),
+    "substr": _substr,
+    "replace": str.replace,
+    "contains": lambda text, part: part in text,
+    "starts_with": str.startswith,
+    "ends_with": str.endswith,
+}
 """Functions of text, applied row by row; the result is missing where an argument is missing."""
 
-NULL_HANDLING: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(
-    {
-        "and": _and,
-        "or": _or,
-        "where": lambda condition, a, b: _keep(_present(condition), np.where(condition == 1, a, b)),
-        "coalesce": lambda *values: functools.reduce(lambda a, b: np.where(_present(a), a, b), values),
-        "is_missing": lambda a: np.where(_present(a), np.float32(0), np.float32(1)),
-        "missing_if": lambda a, condition: _keep(condition == 0, a),
-    }
-)
+NULL_HANDLING: Mapping[str, Callable[..., np.ndarray]] = {
+    "and": _and,
+    "or": _or,
+    "where": lambda condition, a, b: _keep(_present(condition), np.where(condition == 1, a, b)),
+    "coalesce": lambda *values: functools.reduce(lambda a, b: np.where(_present(a), a, b), values),
+    "is_missing": lambda a: np.where(_present(a), np.float32(0), np.float32(1)),
+    "missing_if": lambda a, condition: _keep(condition == 0, a),
+}
 """Functions of whole arrays that handle missing arguments themselves."""

@@ -127,11 +127,20 @@ def groups_of(column: ColumnProfile, most: int = _GROUPS) -> np.ndarray | None:
 def cross_fitted(groups: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Returns for each row the mean of y in its group, over the other half of the rows; small groups are shrunk."""
     predicted = np.empty(len(y))
-    half = np.random.default_rng(len(y)).random(len(y)) < 0.5  # Deterministic for a number of rows.
-    for fold in (False, True):
-        fitted = half != fold
-        predicted[half == fold] = group_means(groups[fitted], y[fitted], groups.max() + 1)[groups[half == fold]]
+    for fitted in halves(len(y)):
+        predicted[~fitted] = group_means(groups[fitted], y[fitted], groups.max() + 1)[groups[~fitted]]
     return predicted
+
+
+def halves(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns a random half of the rows and the other half, bool [rows] each; the same for each number of rows."""
+    half = np.random.default_rng(rows).random(rows) < 0.5
+    return half, ~half
+
+
+def within_usual(y: np.ndarray) -> np.ndarray:
+    """Returns numbers clipped to their 0.005 and 0.995 quantiles, so that a few far values do not decide."""
+    return np.clip(y, *np.quantile(y, (0.005, 0.995)))
 
 
 def group_means(groups: np.ndarray, y: np.ndarray, size: int, prior_rows: float = _PRIOR_ROWS) -> np.ndarray:
@@ -159,7 +168,7 @@ def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
     if target.task == "multiclass":
         commonest = np.bincount(y.astype(int)).argsort()[::-1][:_CLASSES_COMPARED]
         return any(_is_categorical_effect(x, (y == number).astype(float)) for number in commonest)
-    return _is_categorical_effect(x, np.clip(y, *np.quantile(y, (0.005, 0.995))) if target.task == "regression" else y)
+    return _is_categorical_effect(x, within_usual(y) if target.task == "regression" else y)
 
 
 def _is_categorical_effect(x: np.ndarray, y: np.ndarray) -> bool:
@@ -167,10 +176,8 @@ def _is_categorical_effect(x: np.ndarray, y: np.ndarray) -> bool:
     degree = min(_MOST_BENDS, (groups.max() + 1) // 2)
     curve = np.polynomial.legendre.legvander(2 * (x - x.min()) / np.ptp(x) - 1, degree)
     by_curve = np.empty(len(y))
-    half = np.random.default_rng(len(y)).random(len(y)) < 0.5  # The same halves as in `cross_fitted`.
-    for fold in (False, True):
-        fitted = half != fold
-        by_curve[half == fold] = curve[half == fold] @ np.linalg.lstsq(curve[fitted], y[fitted], rcond=None)[0]
+    for fitted in halves(len(y)):
+        by_curve[~fitted] = curve[~fitted] @ np.linalg.lstsq(curve[fitted], y[fitted], rcond=None)[0]
     gain = (y - by_curve) ** 2 - (y - cross_fitted(groups, y)) ** 2
     return bool(gain.mean() > max(_LEAST_GAIN * y.var(), _BEYOND_CHANCE * gain.std() / len(y) ** 0.5))
 

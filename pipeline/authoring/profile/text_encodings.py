@@ -15,7 +15,7 @@ import numpy as np
 from scipy import linalg
 
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, is_without_blanks, letters_apart
-from fullpass.pipeline.authoring.profile.strength import Strength, Target, auc
+from fullpass.pipeline.authoring.profile.strength import Strength, Target, auc, within_usual
 from fullpass.preprocessing.apply.learn_subwords import CONTINUES, LONGEST_PIECE, learn_pieces
 from fullpass.preprocessing.features.feature import TextFeature
 from fullpass.preprocessing.features.label import Task
@@ -128,7 +128,7 @@ def _rows(column: ColumnProfile, target: Target) -> tuple[np.ndarray, np.ndarray
     if len(rows) < _FEWEST_ROWS:
         return none
     if target.task == "regression":
-        return (rows, np.clip(y, *np.quantile(y, (0.005, 0.995)))) if np.ptp(y) > 0 else none
+        return (rows, within_usual(y)) if np.ptp(y) > 0 else none
     sizes = np.sort(np.unique(y, return_counts=True)[1])
     return (rows, y) if len(sizes) > 1 and sizes[-2] >= _FEWEST_OF_CLASS else none
 
