@@ -18,8 +18,10 @@ import pyarrow as pa
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.base.user_modules import use_modules_of
-from fullpass.pipeline.authoring.checks.check import load_checked
+from fullpass.components.push.push import rollback as roll_back
+from fullpass.pipeline.authoring.checks.check import load_checked, require
 from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.load import load as load_file
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.list_versions import Version, read_versions
@@ -27,6 +29,8 @@ from fullpass.pipeline.registry.locate_model import pushed_to
 from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.startup import set_environment
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, vocabulary_name
+from fullpass.preprocessing.columns.raw_columns import raw_columns
 
 if TYPE_CHECKING:
     from fullpass.components.predict.predict import Exported
@@ -102,11 +106,9 @@ def check(file: Path | str, *, runs_here: bool = True) -> tuple[Problem, ...]:
         >>> [(p.line, p.path, p.message) for p in check("pipeline.yaml")]  # doctest: +SKIP
         []
     """
-    from fullpass.pipeline.authoring.checks.check import require
-    from fullpass.pipeline.authoring.loading.load import load
 
     try:
-        return tuple(require(load(file), runs_here=runs_here))
+        return tuple(require(load_file(file), runs_here=runs_here))
     except ConfigError as error:
         return error.problems
 
@@ -247,7 +249,6 @@ class Transform:
         Raises:
             UserError: A column is absent, a value does not fit the type of its column, or there are no rows.
         """
-        from fullpass.preprocessing.columns.raw_columns import raw_columns
         from fullpass.preprocessing.values.raw_batches import raw_batches
 
         table = as_arrow(rows)
@@ -277,7 +278,6 @@ class Transform:
         Raises:
             UserError: The feature learns no vocabulary.
         """
-        from fullpass.preprocessing.columns.outputs import vocabulary_name
 
         name = vocabulary_name(self._config.vocabulary_owner(feature))
         if not Path(self._graph.vocabulary_file_by_name(name) or "").is_file():
@@ -287,7 +287,6 @@ class Transform:
     def _transformer(self, *, labelled: bool) -> Any:
         from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
         from fullpass.preprocessing.apply.transform_batches import BatchTransformer
-        from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
         from fullpass.preprocessing.columns.raw_schema import raw_schema
 
         if labelled not in self._transformers:
@@ -378,7 +377,6 @@ def rollback(target: PipelineFile, to: int | None = None) -> int:
     Raises:
         UserError: There is no such version.
     """
-    from fullpass.components.push.push import rollback as roll_back
 
     return roll_back(_pushed(target), to)
 
@@ -415,9 +413,8 @@ def _loaded(pipeline: PipelineFile, *, runs_here: bool = True) -> Loaded:
 
 def _read(pipeline: PipelineFile) -> Loaded:
     """Returns a pipeline file without running the checks that need its data."""
-    from fullpass.pipeline.authoring.loading.load import load
 
-    return pipeline if isinstance(pipeline, Loaded) else load(pipeline)
+    return pipeline if isinstance(pipeline, Loaded) else load_file(pipeline)
 
 
 def _pushed(target: PipelineFile) -> Path:

@@ -1,30 +1,31 @@
 """The command line `fullpass`. It only parses arguments: each command imports heavy modules in its body."""
 
+import json
 import os
 import sys
 from importlib import import_module
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 import typer.core
 
+from fullpass.base.errors import UserError
 from fullpass.base.processes import flush_streams
+from fullpass.components.ingest.readers.crashes import continue_in_fork
+from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline import printing
+from fullpass.pipeline.authoring.checks.check import load_checked, overview
+from fullpass.pipeline.authoring.loading.json_schema import json_schema
+from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
-from fullpass.pipeline.registry.commands import bless, lineage, models
-from fullpass.pipeline.registry.retention.gc_command import gc
+from fullpass.pipeline.printing import print_text
+from fullpass.pipeline.registry.commands import bless, gc, lineage, models
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import commands
 from fullpass.pipeline.startup import large_imports, noise_to, set_environment, without_keras
-
-if TYPE_CHECKING:
-    from fullpass.pipeline.authoring.loading.load import Loaded
-import typer
-
-from fullpass.base.errors import UserError
-from fullpass.pipeline.printing import print_text
+from fullpass.trainer.config import ADDRESS
 
 _DEBUG = "--debug"
 
@@ -139,10 +140,8 @@ def check(
     rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at, with --data.")] = 20_000,
 ) -> None:
     """Check a pipeline YAML and print every mistake with its line number."""
-    from fullpass.components.ingest.spans.spans import find_window
-    from fullpass.pipeline.authoring.checks.check import overview
 
-    loaded = _checked(file)
+    loaded = load_checked(file)
     printing.print_text(overview(loaded.config, find_window(loaded.config.data, loaded.resolve).lines()))
     if data:
         from fullpass.pipeline.authoring.data_check.data_check import check_data, findings_table
@@ -163,13 +162,12 @@ def plan_shards(
     """Print the rows, bytes and files that a run will write per split, and what to change for faster reads."""
     from fullpass.pipeline.authoring.plan_shards import plan, table
 
-    printing.print_text(table(plan(_checked(file), readers=readers)))
+    printing.print_text(table(plan(load_checked(file), readers=readers)))
 
 
 @app.command()
 def show(file: _File) -> None:
     """Print the YAML with every default filled in. The output is a pipeline YAML itself."""
-    from fullpass.pipeline.authoring.loading.load import load
     from fullpass.pipeline.authoring.show_config import resolved_yaml
 
     printing.print_data(resolved_yaml(load(file).config), nl=False)
@@ -178,9 +176,6 @@ def show(file: _File) -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of the YAML, for editors."""
-    import json
-
-    from fullpass.pipeline.authoring.loading.json_schema import json_schema
 
     printing.print_data(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
@@ -219,7 +214,7 @@ def run(
     ] = None,
 ) -> None:
     """Run the pipeline on this machine, from raw data to a pushed model. Unchanged nodes are not repeated."""
-    loaded = _checked(file)
+    loaded = load_checked(file)
     from fullpass.pipeline.running.run import run as run_pipeline
 
     request = RunRequest(
@@ -257,7 +252,7 @@ def diagnose(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure each input stage and the model of the newest run: input-bound or compute-bound, and what to set."""
-    loaded = _checked(file)
+    loaded = load_checked(file)
     if compute_at:
         if apply or batch_size:
             raise typer.BadParameter("--compute-at only compares. Write `input: {compute_at: ...}` yourself.")
@@ -286,7 +281,7 @@ def diagnose(
         printing.print_text(f"\n{found.diff}" if found.diff else f"\nNothing to write into {file}.")
 
 
-def _compare_placements(loaded: "Loaded", *, rows: int, as_json: bool) -> None:
+def _compare_placements(loaded: Loaded, *, rows: int, as_json: bool) -> None:
 
     with noise_to(Path(os.devnull)):
         from fullpass.pipeline.diagnose.placements import compare_placements, report_json, table
@@ -344,7 +339,6 @@ def predict(
 
     An absent column counts as missing. A row that cannot be read has no prediction; `bad_row` holds the reason.
     """
-    from fullpass.components.ingest.readers.crashes import continue_in_fork
     from fullpass.components.predict.input_source import read_as_of
 
     continue_in_fork()
@@ -398,12 +392,6 @@ def version() -> None:
     printing.print_text(f"python {sys.version.split()[0]}")
 
 
-def _checked(file: Path, *, runs_here: bool = True) -> "Loaded":
-    from fullpass.pipeline.authoring.checks.check import load_checked
-
-    return load_checked(file, runs_here=runs_here)
-
-
 commands.register(app, schedule)
 for module in ABOVE:
     import_module(module).register(app, schedule)
@@ -437,7 +425,6 @@ def worker(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 0,
 ) -> None:
     """Run a worker, which reads, parses and transforms examples, until it is stopped."""
-    from fullpass.trainer.config import ADDRESS
     from fullpass.trainer.input.service.server import run_worker
 
     if not ADDRESS.fullmatch(address):

@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Literal
 
 from fullpass.base.errors import UsageError, UserError
+from fullpass.pipeline.authoring.loading.problems import ConfigError
 
 Outcome = Literal["success", "failure", "not_blessed", "gate_stop", "late", "skipped", "missed"]
 """The outcome of a run, or of an occasion of the schedule."""
@@ -106,7 +107,6 @@ def outcome_of(code: int) -> Outcome:
 
 def explained(error: Exception) -> str:
     """Returns the message for the user about an error that ended a command."""
-    from fullpass.pipeline.authoring.loading.problems import ConfigError
 
     if isinstance(error, ConfigError):
         return f"{error}\n{error.count}"

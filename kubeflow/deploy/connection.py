@@ -1,8 +1,10 @@
 """Connects to an installation of Kubeflow Pipelines, with a token or a cookie; its errors name the fix."""
 
 import ipaddress
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -11,9 +13,6 @@ from fullpass.base.errors import UserError
 
 if TYPE_CHECKING:
     from kfp_server_api import ApiClient
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 HOST = "KF_PIPELINES_ENDPOINT"
 TOKEN = "FULLPASS_KUBEFLOW_TOKEN"

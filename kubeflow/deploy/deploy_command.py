@@ -3,29 +3,25 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fullpass.base.errors import UsageError, UserError
+from fullpass.base.files import write_atomically
+from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.kubeflow.deploy.connection import HOST, client
 from fullpass.kubeflow.protocol import NEW, SCHEDULED, SPAN
 from fullpass.pipeline.authoring.checks.check import load_checked
+from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.cron import six_fields
 from fullpass.pipeline.printing import print_text
-
-if TYPE_CHECKING:
-    from fullpass.kubeflow.deploy.api_requests import Cluster
-    from fullpass.kubeflow.environment import Environment
-    from fullpass.pipeline.authoring.loading.load import Loaded
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
-
-from fullpass.base.files import write_atomically
-from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.startup import noise_to
 
 if TYPE_CHECKING:
     from fullpass.kubeflow.compile.compile import Compiled
+    from fullpass.kubeflow.deploy.api_requests import Cluster
     from fullpass.kubeflow.environment import Environment
 
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
@@ -187,14 +183,13 @@ def _changes_schedule(summary: str, change: _Change, done: str) -> Callable[...,
     return command
 
 
-def _finds_span_of_its_time(loaded: "Loaded", environment: "Environment") -> bool:
-    from fullpass.components.ingest.spans.spans import span_unit
+def _finds_span_of_its_time(loaded: Loaded, environment: "Environment") -> bool:
     from fullpass.kubeflow.compile.look_ups import schedule_time
 
     return bool(schedule_time(loaded.config.schedule, span_unit(loaded.config.data), environment.config.kubeflow))
 
 
-def _cron_line(loaded: "Loaded", *, by_time: bool) -> str:
+def _cron_line(loaded: Loaded, *, by_time: bool) -> str:
     """Returns the cron line; rejects keys that recurring runs of Kubeflow do not support.
 
     Args:
@@ -244,7 +239,7 @@ def _engine(text: str) -> str:
 
 
 def compile_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)],
+    file: _File,
     env: Annotated[
         Path | None,
         typer.Option(
@@ -291,7 +286,6 @@ def _compile_for_kubeflow(loaded: Loaded, env: Path, output: Path) -> None:
 
 
 def _compile_for_airflow(loaded: Loaded, env: Path | None, output: Path) -> None:
-    from fullpass.pipeline.startup import noise_to
 
     with TemporaryDirectory() as folder, noise_to(Path(folder) / "imports.log"):
         from fullpass.kubeflow.airflow.airflow_dag import airflow_dag
@@ -305,7 +299,6 @@ def _compile_for_airflow(loaded: Loaded, env: Path | None, output: Path) -> None
 
 def compile_quietly(loaded: Loaded, environment: "Environment") -> "Compiled":
     """Returns `compile_package` without the output of TFX and TensorFlow; warnings go to standard error."""
-    from fullpass.pipeline.startup import noise_to
 
     with TemporaryDirectory() as folder, noise_to(Path(folder) / "imports.log"):
         from fullpass.kubeflow.compile.compile import compile_package

@@ -1,13 +1,31 @@
-"""The commands `fullpass bless`, `lineage` and `models`. `models` imports neither TensorFlow nor TFX."""
+"""The commands `fullpass bless`, `lineage`, `models` and `gc`. `models` and `gc` import neither TensorFlow nor TFX."""
 
+import json
+import shutil
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
+from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
+from fullpass.pipeline.authoring.checks.check import load_checked
+from fullpass.pipeline.authoring.loading.load import Loaded, load
+from fullpass.pipeline.printing import console, print_data, print_text
+from fullpass.pipeline.root.check import check_own_root
+from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+
+if TYPE_CHECKING:
+    from fullpass.pipeline.registry.retention.collect import Freed, NextRun
+
+_UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def bless(
@@ -23,10 +41,7 @@ def bless(
     root: Annotated[Path | None, typer.Option(help="Folder of the pipeline's runs, instead of the YAML's.")] = None,
 ) -> None:
     """Push a model that was not blessed, and record who did so, why and when."""
-    from fullpass.pipeline.authoring.checks.check import load_checked
-    from fullpass.pipeline.printing import print_text
     from fullpass.pipeline.registry.bless import bless as bless_model
-    from fullpass.pipeline.root.layout import pipeline_root
 
     loaded = load_checked(file, runs_here=False)
     done = bless_model(loaded, pipeline_root(loaded, root), model=model, force=force, why=why)
@@ -49,7 +64,6 @@ def lineage(
     as_yaml: Annotated[bool, typer.Option("--yaml", help="Print the YAML of the training run, unchanged.")] = False,
 ) -> None:
     """Show the lineage of a model: spans, configuration, code, transform graph, metrics, gates, blessing."""
-    from fullpass.pipeline.printing import console, print_data
     from fullpass.pipeline.registry.locate_model import read_lineage, tree
 
     record = read_lineage(model, file)
@@ -71,7 +85,6 @@ def models(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the pushed models with their state, metrics, spans, configuration, code and who blessed them."""
-    from fullpass.pipeline.printing import console, print_data
     from fullpass.pipeline.registry import list_versions
     from fullpass.pipeline.registry.locate_model import pushed_to
 
@@ -81,3 +94,85 @@ def models(
         print_data(to_json_text([asdict(version) for version in found], indent=2))
     else:
         console().print(list_versions.table(found, folder))
+
+
+def gc(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.")] = Path("pipeline.yaml"),
+    keep_runs: Annotated[int, typer.Option(min=1, help="Number of newest runs to keep.")] = 10,
+    keep_days: Annotated[float, typer.Option(min=0, help="Also keep runs that are younger than this.")] = 30,
+    root: Annotated[Path | None, typer.Option(help="Folder of the runs, instead of root of the YAML.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be freed; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Remove artifacts, caches, quarantine, logs and records that no kept run, pushed model or window needs."""
+    from fullpass.pipeline.registry.retention.collect import collect
+    from fullpass.pipeline.registry.retention.kept_records import Policy
+
+    loaded = load(file)
+    folder = pipeline_root(loaded, root)
+    layout = RootLayout(folder)
+    check_own_root(folder)
+    if not layout.metadata.is_file() and layout.logs.is_dir():
+        raise UserError(
+            f"{layout.metadata}: missing, though {folder} holds runs. It lists the files that they need, so nothing is "
+            "removed. Restore it from a backup, or remove the folder and run anew."
+        )
+    if not layout.metadata.is_file():
+        raise UserError(f"{folder}: no run has been made there. --root names another folder.")
+    target = Path(loaded.resolve(loaded.config.push.to))
+    freed = collect(folder, target, Policy(keep_runs, keep_days), _next_run(loaded, folder), dry_run=dry_run)
+    if as_json:
+        print_data(json.dumps({"dry_run": dry_run, **asdict(freed)}, indent=2))
+    else:
+        console().print(table(freed, dry_run=dry_run))
+
+
+def _next_run(loaded: Loaded, root: Path) -> "NextRun":
+    """Returns the spans and files that the next run reuses; no spans if the source cannot be read."""
+    from fullpass.pipeline.registry.retention.collect import NextRun
+
+    data, before = loaded.config.data, loaded.config.gates.history
+    # Without spans, the data gate compares two versions of the data.
+    versions = 1 if has_spans(data) else 2
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            # `find_window` adds to the index, so it works on a copy.
+            index, copied = RootLayout(root).span_index, RootLayout(Path(scratch)).span_index
+            if index.is_dir():
+                shutil.copytree(index, copied, symlinks=True)
+            window = find_window(data, loaded.resolve, index=copied)
+        names = index_names(data, loaded.resolve)
+    except UserError as error:
+        print_text(f"The current window cannot be found, so only the windows of kept runs are kept: {error}", err=True)
+        return NextRun(before=before, versions=versions)
+    return NextRun({span.number for span in window.spans}, names, before, versions)
+
+
+def table(freed: "Freed", *, dry_run: bool) -> RenderableType:
+    """Returns a table of the removed sizes and numbers, and the number of kept runs and models."""
+
+    runs, models = freed.kept["runs"], freed.kept["models"]
+    kept = f"Kept: {runs} run{'s' * (runs != 1)}, {models} model{'s' * (models != 1)}, and the window."
+    if freed.links:
+        kept += f"\nNot searched, because they are links: {', '.join(freed.links)}."
+    words = {what: what if count > 1 else what.removesuffix("s") for what, count in freed.records.items()}
+    taken = ", ".join(f"{count:,} {words[what]}" for what, count in freed.records.items() if count)
+    if not freed.counts and not taken:
+        return Text(f"Nothing to free. {kept}")
+    shown = Table(box=box.SIMPLE)
+    shown.add_column("what")
+    shown.add_column("files and folders", justify="right")
+    shown.add_column("size", justify="right")
+    for kind in sorted({*freed.sizes, *freed.counts}):
+        shown.add_row(kind, str(freed.counts.get(kind, "")), _size_text(freed.sizes.get(kind, 0)))
+    total = f"{'Would free' if dry_run else 'Freed'} {_size_text(sum(freed.sizes.values()))}"
+    records = f"; records of the metadata: {taken}" if taken else ""
+    return Group(shown, Text(f"{total}{records}.\n{kept}"))
+
+
+def _size_text(size: float) -> str:
+    """Returns a size in bytes as `1.5 MB`, by powers of 1,024."""
+    unit = 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.0f} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"

@@ -21,6 +21,7 @@ from fullpass.pipeline.printing import report_errors
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.check import check_model_folder, check_root, claim_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.running.execution.artifact_checksums import discard_damaged
 from fullpass.pipeline.running.execution.display import display
 from fullpass.pipeline.running.execution.events import RunResult, new_run_id
 from fullpass.pipeline.running.execution.records import outputs
@@ -141,7 +142,6 @@ def _execute(loaded: Loaded, root: Path, request: RunRequest, console: Console) 
         # TensorFlow, TFX and Beam take seconds; a run that only repeats records needs none of them.
         from fullpass.pipeline.running.build import build
         from fullpass.pipeline.running.execution import runner
-        from fullpass.pipeline.running.execution.artifact_checksums import discard_damaged
         from fullpass.pipeline.running.execution.metadata_store import record_run
 
         damaged = discard_damaged(root)

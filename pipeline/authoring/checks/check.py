@@ -18,8 +18,7 @@ from fullpass.pipeline.authoring.checks import (
     source_rules,
     tree_rules,
 )
-from fullpass.pipeline.authoring.checks.findings import Finding
-from fullpass.pipeline.authoring.loading.load import Loaded, load
+from fullpass.pipeline.authoring.loading.load import Finding, Loaded, load
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem, in_file_order
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.printing import print_text

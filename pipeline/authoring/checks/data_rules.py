@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
 from fullpass.components.ingest.splitting.assign import columns_of_split, raw_split_columns
-from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.checks.source_rules import columns_present
 from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed
-from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.columns.raw_columns import (
     RAW_ROW_ID,

@@ -8,9 +8,8 @@ from fullpass.base.files import is_address
 from fullpass.components.evaluation.config import Bounds, SlicedBounds
 from fullpass.components.evaluation.metrics import METRICS, OF_QUANTILES
 from fullpass.components.ingest.spans.spans import has_spans
-from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns
-from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.features.ids import StableIds, Vocabulary

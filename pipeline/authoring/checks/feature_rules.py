@@ -7,8 +7,7 @@ from typing import Any
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
 from fullpass.components.ingest.sources.storage import open_raw
-from fullpass.pipeline.authoring.checks.findings import Finding, warning
-from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
 from fullpass.preprocessing.apply.vocabulary_file import category_tokens, vocabulary_tokens
 from fullpass.preprocessing.columns.compute_at import compute_at_by_feature, string_features

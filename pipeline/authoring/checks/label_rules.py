@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from fullpass.base.errors import did_you_mean
-from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.derived_columns import derived_types, parsed
-from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.load import Finding, Loaded
 from fullpass.preprocessing.columns.raw_columns import feature_columns, with_source_columns
 from fullpass.preprocessing.features.label import Label, Task, binary_class
 

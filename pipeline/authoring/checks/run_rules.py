@@ -13,8 +13,7 @@ from fullpass.base.files import is_address
 from fullpass.components.ingest.sources.config import ModuleSource
 from fullpass.components.ingest.sources.files import nearby
 from fullpass.components.ingest.spans.spans import path_pattern, span_unit
-from fullpass.pipeline.authoring.checks.findings import Finding, warning
-from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.user_code import (
     find_code,

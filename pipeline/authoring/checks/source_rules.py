@@ -13,8 +13,7 @@ from fullpass.components.ingest.sources.config import BigQuerySource, CsvSource,
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.spans.spans import find_window, has_spans, ranges
-from fullpass.pipeline.authoring.checks.findings import Finding, warning
-from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 
 _PATH: Keys = ("data", "source", "path")

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from fullpass.pipeline.authoring.checks.findings import Finding
-from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.load import Finding, Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.dates.date_format import PARTS
 from fullpass.preprocessing.features.feature import (

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, decimal_of, in_quotes, such_as
+from fullpass.pipeline.authoring.loading.load import Finding, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.date_formats import find_dates
 from fullpass.pipeline.authoring.profile.images import BROKEN

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from io import StringIO
+
+from rich.table import Table
 
 from fullpass.base.errors import did_you_mean, listed
 from fullpass.base.user_modules import use_modules_of
@@ -12,11 +15,10 @@ from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.ingest.splitting.assign import raw_split_columns, reads_whole_rows
-from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.data_check import column_findings, label_findings, row_findings
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, first_reader, sampled_data
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns
-from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.load import Finding, Loaded
 from fullpass.pipeline.authoring.loading.problems import Problem, in_file_order
 from fullpass.pipeline.authoring.profile.column_profile import counted, shown
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
@@ -165,9 +167,6 @@ def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) 
 
 def findings_table(report: DataReport) -> str:
     """Returns the findings as a table: severity, line, path, message."""
-    from io import StringIO
-
-    from rich.table import Table
 
     if not report.problems:
         return f"{report.rows:,} of {report.seen:,} rows looked at: nothing to report."

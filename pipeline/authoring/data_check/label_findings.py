@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from fullpass.components.ingest.config import HashSplit, StratifiedSplit
 from fullpass.components.ingest.splitting.assign import columns_of_split
 from fullpass.components.ingest.splitting.label_balance import uneven_means, uneven_shares
-from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, in_quotes
+from fullpass.pipeline.authoring.loading.load import Finding, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.column_profile import BOOLEAN, ColumnProfile
 from fullpass.pipeline.authoring.profile.date_formats import Dates

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import HashSplit, RandomSplit
 from fullpass.components.ingest.splitting.assign import NO_SPLIT, columns_of_split, reads_whole_rows
-from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, in_quotes
+from fullpass.pipeline.authoring.loading.load import Finding, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.sample import row_keys, split_indices

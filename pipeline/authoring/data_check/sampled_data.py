@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from fullpass.components.ingest.config import Source
 from fullpass.components.ingest.splitting.assign import raw_split_columns
-from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed
-from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate_arrays, expression_input

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -241,3 +241,21 @@ def _entries(keys: Keys, value: Any) -> Iterator[tuple[Keys, Any]]:
     elif isinstance(value, list):
         for i, inner in enumerate(value):
             yield from _entries((*keys, i), inner)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A problem whose line has not been looked up yet."""
+
+    keys: Keys
+    message: str
+    severity: Literal["error", "warning"] = "error"
+
+    def problem(self, loaded: Loaded) -> Problem:
+        """Returns the finding with its path as text and its line."""
+        return Problem(format_path(self.keys), loaded.line(*self.keys), self.message, self.severity)
+
+
+def warning(keys: Keys, message: str) -> Finding:
+    """Returns a finding that does not stop the run."""
+    return Finding(keys, message, "warning")

@@ -8,10 +8,9 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.checks import check
-from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.data_check.data_check import check_data
 from fullpass.pipeline.authoring.init.init import init
-from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.authoring.loading.load import Finding, load
 from tests.pipeline.authoring.tables import write_csv as write
 
 ROWS = 1500

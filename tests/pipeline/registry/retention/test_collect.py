@@ -16,9 +16,9 @@ from ml_metadata import proto
 from fullpass.base.errors import UserError
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.push.push import rollback, served_version, versions
+from fullpass.pipeline.registry.commands import gc
 from fullpass.pipeline.registry.retention import records
 from fullpass.pipeline.registry.retention.collect import NextRun, collect
-from fullpass.pipeline.registry.retention.gc_command import gc
 from fullpass.pipeline.registry.retention.kept_records import Policy
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import RootLayout
