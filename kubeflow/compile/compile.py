@@ -80,11 +80,7 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
 
 
 def _cluster_paths(loaded: Loaded, environment: EnvironmentConfig) -> RunPaths:
-    """Returns the paths that the containers of a package use.
-
-    Raises:
-        UserError: The config names a file of an installed package.
-    """
+    """Returns the paths that the containers of a package use."""
 
     def resolve(path: str) -> str:
         if is_address(path):
@@ -114,11 +110,7 @@ def _cluster_paths(loaded: Loaded, environment: EnvironmentConfig) -> RunPaths:
 
 
 def _check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequence[str]) -> None:
-    """Checks that processes outside a node's own pod can read and write the store.
-
-    Raises:
-        UserError: They cannot, or a node does not support workers.
-    """
+    """Checks that processes outside a node's own pod can read and write the store."""
     runner = loaded.config.beam.runner
     if environment.artifacts == "copied" and runner not in ("direct", "DirectRunner"):
         raise UserError(

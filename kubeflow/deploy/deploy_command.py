@@ -222,11 +222,7 @@ def _cluster(host: str | None, namespace: str | None) -> "Cluster":
 
 
 def _engine(text: str) -> str:
-    """Returns the name of the engine that runs a package.
-
-    Raises:
-        typer.BadParameter: The engine is not supported.
-    """
+    """Returns the name of the engine that runs a package."""
     if text == "vertex":
         raise typer.BadParameter(
             "Vertex AI Pipelines is not supported. Its packages have no Kubernetes part, so they cannot mount the "

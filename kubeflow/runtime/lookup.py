@@ -152,11 +152,7 @@ def _find_window(task: ExecutorInput, request: Request, folder: Path) -> Window:
 
 
 def _planned_span(task: ExecutorInput, data: DataConfig) -> str:
-    """Returns the label of the span of the scheduled time.
-
-    Raises:
-        UserError: The package was compiled without a lag, or the backend provided no scheduled time.
-    """
+    """Returns the label of the span of the scheduled time."""
     unit, scheduled = span_unit(data), task.parameters.get(SCHEDULE_TIME, "")
     if unit is None or SCHEDULE not in task.parameters:
         raise UserError(

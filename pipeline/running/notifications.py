@@ -204,10 +204,6 @@ def _send_within(seconds: float, request: urllib.request.Request) -> None:
     """Sends a request and reads the beginning of the answer, with one limit for the whole.
 
     The timeout of a socket applies to one read, so a server that sends a byte now and then would never exceed it.
-
-    Raises:
-        TimeoutError: The request was not finished after `seconds`.
-        OSError, HTTPException, ValueError: See `urllib.request.urlopen`.
     """
     ended: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
 

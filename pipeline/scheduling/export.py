@@ -120,12 +120,7 @@ def export(loaded: Loaded, form: Form, *, image: str | None = None) -> dict[str,
 
 
 def _require_one_line(loaded: Loaded) -> None:
-    """Refuses paths that would end a line, or change the next line, in the written files.
-
-    Raises:
-        UserError: The path of the file, or of this Python, contains control characters, or the folder's path ends in a
-            blank or a backslash.
-    """
+    """Refuses paths that would end a line, or change the next line, in the written files."""
     for what in (str(loaded.file.absolute()), sys.executable):
         if plain(what) != what or "\n" in what or "\t" in what:
             raise UserError(

@@ -177,11 +177,7 @@ def _two_digits(number: float) -> str:
 
 
 def _same_in_all_splits(profile: SourceProfile, column: ColumnProfile) -> str | None:
-    """Returns the expression that makes labels of given splits equal, if they differ by a full stop in every row.
-
-    Raises:
-        UserError: The label has other values in another split, and a full stop does not explain the difference.
-    """
+    """Returns the expression that makes labels of given splits equal, if they differ by a full stop in every row."""
     values = column.values
     if column.kind not in ("category", "boolean") or "train" not in profile.sample.splits:
         return None

@@ -195,12 +195,7 @@ def resolve_in_root(root: Path, path: Path) -> Path:
 
 
 def _artifact_folders(root: Path, records: Records) -> dict[int, Path]:
-    """Returns the folder of every artifact that has files.
-
-    Raises:
-        UserError: An artifact lies outside the root, for example after the root was moved. All files of the root would
-            seem unneeded.
-    """
+    """Returns the folder of every artifact that has files."""
     folders: dict[int, Path] = {}
     for artifact in records.artifacts.values():
         if artifact.state == LIVE:
