@@ -11,13 +11,14 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
+import jinja2
+
 from fullpass.base.files import write_atomically
 from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS
 from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.pipeline.authoring.loading.json_schema import TAGS, Schema, describe_forms, json_schema, resolve
 from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
 from fullpass.pipeline.exit_codes import ExitCode
-from fullpass.pipeline.reference import reference_text
 from fullpass.preprocessing.dates.date_format import DIRECTIVES, PARTS, SPECIAL_FORMATS
 from fullpass.preprocessing.expressions.expression import function_table
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
@@ -33,6 +34,7 @@ _ELSEWHERE = {
     "evaluation.metrics": "#metrics",
 }
 """Paths that are documented elsewhere."""
+_TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined)
 _Row = tuple[str, str, str]
 """What a key accepts, its default, and its meaning."""
 _HEAD = ["| key | accepted | default | meaning |", "|---|---|---|---|"]
@@ -69,11 +71,10 @@ def pages() -> dict[str, str]:
 def config_page() -> str:
     """Returns the page of all sections and keys of the YAML: type, default, meaning."""
     schema = json_schema()
-    parts = [reference_text.CONFIG, _exit_codes(), reference_text.KEYS, _table(schema, schema)]
-    for key, section in schema["properties"].items():
-        if key not in _ELSEWHERE:
-            parts += _sections(key, section, schema, level=2)
-    return _joined([*parts, reference_text.METRICS, _metrics()])
+    told = ((key, section) for key, section in schema["properties"].items() if key not in _ELSEWHERE)
+    sections = [part for key, section in told for part in _sections(key, section, schema, level=2)]
+    table = _table(schema, schema)
+    return _page("config", exit_codes=[_exit_codes()], keys=[table], sections=sections, metrics=[_metrics()])
 
 
 def transforms_page() -> str:
@@ -82,20 +83,26 @@ def transforms_page() -> str:
     defs = schema["$defs"]
     forms = _members(schema["properties"]["features"]["additionalProperties"], schema)
     shared, tables = _tables_of_forms(forms, schema, "features.*", "type")
-    parts = [reference_text.FEATURES, shared]
+    features = [shared]
     for name, form in zip(tables, forms, strict=True):
-        parts += [f"### {name}", form["description"], _yaml(FEATURE_TYPES[name].example), tables[name]]
-    parts.append(reference_text.TRANSFORMS)
+        features += [f"### {name}", form["description"], _yaml(FEATURE_TYPES[name].example), tables[name]]
+    transforms = []
     for name, (form, example) in _transforms(schema).items():
-        parts += [f"### {name}", form["description"], _yaml(example), _table(form, schema)]
-    parts.append(reference_text.IDS)
+        transforms += [f"### {name}", form["description"], _yaml(example), _table(form, schema)]
+    ids = []
     for name in ("Vocabulary", "Hash", "Identity", "Embedding"):
-        parts += [f"### {name.lower()}", defs[name]["description"], _table(defs[name], schema)]
-    parts += [reference_text.CROSSES, defs["Cross"]["description"], _yaml(f"crosses: {EXAMPLES['crosses']}")]
-    parts += [_table(defs["Cross"], schema), reference_text.SEQUENCES, defs["SequenceSpec"]["description"]]
-    parts += [_yaml(f"sequences:\n{indent(SequenceSpec.example, '  ')}"), _table(defs["SequenceSpec"], schema)]
-    parts += [reference_text.DATES, *_dates()]
-    return _joined(parts)
+        ids += [f"### {name.lower()}", defs[name]["description"], _table(defs[name], schema)]
+    cross, sequence = defs["Cross"], defs["SequenceSpec"]
+    example = f"sequences:\n{indent(SequenceSpec.example, '  ')}"
+    return _page(
+        "transforms",
+        features=features,
+        transforms=transforms,
+        ids=ids,
+        crosses=[cross["description"], _yaml(f"crosses: {EXAMPLES['crosses']}"), _table(cross, schema)],
+        sequences=[sequence["description"], _yaml(example), _table(sequence, schema)],
+        dates=list(_dates()),
+    )
 
 
 def expressions_page() -> str:
@@ -104,8 +111,7 @@ def expressions_page() -> str:
         f"| `{_cell(written)}` | {result.replace('any', 'as a')} | {_cell(doc)} |"
         for written, result, doc in function_table()
     ]
-    table = "\n".join(["| written | gives | |", "|---|---|---|", *rows])
-    return _joined([reference_text.EXPRESSIONS, table])
+    return _page("expressions", functions=["\n".join(["| written | gives | |", "|---|---|---|", *rows])])
 
 
 def write(folder: Path) -> None:
@@ -306,10 +312,12 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _joined(parts: list[str]) -> str:
-    text = "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+def _page(name: str, **sections: list[str]) -> str:
+    """Returns the page of a template, whose variables are lists of paragraphs and tables."""
+    joined = {key: "\n\n".join(part.strip() for part in parts if part.strip()) for key, parts in sections.items()}
+    text = _TEMPLATES.get_template(f"{name}.md.jinja").render(joined)
     # Docstrings name Python's None; the pages describe YAML.
-    return re.sub(r"\bNone\b", "null", text)
+    return re.sub(r"\bNone\b", "null", text) + "\n"
 
 
 if __name__ == "__main__":
