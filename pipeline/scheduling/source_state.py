@@ -6,7 +6,6 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.sources.files import fingerprint
@@ -25,7 +24,6 @@ from fullpass.pipeline.running.history import History, RunRecord, data_digest
 from fullpass.pipeline.scheduling.drift import drift_in_a_process
 from fullpass.pipeline.scheduling.due import SourceState, SpanDrift
 
-Result = TypeVar("Result")
 LOOK_SECONDS = 60.0
 """Seconds that the scheduler waits for the state of a source."""
 
@@ -102,7 +100,9 @@ class SourceReaderWithTimeout:
 
     def __call__(self) -> SourceState:
         """Returns the state of the source, or only the facts known without it."""
-        self._found = self._found or _in_background(self._source.look)
+        if self._found is None:
+            self._found = Future()
+            threading.Thread(target=self._look, args=(self._found,), daemon=True).start()
         try:
             state = self._found.result(self._seconds)
         except FutureTimeoutError:
@@ -113,34 +113,31 @@ class SourceReaderWithTimeout:
         self._found = None
         return state
 
+    def _look(self, found: Future[SourceState]) -> None:
+        try:
+            found.set_result(self._source.look())
+        except BaseException as error:
+            found.set_exception(error)
+
 
 class BackgroundMeasurement:
     """A slow measurement of spans that runs in a thread, one span at a time."""
 
     def __init__(self, measure: Callable[[int], SpanDrift]) -> None:
         self._measure = measure
-        self._found: dict[int, Future[SpanDrift]] = {}
+        self._found: dict[int, SpanDrift] = {}
+        self._thread: threading.Thread | None = None
 
     def look(self, number: int) -> Mapping[int, SpanDrift]:
         """Returns the results so far, and starts the measurement of the span if it has none."""
-        done = {known: found.result() for known, found in self._found.items() if found.done()}
-        if number not in self._found and len(done) == len(self._found):
-            self._found[number] = _in_background(lambda: self._measure(number))
-        return done
+        busy = self._thread is not None and self._thread.is_alive()
+        if number not in self._found and not busy:
+            self._thread = threading.Thread(target=self._find, args=(number,), daemon=True)
+            self._thread.start()
+        return dict(self._found)
 
-
-def _in_background(work: Callable[[], Result]) -> Future[Result]:
-    """Starts work in a thread that does not keep the process alive."""
-    future: Future[Result] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
+    def _find(self, number: int) -> None:
+        self._found[number] = self._measure(number)
 
 
 def _moved(loaded: Loaded, root: Path, number: int) -> SpanDrift:
