@@ -100,6 +100,24 @@ class Loaded:
         return self.tree.line(keys)
 
 
+@dataclass(frozen=True)
+class Finding:
+    """A problem whose line has not been looked up yet."""
+
+    keys: Keys
+    message: str
+    severity: Literal["error", "warning"] = "error"
+
+    def problem(self, loaded: Loaded) -> Problem:
+        """Returns the finding with its path as text and its line."""
+        return Problem(format_path(self.keys), loaded.line(*self.keys), self.message, self.severity)
+
+
+def warning(keys: Keys, message: str) -> Finding:
+    """Returns a finding that does not stop the run."""
+    return Finding(keys, message, "warning")
+
+
 def load(path: Path | str) -> Loaded:
     """Reads and validates one pipeline file.
 
@@ -241,21 +259,3 @@ def _entries(keys: Keys, value: Any) -> Iterator[tuple[Keys, Any]]:
     elif isinstance(value, list):
         for i, inner in enumerate(value):
             yield from _entries((*keys, i), inner)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A problem whose line has not been looked up yet."""
-
-    keys: Keys
-    message: str
-    severity: Literal["error", "warning"] = "error"
-
-    def problem(self, loaded: Loaded) -> Problem:
-        """Returns the finding with its path as text and its line."""
-        return Problem(format_path(self.keys), loaded.line(*self.keys), self.message, self.severity)
-
-
-def warning(keys: Keys, message: str) -> Finding:
-    """Returns a finding that does not stop the run."""
-    return Finding(keys, message, "warning")
