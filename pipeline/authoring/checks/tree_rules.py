@@ -21,6 +21,12 @@ from fullpass.trainer.config import MAX_TREE_IDS, TREE_KEYS, TrainingConfig, Tre
 from fullpass.trainer.loss_config import losses_for
 
 _INSTEAD = "Remove it, or use model: {kind: wide_deep}"
+_INSTEAD_OF = {
+    "learning_rate": "Set model.learning_rate.",
+    "warm_start": "Trees are trained from scratch in seconds. Remove it.",
+    "checkpoint": "Trees are not saved during training. Remove it.",
+}
+"""Key of training: that trees do not read -> what to do."""
 
 
 def check_trees(loaded: Loaded) -> Iterator[Finding]:
@@ -108,17 +114,17 @@ def _ids_of(feature: Feature) -> int:
 def _check_keys_of_networks(loaded: Loaded) -> Iterator[Finding]:
     """Yields a finding for each key that only network training reads."""
     config, usual = loaded.config, TrainingConfig()
-    for name, feature in config.features.items():
-        if getattr(feature, "encoding", "auto") != "auto":
-            yield _encoding(("features", name, "encoding"))
-    for i, cross in enumerate(config.crosses):
-        if cross.encoding != "auto":
-            yield _encoding(("crosses", i, "encoding"))
+    holders: list[tuple[Keys, object]] = [(("features", name), feature) for name, feature in config.features.items()]
+    holders += [(("crosses", i), cross) for i, cross in enumerate(config.crosses)]
+    for keys, holder in holders:
+        if getattr(holder, "encoding", "auto") != "auto":
+            yield Finding((*keys, "encoding"), "is for networks; trees read the ids themselves. Remove it.")
     for key in TrainingConfig.model_fields:
         given = getattr(config.training, key)
         # `checkpoint: null` disables checkpoints, and trees write none while they grow.
         if key not in TREE_KEYS and given != getattr(usual, key) and (key, given) != ("checkpoint", None):
-            yield Finding(("training", key), f"is for networks; trees do not read it. {_instead(key)}")
+            instead = _INSTEAD_OF.get(key, "Remove it.")
+            yield Finding(("training", key), f"is for networks; trees do not read it. {instead}")
     if config.training.distribution not in ("auto", "one_device"):
         yield Finding(("training", "distribution"), "trees grow on one machine. Accepted: auto, one_device.")
     if config.input.shuffle_buffer != "auto":
@@ -126,20 +132,5 @@ def _check_keys_of_networks(loaded: Loaded) -> Iterator[Finding]:
         yield Finding(("input", "shuffle_buffer"), message)
 
 
-def _encoding(keys: Keys) -> Finding:
-    return Finding(keys, "is for networks; trees read the ids themselves. Remove it.")
-
-
 def _in_order(keys: Keys) -> Finding:
-    message = "reads elements in their order, which trees cannot. Remove it, or use model: {kind: wide_deep}."
-    return Finding(keys, message)
-
-
-def _instead(key: str) -> str:
-    if key == "learning_rate":
-        return "Set model.learning_rate."
-    if key == "warm_start":
-        return "Trees are trained from scratch in seconds. Remove it."
-    if key == "checkpoint":
-        return "Trees are not saved during training. Remove it."
-    return "Remove it."
+    return Finding(keys, f"reads elements in their order, which trees cannot. {_INSTEAD}.")
