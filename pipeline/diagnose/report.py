@@ -7,6 +7,7 @@ from typing import Any
 
 from fullpass.base.files import write_atomically
 from fullpass.base.json_text import to_json_text
+from fullpass.components.pages.charts import STYLE, bar_chart
 from fullpass.pipeline.diagnose.diagnosis import Diagnosis
 from fullpass.pipeline.diagnose.rates import Rate
 from fullpass.pipeline.diagnose.stages import NOTHING, ONCE, STAGES
@@ -113,8 +114,6 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def write_page(diagnosis: Diagnosis, path: Path) -> None:
     """Writes the diagnosis as HTML with a bar per stage, atomically."""
-    from fullpass.components.pages.charts import STYLE, bar_chart
-
     bars: Mapping[str, float] = {
         **{stage.name: 1000 * stage.step_seconds for stage in diagnosis.stages},
         "all together": 1000 * diagnosis.step_seconds,

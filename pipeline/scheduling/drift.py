@@ -7,25 +7,24 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
 from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import run_bounded
+from fullpass.base.user_modules import use_modules_of
+from fullpass.components.data_gate.gate_verdict import GateVerdict, read_verdict
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
-
-if TYPE_CHECKING:
-    from fullpass.components.data_gate.gate_verdict import GateVerdict
+from fullpass.pipeline.startup import set_environment
 
 _MOST_SECONDS = 3600
 _ERROR = "error"
 
 
-def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> "GateVerdict":
+def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> GateVerdict:
     """Returns the data gate's verdict on a span, without Beam, ingestion or a run.
 
     Spans that no run and no earlier call has summarized are read here, row by row. So the first call for a new span
@@ -69,14 +68,12 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
     return judge(newest, others, earlier, source.series, config.gates, unit=window.unit)
 
 
-def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None = None) -> "GateVerdict":
+def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None = None) -> GateVerdict:
     """Returns the result of `drift` for a pipeline file, computed in a separate process.
 
     Raises:
         UserError: `drift` raised an error, or the process was killed or took longer than an hour.
     """
-    from fullpass.components.data_gate.gate_verdict import read_verdict
-
     arguments = to_json_text({"file": str(file), "root": root and str(root), "span": span})
     try:
         command = [sys.executable, "-P", "-m", "fullpass.pipeline.scheduling.drift", arguments]
@@ -95,9 +92,6 @@ def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None
 
 def main() -> None:
     """Prints the verdict for `drift_in_a_process`."""
-    from fullpass.base.user_modules import use_modules_of
-    from fullpass.pipeline.startup import set_environment
-
     set_environment()
     told = json.loads(sys.argv[1])
     loaded = load(Path(told["file"]))

@@ -6,8 +6,8 @@ Neither display starts a thread, since the same process forks the nodes.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -27,9 +27,6 @@ from fullpass.pipeline.running.execution.events import (
     Status,
 )
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 _MIN_RATE_SECONDS = 1.0
 _SECONDS_PER_LINE = 30.0
 _STYLES = {
@@ -42,7 +39,7 @@ _STYLES = {
 
 
 @contextmanager
-def display(console: "Console | None" = None) -> Iterator[Listener]:
+def display(console: Console | None = None) -> Iterator[Listener]:
     """Yields a listener for `runner.run` that shows the run on `console`, by default standard output.
 
     The listener raises nothing. If its terminal or pipe is gone, it stops showing events, and the run goes on.
@@ -78,7 +75,7 @@ def _while_it_works(listener: Listener) -> Listener:
 class _LineLog:
     """Prints a line when a node starts, every half minute, and when it ends, without control characters."""
 
-    def __init__(self, console: "Console") -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
         self._rates = _Rates()
         self._next_line: dict[str, float] = {}
@@ -115,7 +112,7 @@ class _LineLog:
 class _LiveTable:
     """Redraws a table with one line per node at every event."""
 
-    def __init__(self, console: "Console") -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
         self._live: Live | None = None
         self._rows: dict[str, tuple[Text, str, Text]] = {}
@@ -248,6 +245,6 @@ def _unfinished_nodes(result: RunResult) -> Iterator[str]:
             yield f"{words}: {', '.join(ids)}"
 
 
-def _print(console: "Console", text: str) -> None:
+def _print(console: Console, text: str) -> None:
     """Prints text without highlighting or line breaks, so that paths can be copied."""
     console.print(Text(text), soft_wrap=True, highlight=False)
