@@ -4,9 +4,10 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 
+from fullpass.components.ingest.readers.read_source import names_of
 from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.pipeline.authoring.profile import sample
-from fullpass.pipeline.authoring.profile.detect_source import column_names, infer_source
+from fullpass.pipeline.authoring.profile.detect_source import infer_source
 from fullpass.pipeline.authoring.profile.sample import read_sample, row_keys
 
 CSV = "a,b\n1,x\n2,y\n3,x\n"
@@ -20,7 +21,7 @@ def write(path, text=CSV):
 
 def sample_of(data, folder, rows=None):
     found = infer_source(str(data), folder)
-    return read_sample(found.files, found.source, column_names(found.files[0], found.source), rows=rows)
+    return read_sample(found.files, found.source, names_of(found.files[0], found.source), rows=rows)
 
 
 def test_sample_is_text_as_ingest_reads_it(tmp_path):
