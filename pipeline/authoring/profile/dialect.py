@@ -355,7 +355,7 @@ def _below_titles(text: bytes) -> Top:
     """Returns the text below the lines above the header that have other numbers of cells than the rows."""
     best: tuple[float, str, int, int] | None = None
     for separator in _SEPARATORS:
-        widths = [len(row) for row in _cells(text, separator, _LINES) if row]
+        widths = [len(row) for row in _rows_of(text, separator, _LINES) if row]
         counted = Counter(width for width in widths if width > 1).most_common(1)
         if not counted:
             continue
@@ -369,7 +369,7 @@ def _below_titles(text: bytes) -> Top:
     if best is None:
         return Top(text)
     _, separator, width, start = best
-    kept = [(line, row) for line, row in _cells_with_lines(text, separator, _LINES) if row]
+    kept = [(line, row) for line, row in _rows_with_lines(text, separator, _LINES) if row]
     names, data = [cell.strip() for cell in kept[start - 1][1]], [row for _, row in kept[start:] if len(row) == width]
     rest = text.splitlines(keepends=True)
     why = "lines above the rows are no header line"
@@ -389,7 +389,7 @@ def _below_titles(text: bytes) -> Top:
     return Top(b"".join(rest[skipped:]), skipped, why={"skip_rows": why})
 
 
-def _cells_with_lines(text: bytes, separator: str, rows: int) -> list[tuple[int, list[str]]]:
+def _rows_with_lines(text: bytes, separator: str, rows: int) -> list[tuple[int, list[str]]]:
     """Returns the first rows with the number of lines above each; blank lines are empty rows."""
     found: list[tuple[int, list[str]]] = []
     above = 0
@@ -403,14 +403,14 @@ def _cells_with_lines(text: bytes, separator: str, rows: int) -> list[tuple[int,
     return found
 
 
-def _cells(text: bytes, separator: str, rows: int) -> list[list[str]]:
-    return [row for _, row in _cells_with_lines(text, separator, rows)]
+def _rows_of(text: bytes, separator: str, rows: int) -> list[list[str]]:
+    return [row for _, row in _rows_with_lines(text, separator, rows)]
 
 
 def _aligned(line: bytes, rest: bytes) -> tuple[list[str], list[str]]:
     """Returns the cells of a line and of the first row of a text if both have as many, more than one; else none."""
     for separator in (*_SEPARATORS, " "):
-        cells, below = _cells(line.strip(), separator, 1), _cells(rest.lstrip(), separator, 1)
+        cells, below = _rows_of(line.strip(), separator, 1), _rows_of(rest.lstrip(), separator, 1)
         if cells and below and len(cells[0]) == len(below[0]) > 1:
             return [cell.strip() for cell in cells[0]], [cell.strip() for cell in below[0]]
     return [], []
