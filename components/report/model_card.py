@@ -79,9 +79,12 @@ def _origin(run: Run, facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"Run {lineage['run']}."
     if lineage.get("config", {}).get("hash"):
         yield f"Configuration {lineage['config']['hash']}."
-    code = [f"{key} {value}" for key, value in lineage.get("code", {}).items() if value is not None]
+    known = lineage.get("code", {})
+    code = [f"{key} {value}" for key, value in known.items() if value is not None and key != "line"]
     if code:
         yield f"Code {', '.join(code)}."
+    if known.get("line"):
+        yield f"Made with {known['line']}."
     yield from (f"Data, {name}: {value}." for name, value in run.data.facts)
     yield from (f"Training, {name}: {value}." for name, value in run.training.facts)
 

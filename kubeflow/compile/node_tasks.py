@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from tfx import types
 
+from fullpass.base.tfx_line import line
 from fullpass.components.internals.tfx_internals import OutputChannel, base_component, base_node, executor_spec
 from fullpass.kubeflow.compile.look_ups import message_args
 from fullpass.kubeflow.compile.task import Output, Task, Value, task_name
@@ -55,6 +56,7 @@ def executor_args(
     runs_beam = isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)
     plan = {
         "node": node.id,
+        "line": line(),
         "executor": node.executor_spec.class_path,
         "parameters": {name: type(value).__name__ for name, value in _parameters(node).items()},
         "inputs": {name: class_path(channel.type) for name, channel in node.inputs.items()},

@@ -10,6 +10,7 @@ from tfx.dsl.components.common.resolver import Resolver
 from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
+from fullpass.base.tfx_line import line
 from fullpass.components.artifacts import Report
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.config import SpanColumn
@@ -96,7 +97,7 @@ class PackageBuilder:
         pipeline: Json = {
             "pipelineInfo": {"name": config.name},
             "schemaVersion": SCHEMA_VERSION,
-            "sdkVersion": "fullpass",
+            "sdkVersion": f"fullpass, {line()}",
             "deploymentSpec": {"executors": self.executors},
             "components": self.components,
             "root": {"dag": {"tasks": self.tasks}},

@@ -19,6 +19,7 @@ from typing import Any
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
 from fullpass.base.redact import redact_streams
+from fullpass.base.tfx_line import is_same, line
 from fullpass.base.user_modules import use_modules_of
 from fullpass.kubeflow.kfp_internals import run_id
 from fullpass.kubeflow.protocol import FACTS_VARIABLE, WITHOUT_TENSORFLOW, Json, unpack
@@ -75,11 +76,13 @@ def run_node(plan: Json, task: ExecutorInput) -> None:
     """Runs the executor of a node and writes the output message.
 
     Args:
-        plan: From the compiler: executor, types, Beam options, folder of the user-defined modules.
+        plan: From the compiler: its line of TFX, executor, types, Beam options, folder of the user-defined modules.
 
     Raises:
-        UserError: An input has no files, or a declared output was not written.
+        UserError: The image is of another line than the package, an input has no files, or a declared output was not
+            written.
     """
+    check_line(plan["line"])
     set_environment()
     direct = plan["artifacts"] == "direct"
     with libraries_for(plan["executor"], direct=direct):
@@ -99,6 +102,22 @@ def run_node(plan: Json, task: ExecutorInput) -> None:
         else:
             outputs = node.do(executor, inputs, properties)
     write_output(task.output_file, outputs, {})
+
+
+def check_line(compiled: str) -> None:
+    """Checks that the image of this container is of the line of TFX of which the package is.
+
+    One line for all containers of a package: a graph that one TensorFlow saved need not load in an older one.
+
+    Raises:
+        UserError: It is of another line.
+    """
+    if not is_same(compiled, line()):
+        raise UserError(
+            f"the package was compiled with {compiled}, and the image of this container has {line()}. All containers "
+            "of a package need one line of TFX. Set `image` to an image of the package's line, or compile the package "
+            "with the image's line, such as in a container of the image."
+        )
 
 
 @contextmanager

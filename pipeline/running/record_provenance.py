@@ -12,6 +12,7 @@ import fullpass
 from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import run_bounded
 from fullpass.base.redact import redact_yaml
+from fullpass.base.tfx_line import line
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import code_digest, model_functions, transform_functions
 from fullpass.pipeline.config import PipelineConfig
@@ -31,7 +32,8 @@ def run_facts(loaded: Loaded, run_id: str | None) -> dict[str, Any]:
         `config`: `hash` of all settings including defaults, so comments and order do not count; `yaml`, the text of the
         file.
         `code`: version of Fullpass (`fullpass`) and digest of its `source`; digest of the user's functions (`user`);
-        `commit` of the YAML's folder, with `-dirty` if the folder has uncommitted changes; None without a commit.
+        `commit` of the YAML's folder, with `-dirty` if the folder has uncommitted changes; None without a commit; the
+        `line` of TFX.
     """
     return {
         "run": run_id,
@@ -57,6 +59,7 @@ def code_facts(functions: list[str], commit: str | None) -> dict[str, str | None
         "source": source_digest(),
         "user": code_digest(functions) or None,
         "commit": commit,
+        "line": line(),
     }
 
 

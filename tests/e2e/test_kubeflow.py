@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fullpass.base.tfx_line import line
 from fullpass.components.push.push import rollback, rolled_back, served_version
 from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE
 from fullpass.kubeflow.runtime.executor_input import parse
@@ -185,7 +186,8 @@ def test_the_pushed_models_tell_run_configuration_code_and_addresses(runs):
     now = load(folder / "pipeline" / "pipeline.yaml")
     assert told[1]["config"] == {"hash": config_hash(now.config), "yaml": now.text}
     assert told[0]["config"]["hash"] != told[1]["config"]["hash"]
-    assert told[1]["code"] == {"fullpass": version("fullpass"), "source": source_digest(), "user": None, "commit": None}
+    release = {"fullpass": version("fullpass"), "source": source_digest(), "line": line()}
+    assert told[1]["code"] == {**release, "user": None, "commit": None}
     assert [span["rows_read"] for span in told[1]["spans"]] == [15_002] and told[1]["metrics"]["auc"] > 0.5
     blessed = [artifact["metadata"]["current_model"] for artifact in backend.metadata.artifacts("tfx.ModelBlessing")]
     assert [lineage["model"] for lineage in told] == blessed and told[1]["baseline"]["model"] == blessed[0]

@@ -45,6 +45,24 @@ def test_each_variant_is_a_choice_of_one_stage():
         assert ("requirements-gpu.txt" in ran.stdout) == (variant == "gpu")
 
 
+def test_a_line_runs_on_its_pythons_and_on_no_other(tmp_path):
+    """The pairs are those of the Makefile, which makes the environment."""
+    makefile = (REPOSITORY / "Makefile").read_text()
+    pairs = {line: found.split() for line, found in re.findall(r"(?m)^PYTHONS_(\S+) := ([\d. ]+)$", makefile)}
+    assert set(pairs) == {"1.16", "1.21"}
+    check = next(command for command in of("RUN") if "${LINE}" in command)
+    for line in pairs:
+        for python in ("3.10", "3.11", "3.12", "3.13", "3.14"):
+            (tmp_path / "python3").write_text(f"#!/bin/sh\necho {python}\n")
+            (tmp_path / "python3").chmod(0o755)
+            given = {"LINE": line, "PATH": f"{tmp_path}:/usr/bin:/bin"}
+            ran = subprocess.run(["sh", "-c", check], env=given, capture_output=True, text=True, check=False)
+            assert (ran.returncode == 0) == (python in pairs[line])
+            assert ran.returncode == 0 or f"LINE={line} does not run on Python {python}: give " in ran.stderr
+    defaults = dict(argument.split("=", 1) for argument in of("ARG") if "=" in argument)
+    assert defaults["PYTHON"] == pairs[defaults["LINE"]][0] and "python3.1" not in DOCKERFILE
+
+
 def test_it_runs_as_a_numbered_user_who_is_not_root():
     """The user must be a number, because Kubernetes cannot verify runAsNonRoot otherwise."""
     user, group = of("USER")[-1].split(":")

@@ -1,13 +1,15 @@
 """`make check-image`: builds the image with an engine of this machine; a node and the demo run in it as in a pod.
 
-BASE=IMAGE is the Python image to build from, instead of those of the Dockerfile. ENGINE=PROGRAM is docker, podman or
-buildah; by default the first that responds. BUILD_ARGS are further options of the build, such as a volume with the
-certificates of a proxy, or a base for each stage (--build-arg=BUILD_IMAGE=..., PYTHON_IMAGE=...). Without a registry,
-`debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm FOLDER` makes a base; the build
-stage also needs gcc, g++, python3-dev and libgomp1. IMAGE=NAME and SMALL_IMAGE=NAME are existing images, which are then
-not built. With buildah the check needs root, because `unshare` makes the root file system read-only.
+LINE=1.16 or LINE=1.21 is the line of TFX of the image; by default that of the environment. BASE=IMAGE is the Python
+image to build from, instead of those of the Dockerfile. ENGINE=PROGRAM is docker, podman or buildah; by default the
+first that responds. BUILD_ARGS are further options of the build, such as a volume with the certificates of a proxy, or
+a base for each stage (--build-arg=BUILD_IMAGE=..., PYTHON_IMAGE=...). Without a registry, `mmdebstrap --variant=minbase
+--include=python3,python3-venv,ca-certificates trixie FOLDER` makes a base, with bookworm for line 1.16; the build stage
+also needs gcc, g++, python3-dev and libgomp1. IMAGE=NAME and SMALL_IMAGE=NAME are existing images, which are then not
+built. With buildah the check needs root, because `unshare` makes the root file system read-only.
 """
 
+import importlib.metadata
 import os
 import re
 import shlex
@@ -29,6 +31,8 @@ from tests.kubeflow.conftest import compile_taxi, taxi_package  # noqa: F401
 from tests.kubeflow.runtime.test_entrypoint_imports import PROGRAM
 from tests.kubeflow.test_kubeflow_image import NODES, WITHOUT
 
+LINE = os.environ.get("LINE") or importlib.metadata.version("tfx").rpartition(".")[0]
+PYTHON, DEBIAN = {"1.16": ("3.11", "bookworm"), "1.21": ("3.13", "trixie")}[LINE]
 NAME, SMALL_NAME = "localhost/fullpass:check", "localhost/fullpass:check-small"
 USER, GROUP = "65532", "0"
 DOCKERFILE = REPOSITORY / "kubeflow" / "Dockerfile"
@@ -72,7 +76,8 @@ def built(engine: str, given: str, name: str, *arguments: str) -> str:
     base = os.environ.get("BASE", "")
     bases = [f"--build-arg={name}={base}" for name in ("BUILD_IMAGE", "PYTHON_IMAGE")] if base else []
     verb = ["bud", "--layers", "--format", "docker", "--isolation", "chroot"] if engine == "buildah" else ["build"]
-    more = [*bases, *arguments, *shlex.split(os.environ.get("BUILD_ARGS", ""))]
+    line = [f"--build-arg={name}={value}" for name, value in (("LINE", LINE), ("PYTHON", PYTHON), ("DEBIAN", DEBIAN))]
+    more = [*line, *bases, *arguments, *shlex.split(os.environ.get("BUILD_ARGS", ""))]
     done = subprocess.run([engine, *verb, "-f", str(DOCKERFILE), "-t", name, *more, str(REPOSITORY)], check=False)
     assert done.returncode == 0
     return name
@@ -155,7 +160,7 @@ def test_the_lock_resolves_as_the_dockerfile_asks(tmp_path, variant):
 
 def test_it_says_its_versions(in_pod, work):
     told = in_pod(work, "fullpass", "version")
-    assert told.returncode == 0 and "tfx 1.16.0" in told.stdout and "python 3.11" in told.stdout, told.stderr
+    assert told.returncode == 0 and f"tfx {LINE}." in told.stdout and f"python {PYTHON}." in told.stdout, told.stderr
     print(f"\n{told.stdout}")
 
 
@@ -228,7 +233,7 @@ def test_its_size_is_printed(in_pod, work):
 
 
 def print_sizes(in_pod: Run, work: Path) -> None:
-    packages = "/opt/fullpass/lib/python3.11/site-packages"
+    packages = f"/opt/fullpass/lib/python{PYTHON}/site-packages"
     told = in_pod(work, "sh", "-c", f"du -sxm /opt/fullpass /usr; du -sm {packages}/* | sort -rn | head -12")
     assert told.returncode == 0, told.stderr
     print("\nMB\n" + told.stdout.replace(f"{packages}/", ""))

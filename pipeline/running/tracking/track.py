@@ -190,6 +190,7 @@ def _tags(finished: FinishedRun, record: RunRecord, facts: Mapping[str, Any]) ->
         "fullpass.pipeline": finished.loaded.config.name,
         "fullpass.version": code.get("fullpass"),
         "fullpass.code": code.get("source"),
+        "fullpass.line": code.get("line"),
         "fullpass.config": facts.get("config", {}).get("hash"),
         "fullpass.outcome": record.outcome,
         "fullpass.message": record.message,

@@ -248,14 +248,19 @@ def run(*, blessed):
     )
 
 
+CODE = {"fullpass": "0.1.0", "commit": None, "line": "TFX 1.21.0, Python 3.13, TensorFlow 2.21.0"}
+
+
 def test_the_model_card_says_what_it_is_and_where_it_ends():
-    record = {**INSIGHT, "model": {"label": HOSTILE, "task": "binary", "lineage": {"run": "r1"}}}
+    record = {**INSIGHT, "model": {"label": HOSTILE, "task": "binary", "lineage": {"run": "r1", "code": CODE}}}
     card = model_card(run(blessed=False), record)
     markdown = to_markdown("taxi", card)
     assert "<script>" not in markdown + re.sub(r"<script>.*?</script>", "", to_html("taxi", card), flags=re.DOTALL)
     for told in (
         "classes are 0 (33.3% of train), 1 (66.7% of train)",
         "Run r1.",
+        "Code fullpass 0.1.0.",
+        "Made with TFX 1.21.0, Python 3.13, TensorFlow 2.21.0.",
         "Not blessed: auc is too low.",
         "0.9123",
     ):

@@ -66,7 +66,7 @@ class Engine:
 def engine(monkeypatch):
     engine = Engine()
     docker = types.ModuleType("docker")
-    docker.from_env = lambda: engine
+    docker.from_env, docker.DockerClient = lambda: engine, Engine
     monkeypatch.setitem(sys.modules, "docker", docker)
     return engine
 

@@ -9,6 +9,7 @@ import textwrap
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.base.tfx_line import line
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.kubeflow.deploy.worker_launcher import job_name, manifests, run, service_account
 from fullpass.kubeflow.protocol import pack
@@ -146,9 +147,9 @@ def trained(tmp_path, monkeypatch):
     def work(fails=-1, **given):
         store = tmp_path / "store" / "taxi" / "run-7" / "trainer" / "salt"
         plan = {
-            "node": "Trainer", "executor": "counting.Counts", "parameters": {"fails": "int"}, "inputs": {},
-            "windows": [], "ingest": None, "outputs": {"model": "tfx.types.standard_artifacts.Model"}, "beam": None,
-            "folder": str(tmp_path / "pipeline"), "artifacts": "direct",
+            "node": "Trainer", "line": line(), "executor": "counting.Counts", "parameters": {"fails": "int"},
+            "inputs": {}, "windows": [], "ingest": None, "outputs": {"model": "tfx.types.standard_artifacts.Model"},
+            "beam": None, "folder": str(tmp_path / "pipeline"), "artifacts": "direct",
         }  # fmt: skip
         answer = tmp_path / "outputs" / "answer.json"
         message = {

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.base.tfx_line import line
 from fullpass.kubeflow.runtime import termination
-from fullpass.kubeflow.runtime.entrypoint import run_node
+from fullpass.kubeflow.runtime.entrypoint import check_line, run_node
 from fullpass.kubeflow.runtime.executor_input import ABSENT, name_values, parse, write_output
 
 pytestmark = pytest.mark.integration
@@ -75,7 +76,8 @@ def node(tmp_path, monkeypatch):
             },
         }  # fmt: skip
         plan = {
-            "node": "Toy", "executor": f"toy_executors.{executor}", "parameters": {"keep": "int", "target": "str"},
+            "node": "Toy", "line": line(), "executor": f"toy_executors.{executor}",
+            "parameters": {"keep": "int", "target": "str"},
             "inputs": {"examples": "tfx.types.standard_artifacts.Examples"},
             "outputs": {"model": "tfx.types.standard_artifacts.Model"}, "beam": None,
             "windows": windows, "ingest": None,
@@ -105,6 +107,18 @@ def test_types_parameters_and_addresses_are_restored(node):
         "splits": '["train"]',
     }
     assert answer["parameterValues"] == {}
+
+
+@pytest.mark.parametrize("other", ["TFX 1.15.1, Python 3.10, TensorFlow 2.15.1", "TFX 2.0.0, Python 3.14"])
+def test_an_image_of_another_line_is_refused_and_both_lines_are_named(other):
+    with pytest.raises(UserError) as refused:
+        check_line(other)
+    assert f"compiled with {other}, and the image of this container has {line()}. " in str(refused.value)
+
+
+def test_another_release_of_the_line_and_an_image_without_tensorflow_are_the_same_line():
+    tfx, python, _ = line().split(", ")
+    check_line(f"{tfx.rpartition('.')[0]}.99, {python}")
 
 
 def test_an_absent_input_is_no_input(node):

@@ -7,13 +7,14 @@ import sys
 
 import pytest
 
+from fullpass.base.tfx_line import line
 from fullpass.kubeflow.runtime import termination
 
 pytestmark = pytest.mark.integration
 
 
-def run_gate(tmp_path, policy):
-    """Runs the container of DataGate on a comparison with one finding."""
+def run_gate(tmp_path, policy, compiled=None):
+    """Runs the container of DataGate on a comparison with one finding. compiled: the line of the package."""
     from fullpass.components.artifacts import SpanComparison
     from fullpass.components.data_gate.component import write_comparison
     from fullpass.components.data_gate.gate_verdict import Finding, GateVerdict
@@ -28,6 +29,7 @@ def run_gate(tmp_path, policy):
         "parameters": {"serving": "str"}, "inputs": {"comparison": "fullpass.components.artifacts.SpanComparison"},
         "outputs": {"verdict": "fullpass.components.artifacts.DataVerdict"}, "beam": None, "folder": str(tmp_path),
         "artifacts": "copied", "windows": [], "ingest": None,
+        "line": compiled or line(),
     }  # fmt: skip
     answer = tmp_path / "answer.json"
     message = {
@@ -50,6 +52,12 @@ def run_gate(tmp_path, policy):
     environment = {**os.environ, termination.LOG_VARIABLE: str(log)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     return done, log.read_text(), answer
+
+
+def test_an_image_of_another_line_says_so_in_the_termination_message(tmp_path):
+    done, message, answer = run_gate(tmp_path, "warn", "TFX 1.15.1, Python 3.10")
+    assert done.returncode == 1 and not answer.exists()
+    assert message.startswith("DataGate: the package was compiled with TFX 1.15.1, Python 3.10, and the image")
 
 
 def test_a_stop_is_the_termination_message(tmp_path):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.base.tfx_line import line
 from fullpass.kubeflow.compile.package_builder import package_facts
 from fullpass.kubeflow.protocol import FACTS_VARIABLE, unpack
 from fullpass.kubeflow.runtime.entrypoint import COMMIT_VARIABLE, provide_run_facts
@@ -54,6 +55,7 @@ def test_a_node_is_told_its_run_and_the_code_that_is_in_its_image(loaded, tmp_pa
     facts = read_run_facts()
     assert facts["run"] == "run-7" and facts["config"]["yaml"] == YAML
     assert facts["code"]["commit"] == "4f2a" and facts["code"]["fullpass"] == version("fullpass")
+    assert facts["code"]["line"] == line()
     assert facts["code"]["user"] == code_digest(["my_told_functions:scaled"])
     (tmp_path / "image" / "my_told_functions.py").write_text("def scaled(inputs): return inputs\n")
     assert facts["code"]["user"] != code_digest(["my_told_functions:scaled"])
