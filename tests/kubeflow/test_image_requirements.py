@@ -23,11 +23,22 @@ def names(lock: str) -> list[str]:
     return [canonicalize_name(name) for name in re.findall(r"(?m)^([A-Za-z0-9][A-Za-z0-9._-]*)==", lock)]
 
 
+def applies(requirement: Requirement, extra: str = "") -> bool:
+    """Returns whether a requirement counts in this environment, which is of one of the two lines of the lock."""
+    return requirement.marker is None or requirement.marker.evaluate({**default_environment(), "extra": extra})
+
+
+def names_here(lock: str) -> set[str]:
+    """Returns the names of the entries of a lock that count in this environment."""
+    entries = map(Requirement, re.findall(r"(?m)^([A-Za-z0-9][^\\\n]*==[^\\\n]+)", lock))
+    return {canonicalize_name(entry.name) for entry in entries if applies(entry)}
+
+
 def test_the_lock_of_the_image_holds_all_that_running_needs():
     """Compares the lock with the requirements that the installed packages declare."""
     project = PROJECT["project"]
     requirements = [*project["dependencies"], *project["optional-dependencies"]["sources"]]
-    open_, seen = [Requirement(item) for item in requirements], set()
+    open_, seen = list(filter(applies, map(Requirement, requirements))), set()
     while open_:
         requirement = open_.pop()
         for extra in {"", *requirement.extras}:
@@ -35,10 +46,9 @@ def test_the_lock_of_the_image_holds_all_that_running_needs():
             if (name, extra) in seen or name in LEFT_OUT:
                 continue
             seen.add((name, extra))
-            for item in map(Requirement, importlib.metadata.requires(name) or ()):
-                if item.marker is None or item.marker.evaluate({**default_environment(), "extra": extra}):
-                    open_.append(item)
-    kept = set(names(lock_entries(LOCK, direct_dependencies(PROJECT, ["sources"]))))
+            declared = map(Requirement, importlib.metadata.requires(name) or ())
+            open_ += [item for item in declared if applies(item, extra)]
+    kept = names_here(lock_entries(LOCK, direct_dependencies(PROJECT, ["sources"])))
     assert {name for name, _ in seen} <= kept
 
 
@@ -46,7 +56,7 @@ def test_only_tfx_declares_another_python():
     """TFX 1.16 declares Python up to 3.10, so pip runs with --ignore-requires-python; line 1.21 needs no exception."""
     needed = names(lock_entries(LOCK, direct_dependencies(PROJECT, ["sources"])))
     declared = {
-        distribution.metadata["Name"]: SpecifierSet(distribution.metadata["Requires-Python"] or "")
+        distribution.metadata["Name"]: SpecifierSet(distribution.metadata.get("Requires-Python", ""))
         for distribution in importlib.metadata.distributions()
         if canonicalize_name(distribution.metadata["Name"]) in needed
     }
@@ -69,10 +79,10 @@ def test_the_small_variant_holds_what_its_packages_declare_and_nothing_of_tensor
     of_tensorflow = {"tensorflow", "keras", "h5py", "tfx-bsl", "tensorboard", "apache-beam", "scipy", "scikit-learn"}
     assert of_tensorflow < full and not small & of_tensorflow
     assert {Requirement(item).name for item in PROJECT["build-system"]["requires"]} <= small
-    for name in small - {"tfx", "ml-pipelines-sdk"}:
-        for item in map(Requirement, importlib.metadata.requires(name) or ()):
-            if item.marker is None or item.marker.evaluate({**default_environment(), "extra": ""}):
-                assert canonicalize_name(item.name) in small, f"{name} needs {item}"
+    here = names_here(variant_entries("small", LOCK, PROJECT, ["sources"]))
+    for name in here - {"tfx", "ml-pipelines-sdk"}:
+        for item in filter(applies, map(Requirement, importlib.metadata.requires(name) or ())):
+            assert canonicalize_name(item.name) in here, f"{name} needs {item}"
     with pytest.raises(ValueError, match="no such variant: 'GPU'. Accepted: cpu, gpu, small"):
         variant_entries("GPU", LOCK, PROJECT, [])
 
@@ -95,15 +105,10 @@ def test_packages_with_an_entry_per_system_keep_all_of_them():
 
 def test_the_cuda_libraries_are_those_that_tensorflow_asks_for():
     requirements = [Requirement(item) for item in importlib.metadata.requires("tensorflow") or ()]
-    cuda = {
-        item.name: item.specifier
-        for item in requirements
-        if item.marker and item.marker.evaluate({**default_environment(), "extra": "and-cuda"})
-        and not item.marker.evaluate({**default_environment(), "extra": ""})
-    }  # fmt: skip
+    cuda = {item.name: item.specifier for item in requirements if applies(item, "and-cuda") and not applies(item)}
     text = (REPOSITORY / "kubeflow" / "requirements-gpu.txt").read_text()
     entries = [Requirement(entry) for entry in re.findall(r"(?m)^([a-z0-9-]+==[^\\\n]+)", text)]
-    pinned = {item.name: str(item.specifier)[2:] for item in entries if item.marker and item.marker.evaluate()}
+    pinned = {item.name: str(item.specifier)[2:] for item in entries if applies(item)}
     assert pinned.keys() == cuda.keys() and cuda
     assert [name for name, version in pinned.items() if version not in cuda[name]] == []
     assert len(entries) == 2 * len(cuda)
