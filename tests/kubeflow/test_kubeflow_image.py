@@ -141,7 +141,7 @@ def test_the_launcher_of_every_store_may_write():
 
 
 def test_the_library_that_lightgbm_asks_for_is_there():
-    """LightGBM's wheel, unlike others, contains no OpenMP, and python:3.11-slim-bookworm has none."""
+    """LightGBM's wheel, unlike others, contains no OpenMP, and slim images have none."""
     [copied] = [command for command in of("RUN") if "libgomp.so.1" in command]
     folder = copied.split()[-1].rstrip("/")
     assert f"echo {folder} > /etc/ld.so.conf.d/fullpass.conf && /sbin/ldconfig" in of("RUN")
