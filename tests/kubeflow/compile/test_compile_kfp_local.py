@@ -36,6 +36,10 @@ class Engine:
     def close(self) -> None:
         pass
 
+    def info(self) -> dict:
+        """Asked by kfp 2.17: the engine has no options of security, such as SELinux."""
+        return {}
+
     def _run(self, *, image: str, command: list[str], **_: object):
         assert image == "registry.example/taxi:1.4.2" and not [part for part in command if "{{" in part]
         if command == ["true"]:
