@@ -136,6 +136,7 @@ def _code(tree: Tree, code: dict[str, Any]) -> None:
     more = [f"source {code['source']}"] if code.get("source") else []
     more += [f"user code {code['user']}"] if code.get("user") else []
     _line(tree, "code", words and ", ".join([f"fullpass {words}", *more]))
+    _line(tree, "made with", code.get("line"))
 
 
 def _spans(tree: Tree, spans: list[dict[str, Any]]) -> None:
