@@ -149,8 +149,9 @@ def install(folder: str, programs: str, figures: Figures) -> None:
     script = Path(folder.lstrip("/")) / ".venv" / "imports.py"
     (ROOT / script).write_text(_IMPORTS)
     log = LOGS / "imports.log"
-    runs = sorted(in_root(f"cd {folder} && .venv/bin/python /{script}", programs, log).split() for _ in range(3))
-    seconds, peak = runs[1]
+    command = f"cd {folder} && .venv/bin/python /{script}"
+    runs = [in_root(command, programs, log).splitlines()[-1].split() for _ in range(3)]
+    seconds, peak = sorted(runs, key=lambda run: float(run[0]))[1]
     figures.values["imports of a run, s (median of 3)"] = f"{float(seconds):.1f}"
     figures.values["peak after the imports, MiB"] = f"{float(peak):.0f}"
 
