@@ -159,7 +159,7 @@ def install(folder: str, programs: str, figures: Figures) -> None:
 def demo(folder: str, programs: str, figures: Figures) -> None:
     """Runs the README's first command."""
     text = in_root(f"cd {folder} && make demo", programs, LOGS / f"demo-{figures.python}.log")
-    auc = re.search(r"\bauc +([0-9.]+)", text)
+    auc = re.search(r"(?m)^ +auc +([0-9.]+)", text)
     parity = re.search(r"parity +(.*)", text)
     figures.values["demo: AUC"] = auc[1] if auc else "none"
     figures.values["demo: parity"] = parity[1].strip() if parity else "none"
