@@ -34,7 +34,7 @@ endif
 PYTHONS := $(PYTHON)
 endif
 
-.PHONY: help env demo test test-fast test-long coverage fuzz sizes lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-airflow check-mlflow check-report check-newest pictures lock lock-checks clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-airflow check-mlflow check-report check-newest pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -71,6 +71,9 @@ sizes: env  ## prints the lines of each package, of the tests and of the docs, a
 
 fuzz: env  ## reads damaged files of every format, and numbers in every spelling; ARGS="--minutes 10 --only image_rows"
 	$(VENV_PYTHON) -m tests.fuzz $(ARGS)
+
+licenses: env  ## prints and checks the licence of every locked package
+	$(VENV_PYTHON) -m tests.licenses
 
 lint: env  ## checks rules and formatting with ruff
 	$(BIN)/ruff check .
