@@ -75,6 +75,7 @@ app = typer.Typer(
 )
 schedule = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Run the pipeline by the YAML's schedule.")
 app.add_typer(schedule, name="schedule")
+app.add_typer(input_service, name="input-service")
 
 
 def main() -> None:
