@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from fullpass.base.errors import UserError
     from fullpass.components.predict.predict import Exported
     from fullpass.pipeline.api import (
-        Outcome,
         Pipeline,
         Transform,
         analyze,
         check,
+        init,
         load,
         metrics,
         open_model,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
     from fullpass.pipeline.registry.list_versions import Version
+    from fullpass.pipeline.running.outcome import Outcome
 
 __all__ = [
     "ConfigError",
@@ -51,6 +52,7 @@ __all__ = [
     "Version",
     "analyze",
     "check",
+    "init",
     "load",
     "metrics",
     "open_model",
@@ -66,6 +68,7 @@ _API = "fullpass.pipeline.api"
 _MODULES = dict.fromkeys(__all__, _API) | {
     "ConfigError": "fullpass.pipeline.authoring.loading.problems",
     "Exported": "fullpass.components.predict.predict",
+    "Outcome": "fullpass.pipeline.running.outcome",
     "Problem": "fullpass.pipeline.authoring.loading.problems",
     "UserError": "fullpass.base.errors",
     "Version": "fullpass.pipeline.registry.list_versions",

@@ -7,13 +7,14 @@ import subprocess
 import tempfile
 import webbrowser
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
@@ -23,14 +24,19 @@ from fullpass.pipeline.authoring.checks.check import load_checked, require
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.load import load as load_file
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
+from fullpass.pipeline.authoring.table_source import with_table
+from fullpass.pipeline.frames import Rows, as_arrow, like, write_parquet
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.list_versions import Version, read_versions
 from fullpass.pipeline.registry.locate_model import pushed_to
+from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root
+from fullpass.pipeline.running.execution.notebook_display import NotebookDisplay, in_notebook
+from fullpass.pipeline.running.outcome import Outcome
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.startup import set_environment
-from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, vocabulary_name
-from fullpass.preprocessing.columns.raw_columns import raw_columns
+from fullpass.pipeline.transform import Transform
+from fullpass.preprocessing.features.label import Task
 
 if TYPE_CHECKING:
     from fullpass.components.predict.predict import Exported
@@ -38,47 +44,8 @@ if TYPE_CHECKING:
 Pipeline = Loaded
 """A loaded pipeline file without errors; its attributes include `config`, `file` and `folder`."""
 PipelineFile = Loaded | Path | str
-Rows = Any
-"""A pyarrow Table or RecordBatch, a pandas or polars DataFrame, a list of dicts, or a dict of columns."""
 _TAIL = 40
 _DAMAGED_SUMMARY = "Remove it: the run is then not listed."
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of a run, as `fullpass run` prints it.
-
-    Attributes:
-        run_id: Name of the run and of its log folder.
-        ok: Whether every node succeeded.
-        blessed: Whether the model met its thresholds; None if no model was evaluated.
-        metrics: Metric -> value on the eval split.
-        baseline: Metric -> value of the last blessed model.
-        reasons: Why the model was not blessed.
-        rows: Split -> number of rows.
-        model: Folder of the trained model.
-        pushed_to: Folder of the version that the model was pushed as, in this run or an earlier one; None if the model
-            was not pushed.
-        served: Folder of the version that was served when the run ended. It differs from `pushed_to` if the run
-            reproduced an older model.
-        report: The HTML page of the run.
-        logs: Folder of the run's logs.
-        facts: All recorded facts of the run, the content of `summary.json` in `logs`.
-    """
-
-    run_id: str
-    ok: bool
-    blessed: bool | None
-    metrics: Mapping[str, float]
-    baseline: Mapping[str, float]
-    reasons: tuple[str, ...]
-    rows: Mapping[str, int]
-    model: Path | None
-    pushed_to: Path | None
-    served: Path | None
-    report: Path | None
-    logs: Path
-    facts: Mapping[str, Any] = field(repr=False)
 
 
 def load(file: Path | str, *, runs_here: bool = True) -> Pipeline:
@@ -113,8 +80,51 @@ def check(file: Path | str, *, runs_here: bool = True) -> tuple[Problem, ...]:
         return error.problems
 
 
+def init(
+    data: Rows | Path | str,
+    label: str | None = None,
+    *,
+    task: Task | None = None,
+    output: Path | str = "pipeline.yaml",
+    sample: int = 20_000,
+) -> Pipeline:
+    """Writes a pipeline YAML from data, like `fullpass init`, and returns the pipeline. Comments in it give reasons.
+
+    Example:
+        >>> pipeline = init(dataframe, label="tips > 2")  # doctest: +SKIP
+
+    Args:
+        data: A table in memory, which is written as a Parquet file beside the YAML; or the path of a file, folder or
+            glob, or `package:NAME/PATH`.
+        label: A column, or a condition over columns; None takes the column that stands out.
+        task: The task of the label; None decides by its values.
+        output: The file to write; it must not exist yet.
+        sample: Number of rows to look at.
+
+    Raises:
+        UserError: The data cannot be read or learned from, no column is clearly the label, or a file already exists.
+    """
+    from fullpass.pipeline.authoring.init.init import init as write_pipeline
+
+    file = Path(output)
+    with ExitStack() as undo:
+        if not isinstance(data, Path | str):
+            written = file.with_suffix(".parquet")
+            for taken in (one for one in (file, written) if one.exists()):
+                raise UserError(f"{taken} already exists. Name another file with output=, or remove it.")
+            pq.write_table(as_arrow(data), written, version="2.6")
+            undo.callback(written.unlink)
+            data = written
+        summary = write_pipeline(str(data), output=str(file), label=label, task=task, rows=sample).summary
+        undo.pop_all()
+    for line in summary[:-1]:  # the last one names a command
+        print_text(line)
+    return load(file)
+
+
 def run(
     pipeline: PipelineFile,
+    rows: Rows = None,
     *,
     root: Path | str | None = None,
     from_node: str | None = None,
@@ -138,6 +148,7 @@ def run(
 
     Args:
         pipeline: A pipeline from `load`, or the path of a YAML.
+        rows: A table in memory, to be read instead of `data.source`. The folder `tables` of the root keeps it.
         root: Folder of artifacts, metadata and logs, instead of `root:` of the YAML.
         from_node, to_node: The first and the last node to run, to run only a part of the pipeline.
         fresh: Repeat every node, even if nothing has changed.
@@ -151,9 +162,14 @@ def run(
         ConfigError: The file has mistakes.
         UserError: The run could not start: the span does not exist, or another run holds the root.
     """
-    loaded = _loaded(pipeline)
-    with tempfile.TemporaryDirectory() as scratch:
-        summary = Path(scratch, SUMMARY)
+    with ExitStack() as stack:
+        loaded = _loaded(pipeline) if rows is None else _read(pipeline)
+        at = pipeline_root(loaded, Path(root) if root else None)
+        if rows is not None:
+            claim_root(at)
+            table = write_parquet(rows, RootLayout(at).tables)
+            loaded = _loaded(stack.enter_context(with_table(loaded, table)).file)
+        summary = Path(stack.enter_context(tempfile.TemporaryDirectory()), SUMMARY)
         request = RunRequest(
             root=Path(root) if root else None,
             from_node=from_node,
@@ -164,12 +180,20 @@ def run(
             parallel=parallel,
             wait=wait,
             summary=summary,
+            events=in_notebook() and not quiet,
         )
-        tail = _printed(request.command(loaded.file.absolute()), quiet=quiet)
-        if not summary.is_file():
-            raise UserError(tail)
-        facts = state_file.read(summary, _DAMAGED_SUMMARY)
-    return _outcome(facts, RootLayout(pipeline_root(loaded, request.root)))
+        shown = NotebookDisplay(loaded.config.name) if request.events else None
+        say = shown.line if shown else partial(print_text, nl=False)
+        outcome = None
+        try:
+            tail = _output(request.command(loaded.file.absolute()), None if quiet else say)
+            if not summary.is_file():
+                raise UserError(tail)
+            outcome = Outcome.of(state_file.read(summary, _DAMAGED_SUMMARY), RootLayout(at))
+        finally:
+            if shown:
+                shown.end(outcome)
+    return outcome
 
 
 def runs(pipeline: PipelineFile, *, root: Path | str | None = None) -> list[Outcome]:
@@ -184,7 +208,7 @@ def runs(pipeline: PipelineFile, *, root: Path | str | None = None) -> list[Outc
     """
     layout = RootLayout(pipeline_root(_read(pipeline), Path(root) if root else None))
     files = sorted(layout.logs.glob(f"*/{SUMMARY}"), key=lambda file: file.parent.name, reverse=True)
-    return [_outcome(state_file.read(file, _DAMAGED_SUMMARY), layout) for file in files]
+    return [Outcome.of(state_file.read(file, _DAMAGED_SUMMARY), layout) for file in files]
 
 
 def metrics(pipeline: PipelineFile, run: str | None = None, *, root: Path | str | None = None) -> Mapping[str, float]:
@@ -211,89 +235,6 @@ def open_report(pipeline: PipelineFile, run: str | None = None, *, root: Path | 
         raise UserError(f"run {run} has no report: it ended before the node Report.")
     webbrowser.open(page.as_uri())
     return page
-
-
-class Transform:
-    """The transform of a pipeline's features, with the statistics of an analyzed table; `analyze` returns it.
-
-    Example:
-        >>> transform = analyze("pipeline.yaml", train)  # doctest: +SKIP
-        >>> transform(test)["fare_xf"]  # doctest: +SKIP
-        >>> transform.numpy(test)["fare_xf"].dtype  # doctest: +SKIP
-        dtype('float32')
-
-    Attributes:
-        folder: Folder of the transform graph, in the layout of TensorFlow Transform's `TFTransformOutput`.
-    """
-
-    def __init__(self, pipeline: Pipeline, rows: Rows, folder: Path | str | None = None):
-        """Analyzes rows; see `analyze`."""
-        from fullpass.pipeline.running.build import with_absolute_files
-        from fullpass.preprocessing.analysis.analyze import analyze_table
-        from fullpass.preprocessing.values.raw_batches import raw_batches
-
-        self._config = with_absolute_files(pipeline.config.preprocessing_config, pipeline.resolve)
-        self._text = pipeline.config.data.source.raw_text
-        self._scratch = None if folder else tempfile.TemporaryDirectory(prefix="fullpass-transform-")
-        self.folder = Path(folder) if folder else Path(self._scratch.name, "graph")  # type: ignore[union-attr]
-        batches = list(raw_batches(self._config, as_arrow(rows), self._text))
-        self._graph = analyze_table(self._config, batches, str(self.folder))
-        self._transformers: dict[bool, Any] = {}
-
-    def __call__(self, rows: Rows) -> pa.Table:
-        """Returns the transformed features of rows, and the label if the rows have it.
-
-        A feature with one value per row is a column of values. A vector is a column of fixed-size lists. A feature of
-        variable length is a column of lists.
-
-        Raises:
-            UserError: A column is absent, a value does not fit the type of its column, or there are no rows.
-        """
-        from fullpass.preprocessing.values.raw_batches import raw_batches
-
-        table = as_arrow(rows)
-        transformer = self._transformer(labelled=raw_columns(self._config).keys() <= set(table.column_names))
-        widths = {f.name: [d.size for d in f.shape.dim] for f in transformer.schema.feature if f.HasField("shape")}
-        batches = [transformer(batch) for batch in raw_batches(self._config, table, self._text, serving=True)]
-        if not batches:
-            raise UserError("The table has no rows.")
-        transformed = pa.Table.from_batches(batches)
-        names = transformed.column_names
-        return pa.table({name: _plain(transformed[name].combine_chunks(), widths.get(name)) for name in names})
-
-    def numpy(self, rows: Rows) -> dict[str, np.ndarray]:
-        """Returns the transformed features as arrays: [rows], [rows, width], or [rows] of arrays of variable length."""
-        arrays, table = {}, self(rows)
-        for name in table.column_names:
-            column = table[name].combine_chunks()
-            if pa.types.is_fixed_size_list(column.type):
-                arrays[name] = column.flatten().to_numpy().reshape(len(column), -1)
-            else:
-                arrays[name] = column.to_numpy(zero_copy_only=False)
-        return arrays
-
-    def vocabulary(self, feature: str) -> list[str]:
-        """Returns the learned vocabulary of a feature or a cross, in id order.
-
-        Raises:
-            UserError: The feature learns no vocabulary.
-        """
-
-        name = vocabulary_name(self._config.vocabulary_owner(feature))
-        if not Path(self._graph.vocabulary_file_by_name(name) or "").is_file():
-            raise UserError(f"feature {feature!r} learns no vocabulary from the data.")
-        return [token.decode("utf-8", "backslashreplace") for token in self._graph.vocabulary_by_name(name)]
-
-    def _transformer(self, *, labelled: bool) -> Any:
-        from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
-        from fullpass.preprocessing.apply.transform_batches import BatchTransformer
-        from fullpass.preprocessing.columns.raw_schema import raw_schema
-
-        if labelled not in self._transformers:
-            without = [EXAMPLE_WEIGHT, ROW_ID, *([] if labelled else [LABEL])]
-            adapter = adapter_of(raw_schema(self._config))
-            self._transformers[labelled] = BatchTransformer(self._graph, adapter, without=without)
-        return self._transformers[labelled]
 
 
 def analyze(pipeline: PipelineFile, rows: Rows, folder: Path | str | None = None) -> Transform:
@@ -334,7 +275,7 @@ def open_model(model: PipelineFile) -> "Exported":
     return load_export(_pushed(model))
 
 
-def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = False, **read_as: Any) -> pa.Table:
+def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = False, **read_as: Any) -> Any:
     """Returns rows with `prediction`, `probability_<class>` per class, and `bad_row`, like `fullpass predict`.
 
     Example:
@@ -343,9 +284,14 @@ def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = Fal
 
     Args:
         model: A model from `open_model`, or any argument that `open_model` accepts.
-        rows: A table in memory, or the path of a file, folder or glob. An absent column counts as missing.
+        rows: A table in memory, or the path of a file, folder or glob. An absent column counts as missing, and is
+            named on standard error.
         explain: Whether to add columns `effect_<column>`, which hold how much each column moved the score of a row.
         read_as: Keys of `data.source` that differ from those of the model's training data; only for files.
+
+    Returns:
+        A pandas or polars DataFrame if the rows are one, with the index and the column types of the rows; else an
+        Arrow table.
 
     Raises:
         UserError: The rows cannot be read, or none of them can be used.
@@ -353,9 +299,15 @@ def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = Fal
     exported = open_model(model) if isinstance(model, Loaded | Path | str) else model
     from fullpass.components.predict.predict import predict_table, predict_tables
 
-    if isinstance(rows, Path | str):
-        return pa.concat_tables(predict_tables(exported, str(rows), read_as, explained=explain), promote=True)
-    return pa.concat_tables(predict_table(exported, as_arrow(rows), explained=explain))
+    in_files = isinstance(rows, Path | str)
+    if in_files:
+        predictions = predict_tables(exported, str(rows), read_as, explained=explain)
+    else:
+        predictions = predict_table(exported, as_arrow(rows), explained=explain)
+    predicted = pa.concat_tables(predictions, promote=in_files)
+    for line in predictions.notes():
+        print_text(line, err=True)
+    return predicted if in_files else like(rows, predicted, given=list(map(str, getattr(rows, "columns", ()))))
 
 
 def versions(target: PipelineFile) -> list[Version]:
@@ -381,32 +333,6 @@ def rollback(target: PipelineFile, to: int | None = None) -> int:
     return roll_back(_pushed(target), to)
 
 
-def as_arrow(rows: Rows) -> pa.Table:
-    """Returns rows in memory as an Arrow table.
-
-    Raises:
-        UserError: The rows have none of the types of `Rows`, or a column holds values of several types.
-    """
-    from fullpass.components.ingest.readers.frames import as_table
-
-    try:
-        table = as_table(rows)
-        if table is None and isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
-            table = pa.table(
-                {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for r in rows for n in r)}
-            )
-        elif table is None and isinstance(rows, dict):
-            table = pa.table(rows)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise UserError(f"The rows are no table: {error}. Give each column values of one type.") from error
-    if table is None:
-        raise UserError(
-            f"Received: {type(rows).__module__}.{type(rows).__name__}. Accepted: a pyarrow Table or RecordBatch, a "
-            "pandas or polars DataFrame, a list of dicts, or a dict of columns."
-        )
-    return table
-
-
 def _loaded(pipeline: PipelineFile, *, runs_here: bool = True) -> Loaded:
     return pipeline if isinstance(pipeline, Loaded) else load_checked(Path(pipeline), runs_here=runs_here)
 
@@ -423,40 +349,19 @@ def _pushed(target: PipelineFile) -> Path:
     return pushed_to(Path(target).absolute())
 
 
-def _printed(command: list[str], *, quiet: bool) -> str:
-    """Runs a command, prints its output as it arrives, and returns the last lines."""
+def _output(command: list[str], say: Callable[[str], None] | None) -> str:
+    """Runs a command, says each line of its output as it arrives, and returns the last lines."""
     tail: deque[str] = deque(maxlen=_TAIL)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8") as process:
         try:
             for line in process.stdout or ():
                 tail.append(line)
-                if not quiet:
-                    print_text(line, nl=False)
+                if say is not None:
+                    say(line)
         except BaseException:
             process.terminate()  # interrupts its nodes; their finished work is kept
             raise
     return "".join(tail).strip()
-
-
-def _outcome(facts: Mapping[str, Any], layout: RootLayout) -> Outcome:
-    def path(name: str) -> Path | None:
-        return Path(facts[name]) if facts.get(name) else None
-
-    return Outcome(
-        run_id=facts["run_id"],
-        ok=facts["ok"],
-        blessed=facts["blessed"],
-        metrics=facts["metrics"],
-        baseline=facts["baseline"],
-        reasons=tuple(facts["reasons"]),
-        rows=facts["rows"] or {},
-        model=path("model"),
-        pushed_to=path("pushed_to"),
-        served=path("served"),
-        report=path("report"),
-        logs=layout.run_logs(facts["run_id"]),
-        facts=facts,
-    )
 
 
 def _one_run(pipeline: PipelineFile, run: str | None, root: Path | str | None, wanted: str) -> Outcome:
@@ -467,10 +372,3 @@ def _one_run(pipeline: PipelineFile, run: str | None, root: Path | str | None, w
         listed = ", ".join(one.run_id for one in known[:5]) or "none; `fullpass.run` makes one"
         raise UserError(f"{_read(pipeline).config.name}: {what}. The newest runs: {listed}.")
     return found[0]
-
-
-def _plain(column: pa.Array, shape: list[int] | None) -> pa.Array:
-    """Returns a column of lists as a column of values or fixed-size lists, if the feature has a fixed shape."""
-    if shape is None:
-        return column
-    return pa.FixedSizeListArray.from_arrays(column.flatten(), shape[0]) if shape else column.flatten()

@@ -213,6 +213,7 @@ def run(
     summary: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the outcome as JSON when the run has ended.")
     ] = None,
+    events: Annotated[bool, typer.Option("--events", hidden=True)] = False,
 ) -> None:
     """Run the pipeline on this machine, from raw data to a pushed model. Unchanged nodes are not repeated."""
     loaded = load_checked(file)
@@ -228,6 +229,7 @@ def run(
         parallel=parallel,
         wait=wait,
         summary=summary,
+        events=events,
     )
     code = run_pipeline(loaded, request)
     # All output is written. A normal exit would tear down TFX and TensorFlow, which takes seconds.

@@ -78,10 +78,11 @@ def console(file: TextIO | None = None, **options: Any) -> Console:
     """Returns a console that reads no markup, for tables and trees; every console of the project is created here.
 
     Args:
-        file: The output; standard output by default. Lines in a file or pipe may be wider than rich's default width.
+        file: The output; standard output by default. Lines in a file or pipe may be wider than rich's default width,
+            and have no control characters, whatever FORCE_COLOR says: Jupyter and CI systems set it, and show them.
     """
     if not (file or sys.stdout).isatty():
-        options = {"width": _WIDTH_OF_FILES} | options
+        options = {"width": _WIDTH_OF_FILES, "force_terminal": False} | options
     return PlainConsole(file=file, **options)
 
 

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
+from fullpass.base import notebook_html as html
 from fullpass.base import state_file
-from fullpass.base.errors import UserError
+from fullpass.base.errors import UserError, listed
 from fullpass.components.ingest.readers.reader import BadRow
 from fullpass.components.predict.explain import explain
 from fullpass.components.predict.input_rows import InputBatch, InputRows, TableRows
@@ -55,6 +56,12 @@ class Exported:
     classes: tuple[str, ...]
     levels: tuple[float, ...]
     source: Mapping[str, Any]
+
+    def _repr_html_(self) -> str:
+        kinds = {name: f"{column.type}{', several' if column.many else ''}" for name, column in self.columns.items()}
+        answers = {"classes": self.classes, "quantiles": [f"{level:g}" for level in self.levels]}
+        facts = [("folder", self.directory), *((name, listed(values)) for name, values in answers.items())]
+        return html.block("Model", html.facts(facts), html.table(("column", "type"), kinds.items()))
 
 
 def find_export(path: Path) -> Path:

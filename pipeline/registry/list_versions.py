@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fullpass.base import notebook_html as html
 from fullpass.base.seals import READ_BYTES
 from fullpass.components.push.push import (
     LINEAGE,
@@ -55,12 +56,27 @@ class Version:
     damaged: str | None
 
 
-def read_versions(target: Path) -> list[Version]:
+class Versions(list[Version]):
+    """Pushed models, newest first; a notebook shows them as a table."""
+
+    def _repr_html_(self) -> str:
+        names = list(dict.fromkeys(name for version in self for name in version.metrics))
+        rows = (
+            (version.version, version.pushed[:16].replace("T", " "), version.damaged or version.state)
+            + tuple(f"{version.metrics[name]:.4f}" if name in version.metrics else "" for name in names)
+            + (window_text(version.spans), "" if version.rows is None else f"{version.rows:,}", version.folder)
+            for version in self
+        )
+        headings = ("version", "pushed", "state", *names, "spans", "rows", "folder")
+        return html.block("Pushed models" if self else "No model has been pushed", html.table(headings, rows))
+
+
+def read_versions(target: Path) -> Versions:
     """Returns the versions in a folder of pushed models, newest first."""
     served = served_version(target)
     kept = {version: "served" if version == served else "kept" for version in versions(target)}
     states = dict.fromkeys(rolled_back(target), "put aside") | kept
-    return [_read(target, version, states[version]) for version in sorted(states, reverse=True)]
+    return Versions(_read(target, version, states[version]) for version in sorted(states, reverse=True))
 
 
 def _read(target: Path, version: int, state: str) -> Version:

@@ -55,6 +55,8 @@ class RootLayout:
         """The folder of parsed examples that training reads again."""
         self.checksums = root / "checksums"
         """The folder of the checksums of artifacts, one file per artifact."""
+        self.tables = root / "tables"
+        """The folder of the tables in memory that runs were given, one Parquet file per table."""
         self.last_full_run = root / "whole_run.json"
         """The state file of the last successful run of all nodes."""
 

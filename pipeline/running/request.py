@@ -27,6 +27,8 @@ class RunRequest:
         parallel: Maximum number of nodes that run at a time; by default the number of cores this process may use.
         wait: Wait for another run on the same root, instead of refusing.
         summary: File for a copy of the JSON summary, which is also written beside the logs.
+        events: Whether to print the events of the nodes for the process that started the run
+            (execution/event_lines.py), not for people.
     """
 
     root: Path | None = None
@@ -38,6 +40,7 @@ class RunRequest:
     parallel: int | None = None
     wait: bool = False
     summary: Path | None = None
+    events: bool = False
 
     @property
     def whole(self) -> bool:

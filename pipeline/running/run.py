@@ -133,10 +133,11 @@ def _execute(loaded: Loaded, root: Path, request: RunRequest, console: Console) 
         inputs = inputs_of(loaded, root, window)
         unchanged = find_unchanged(root, inputs) if request.whole and not request.fresh else None
     if unchanged is not None:
-        with display(console) as listener:
+        with display(console, events=request.events) as listener:
             seconds = time.monotonic() - started
             result = record_repeat(unchanged, root, name, run_id, facts, listener, seconds)
         return _EndedRun(window, result, log, inputs)
+    _say(console, "Loading TensorFlow, TFX and Beam ...")
     with noise_to(log), large_imports():
         import_frameworks()
         # TensorFlow, TFX and Beam take seconds; a run that only repeats records needs none of them.
@@ -149,7 +150,7 @@ def _execute(loaded: Loaded, root: Path, request: RunRequest, console: Console) 
         record_run(layout.metadata, name, run_id, facts)
     for line in damaged:
         _say(console, line)
-    with display(console) as listener:
+    with display(console, events=request.events) as listener:
         result = runner.run(
             pipeline, request, log_dir=logs, run_id=run_id, listener=listener, meanwhile=_import_for_nodes(log)
         )

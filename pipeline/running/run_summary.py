@@ -95,6 +95,7 @@ class Summary:
         pushed: The version that the model was pushed as.
         newly_pushed: False if this model was pushed before.
         model_run: The folder of the Trainer's training records.
+        evaluation: The folder of the Evaluator's measurements.
         data: The findings of the data gate.
         unread: Whether not even the metadata could be read, so the outputs of the run are unknown.
     """
@@ -117,6 +118,7 @@ class Summary:
     latency_ms: float | None = None
     report: str | None = None
     model_run: str | None = None
+    evaluation: str | None = None
     training: TrainingFacts | None = None
     trials: Trials | None = None
     data: GateVerdict | None = None
@@ -193,6 +195,7 @@ def summarize(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> 
         latency_ms=float(serving.properties["latency_ms"]) if serving else None,
         report=f"{made.uri(page)}/{PAGE}" if page else None,
         model_run=made.uri("model_run") if made.all("model_run") else None,
+        evaluation=made.uri("evaluation") if made.all("evaluation") else None,
         training=TrainingFacts.of(made.training) if made.training else None,
         trials=read_trials(made.uri("tuner_results"), config) if made.all("tuner_results") else None,
         data=made.data_verdict,
@@ -266,6 +269,8 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "pushed_to": summary.pushed_to,
         "served": summary.pushed.served if summary.pushed else None,
         "report": summary.report,
+        "model_run": summary.model_run,
+        "evaluation": summary.evaluation,
         "nodes": {
             n.id: {
                 "status": n.status.value,

@@ -119,6 +119,26 @@ def test_metrics_are_of_the_newest_run_that_has_any_or_of_one(with_runs):
         fullpass.metrics(with_runs, root=with_runs.parent / "elsewhere")
 
 
+def test_a_notebook_shows_a_pipeline_its_runs_and_its_versions(with_runs):
+    """Text of the data is escaped: the reason here has a tag."""
+    write_run(
+        with_runs.parent / "runs" / "taxi",
+        "20260105-000000",
+        blessed=False,
+        reasons=["auc <b> is 0.7"],
+        notes=["too good"],
+    )
+    page = fullpass.load(with_runs)._repr_html_()
+    assert "<b style=''>taxi: binary label big_tipper, model wide_deep</b>" in page
+    assert "needs 3 columns: company, fare, started" in page and "fare: number" in page
+    refused, failed, _, whole = fullpass.runs(with_runs)
+    assert "<td" in refused._repr_html_() and "auc &lt;b&gt; is 0.7" in refused._repr_html_()
+    assert "too good" in refused._repr_html_() and "Not blessed" in refused._repr_html_()
+    assert "The run did not finish" in failed._repr_html_() and "Blessed and pushed" in whole._repr_html_()
+    assert "0.9000" in whole.metrics._repr_html_() and "page.html" in whole._repr_html_()
+    assert "No model has been pushed" in fullpass.versions(with_runs)._repr_html_()
+
+
 @pytest.fixture
 def browser(monkeypatch):
     """The addresses that a browser is asked to open."""
@@ -192,8 +212,12 @@ def test_tables_of_every_kind_give_the_same(transform):
     arrow = pa.table(columns)
     expected = transform(arrow)
     rows = arrow.to_pylist()
-    for table in (arrow.to_batches()[0], pd.DataFrame(columns), pl.DataFrame(columns), rows, columns):
+    for table in (arrow.to_batches()[0], rows, columns):
         assert transform(table).equals(expected), type(table)
+    frame = transform(pd.DataFrame(columns, index=["x", "y"]))
+    pd.testing.assert_frame_equal(frame, expected.to_pandas().set_axis(["x", "y"]))
+    assert transform(pl.DataFrame(columns)).to_arrow().cast(expected.schema).equals(expected)
+    assert "company_xf" in transform._repr_html_() and "float" in transform._repr_html_()
 
 
 @pytest.mark.integration

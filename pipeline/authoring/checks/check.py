@@ -3,12 +3,10 @@
 A check takes the loaded file and yields findings. It imports neither TensorFlow nor Beam and runs no user code.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fullpass.base.errors import listed
 from fullpass.pipeline.authoring.checks import (
     data_rules,
     evaluation_rules,
@@ -18,11 +16,10 @@ from fullpass.pipeline.authoring.checks import (
     source_rules,
     tree_rules,
 )
-from fullpass.pipeline.authoring.loading.load import Finding, Loaded, load
+from fullpass.pipeline.authoring.loading.load import Finding, Loaded, load, overview_facts
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem, in_file_order
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.printing import print_text
-from fullpass.preprocessing.columns.raw_columns import raw_columns, serving_columns
 
 Check = Callable[[Loaded], Iterator[Finding]]
 
@@ -85,18 +82,6 @@ def overview(config: PipelineConfig, window: Sequence[str] = ()) -> str:
     Args:
         window: Lines about the spans that a run would use.
     """
-    preprocessing = config.preprocessing_config
-    features = len(config.all_features)
-    kinds = Counter(feature.type for feature in config.all_features.values())
-    serving = serving_columns(preprocessing)
-    training_only = [name for name in raw_columns(preprocessing) if name not in serving]
-    lines = [
-        f"{config.name}: {config.label.task} label {config.label.name}, model {config.model.kind}",
-        f"  features  {features}: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common())}",
-        f"  crosses   {len(config.crosses)}",
-        f"  serving   needs {len(serving)} columns: {listed(serving)}",
-        f"  training  also needs: {listed(training_only) or 'nothing'}",
-        f"  splits    {', '.join(config.data.split_names)}",
-        *(f"  window    {line}" for line in window),
-    ]
-    return "\n".join([*lines, "No errors."])
+    title, facts = overview_facts(config)
+    named = [*facts, *(("window", line) for line in window)]
+    return "\n".join([title, *(f"  {name:8}  {value}" for name, value in named), "No errors."])

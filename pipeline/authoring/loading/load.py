@@ -5,6 +5,7 @@ Credentials are problems, too: the file is copied into artifacts, metadata and r
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from fullpass.base import notebook_html as html
+from fullpass.base.errors import listed
 from fullpass.base.secret_formats import find_shape, is_secret_setting
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.pipeline.authoring.loading.explain_errors import problems_of, received
@@ -21,6 +24,7 @@ from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Prob
 from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree, read_yaml
 from fullpass.pipeline.config import PipelineConfig
+from fullpass.preprocessing.columns.raw_columns import raw_columns, serving_columns
 
 YAML_ENDINGS = (".yaml", ".yml")
 
@@ -98,6 +102,26 @@ class Loaded:
     def line(self, *keys: str | int) -> int:
         """Returns the line of a path in the file, or of the nearest key around it."""
         return self.tree.line(keys)
+
+    def _repr_html_(self) -> str:
+        title, facts = overview_facts(self.config)
+        return html.block(title, html.facts([*facts, ("file", self.file)]), html.details("YAML", self.text))
+
+
+def overview_facts(config: PipelineConfig) -> tuple[str, list[tuple[str, str]]]:
+    """Returns the title of a pipeline's summary, and its facts as names and values."""
+    preprocessing = config.preprocessing_config
+    kinds = Counter(feature.type for feature in config.all_features.values())
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    serving = serving_columns(preprocessing)
+    training_only = [name for name in raw_columns(preprocessing) if name not in serving]
+    return f"{config.name}: {config.label.task} label {config.label.name}, model {config.model.kind}", [
+        ("features", f"{len(config.all_features)}: {counts}"),
+        ("crosses", str(len(config.crosses))),
+        ("serving", f"needs {len(serving)} columns: {listed(serving)}"),
+        ("training", f"also needs: {listed(training_only) or 'nothing'}"),
+        ("splits", ", ".join(config.data.split_names)),
+    ]
 
 
 @dataclass(frozen=True)

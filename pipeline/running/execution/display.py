@@ -4,7 +4,7 @@ every half minute while it runs.
 Neither display starts a thread, since the same process forks the nodes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from fullpass.base.progress import Progress
 from fullpass.pipeline import printing
+from fullpass.pipeline.running.execution.event_lines import to_line
 from fullpass.pipeline.running.execution.events import (
     Event,
     Listener,
@@ -29,18 +30,24 @@ from fullpass.pipeline.running.execution.events import (
 
 _MIN_RATE_SECONDS = 1.0
 _SECONDS_PER_LINE = 30.0
+_RUNNING, _WAITING = "running", "waiting"
 _STYLES = {
+    _RUNNING: "bold",
+    _WAITING: "dim",
     Status.OK: "green",
     Status.CACHED: "cyan",
     Status.SKIPPED: "dim",
     Status.FAILED: "bold red",
     Status.INTERRUPTED: "yellow",
+    Status.NOT_RUN: "dim",
 }
 
 
 @contextmanager
-def display(console: Console | None = None) -> Iterator[Listener]:
+def display(console: Console | None = None, *, events: bool = False) -> Iterator[Listener]:
     """Yields a listener for `runner.run` that shows the run on `console`, by default standard output.
+
+    With `events`, the run is shown by another process, which reads the events from the console's file.
 
     The listener raises nothing. If its terminal or pipe is gone, it stops showing events, and the run goes on.
 
@@ -49,8 +56,8 @@ def display(console: Console | None = None) -> Iterator[Listener]:
         ...     result = runner.run(pipeline, log_dir=log_dir, listener=listener)
     """
     console = console or printing.console()
-    if not console.is_terminal or console.is_dumb_terminal:
-        yield _while_it_works(_LineLog(console))
+    if events or not console.is_terminal or console.is_dumb_terminal:
+        yield _while_it_works(_event_lines(console) if events else _LineLog(console))
         return
     live = _LiveTable(console)
     try:
@@ -70,6 +77,14 @@ def _while_it_works(listener: Listener) -> Listener:
                 listener(event)
 
     return hand_on
+
+
+def _event_lines(console: "Console") -> Listener:
+    def write(event: Event) -> None:
+        console.file.write(to_line(event))
+        console.file.flush()
+
+    return write
 
 
 class _LineLog:
@@ -109,30 +124,51 @@ class _LineLog:
         self._console.file.flush()
 
 
+class NodeRows:
+    """The nodes of a run as rows of a table, by the events so far."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, tuple[str, str, str]] = {}
+        self._rates = _Rates()
+
+    @property
+    def rows(self) -> Mapping[str, tuple[str, str, str]]:
+        """Node id -> its status, its time, and its progress or the first line of its error, as text."""
+        return self._rows
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case RunStarted(node_ids=node_ids):
+                self._rows = dict.fromkeys(node_ids, (_WAITING, "", ""))
+            case NodeStarted(id=node_id):
+                self._rows[node_id] = (_RUNNING, duration(0), "")
+            case NodeRunning(id=node_id, seconds=seconds, progress=progress):
+                self._rows[node_id] = (_RUNNING, duration(seconds), self._rates.describe(node_id, progress))
+            case NodeEnded(result=result):
+                first_line = (result.error or "").partition("\n")[0]
+                self._rows[result.id] = (result.status.value, duration(result.seconds), first_line)
+            case RunEnded(result=result):
+                not_run = [node.id for node in result.nodes if node.status == Status.NOT_RUN and node.id in self._rows]
+                self._rows |= dict.fromkeys(not_run, (Status.NOT_RUN.value, "", ""))
+
+
 class _LiveTable:
     """Redraws a table with one line per node at every event."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live: Live | None = None
-        self._rows: dict[str, tuple[Text, str, Text]] = {}
-        self._rates = _Rates()
+        self._nodes = NodeRows()
 
     def __call__(self, event: Event) -> None:
-        match event:
-            case RunStarted(node_ids=node_ids):
-                self._start(event)
-                self._rows = {node_id: (Text("waiting", "dim"), "", Text()) for node_id in node_ids}
-            case NodeStarted(id=node_id):
-                self._rows[node_id] = (Text("running", "bold"), duration(0), Text())
-            case NodeRunning(id=node_id, seconds=seconds, progress=progress):
-                detail = Text(self._rates.describe(node_id, progress), no_wrap=True, overflow="ellipsis")
-                self._rows[node_id] = (Text("running", "bold"), duration(seconds), detail)
-            case NodeEnded(result=result):
-                self._rows[result.id] = _ended_cells(result)
-            case RunEnded(result=result):
-                self._finish(result)
+        if isinstance(event, RunStarted):
+            self._start(event)
+        self._nodes(event)
         self._draw()
+        if isinstance(event, RunEnded):
+            self.close()
+            for line in ending(event.result):
+                _print(self._console, line)
 
     def close(self) -> None:
         """Stops redrawing; the last table stays on the screen."""
@@ -149,21 +185,10 @@ class _LiveTable:
         if self._live is None:
             return
         table = Table.grid(padding=(0, 2))
-        for node_id, (status, elapsed, detail) in self._rows.items():
-            table.add_row(node_id, status, Text(elapsed, justify="right"), detail)
+        for node_id, (status, elapsed, detail) in self._nodes.rows.items():
+            shown = Text(detail, "red" if status == Status.FAILED else "", no_wrap=True, overflow="ellipsis")
+            table.add_row(node_id, Text(status, _STYLES.get(status, "")), Text(elapsed, justify="right"), shown)
         self._live.update(table, refresh=True)
-
-    def _finish(self, result: RunResult) -> None:
-        for node in result.nodes:
-            if node.id in self._rows and node.status == Status.NOT_RUN:
-                self._rows[node.id] = (Text("not run", "dim"), "", Text())
-        self._draw()
-        self.close()
-        for node in result.nodes:
-            if node.error:
-                _print(self._console, _failure(node))
-        for line in _unfinished_nodes(result):
-            _print(self._console, line)
 
 
 class _Rates:
@@ -227,10 +252,10 @@ def _status_text(result: NodeResult) -> str:
     return f"{result.status}{took}"
 
 
-def _ended_cells(result: NodeResult) -> tuple[Text, str, Text]:
-    first_line = (result.error or "").partition("\n")[0]
-    detail = Text(first_line, "red", no_wrap=True, overflow="ellipsis")
-    return Text(result.status, _STYLES.get(result.status, "")), duration(result.seconds), detail
+def ending(result: RunResult) -> Iterator[str]:
+    """Yields what is said below the nodes when a run has ended: errors with their logs, and nodes that did not run."""
+    yield from (_failure(node) for node in result.nodes if node.error)
+    yield from _unfinished_nodes(result)
 
 
 def _failure(result: NodeResult) -> str:

@@ -232,8 +232,10 @@ with display() as listener:
 """
 
 
-def test_a_pipe_gets_lines():
-    out = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, check=True).stdout
+def test_a_pipe_gets_lines_even_where_colors_are_forced():
+    """Jupyter's kernels and CI systems set FORCE_COLOR for the processes that they start."""
+    environment = os.environ | {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TTY_COMPATIBLE": "1", "TERM": "xterm"}
+    out = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, check=True, env=environment).stdout
     assert out == b"taxi: run r1\nIngest: started\nIngest: ok, 2.0 s\n"
 
 

@@ -1,0 +1,79 @@
+"""What a notebook shows of an object, as HTML: facts and tables, escaped, readable on a light and a dark page."""
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from markupsafe import Markup, escape
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GOOD, BAD, QUIET = "color:#15935a", "color:#e04f4f", "opacity:0.65"
+"""Styles that both pages can show; everything else has the colors of the page."""
+_CELL = 'style="text-align:left;vertical-align:top"'
+
+
+def block(title: str, *parts: str, style: str = "") -> str:
+    """Returns a title with its parts below.
+
+    Args:
+        title: The title, as text.
+        parts: HTML from the functions of this module; other text is escaped.
+        style: The style of the title.
+    """
+    return str(
+        Markup("<div><b style='{}'>{}</b>{}</div>").format(style, _clean(title), Markup("").join(map(_clean, parts)))
+    )
+
+
+def facts(named: Iterable[tuple[str, object]]) -> Markup:
+    """Returns names and values as a table without a heading; an empty value is left out."""
+    rows = [(Markup('<span style="{}">{}</span>').format(QUIET, _clean(name)), value) for name, value in named]
+    return table((), [row for row in rows if row[1] not in (None, "")])
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
+    """Returns a table; cells are text, which is escaped, or Markup."""
+    head = Markup("").join(Markup(f"<th {_CELL}>{{}}</th>").format(_clean(heading)) for heading in headings)
+    lines = [Markup("").join(Markup(f"<td {_CELL}>{{}}</td>").format(_clean(cell)) for cell in row) for row in rows]
+    if not lines:
+        return Markup("")
+    body = Markup("").join(map(Markup("<tr>{}</tr>").format, [head, *lines] if headings else lines))
+    return Markup('<table style="color:inherit">{}</table>').format(body)
+
+
+def frame(shown: "pd.DataFrame") -> Markup:
+    """Returns a pandas DataFrame as a table; NaN is empty, and a column of nothing else is left out."""
+    known = shown.dropna(axis="columns", how="all")
+    cells = known.reset_index() if known.index.names[0] else known
+    rows = [[_number(cell) for cell in row] for row in cells.itertuples(index=False)]
+    return table([str(name).replace("_", " ") for name in cells.columns], rows)
+
+
+def details(title: str, text: str) -> Markup:
+    """Returns text with its line breaks, folded below a title; "" without text."""
+    if not text.strip():
+        return Markup("")
+    return Markup("<details><summary>{}</summary><pre>{}</pre></details>").format(_clean(title), _clean(text))
+
+
+def link(path: Path) -> Markup:
+    """Returns a link to a file. Notebooks follow only links that are relative to their own folder."""
+    near = path.is_relative_to(Path.cwd())
+    address = quote(os.path.relpath(path)) if near else path.as_uri()
+    return Markup('<a style="color:inherit" href="{}" target="_blank">{}</a>').format(address, _clean(str(path)))
+
+
+def _number(cell: object) -> object:
+    if not isinstance(cell, float):
+        return cell
+    return "" if math.isnan(cell) else f"{cell:,.4f}"
+
+
+def _clean(cell: object) -> Markup:
+    """Returns text without the lone surrogates that Python uses for bytes that are not UTF-8: a page has none."""
+    return cell if isinstance(cell, Markup) else escape(str(cell).encode(errors="backslashreplace").decode())

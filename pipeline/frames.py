@@ -1,0 +1,80 @@
+"""Tables in memory: rows of any kind become Arrow, and results become the kind of table that the rows came in.
+
+pandas and polars are recognized by name: a process that does not use them does not import them.
+"""
+
+import hashlib
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fullpass.base.errors import UserError
+
+Rows = Any
+"""A pyarrow Table or RecordBatch, a pandas or polars DataFrame, a list of dicts, or a dict of columns."""
+
+
+def as_arrow(rows: Rows) -> pa.Table:
+    """Returns rows in memory as an Arrow table.
+
+    Raises:
+        UserError: The rows have none of the types of `Rows`, or a column holds values of several types.
+    """
+    from fullpass.components.ingest.readers.frames import as_table
+
+    try:
+        table = as_table(rows)
+        if table is None and isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+            table = pa.table(
+                {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for r in rows for n in r)}
+            )
+        elif table is None and isinstance(rows, dict):
+            table = pa.table(rows)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise UserError(f"The rows are no table: {error}. Give each column values of one type.") from error
+    if table is None:
+        raise UserError(
+            f"Received: {type(rows).__module__}.{type(rows).__name__}. Accepted: a pyarrow Table or RecordBatch, a "
+            "pandas or polars DataFrame, a list of dicts, or a dict of columns."
+        )
+    return table
+
+
+def like(rows: Rows, table: pa.Table, given: Collection[str] = ()) -> Any:
+    """Returns a table as a pandas or polars DataFrame if `rows` is one, and unchanged otherwise.
+
+    Args:
+        rows: The rows that `table` was computed from, one by one. The result has the index of a pandas DataFrame.
+        table: The result.
+        given: Columns of `table` that are those of `rows`; a frame gets them back with its own types.
+    """
+    package = type(rows).__module__.partition(".")[0]
+    if package not in ("pandas", "polars"):
+        return table
+    library, made = sys.modules[package], table.select([name for name in table.column_names if name not in given])
+    kept = [name for name in rows.columns if str(name) in given and str(name) in table.column_names]
+    if package == "polars":
+        return library.concat([rows.select(kept), library.from_arrow(made)], how="horizontal")
+    frame = made.to_pandas().set_axis(rows.index)
+    return library.concat([rows[kept], frame], axis=1) if kept else frame
+
+
+def write_parquet(rows: Rows, folder: Path) -> Path:
+    """Writes rows to a Parquet file that is named by its content, and returns its absolute path.
+
+    Equal rows have the same file, so a run with them is a run with unchanged data.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    content = pa.BufferOutputStream()
+    pq.write_table(as_arrow(rows), content, version="2.6")
+    written = content.getvalue()
+    file = folder.absolute() / f"{hashlib.sha256(written).hexdigest()[:16]}.parquet"
+    if not file.exists():
+        pending = file.with_suffix(".tmp")
+        pending.write_bytes(written)
+        pending.replace(file)
+    return file

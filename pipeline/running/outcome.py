@@ -1,0 +1,140 @@
+"""The outcome of a run, from the summary that the run wrote: what `fullpass.run` and `fullpass.runs` return."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fullpass.base import notebook_html as html
+from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.running import outcome_tables as tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Metrics(dict[str, float]):
+    """Metric -> value on the eval split, and the table with intervals that a notebook shows.
+
+    Attributes:
+        table: One row per metric: `value`, `low` and `high` (the 95 % interval; NaN where unknown), and `last_blessed`,
+            the value of the last blessed model if one was compared.
+    """
+
+    def __init__(self, values: Mapping[str, float], evaluation: str | None = None) -> None:
+        """Takes the values, and the folder of the evaluation with their errors."""
+        super().__init__(values)
+        self._evaluation = evaluation
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        return tables.metrics(self._evaluation, self)
+
+    def _repr_html_(self) -> str:
+        return str(html.frame(self.table))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a run, as `fullpass run` prints it. A notebook shows it as a page of its own.
+
+    Attributes:
+        run_id: Name of the run and of its log folder.
+        ok: Whether every node succeeded.
+        blessed: Whether the model met its thresholds; None if no model was evaluated.
+        metrics: Metric -> value on the eval split; `metrics.table` has their intervals.
+        baseline: Metric -> value of the last blessed model.
+        reasons: Why the model was not blessed.
+        rows: Split -> number of rows.
+        model: Folder of the trained model.
+        pushed_to: Folder of the version that the model was pushed as, in this run or an earlier one; None if the model
+            was not pushed.
+        served: Folder of the version that was served when the run ended. It differs from `pushed_to` if the run
+            reproduced an older model.
+        report: The HTML page of the run.
+        logs: Folder of the run's logs.
+        facts: All recorded facts of the run, the content of `summary.json` in `logs`.
+
+    The properties `slices`, `history`, `importance`, `confusion` and `curves` are pandas DataFrames of what the nodes
+    recorded (pipeline/running/outcome_tables.py). They are empty if the run recorded nothing of the kind.
+    """
+
+    run_id: str
+    ok: bool
+    blessed: bool | None
+    metrics: Metrics
+    baseline: Mapping[str, float]
+    reasons: tuple[str, ...]
+    rows: Mapping[str, int]
+    model: Path | None
+    pushed_to: Path | None
+    served: Path | None
+    report: Path | None
+    logs: Path
+    facts: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, recorded: Mapping[str, Any], layout: RootLayout) -> "Outcome":
+        """Returns the outcome of a run from its summary, of the runs in `layout`."""
+
+        def path(name: str) -> Path | None:
+            return Path(recorded[name]) if recorded.get(name) else None
+
+        return cls(
+            run_id=recorded["run_id"],
+            ok=recorded["ok"],
+            blessed=recorded["blessed"],
+            metrics=Metrics(recorded["metrics"], recorded.get("evaluation")),
+            baseline=recorded["baseline"],
+            reasons=tuple(recorded["reasons"]),
+            rows=recorded["rows"] or {},
+            model=path("model"),
+            pushed_to=path("pushed_to"),
+            served=path("served"),
+            report=path("report"),
+            logs=layout.run_logs(recorded["run_id"]),
+            facts=recorded,
+        )
+
+    @property
+    def slices(self) -> "pd.DataFrame":
+        """One row per slice and metric of the evaluation, with the columns of `metrics.table`."""
+        return tables.slices(self.facts.get("evaluation"))
+
+    @property
+    def history(self) -> "pd.DataFrame":
+        """One row per epoch, from 1, and one column per recorded value, such as `loss` and `val_loss`."""
+        return tables.history(self.facts.get("model_run"))
+
+    @property
+    def importance(self) -> "pd.DataFrame":
+        """One row per feature, with its permutation importance."""
+        return tables.importance(self.facts.get("model_run"))
+
+    @property
+    def confusion(self) -> "pd.DataFrame":
+        """The confusion matrix of the eval split, actual classes in rows and predicted ones in columns, by weight."""
+        return tables.confusion(self.facts.get("evaluation"))
+
+    @property
+    def curves(self) -> "pd.DataFrame":
+        """One row per point of the curves: `curve`, `x`, `y`, and the interval `low`, `high` of y."""
+        return tables.curves(self.facts.get("evaluation"))
+
+    def _repr_html_(self) -> str:
+        title, style = self._verdict()
+        rows = ", ".join(f"{split} {count:,}" for split, count in self.rows.items())
+        report = html.link(self.report) if self.report else None
+        named = [("rows", rows), ("model", self.pushed_to or self.model), ("report", report), ("logs", self.logs)]
+        measured = html.frame(self.metrics.table) if self.metrics else ""
+        said = html.table((), [(line,) for line in (*self.reasons, *self.facts.get("notes", ()))])
+        return html.block(f"{title} (run {self.run_id})", said, measured, html.facts(named), style=style)
+
+    def _verdict(self) -> tuple[str, str]:
+        if not self.ok:
+            return "The run did not finish", html.BAD
+        if self.blessed is None:
+            return "Done", ""
+        if not self.blessed:
+            return "Not blessed, not pushed", html.BAD
+        return f"Blessed{' and pushed' if self.pushed_to else ''}", html.GOOD

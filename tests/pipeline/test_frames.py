@@ -1,0 +1,69 @@
+"""Tables in memory, in and out, against pandas and polars themselves."""
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import fullpass
+from fullpass.pipeline.frames import as_arrow, like, write_parquet
+
+FARES = pd.DataFrame(
+    {"fare": [1, 2, 2], "company": pd.Categorical(["x", None, "x"])},
+    index=pd.Index(["r", "s", "s"], name="trip"),
+)
+SCORES = pa.array([0.5, None, 0.25], pa.float32())
+
+
+def test_pandas_keeps_its_index_types_and_columns():
+    """The index has a name and repeats a value; an absent column of the result is dropped."""
+    result = as_arrow(FARES.assign(image=b"")).append_column("score", SCORES).drop(["image"])
+    back = like(FARES.assign(image=b""), result, given=["fare", "company", "image"])
+    expected = FARES.assign(score=pd.Series([0.5, None, 0.25], FARES.index[:3].array, "float32").to_numpy())
+    pd.testing.assert_frame_equal(back, expected)
+    alone = like(FARES, pa.table({"score": SCORES}))
+    assert alone.index.equals(FARES.index) and alone.index.name == "trip" and list(alone) == ["score"]
+
+
+def test_polars_comes_back_as_polars():
+    rows = pl.DataFrame({"fare": [1, 2, 2], "company": pl.Series(["x", None, "x"], dtype=pl.Categorical)})
+    back = like(rows, as_arrow(rows).append_column("score", SCORES), given=["fare", "company"])
+    assert back.equals(rows.with_columns(score=pl.Series([0.5, None, 0.25], dtype=pl.Float32)))
+    assert back.schema["company"] == rows.schema["company"]
+
+
+def test_other_rows_give_arrow():
+    table = pa.table({"score": SCORES})
+    for rows in (table, [{"fare": 1}], {"fare": [1]}):
+        assert like(rows, table) is table
+
+
+def test_a_file_of_a_table_is_named_by_its_content(tmp_path):
+    first = write_parquet({"a": [1, 2]}, tmp_path / "tables")
+    stamp = first.stat().st_mtime_ns
+    assert write_parquet(pa.table({"a": [1, 2]}), tmp_path / "tables") == first
+    assert first.stat().st_mtime_ns == stamp, "not written again"
+    assert write_parquet({"a": [1, 3]}, tmp_path / "tables") != first
+    assert pq.read_table(first).to_pydict() == {"a": [1, 2]} and len(list((tmp_path / "tables").iterdir())) == 2
+
+
+def test_times_keep_their_nanoseconds(tmp_path):
+    times = pd.DataFrame({"at": [pd.Timestamp("2024-01-01 00:00:00.123456789")]})
+    assert pq.read_table(write_parquet(times, tmp_path)).to_pandas().equals(times)
+
+
+def test_init_writes_a_pipeline_from_a_frame(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = pd.DataFrame({"fare": [float(i % 50) for i in range(400)], "tipped": [i % 3 == 0 for i in range(400)]})
+    pipeline = fullpass.init(rows, label="tipped")
+    assert (pipeline.config.label.task, list(pipeline.config.features)) == ("binary", ["fare"])
+    assert pq.read_table("pipeline.parquet").to_pandas().equals(rows)
+    said = capsys.readouterr().out
+    assert "label: tipped" in said and "fullpass check" not in said
+    with pytest.raises(fullpass.UserError, match=r"pipeline.yaml already exists. Name another file with output="):
+        fullpass.init(rows, label="tipped")
+    with pytest.raises(fullpass.UserError, match="no such column"):
+        fullpass.init(rows, label="tip", output="other.yaml")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pipeline.parquet", "pipeline.yaml"]
+    assert fullpass.init(tmp_path / "pipeline.parquet", "tipped", output="other.yaml").config.label.name == "tipped"
