@@ -6,12 +6,12 @@ import sys
 from importlib import import_module
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast, get_args
 
 import typer
 import typer.core
 
-from fullpass.base.errors import UserError
+from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.processes import flush_streams
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window
@@ -25,12 +25,22 @@ from fullpass.pipeline.registry.commands import bless, gc, lineage, models
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import commands
 from fullpass.pipeline.startup import large_imports, noise_to, set_environment, without_keras
+from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import ADDRESS
 
 _DEBUG = "--debug"
 
-_Task = Literal["binary", "multiclass", "multilabel", "regression"]
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
+_TASKS = get_args(Task)
+
+
+def _task(name: str) -> str:
+    if name not in _TASKS:
+        raise typer.BadParameter(f'"{name}" is no task.{did_you_mean(name, _TASKS)} Accepted: {", ".join(_TASKS)}.')
+    return name
+
+
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.")]
+_USUAL = Path("pipeline.yaml")
 
 
 TASKS = {
@@ -41,6 +51,8 @@ TASKS = {
     "About": ("version",),
 }
 """Task -> its commands, in the order of `fullpass --help`."""
+_WHOLE = 1_000
+"""Longer than the first sentence of any help."""
 ABOVE = ("fullpass.kubeflow.deploy.deploy_command",)
 """Modules of the layer above that add commands, each with a function `register`. They are imported by name, because no
 layer may import a layer above it, and the command line is above all layers."""
@@ -59,8 +71,7 @@ class _ByTask(typer.core.TyperGroup):
         width = max(map(len, self.commands))
         for task, names in TASKS.items():
             with formatter.section(task):
-                limit = formatter.width - 6 - width
-                rows = [(name.ljust(width), self.commands[name].get_short_help_str(limit)) for name in names]
+                rows = [(name.ljust(width), self.commands[name].get_short_help_str(_WHOLE)) for name in names]
                 formatter.write_dl(rows)
 
 
@@ -68,7 +79,6 @@ app = typer.Typer(
     name="fullpass",
     cls=_ByTask,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -117,9 +127,12 @@ def init(
         typer.Option(help="A column, or a condition over columns.", show_default="the column that stands out"),
     ] = None,
     task: Annotated[
-        _Task | None, typer.Option(help="The task of the label.", show_default="by the label's values")
+        str | None,
+        typer.Option(
+            parser=_task, metavar="|".join(_TASKS), help="The task of the label.", show_default="by the label's values"
+        ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("pipeline.yaml"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = _USUAL,
     rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at.")] = 20_000,
     bad_rows: Annotated[
         float | None,
@@ -129,14 +142,16 @@ def init(
     """Write a pipeline YAML from a sample of the data. Each line has a comment with its reason."""
     from fullpass.pipeline.authoring.init.init import init as write_pipeline
 
-    written = write_pipeline(data, output=str(output), label=label, task=task, rows=rows, bad_rows=bad_rows)
+    written = write_pipeline(
+        data, output=str(output), label=label, task=cast(Task | None, task), rows=rows, bad_rows=bad_rows
+    )
     for line in written.summary:
         printing.print_text(line)
 
 
 @app.command()
 def check(
-    file: _File,
+    file: _File = _USUAL,
     data: Annotated[bool, typer.Option("--data", help="Also look at a sample of the data.")] = False,
     rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at, with --data.")] = 20_000,
 ) -> None:
@@ -155,7 +170,7 @@ def check(
 
 @app.command("plan-shards")
 def plan_shards(
-    file: _File,
+    file: _File = _USUAL,
     readers: Annotated[
         int | None, typer.Option(min=1, help="Number of hosts that read in training.", show_default="records.readers")
     ] = None,
@@ -167,7 +182,7 @@ def plan_shards(
 
 
 @app.command()
-def show(file: _File) -> None:
+def show(file: _File = _USUAL) -> None:
     """Print the YAML with every default filled in. The output is a pipeline YAML itself."""
     from fullpass.pipeline.authoring.show_config import resolved_yaml
 
@@ -183,7 +198,7 @@ def schema() -> None:
 
 @app.command()
 def run(
-    file: _File,
+    file: _File = _USUAL,
     root: Annotated[
         Path | None, typer.Option(help="Folder of artifacts, metadata and logs, instead of root of the YAML.")
     ] = None,
@@ -240,7 +255,7 @@ def run(
 
 @app.command()
 def diagnose(
-    file: _File,
+    file: _File = _USUAL,
     root: Annotated[Path | None, typer.Option(help="Folder of the run, instead of root of the YAML.")] = None,
     seconds: Annotated[float, typer.Option(min=10, help="Time for all measurements.")] = 60.0,
     apply: Annotated[bool, typer.Option("--apply", help="Write the recommended settings into the YAML.")] = False,
@@ -370,7 +385,7 @@ def predict(
 def rollback(
     target: Annotated[
         Path, typer.Argument(metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to.")
-    ] = Path("pipeline.yaml"),
+    ] = _USUAL,
     to: Annotated[
         int | None, typer.Option(metavar="VERSION", help="Version to serve.", show_default="the previous version")
     ] = None,

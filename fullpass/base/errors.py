@@ -21,22 +21,29 @@ class UserError(ValueError):
         super().__init__(redact(str(message)), *others)
 
 
+_SHORT, _NEAR_SHORT, _NEAR = 4, 0.66, 0.75
+"""Similarity by difflib: of three letters, one may be another; of eight, two."""
+
+
 class UsageError(UserError):
     """The pipeline file or the command line is wrong, for example names a node, label or format that is not known."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns a hint for a misspelt name, or an empty string if no known name is close.
+    """Returns a hint for a misspelt or shortened name, or an empty string if no known name is near.
 
     Example:
-        >>> did_you_mean("Trainr", ["Transform", "Trainer"])
-        ' Did you mean "Trainer"?'
+        >>> did_you_mean("Trainr", ["Transform", "Trainer"]), did_you_mean("bin", ["binary"])
+        (' Did you mean "Trainer"?', ' Did you mean "binary"?')
 
     Args:
         name: The received name; case is ignored.
     """
     by_folded = {candidate.casefold(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    folded = name.casefold()
+    near = _NEAR_SHORT if len(folded) <= _SHORT else _NEAR
+    close = difflib.get_close_matches(folded, by_folded, n=1, cutoff=near)
+    close += [one for one in by_folded if len(folded) > 2 and one.startswith(folded)]
     return f' Did you mean "{by_folded[close[0]]}"?' if close else ""
 
 

@@ -145,6 +145,38 @@ def test_an_unknown_command_is_told_what_was_meant(fullpass):
     assert "Did you mean 'check'" in err
 
 
+def test_commands_take_the_pipeline_of_the_folder(fullpass, edited, monkeypatch):
+    monkeypatch.chdir(edited().parent)
+    for command in ("check", "show"):
+        assert fullpass(command)[:2] == fullpass(command, "pipeline.yaml")[:2]
+    for command in ("run", "diagnose"):
+        assert "FILE" in fullpass(command, "--help")[1] and "[default: pipeline.yaml]" in fullpass(command, "-h")[1]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_line_of_the_help_is_cut(fullpass, monkeypatch, width):
+    """The first sentence of each command is whole; a line is no wider than the terminal."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = fullpass("--help")[1]
+    assert out.count("...") == out.count("[ARGS]...") and max(map(len, out.splitlines())) <= width
+    words = " ".join(out.split())
+    for command in typer.main.get_command(cli.app).commands.values():
+        assert command.help.partition(". ")[0].partition(".\n")[0].split("\n")[0].rstrip(".") in words, command.name
+
+
+def test_a_shortened_task_is_told_what_was_meant(fullpass, tmp_path):
+    code, _, err = fullpass("init", tmp_path / "a.csv", "--task", "bin")
+    assert code == 2 and 'Did you mean "binary"? Accepted: binary, multiclass, multilabel, regression.' in err
+
+
+def test_the_shell_completes_commands():
+    """As bash asks: the words so far, and the number of the one to complete."""
+    asked = {"_FULLPASS_COMPLETE": "complete_bash", "COMP_WORDS": "fullpass ro", "COMP_CWORD": "1"}
+    command = [str(Path(sys.executable).with_name("fullpass"))]
+    done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["rollback"]
+
+
 @pytest.fixture
 def pushed(edited):
     """A pipeline file beside which three models were pushed."""
@@ -347,5 +379,6 @@ def test_help_lists_every_command_once_by_its_task(fullpass):
     lines = out.splitlines()
     for task, names in cli.TASKS.items():
         start = lines.index(f"{task}:")
-        assert [line.split()[0] for line in lines[start + 1 : start + 1 + len(names)]] == list(names)
+        section = lines[start + 1 : lines.index("", start)]
+        assert [line.split()[0] for line in section if line[2] != " "] == list(names), "other lines go on"
     assert code == 0

@@ -186,6 +186,14 @@ def _unknown_key(keys: Keys, file: _File) -> str:
     return f"unknown key.{hint} Accepted: {', '.join(accepted) or 'none'}."
 
 
+_ALSO_CALLED = {
+    "trees": ("xgboost", "lightgbm", "catboost", "gbdt", "gbm", "boosted_trees", "random_forest"),
+    "mlp": ("dnn", "nn", "neural_network"),
+    "linear": ("logistic", "logistic_regression", "linear_regression"),
+}
+"""Kind -> what other software calls it."""
+
+
 def _unknown_form(keys: Keys, value: Any, file: _File) -> str:
     if matches(_TRANSFORM, keys):
         return _unknown_transform(value, accepted_names(schemas_at(file.schema, keys, file.data)))
@@ -195,7 +203,8 @@ def _unknown_form(keys: Keys, value: Any, file: _File) -> str:
     words = [member[tag]["const"] for member in members]
     accepted = f"Accepted: {', '.join(words)}."
     if isinstance(value, str) and value not in words:
-        return f'unknown {tag} "{_short(value)}".{did_you_mean(value, words)} {accepted}'
+        meant = next((word for word in words if value.casefold() in _ALSO_CALLED.get(word, ())), value)
+        return f'unknown {tag} "{_short(value)}".{did_you_mean(meant, words)} {accepted}'
     if isinstance(value, Mapping) and owner == keys:
         return f"the key {tag} is missing. {accepted}{_example(keys, file)}"
     return f"Received: {received(value)}. Accepted {tag}s: {', '.join(words)}.{_example(owner, file)}"

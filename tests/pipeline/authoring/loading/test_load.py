@@ -144,6 +144,9 @@ MISTAKES = {
     "unknown part of a date": mistake(
         {17: "  started: {type: date, parts: [mont]}"}, ("features.started.parts", 17, "'mont'")
     ),
+    "model of another name": mistake(
+        section("model: {kind: xgboost}"), ("model.kind", 18, 'unknown kind "xgboost". Did you mean "trees"?')
+    ),
     "misspelt model": mistake(section("model: wide_dep"), ("model", 18, 'Did you mean "wide_deep"?')),
     "key of another model": mistake(
         section("model: {kind: linear, hidden: [5]}"), ("model.hidden", 18, "unknown key", "Accepted: kind, l1, l2")
