@@ -55,11 +55,11 @@ def history(model_run: str | None) -> "pd.DataFrame":
 
 def importance(model_run: str | None) -> "pd.DataFrame":
     """Returns the importance of each feature with its interval, the largest first."""
-    rows = [
-        (one["feature"], one["importance"], one["importance"] - one["reach"], one["importance"] + one["reach"])
-        for one in _training(model_run).get("importance", ())
-    ]
-    return _frame(rows, ("feature", "importance", "low", "high"))
+    columns = ("feature", "importance", "reach")
+    rows = [[one[name] for name in columns] for one in _training(model_run).get("importance", ())]
+    found = _frame(rows, columns).astype("float64")  # a value that is undefined is null in the file
+    reach = found.pop("reach")
+    return found.assign(low=found["importance"] - reach, high=found["importance"] + reach)
 
 
 def confusion(evaluation: str | None) -> "pd.DataFrame":

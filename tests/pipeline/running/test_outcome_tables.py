@@ -50,7 +50,8 @@ def test_curves_and_the_confusion_matrix(evaluation):
     assert confusion.loc["positive", "positive"] == 5 and confusion.loc["negative", "negative"] == 7
     assert confusion.loc["negative", "positive"] == 1 and confusion.loc["positive", "negative"] == 2
     assert (confusion.index.name, confusion.columns.name) == ("actual", "predicted")
-    roc = tables.curves(evaluation).query("curve == 'roc'")
+    curves = tables.curves(evaluation)
+    roc = curves[curves["curve"] == "roc"]
     assert roc[["x", "y"]].to_numpy().tolist() == [[0, 0.2], [1, 0.4]]
     assert math.isnan(roc["low"][0]) and roc["high"][1] == pytest.approx(0.4 + 0.1 * T39, abs=1e-4)
 

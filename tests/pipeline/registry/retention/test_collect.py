@@ -252,7 +252,7 @@ def test_old_files_of_every_folder_of_the_layout_are_removed(project: Project):
             os.utime(each, (0, 0))
     project.collect(index=())
     assert [path for path in stale if path.exists()] == []
-    assert len(stale) == 8 and unknown_in(layout) == set()
+    assert len(stale) == 9 and unknown_in(layout) == set()
 
 
 def unknown_in(layout: RootLayout) -> set[str]:
