@@ -1,6 +1,7 @@
 """The records of runs in a metadata store: opened without TFX, redacted on write, and read by run, node and output."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ from fullpass.pipeline.running.execution.events import RunResult
 RESOLVER_TYPE = "tfx.dsl.components.common.resolver.Resolver"
 OUTPUT_EVENTS = frozenset({proto.Event.OUTPUT, proto.Event.INTERNAL_OUTPUT, proto.Event.DECLARED_OUTPUT})
 _RECORDS = (proto.Artifact, proto.Execution, proto.Context)
+_CONTEXT = re.compile(r"contexts_\d+\.id = (\d+)")
+_IN_CONTEXTS = re.compile(rf"\(?{_CONTEXT.pattern}\)?(?: AND \(?{_CONTEXT.pattern}\)?)*")
 
 
 class RedactedStore:
@@ -27,6 +30,19 @@ class RedactedStore:
     def __init__(self, store: Any) -> None:
         """Takes the store of ML Metadata."""
         self._store = store
+
+    def get_executions(self, list_options: Any = None) -> list[proto.Execution]:
+        """Returns executions; those of all the contexts that a query names are found through its newest context.
+
+        TFX's launcher asks so for every node. ML Metadata 1.21 has no queries, and TFX then reads all executions of the
+        pipeline: seconds after 1,000 runs. The newest context is the run's, or has no more than its executions.
+        """
+        query = getattr(list_options, "filter_query", None) or ""
+        if not _IN_CONTEXTS.fullmatch(query):
+            return self._store.get_executions(list_options=list_options)
+        contexts = {int(number) for number in _CONTEXT.findall(query)}
+        found = self._store.get_executions_by_context(max(contexts))
+        return [e for e in found if contexts <= {context.id for context in self._store.get_contexts_by_execution(e.id)}]
 
     def __getattr__(self, name: str) -> Any:
         """Returns a method of the store."""
