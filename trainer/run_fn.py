@@ -4,6 +4,7 @@ import logging
 import os
 import tempfile
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -12,6 +13,7 @@ from fullpass.base.json_text import to_json_text
 from fullpass.base.progress import report
 from fullpass.preprocessing.apply.stable_ids import FOLDER as LEDGERS
 from fullpass.preprocessing.columns.outputs import ROW_ID
+from fullpass.trainer.decision_config import DecisionConfig
 from fullpass.trainer.export.eval_scores import SCORES_FILE, write_scores
 from fullpass.trainer.export.export import export_model
 from fullpass.trainer.export.run_provenance import TRAINING_FILE, read_run_facts
@@ -19,6 +21,7 @@ from fullpass.trainer.export.sample_requests import read_samples
 from fullpass.trainer.export.signatures import served_model
 from fullpass.trainer.fit.calibration import calibrate, predict_mean
 from fullpass.trainer.fit.checkpoints import folder_for, prune, remove, write_json
+from fullpass.trainer.fit.decision_threshold import choose_threshold
 from fullpass.trainer.fit.sampled_rows import rows_of, sample_rows
 from fullpass.trainer.fit.strategy import choose_strategy
 from fullpass.trainer.fit.tensorboard import Curves
@@ -29,6 +32,7 @@ from fullpass.trainer.fit.warm_start import BaseExport, describe_weights, find_b
 from fullpass.trainer.input.decoder import decoder
 from fullpass.trainer.input.workers import Workers
 from fullpass.trainer.insight.insight import EVAL_ROWS, measure_insight
+from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.records.record_files import list_files
 from fullpass.trainer.train import RunOptions, Trained, shuffle_rows, train, training_record
@@ -67,15 +71,16 @@ def run_fn(fn_args: "FnArgs") -> None:
     trained = train(data, inputs.spec, strategy, options)
     curves.close()
     calibration = _calibrate(inputs, data, trained.network)
+    decision = _decide(inputs, data, trained.network)
     clock.append(time.monotonic())
-    _export(inputs, data, trained, chief=chief)
+    _export(inputs, data, trained, decision, chief=chief)
     clock.append(time.monotonic())
     if not chief:
         return
     seconds = {name: clock[i + 1] - clock[i] for i, name in enumerate(("read", "train", "export"))}
     _write_scores(inputs, data, trained)
     record = training_record(data, trained, seconds) | measure_insight(trained.network, data)
-    record["calibration"] = calibration
+    record |= {"calibration": calibration, "decision": decision}
     label = inputs.spec.preprocessing.label
     record["model"] = {"label": label.name, "task": label.task, "lineage": read_run_facts()}
     record["warm_start"] = warm_start_record(config.training, base, trained.weight_origins)
@@ -108,17 +113,29 @@ def _calibrate(inputs: TrainingInputs, data: TrainingData, network: Network) -> 
     return calibrate(network, rows, task, data.statistics.factors)
 
 
-def _export(inputs: TrainingInputs, data: TrainingData, trained: Trained, *, chief: bool) -> None:
+def _decide(inputs: TrainingInputs, data: TrainingData, network: Network) -> dict[str, Any]:
+    """Returns the threshold of `evaluation.decision`, chosen on rows of the eval split; empty without the key."""
+    if inputs.custom.get("decision") is None:
+        return {}
+    decision = DecisionConfig.model_validate(inputs.custom["decision"])
+    rows = sample_rows(data.evaluation.split, data.in_model, rows_of(network, EVAL_ROWS))
+    scores = probabilities_of("binary", tf.constant(rows.logits(network))).numpy()[:, 1]
+    return choose_threshold(rows.labels, scores, rows.weights, decision)
+
+
+def _export(
+    inputs: TrainingInputs, data: TrainingData, trained: Trained, decision: dict[str, Any], *, chief: bool
+) -> None:
     """Writes the export. All workers must write, because this reads variables of all workers; the chief's is kept."""
     folder = inputs.serving_model_dir if chief else os.path.join(tempfile.mkdtemp(), "export")
     weights = {"trees": dict(trained.trees)} if trained.trees else describe_weights(trained.network)
     export_model(
-        served_model(inputs.spec, trained.network, data.statistics.names),
+        replace(served_model(inputs.spec, trained.network, data.statistics.names), threshold=decision.get("threshold")),
         folder,
         name=inputs.custom.get("name", "model"),
         source=inputs.custom.get("source", {}),
         samples=read_samples(inputs.transform_output),
-        facts={"made_from": inputs.custom.get("made_from")},
+        facts={"made_from": inputs.custom.get("made_from"), **({"decision": decision} if decision else {})},
         extras={WEIGHTS_FILE: to_json_text(weights), **_ledgers(inputs.transform_output)},
     )
 
@@ -146,7 +163,8 @@ def _checkpoint_folder(inputs: TrainingInputs, data: TrainingData, base: BaseExp
     """Returns the folder of this training's checkpoints, or None if no folder for unfinished work was given.
 
     The key omits settings that do not change the weights, so that they may change before a retry: when to save and
-    trace, the number of steps per call, the time limit, and the address and timeout of an input service.
+    trace, the rule of the decision, the number of steps per call, the time limit, and the address and timeout of an
+    input service.
     """
     work = inputs.custom.get("work")
     if work is None:
@@ -157,6 +175,7 @@ def _checkpoint_folder(inputs: TrainingInputs, data: TrainingData, base: BaseExp
     }
     config = inputs.spec.config
     custom = {**inputs.custom, "trainer": config.model_dump(mode="json", exclude=excluded)}
+    custom.pop("decision", None)
     custom["found"] = {"hyperparameters": inputs.hyperparameters} if inputs.hyperparameters else {}
     custom["base"] = base and base.digest
     # The available memory determines where rows are kept, and therefore their order.

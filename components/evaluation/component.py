@@ -20,6 +20,8 @@ from fullpass.base.files import read_json
 from fullpass.base.json_text import to_json_text
 from fullpass.components.accumulate import AccumulateFiles
 from fullpass.components.beam_component import Artifacts, BeamComponent
+from fullpass.components.evaluation.class_results import FILE as CLASSES_FILE
+from fullpass.components.evaluation.class_results import to_json as classes_to_json
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
 from fullpass.components.evaluation.measured_metrics import (
@@ -30,9 +32,10 @@ from fullpass.components.evaluation.measured_metrics import (
     text_of,
     to_json,
 )
+from fullpass.components.evaluation.regression_errors import regression_errors
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
 from fullpass.components.evaluation.score_curves import to_json as curves_to_json
-from fullpass.components.evaluation.shown_files import DEPENDENCE_FILE, TEXTS_FILE
+from fullpass.components.evaluation.shown_files import DEPENDENCE_FILE, ERRORS_FILE, TEXTS_FILE
 from fullpass.components.evaluation.slice_states import SliceAccumulator, State
 from fullpass.components.ingest.component import rows_of
 from fullpass.components.ingest.writing.record_writer import PENDING
@@ -97,6 +100,8 @@ def _write_results(
     _write(f"{folder}/{FILE}", to_json(_measured(accumulator, state)))
     if curves := accumulator.curves(state):
         _write(f"{folder}/{CURVES_FILE}", curves_to_json(curves))
+    if classes := accumulator.classes(state):
+        _write(f"{folder}/{CLASSES_FILE}", classes_to_json(classes))
     if shown is not None:
         _write_shown(folder, exports[0], state.sample.records, *shown)
 
@@ -108,12 +113,19 @@ def _write_shown(
     preprocessing: PreprocessingConfig,
     importance: Sequence[Mapping[str, Any]],
 ) -> None:
-    # These modules import Keras, which is not needed to build a pipeline.
+    # These modules import TensorFlow and Keras, which is not needed to build a pipeline.
+    import tensorflow as tf
+
     from fullpass.components.evaluation.partial_dependence import dependence_of_export
+    from fullpass.components.evaluation.score_rows import Scorer
     from fullpass.components.evaluation.shown_texts import texts_of_export
 
     if dependence := dependence_of_export(export, sampled, preprocessing, importance):
         _write(f"{folder}/{DEPENDENCE_FILE}", to_json_text(asdict(dependence), indent=1))
+    if preprocessing.label.task == "regression" and sampled:
+        scored = Scorer([export], {})(tf.constant(sampled)).models[0]
+        if errors := regression_errors(scored):
+            _write(f"{folder}/{ERRORS_FILE}", to_json_text(asdict(errors)))
     if texts := texts_of_export(export, sampled, preprocessing):
         _write(f"{folder}/{TEXTS_FILE}", to_json_text([asdict(text) for text in texts], indent=1))
 
@@ -194,7 +206,7 @@ class Evaluator(
         sliced = sorted({column for entry in config.slices for column in entry})
         options = {"columns": {name: columns[name].type for name in sliced}, "spanned": spanned}
         super().__init__(
-            evaluated=config.model_dump_json(),
+            evaluated=config.model_dump_json(exclude={"decision"}),
             options=json.dumps(options),
             preprocessing=preprocessing.model_dump_json(),
             examples=examples,

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.preprocessing.spec import Count, Name, Real, Spec
+from fullpass.trainer.decision_config import DecisionConfig
 
 
 class Bounds(Spec):
@@ -102,6 +103,8 @@ class EvaluationConfig(Spec):
     """By default those of the task. Metrics with a threshold are always measured."""
     slices: tuple[tuple[Name, ...], ...] = ()
     """Lists of raw columns; metrics are also computed per combination of their values."""
+    decision: DecisionConfig | None = None
+    """Binary: how the threshold of the prediction is chosen on eval. null: the likelier class is predicted."""
     thresholds: dict[Name, Threshold] = Field(default_factory=dict)
     """Metric -> its bounds on all rows, slices and the newest span (docs/evaluation.md). Without any, every evaluated
     model is blessed."""

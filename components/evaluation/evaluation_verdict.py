@@ -8,7 +8,7 @@ from typing import Any
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds, SlicedBounds
 from fullpass.components.evaluation.measured_metrics import MeasuredRows, read_measured
-from fullpass.components.evaluation.metrics import METRICS
+from fullpass.components.evaluation.metrics import Metric, class_of, metric_named
 from fullpass.components.evaluation.slice_states import MOST_SLICES
 from fullpass.trainer.insight.words import too_good_words
 
@@ -88,7 +88,7 @@ class Verdict:
             pairs = [(one, m) for one in self.slices if one.newest == newest for m in one.judged]
             for metric in dict.fromkeys(m.metric for _, m in pairs):
                 mine = [(one, m) for one, m in pairs if m.metric == metric]
-                upwards = METRICS[metric].higher_is_better is not False
+                upwards = _metric(metric).higher_is_better is not False
                 mine.sort(key=lambda pair: (pair[1].passed, pair[1].value if upwards else -pair[1].value))
                 yield metric, newest, mine
 
@@ -201,7 +201,7 @@ def can_be_judged(name: str, rows: MeasuredRows, bounds: SliceBounds) -> bool:
     For example, AUC is undefined on rows of one class. A metric that without another reason is judged, and fails.
     """
     both = (rows.values.get(name, math.nan), rows.baseline.get(name, math.nan))
-    defined = METRICS[name].needs is None or not all(map(math.isnan, both))
+    defined = _metric(name).needs is None or not all(map(math.isnan, both))
     return rows.examples >= bounds.min_examples and defined
 
 
@@ -217,7 +217,7 @@ def _notes(verdict: Verdict, config: EvaluationConfig) -> Iterator[str]:
             few = [one.examples for one in mine if one.examples < bounds.min_examples]
             none = sum(name not in {m.metric for m in one.judged} for one in mine) - len(few)
             why = [f"{len(few)} have fewer than {bounds.min_examples:,} examples ({sum(few):,} in all)"] if few else []
-            why += [f"{none} have no {METRICS[name].needs}"] if none else []
+            why += [f"{none} have no {_metric(name).needs}"] if none else []
             if why:
                 yield f"{name}: of {len(mine)} slices{of}, {' and '.join(why)}; these are not judged"
         rows = verdict.newest_examples if newest else verdict.examples
@@ -250,8 +250,8 @@ def _unjudged(verdict: Verdict, config: EvaluationConfig) -> Iterator[str]:
                 of = f"{', '.join(columns)}{' of the newest span' if newest else ''}"
                 path = f"evaluation.thresholds.{name}{'.newest_span' if newest else ''}.slices"
                 why = f"none of {len(mine)} slices has {bounds.min_examples:,} examples (min_examples)"
-                if METRICS[name].needs is not None:
-                    why += f" and {METRICS[name].needs}"
+                if _metric(name).needs is not None:
+                    why += f" and {_metric(name).needs}"
                 if columns in verdict.unsliced:
                     why = f"{_TOO_MANY.format('it')}. Slice by columns with fewer values"
                 elif not mine:
@@ -327,7 +327,7 @@ def _worse_than_blessed(name: str, value: float, baseline: float | None, thresho
     """
     if threshold.not_worse_than is None or baseline is None:
         return False
-    loss = baseline - value if METRICS[name].higher_is_better else value - baseline
+    loss = baseline - value if _metric(name).higher_is_better else value - baseline
     chance = 0.0 if threshold.confidence is None or math.isnan(error) else quantile(threshold.confidence) * error
     return not loss <= threshold.tolerance + chance
 
@@ -369,10 +369,18 @@ def _beyond_chance(threshold: Bounds) -> str:
 
 
 def _not_a_number(measured: Measured) -> str:
-    needs = METRICS[measured.metric].needs
+    needs = _metric(measured.metric).needs
     why = f"there are no {needs}, or the model diverged" if needs else "the model diverged"
     if measured.metric in _NEEDS_TWO_CLASSES:
         why = "the eval split holds one class only, or the model diverged"
     if measured.metric == "precision":
         why = "the model predicts no row as positive, or diverged"
+    if class_of(measured.metric):
+        why = f"the model has no such class or never predicts it, {why}"
     return f"{measured.metric} is not a number: {why}"
+
+
+def _metric(name: str) -> Metric:
+    metric = metric_named(name)
+    assert metric is not None  # noqa: S101
+    return metric

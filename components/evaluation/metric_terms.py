@@ -83,13 +83,16 @@ def _classes_summed(values: np.ndarray) -> np.ndarray:
     return values.sum(axis=1) if values.ndim == 2 else values
 
 
-def _positive(rows: Scored) -> np.ndarray:
-    """Returns whether each score is positive, float64 of the scores' shape; NaN for a score that is no number."""
-    return (rows.scores > _THRESHOLD) + 0.0 * rows.scores
-
-
 def _hit(rows: Scored) -> np.ndarray:
     return (rows.scores.argmax(axis=1) == rows.labels) + 0.0 * rows.scores.sum(axis=1)
+
+
+def _among_first(rows: Scored, k: int) -> np.ndarray:
+    """Returns whether the label is one of the k likeliest classes; of equally likely ones, the first are."""
+    ids = rows.labels[:, None].astype(np.int64)
+    of_label = np.take_along_axis(rows.scores, ids, axis=1)
+    ahead = (rows.scores > of_label) | ((rows.scores == of_label) & (np.arange(rows.scores.shape[1]) < ids))
+    return (ahead.sum(axis=1) < k) + 0.0 * rows.scores.sum(axis=1)
 
 
 def _binary_loss(rows: Scored) -> np.ndarray:
@@ -105,6 +108,12 @@ def _class_loss(rows: Scored) -> np.ndarray:
 
 def _percentage(rows: Scored) -> np.ndarray:
     return 100 * np.abs((rows.labels - rows.scores) / np.where(rows.labels == 0, np.inf, rows.labels))
+
+
+def _symmetric_percentage(rows: Scored) -> np.ndarray:
+    """Returns the error as a percentage of the mean size of label and score; 0 if both are 0."""
+    size = (np.abs(rows.labels) + np.abs(rows.scores)) / 2
+    return 100 * np.abs(rows.labels - rows.scores) / np.where(size == 0, 1.0, size)
 
 
 def _deviance(rows: Scored) -> np.ndarray:
@@ -155,15 +164,22 @@ TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
     "pairs": lambda rows: _classes_summed(np.ones_like(rows.labels)),
     "score": lambda rows: _classes_summed(rows.scores),
     "label": lambda rows: _classes_summed(rows.labels),
-    "said_positive": lambda rows: _classes_summed(_positive(rows)),
-    "true_positive": lambda rows: _classes_summed(_positive(rows) * rows.labels),
-    "agreed": lambda rows: _classes_summed(1.0 - np.abs(_positive(rows) - (rows.labels > _THRESHOLD))),
+    "said_positive": lambda rows: _classes_summed(rows.predicted),
+    "true_positive": lambda rows: _classes_summed(rows.predicted * rows.labels),
+    "agreed": lambda rows: _classes_summed(1.0 - np.abs(rows.predicted - (rows.labels > _THRESHOLD))),
     "binary_loss": _binary_loss,
     "hit": _hit,
+    "in_2": lambda rows: _among_first(rows, 2),
+    "in_3": lambda rows: _among_first(rows, 3),
+    "in_5": lambda rows: _among_first(rows, 5),
+    "in_10": lambda rows: _among_first(rows, 10),
     "class_loss": _class_loss,
     "squared_error": lambda rows: (rows.scores - rows.labels) ** 2,
     "absolute_error": lambda rows: np.abs(rows.scores - rows.labels),
     "percentage_error": _percentage,
+    "symmetric_percentage": _symmetric_percentage,
+    "error": lambda rows: rows.scores - rows.labels,
+    "absolute_label": lambda rows: np.abs(rows.labels),
     "label_not_zero": lambda rows: (rows.labels != 0) * 1.0,
     "deviance": _deviance,
     "squared_log_error": _squared_log,
@@ -196,6 +212,14 @@ def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
         return np.where(below != 0, above / below, np.nan)
 
 
+def _f1(sums: Sums) -> np.ndarray:
+    return divided(2 * sums["true_positive"], sums["said_positive"] + sums["label"])
+
+
+def _percentage_of_all(sums: Sums) -> np.ndarray:
+    return 100 * divided(sums["absolute_error"], sums["absolute_label"])
+
+
 def _correlation(sums: Sums) -> np.ndarray:
     covariance = sums["covariance"]
     product = divided(covariance, sums["score_variance"]) * divided(covariance, sums["label_variance"])
@@ -212,14 +236,22 @@ FORMULAS: Mapping[str, Formula] = {
     "accuracy": _ratio("agreed", "pairs"),
     "precision": _ratio("true_positive", "said_positive"),
     "recall": _ratio("true_positive", "label"),
+    "f1": Formula(("true_positive", "said_positive", "label"), _f1),
     "log_loss": _ratio("binary_loss", "weight"),
     "calibration": _ratio("score", "label"),
     "multiclass_accuracy": _ratio("hit", "weight"),
+    "top_2_accuracy": _ratio("in_2", "weight"),
+    "top_3_accuracy": _ratio("in_3", "weight"),
+    "top_5_accuracy": _ratio("in_5", "weight"),
+    "top_10_accuracy": _ratio("in_10", "weight"),
     "multiclass_log_loss": _ratio("class_loss", "weight"),
     "mse": _ratio("squared_error", "weight"),
     "rmse": _root("squared_error", "weight"),
     "mae": _ratio("absolute_error", "weight"),
     "mape": _ratio("percentage_error", "label_not_zero"),
+    "smape": _ratio("symmetric_percentage", "weight"),
+    "wape": Formula(("absolute_error", "absolute_label"), _percentage_of_all),
+    "bias": _ratio("error", "weight"),
     "r2": Formula(("label_variance", "score_variance", "covariance"), _correlation),
     "poisson_deviance": _ratio("deviance", "weight"),
     "rmsle": _root("squared_log_error", "weight"),
@@ -228,4 +260,5 @@ FORMULAS: Mapping[str, Formula] = {
     "interval_width": _ratio("width", "weight"),
     "explained": Formula(("weight", "squared_error", "label_variance"), _explained),
 }
-"""Metrics that are functions of sums. The areas under curves need histograms (`score_buckets.py`)."""
+"""Metrics that are functions of sums. Others need sums per class (`class_counts.py`) or histograms
+(`score_buckets.py`)."""

@@ -1,5 +1,6 @@
 """The metrics of the YAML: their tasks, and their direction."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,14 +28,32 @@ METRICS: Mapping[str, Metric] = {
     "accuracy": Metric(("binary",), True),
     "precision": Metric(("binary", "multilabel"), True),
     "recall": Metric(("binary", "multilabel"), True, needs="positive rows"),
+    "f1": Metric(("binary", "multilabel"), True),
+    "balanced_accuracy": Metric(("binary", "multiclass"), True),
+    "mcc": Metric(("binary", "multiclass"), True),
     "log_loss": Metric(("binary", "multilabel"), False),
     "calibration": Metric(("binary",), None, needs="positive rows"),
     "multiclass_accuracy": Metric(("multiclass",), True),
+    "top_2_accuracy": Metric(("multiclass",), True),
+    "top_3_accuracy": Metric(("multiclass",), True),
+    "top_5_accuracy": Metric(("multiclass",), True),
+    "top_10_accuracy": Metric(("multiclass",), True),
+    "macro_precision": Metric(("multiclass", "multilabel"), True),
+    "macro_recall": Metric(("multiclass", "multilabel"), True),
+    "macro_f1": Metric(("multiclass", "multilabel"), True),
+    "weighted_precision": Metric(("multiclass", "multilabel"), True),
+    "weighted_recall": Metric(("multiclass", "multilabel"), True),
+    "weighted_f1": Metric(("multiclass", "multilabel"), True),
+    "macro_auc": Metric(("multiclass",), True, needs="rows of two classes"),
+    "weighted_auc": Metric(("multiclass",), True, needs="rows of two classes"),
     "multiclass_log_loss": Metric(("multiclass",), False),
     "mse": Metric(("regression",), False),
     "rmse": Metric(("regression",), False),
     "mae": Metric(("regression",), False),
     "mape": Metric(("regression",), False, needs="labels other than 0"),
+    "smape": Metric(("regression",), False),
+    "wape": Metric(("regression",), False, needs="labels other than 0"),
+    "bias": Metric(("regression",), None),
     "r2": Metric(("regression",), True, needs="labels that differ"),
     "explained": Metric(("regression",), True, needs="labels that differ"),
     "poisson_deviance": Metric(("regression",), False),
@@ -44,12 +63,47 @@ METRICS: Mapping[str, Metric] = {
     "interval_width": Metric(("regression",), False),
 }
 
+OF_A_CLASS: Mapping[str, Metric] = {
+    "precision": Metric(("multiclass", "multilabel"), True),
+    "recall": Metric(("multiclass", "multilabel"), True, needs="rows of the class"),
+    "f1": Metric(("multiclass", "multilabel"), True, needs="rows of the class"),
+    "auc": Metric(("multiclass",), True, needs="rows of the class and of others"),
+}
+"""Metrics of one class against all others, written as `recall[CLASS]`."""
+
+_OF_A_CLASS = re.compile(rf"({'|'.join(OF_A_CLASS)})\[(.+)\]", re.DOTALL)
+
+
+def class_of(name: str) -> tuple[str, str] | None:
+    """Returns metric and class of a metric of one class; None for any other name.
+
+    Example:
+        >>> class_of("recall[large cat]")
+        ('recall', 'large cat')
+    """
+    found = _OF_A_CLASS.fullmatch(name)
+    return (found[1], found[2]) if found else None
+
+
+def metric_named(name: str) -> Metric | None:
+    """Returns the properties of a metric, or None if there is no such metric."""
+    of_class = class_of(name)
+    return OF_A_CLASS[of_class[0]] if of_class else METRICS.get(name)
+
+
 OF_QUANTILES = ("pinball", "interval_coverage", "interval_width")
 """Metrics of the quantiles predicted with `training.loss: {kind: quantile}`, and defaults of such a pipeline."""
 
 DEFAULT_METRICS: Mapping[Task, tuple[str, ...]] = {
     "binary": ("auc", "auc_pr", "accuracy", "log_loss"),
-    "multiclass": ("multiclass_accuracy", "multiclass_log_loss"),
+    "multiclass": (
+        "multiclass_accuracy",
+        "balanced_accuracy",
+        "macro_f1",
+        "mcc",
+        "macro_auc",
+        "multiclass_log_loss",
+    ),
     "multilabel": ("auc", "log_loss"),
     "regression": ("rmse", "mae"),
 }

@@ -17,7 +17,15 @@ COARSE = 64
 """Number of adjacent score buckets that are merged to one in the histograms of groups."""
 
 
-OF_SHARES = ("accuracy", "multiclass_accuracy", "interval_coverage")
+OF_SHARES = (
+    "accuracy",
+    "multiclass_accuracy",
+    "top_2_accuracy",
+    "top_3_accuracy",
+    "top_5_accuracy",
+    "top_10_accuracy",
+    "interval_coverage",
+)
 """Metrics that are a share of the rows."""
 _FEWEST = 8
 """A standard error from rows of fewer groups is too uncertain to be one."""
@@ -79,6 +87,8 @@ def areas_without(cells: SparseHistograms, sets: int, area: Callable[[CurveAreas
     without = np.full((sets, GROUPS), np.nan)
     bounds = np.searchsorted(cells.keys, np.arange(sets + 1) * GROUPS * BUCKETS)
     for number, (first, end) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        if first == end:
+            continue
         group, bucket = np.divmod(cells.keys[first:end] - number * GROUPS * BUCKETS, BUCKETS)
         buckets, columns = np.unique(bucket, return_inverse=True)
         weights = np.zeros((2, GROUPS, len(buckets)))
@@ -87,5 +97,5 @@ def areas_without(cells: SparseHistograms, sets: int, area: Callable[[CurveAreas
             continue
         left = sums_without_each(weights, axis=1)
         keys = np.arange(GROUPS)[:, None] * BUCKETS + buckets
-        without[number] = area(CurveAreas(SparseHistograms(keys.ravel(), left[0].ravel(), left[1].ravel()), GROUPS))
+        without[number] = area(CurveAreas(SparseHistograms(keys.ravel(), left.reshape(2, -1)), GROUPS))
     return without

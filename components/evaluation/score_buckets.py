@@ -5,10 +5,11 @@ are all near 0, are therefore distinguished as well as others, down to the small
 rows are kept.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
+from fullpass.components.evaluation.sparse_sums import SparseSums
 
 _SMALLEST, _NEAREST_TO_ONE = 126, 24
 """The distance of any other edge from 0, or from 1, is at least 2 to the power of minus this, as of float32 scores."""
@@ -36,52 +37,20 @@ def bucket_of(scores: np.ndarray) -> np.ndarray:
     return np.clip(np.searchsorted(EDGES, scores, side="right") - 1, 0, BUCKETS - 1)
 
 
-@dataclass(frozen=True)
-class SparseHistograms:
-    """Histograms of some sets of rows, without empty buckets.
+class SparseHistograms(SparseSums):
+    """Histograms of some sets of rows, without empty buckets; the two columns are the weights of the classes."""
 
-    Attributes:
-        keys: Set * BUCKETS + bucket, int64 [cells], ascending and distinct.
-        positive, negative: Weight of the rows of each class in a cell, float64 [cells].
-    """
+    CELLS, COLUMNS = BUCKETS, 2
 
-    keys: np.ndarray
-    positive: np.ndarray
-    negative: np.ndarray
+    @property
+    def positive(self) -> np.ndarray:
+        """Weight of the positive rows in a bucket, float64 [cells]."""
+        return self.weights[0]
 
-    @staticmethod
-    def none() -> "SparseHistograms":
-        """Returns histograms without rows."""
-        return SparseHistograms(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-
-    @staticmethod
-    def sums(keys: np.ndarray, positive: np.ndarray, negative: np.ndarray) -> "SparseHistograms":
-        """Returns the sums of the weights of each key.
-
-        Args:
-            keys: Int64 [n], in any order.
-            positive, negative: Float64 [n].
-        """
-        distinct, places = np.unique(keys, return_inverse=True)
-        sums = (np.bincount(places, weights=weights, minlength=len(distinct)) for weights in (positive, negative))
-        return SparseHistograms(distinct, *sums)
-
-    @staticmethod
-    def joined(parts: "list[SparseHistograms]") -> "SparseHistograms":
-        """Returns the sum of several histograms; an empty histogram if there are none."""
-        columns = [(one.keys, one.positive, one.negative) for one in parts or [SparseHistograms.none()]]
-        return SparseHistograms.sums(*map(np.concatenate, zip(*columns, strict=True)))
-
-    def moved(self, places: np.ndarray) -> "SparseHistograms":
-        """Returns the histograms with renumbered sets.
-
-        Args:
-            places: Int64 [sets], the new number of each set; -1 removes a set.
-        """
-        number, bucket = np.divmod(self.keys, BUCKETS)
-        kept = places[number] >= 0
-        keys = places[number[kept]] * BUCKETS + bucket[kept]
-        return SparseHistograms.sums(keys, self.positive[kept], self.negative[kept])
+    @property
+    def negative(self) -> np.ndarray:
+        """Weight of the negative rows in a bucket, float64 [cells]."""
+        return self.weights[1]
 
 
 class CurveAreas:
@@ -93,7 +62,8 @@ class CurveAreas:
         self._set = cells.keys // BUCKETS
 
     @cached_property
-    def _totals(self) -> tuple[np.ndarray, np.ndarray]:
+    def totals(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weight of the positive and of the negative rows, float64 [sets] each."""
         return self._sum(self._cells.positive), self._sum(self._cells.negative)
 
     @property
@@ -103,7 +73,7 @@ class CurveAreas:
         It is the share of pairs of rows, one of each class, in which the positive row has the higher score. Pairs in
         the same bucket count half, like pairs with equal scores.
         """
-        all_positive, all_negative = (total[self._set] for total in self._totals)
+        all_positive, all_negative = (total[self._set] for total in self.totals)
         # The weight of each cell is a share of its class in its set, so that no product overflows.
         positive, negative = _ratio(self._cells.positive, all_positive), _ratio(self._cells.negative, all_negative)
         return self._defined(self._sum(positive * (_before(self._set, negative) + negative / 2)))
@@ -120,10 +90,10 @@ class CurveAreas:
         slope = np.where(here > 0, _ratio(self._cells.positive, here), 0.0)  # cells of weight 0 add nothing
         grown = np.log(np.where(above > 0, _ratio(above + here, above), 1.0))
         area = self._sum(slope * (self._cells.positive + (above_positive - slope * above) * grown))
-        return self._defined(_ratio(area, self._totals[0]))
+        return self._defined(_ratio(area, self.totals[0]))
 
     def _defined(self, areas: np.ndarray) -> np.ndarray:
-        positive, negative = self._totals
+        positive, negative = self.totals
         return np.where((positive > 0) & (negative > 0), areas, np.nan)
 
     def _sum(self, weights: np.ndarray) -> np.ndarray:

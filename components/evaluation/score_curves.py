@@ -1,7 +1,7 @@
-"""The curves of an evaluation: ROC, precision-recall, calibration, and the confusion matrix, with standard errors.
+"""The curves of an evaluation: ROC, precision-recall and calibration, with standard errors.
 
 They are computed from the histograms of scores, over all rows together. If a row has several labels, each counts
-separately. A score of at least 0.5 is positive.
+separately.
 """
 
 from collections.abc import Sequence
@@ -39,15 +39,11 @@ class Curves:
         roc: Share of the negative rows above a threshold -> share of the positive rows above it.
         precision_recall: Share of the positive rows above a threshold -> share of positive rows among those above it.
         calibration: Mean score of a tenth of the rows -> share of positive rows among them.
-        confusion: True positives, false positives, false negatives and true negatives, by weight.
-        confusion_errors: The standard errors of their shares of all rows.
     """
 
     roc: Curve
     precision_recall: Curve
     calibration: Curve
-    confusion: tuple[Number, ...]
-    confusion_errors: tuple[Number, ...]
 
 
 def curves_of(cells: SparseHistograms, grouped: SparseHistograms, place: int) -> Curves | None:
@@ -69,14 +65,10 @@ def curves_of(cells: SparseHistograms, grouped: SparseHistograms, place: int) ->
 
     left = [without[:, group] for group in range(GROUPS)]
     tenths = _tenths(whole)
-    confusion = _confusion(whole)
-    shares = np.stack([_shares(_confusion(one)) for one in left], axis=1)
     return Curves(
         curve(_GRID, _roc(whole), [_roc(one) for one in left]),
         curve(_RECALLS, _precision(whole), [_precision(one) for one in left]),
         curve(_mean_scores(whole, tenths), _positive(whole, tenths), [_positive(one, tenths) for one in left]),
-        tuple(map(float, confusion)),
-        tuple(map(float, standard_errors(shares, np.broadcast_to(present, shares.shape)))),
     )
 
 
@@ -93,10 +85,9 @@ def read_curves(evaluation_uri: str) -> list[Curves | None]:
 
 def _dense(cells: SparseHistograms, place: int, groups: int) -> np.ndarray:
     """Returns the weights of the positive and the negative rows in each bucket, float64 [2, groups, BUCKETS]."""
-    first, end = np.searchsorted(cells.keys, np.array([place, place + 1]) * groups * BUCKETS)
-    keys = cells.keys[first:end] - place * groups * BUCKETS
+    of_set = cells.of_sets(place * groups, groups)
     weights = np.zeros((2, groups * BUCKETS))
-    weights[0, keys], weights[1, keys] = cells.positive[first:end], cells.negative[first:end]
+    weights[:, of_set.keys] = of_set.weights
     return weights.reshape(2, groups, BUCKETS)
 
 
@@ -134,12 +125,6 @@ def _mean_scores(weights: np.ndarray, firsts: np.ndarray) -> np.ndarray:
     rows = weights.sum(axis=0)
     middle = (EDGES + np.append(EDGES[1:], 1.0)) / 2
     return _shares(np.add.reduceat(rows * middle, firsts), np.add.reduceat(rows, firsts))
-
-
-def _confusion(weights: np.ndarray) -> np.ndarray:
-    positive_from = int(np.searchsorted(EDGES, 0.5))
-    above, below = weights[:, positive_from:].sum(axis=1), weights[:, :positive_from].sum(axis=1)
-    return np.array([above[0], above[1], below[0], below[1]])
 
 
 def _shares(parts: np.ndarray, of: np.ndarray | float | None = None) -> np.ndarray:

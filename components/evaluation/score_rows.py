@@ -81,9 +81,13 @@ class Scorer:
             # Exports of earlier releases have no function `labels`.
             transformed = getattr(model, LABELS, model.signatures[TRANSFORM_FEATURES])(examples)
             outputs = model.signatures[SERVING_DEFAULT](examples)
-            quantiles = [outputs[name] for name in ("quantiles", "levels") if name in outputs]
+            others = {name: outputs[name] for name in ("quantiles", "levels") if name in outputs}
+            if "classes" in outputs:
+                others["classes"] = outputs["classes"][:1]
+                if outputs["scores"].shape.rank == 1:
+                    others["positive"] = outputs["prediction"] == outputs["classes"][:, 1]
             rows = rows or {name: transformed[name] for name in (ROW_ID, SPAN)}
-            models.append((transformed[LABEL], transformed[EXAMPLE_WEIGHT], outputs["scores"], *quantiles))
+            models.append((transformed[LABEL], transformed[EXAMPLE_WEIGHT], outputs["scores"], others))
         columns = {}
         for name, column in self._examples.tensors(examples).items():
             distinct = tf.unique(column.values, out_idx=tf.int64)
@@ -97,16 +101,22 @@ def _codes(column: tuple[np.ndarray, np.ndarray, np.ndarray], rows: int) -> Code
     return Codes(codes, tuple(column[2].tolist()))
 
 
-def _scored(labels: np.ndarray, weights: np.ndarray, scores: np.ndarray, *quantiles: np.ndarray) -> Scored:
+def _scored(labels: np.ndarray, weights: np.ndarray, scores: np.ndarray, others: Mapping[str, np.ndarray]) -> Scored:
     """Returns the arrays of one model; a last axis of length 1 is dropped.
 
     Args:
-        quantiles: The quantiles and their levels, both [rows, levels], if the model predicts quantiles.
+        others: The quantiles and their levels, both [rows, levels], if the model predicts quantiles; the names of the
+            classes, [1, classes]; of a binary model, whether it predicts class 1, [rows].
     """
     labels, weights, scores = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, weights, scores))
     rows = Scored(labels.astype(np.float64), weights.reshape(-1).astype(np.float64), scores.astype(np.float64))
-    if not quantiles or not len(labels):
+    if not len(labels):
         return rows
-    values, levels = quantiles
+    if "classes" in others:
+        names = tuple(name.decode("utf-8", "replace") for name in others["classes"][0].tolist())
+        return replace(rows, classes=names, positive=others.get("positive"))
+    if "quantiles" not in others:
+        return rows
     # A level is a short decimal number, which float32 does not represent exactly.
-    return replace(rows, quantiles=values.astype(np.float64), levels=np.round(levels[0].astype(np.float64), 6))
+    levels = np.round(others["levels"][0].astype(np.float64), 6)
+    return replace(rows, quantiles=others["quantiles"].astype(np.float64), levels=levels)

@@ -1,9 +1,12 @@
 """A batch of rows with the outputs of one or two models, as arrays."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+
+_THRESHOLD = 0.5
 
 SliceValue = bytes | float
 """The value of a raw column: text as bytes, as in the records, or a number."""
@@ -19,6 +22,8 @@ class Scored:
         scores: Float64 [rows], or [rows, classes].
         quantiles: Float64 [rows, levels], increasing; None if the model predicts no quantiles.
         levels: Level of each quantile, which is the share of labels below it, float64 [levels].
+        positive: Whether a binary model predicts class 1, bool [rows]; None if it does for every score above 0.5.
+        classes: The names of the classes in id order; empty if they are unknown.
     """
 
     labels: np.ndarray
@@ -26,11 +31,22 @@ class Scored:
     scores: np.ndarray
     quantiles: np.ndarray | None = None
     levels: np.ndarray | None = None
+    positive: np.ndarray | None = None
+    classes: tuple[str, ...] = ()
 
     def chosen(self, rows: np.ndarray) -> "Scored":
         """Returns the rows selected by a mask, bool [rows], or by their indices."""
-        quantiles = None if self.quantiles is None else self.quantiles[rows]
-        return Scored(self.labels[rows], self.weights[rows], self.scores[rows], quantiles, self.levels)
+        parts: dict[str, Any] = {
+            name: None if (of := getattr(self, name)) is None else of[rows]
+            for name in ("labels", "weights", "scores", "quantiles", "positive")
+        }
+        return replace(self, **parts)
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """Whether each score is a positive prediction, float64 of the scores' shape; NaN if it is no number."""
+        positive = self.scores > _THRESHOLD if self.positive is None else self.positive
+        return positive + 0.0 * self.scores
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from fullpass.base.json_text import Number, parse_json
 
 DEPENDENCE_FILE = "partial_dependence.json"
 TEXTS_FILE = "shown_texts.json"
+ERRORS_FILE = "regression_errors.json"
 
 
 @dataclass(frozen=True)
@@ -71,3 +72,40 @@ def read_texts(folder: str) -> tuple[ShownText, ...]:
     """Returns the texts of an evaluation; empty for an earlier release or a model without texts."""
     content = read_bytes(f"{folder}/{TEXTS_FILE}")
     return () if content is None else parse_json(tuple[ShownText, ...], content)
+
+
+@dataclass(frozen=True)
+class Decile:
+    """A tenth of the rows, by prediction.
+
+    Attributes:
+        prediction: Their mean prediction.
+        residual: Their mean label minus prediction.
+        error: The standard error of `residual`; NaN if it is unknown.
+    """
+
+    prediction: Number
+    residual: Number
+    error: Number
+
+
+@dataclass(frozen=True)
+class RegressionErrors:
+    """The labels and predictions of a regression on a sample of rows.
+
+    Attributes:
+        rows: The number of rows.
+        labels, predictions: Those of up to 500 rows.
+        deciles: Tenths of all rows of the sample, ascending.
+    """
+
+    rows: int
+    labels: tuple[Number, ...]
+    predictions: tuple[Number, ...]
+    deciles: tuple[Decile, ...]
+
+
+def read_regression_errors(evaluation_uri: str) -> RegressionErrors | None:
+    """Returns the errors; None if the task is no regression, or for an earlier release."""
+    content = read_bytes(f"{evaluation_uri}/{ERRORS_FILE}")
+    return None if content is None else parse_json(RegressionErrors, content)

@@ -7,10 +7,12 @@ Beam pipeline, and are not cached.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from fullpass.components.evaluation.class_counts import ConfusionCells, RowCells, class_metrics, needs_class_counts
+from fullpass.components.evaluation.class_results import ClassResults, class_results
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.metric_terms import (
     COUNT,
@@ -22,6 +24,7 @@ from fullpass.components.evaluation.metric_terms import (
     merged,
     moments_of,
 )
+from fullpass.components.evaluation.one_vs_rest import MOST_CURVES, class_areas, is_one_vs_rest
 from fullpass.components.evaluation.sampling_error import (
     COARSE,
     OF_SHARES,
@@ -34,6 +37,7 @@ from fullpass.components.evaluation.sampling_error import (
 from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, SparseHistograms, bucket_of
 from fullpass.components.evaluation.score_curves import Curves, curves_of
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows, SliceValue
+from fullpass.components.evaluation.sparse_sums import SparseSums
 from fullpass.preprocessing.values.row_sample import RowSample
 
 
@@ -89,6 +93,7 @@ AREAS = {"auc": "roc", "auc_pr": "precision_recall"}
 MOST_SLICES = 10_000
 """Largest number of slices of an entry of `evaluation.slices`. An entry with more gets no slices, to limit memory."""
 _PENDING_CELLS = 1 << 21
+_Sums = TypeVar("_Sums", bound=SparseSums)
 
 
 @dataclass
@@ -99,8 +104,10 @@ class State:
         places: Index of each slice in `sums` and in the histograms.
         sums: Sums of each model and term, float64 [models, terms, slices, GROUPS].
         moments: Moments of each model, float64 [models, MOMENTS, slices, GROUPS]; [0, ...] if no metric needs them.
-        histograms: Histograms of each model, as parts to be summed; a set is a slice.
-        grouped: Histograms per group in coarse buckets; a set is slice * GROUPS + group.
+        histograms: Histograms of each model, as parts to be summed; a set is slice * curves + curve.
+        grouped: Histograms per group in coarse buckets; a set is (slice * curves + curve) * GROUPS + group.
+        confusion: Confusion matrices of each model, as parts to be summed; a set is slice * GROUPS + group.
+        classes: Names of the classes of each model; empty before the first row.
         overflowed: Entries of `evaluation.slices` with more than MOST_SLICES slices.
     """
 
@@ -109,6 +116,8 @@ class State:
     moments: np.ndarray
     histograms: list[list[SparseHistograms]]
     grouped: list[list[SparseHistograms]]
+    confusion: list[list[ConfusionCells]]
+    classes: list[tuple[str, ...]]
     counts: dict[int, int] = field(default_factory=dict)
     overflowed: set[int] = field(default_factory=set)
     sample: RowSample = field(default_factory=RowSample)
@@ -143,7 +152,21 @@ class SliceAccumulator:
 
     @property
     def _has_areas(self) -> bool:
-        return not AREAS.keys().isdisjoint(self.metrics)
+        return self._one_vs_rest or not AREAS.keys().isdisjoint(self.metrics)
+
+    @property
+    def _one_vs_rest(self) -> bool:
+        return any(map(is_one_vs_rest, self.metrics))
+
+    @property
+    def curves_of_slice(self) -> int:
+        """The number of curves that a slice may have: one, or one per class."""
+        return MOST_CURVES if self._one_vs_rest else 1
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether rows are counted by class and predicted class."""
+        return self._has_areas or any(map(needs_class_counts, self.metrics))
 
     def start(self) -> State:
         """Returns the state before the first batch. The slice of all rows exists already, without rows."""
@@ -151,14 +174,23 @@ class SliceAccumulator:
         sums = np.zeros((self.models, len(self.terms), len(together), GROUPS))
         moments = np.zeros((self.models * self._has_moments, len(MOMENTS), len(together), GROUPS))
         places = {key: place for place, key in enumerate(together)}
-        return State(places, sums, moments, [[] for _ in range(self.models)], [[] for _ in range(self.models)])
+        parts = range(self.models)
+        return State(
+            places, sums, moments, [[] for _ in parts], [[] for _ in parts], [[] for _ in parts], [()] * self.models
+        )
 
     def add(self, state: State, batch: ScoredRows) -> State:
         """Returns the state after a batch."""
-        added = [_BatchContributions(scored, self.terms, areas=self._has_areas) for scored in batch.models]
+        added = [
+            _BatchContributions(
+                scored, self.terms, self.curves_of_slice if self._has_areas else 0, classes=self.has_classes
+            )
+            for scored in batch.models
+        ]
+        state.classes = [known or scored.classes for known, scored in zip(state.classes, batch.models, strict=True)]
         groups = group_of(batch.row_ids)
         for found in members(batch, self.slices, self.newest):
-            places = _placed(state, found.keys)
+            places = _placed(state, found.keys, self.curves_of_slice)
             if places is None:
                 continue
             sets = places[found.places]
@@ -170,10 +202,13 @@ class SliceAccumulator:
                     state.moments[model] = merged(state.moments[model], of_batch)
                 if self._has_areas:
                     state.histograms[model].append(rows.histogram(found.rows, sets))
-                    state.grouped[model].append(rows.histogram(found.rows, sets_of_groups, COARSE))
+                    state.grouped[model].append(rows.histogram(found.rows, sets, groups[found.rows]))
+                if self.has_classes:
+                    state.confusion[model].append(rows.confusion(found.rows, sets_of_groups))
         for parts in (*state.histograms, *state.grouped):
-            if parts and sum(len(part.keys) for part in parts[1:]) > max(_PENDING_CELLS, len(parts[0].keys)):
-                parts[:] = [SparseHistograms.joined(parts)]
+            _join_if_large(parts)
+        for matrices in state.confusion:
+            _join_if_large(matrices)
         return state
 
     def merge(self, states: Iterable[State]) -> State:
@@ -181,56 +216,33 @@ class SliceAccumulator:
         whole = self.start()
         for state in states:
             whole.sample = RowSample.merged([whole.sample, state.sample])
+            whole.classes = [known or names for known, names in zip(whole.classes, state.classes, strict=True)]
             for entry in state.overflowed:
-                _drop_entry(whole, entry)
+                _drop_entry(whole, entry, self.curves_of_slice)
             by_entry: dict[int, list[SliceKey]] = {}
             for key in state.places:
                 by_entry.setdefault(key.entry, []).append(key)
             for keys in by_entry.values():
-                places = _placed(whole, keys)
+                places = _placed(whole, keys, self.curves_of_slice)
                 if places is not None:
                     self._add_slices(whole, places, state, np.array([state.places[key] for key in keys]))
         return whole
 
-    @staticmethod
-    def _add_slices(whole: State, places: np.ndarray, state: State, theirs: np.ndarray) -> None:
+    def _add_slices(self, whole: State, places: np.ndarray, state: State, theirs: np.ndarray) -> None:
         whole.sums[:, :, places] += state.sums[:, :, theirs]
         for mine, other in zip(whole.moments, state.moments, strict=True):
             mine[:, places] = merged(mine[:, places], other[:, theirs])
         new_places = np.full(state.sums.shape[2], -1)
         new_places[theirs] = places
-        for of_merged, of_state, moves in (
-            (whole.histograms, state.histograms, new_places),
-            (whole.grouped, state.grouped, _of_groups(new_places)),
-        ):
-            for parts, more in zip(of_merged, of_state, strict=True):
-                added = [cells.moved(moves) for cells in more]
-                if parts or added:
-                    parts[:] = [SparseHistograms.joined([*parts, *added])]
+        curves = _within(new_places, self.curves_of_slice)
+        for model in range(self.models):
+            _join_moved(whole.histograms[model], state.histograms[model], curves)
+            _join_moved(whole.grouped[model], state.grouped[model], _within(curves, GROUPS))
+            _join_moved(whole.confusion[model], state.confusion[model], _within(new_places, GROUPS))
 
     def measure(self, state: State) -> "Measurements":
         """Returns the metrics of each slice with their standard errors."""
-        values, without = [], []
-        for model, sums in enumerate(state.sums):
-            whole: Sums = dict(zip(self.terms, sums.sum(axis=-1), strict=True))
-            less: Sums = dict(zip(self.terms, sums_without_each(sums, axis=-1), strict=True))
-            if self._has_moments:
-                every, without_each = all_and_without_each(state.moments[model])
-                whole, less = (
-                    {**dict(zip(MOMENTS, of, strict=True)), **sums}
-                    for of, sums in ((every, whole), (without_each, less))
-                )
-            areas = CurveAreas(SparseHistograms.joined(state.histograms[model]), sums.shape[1])
-            grouped = SparseHistograms.joined(state.grouped[model])
-            values.append({name: self._value(name, whole, areas) for name in self.metrics})
-            without.append(
-                {
-                    name: FORMULAS[name].value(less)
-                    if name in FORMULAS
-                    else areas_without(grouped, sums.shape[1], attrgetter(AREAS[name]))
-                    for name in self.metrics
-                }
-            )
+        values, without = zip(*(self._of_model(state, model) for model in range(self.models)), strict=True)
         rows = state.sums[0, 0]
         present = rows > 0
         errors = [{name: standard_errors(one[name], present) for name in self.metrics} for one in without]
@@ -240,11 +252,39 @@ class SliceAccumulator:
             name: standard_errors(without[0][name] - without[1][name], present)
             for name in (self.metrics if self.models > 1 else ())
         }
-        return Measurements(values, errors, differences)
+        return Measurements(list(values), errors, differences)
+
+    def _of_model(self, state: State, model: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Returns the metrics of a model, float64 [slices], and without each group, float64 [slices, GROUPS]."""
+        sums = state.sums[model]
+        slices = sums.shape[1]
+        whole: Sums = dict(zip(self.terms, sums.sum(axis=-1), strict=True))
+        less: Sums = dict(zip(self.terms, sums_without_each(sums, axis=-1), strict=True))
+        if self._has_moments:
+            every, without_each = all_and_without_each(state.moments[model])
+            whole, less = (
+                {**dict(zip(MOMENTS, of, strict=True)), **sums} for of, sums in ((every, whole), (without_each, less))
+            )
+        values = {name: FORMULAS[name].value(whole) for name in self.metrics if name in FORMULAS}
+        without = {name: FORMULAS[name].value(less) for name in values}
+        histograms, grouped = (SparseHistograms.joined(of[model]) for of in (state.histograms, state.grouped))
+        for name in (name for name in self.metrics if name in AREAS):
+            values[name] = attrgetter(AREAS[name])(CurveAreas(histograms, slices))
+            without[name] = areas_without(grouped, slices, attrgetter(AREAS[name]))
+        counted = [name for name in self.metrics if needs_class_counts(name)]
+        areas = [name for name in self.metrics if is_one_vs_rest(name)]
+        classes = state.classes[model]
+        for of_all, of_left in (
+            class_metrics(counted, ConfusionCells.joined(state.confusion[model]), slices, classes),
+            class_areas(areas, histograms, grouped, slices, classes),
+        ):
+            values |= of_all
+            without |= of_left
+        return values, without
 
     def curves(self, state: State) -> list[Curves | None]:
-        """Returns the curves of each model over all rows; empty if no metric needs histograms."""
-        if not self._has_areas:
+        """Returns the curves of each model over all rows; empty if no metric needs histograms of all classes."""
+        if not self._has_areas or self._one_vs_rest:
             return []
         place = state.places[SliceKey(-1, newest=False)]
         parts = zip(state.histograms, state.grouped, strict=True)
@@ -253,9 +293,21 @@ class SliceAccumulator:
             for whole, grouped in parts
         ]
 
-    @staticmethod
-    def _value(name: str, sums: Sums, areas: CurveAreas) -> np.ndarray:
-        return FORMULAS[name].value(sums) if name in FORMULAS else attrgetter(AREAS[name])(areas)
+    def classes(self, state: State) -> list[ClassResults | None]:
+        """Returns the classes of each model over all rows; empty if rows are not counted by class.
+
+        The new model has curves of its classes, if a metric needs them.
+        """
+        if not self.has_classes:
+            return []
+        place = state.places[SliceKey(-1, newest=False)]
+        found = []
+        for model, (parts, names) in enumerate(zip(state.confusion, state.classes, strict=True)):
+            curves = None
+            if self._one_vs_rest and model == 0:
+                curves = (SparseHistograms.joined(state.histograms[0]), SparseHistograms.joined(state.grouped[0]))
+            found.append(class_results(ConfusionCells.joined(parts), names, place, curves))
+        return found
 
 
 @dataclass(frozen=True)
@@ -274,7 +326,7 @@ class Measurements:
 class _BatchContributions:
     """The contributions of the rows of a batch for one model. Rows of weight 0 contribute nothing, for any label."""
 
-    def __init__(self, scored: Scored, terms: Sequence[str], *, areas: bool):
+    def __init__(self, scored: Scored, terms: Sequence[str], curves: int, *, classes: bool):
         self._weights = scored.weights
         counted = scored.weights > 0
         self._terms = np.zeros((len(terms), len(counted)))
@@ -282,9 +334,15 @@ class _BatchContributions:
         for row, term in zip(self._terms, terms, strict=True):
             row[counted] = 1.0 if term == COUNT else TERMS[term](some) * some.weights
         self._scored = scored
-        if areas:
+        self._curves = curves
+        if classes:
+            self._cells = RowCells.of(scored)
+        if curves:
             self._buckets = bucket_of(scored.scores)
-            self._labels = scored.labels + 0 * scored.scores  # NaN if the score is NaN
+            labels = scored.labels
+            if curves > 1:
+                labels = (labels[:, None] == np.arange(scored.scores.shape[1])) * 1.0
+            self._labels = labels + 0 * scored.scores  # NaN if the score is NaN
 
     def sums(self, rows: np.ndarray, sets: np.ndarray, slices: int) -> np.ndarray:
         """Returns the sum of each term over each slice and group, float64 [terms, slices, GROUPS]."""
@@ -297,22 +355,50 @@ class _BatchContributions:
         rows, sets = (x[self._weights[rows] > 0] for x in (rows, sets))
         return moments_of(self._scored.chosen(rows), sets, slices * GROUPS).reshape(-1, slices, GROUPS)
 
-    def histogram(self, rows: np.ndarray, sets: np.ndarray, width: int = 1) -> SparseHistograms:
-        """Returns the histograms of sets of rows; if a row has several labels, each counts separately.
+    def confusion(self, rows: np.ndarray, sets: np.ndarray) -> ConfusionCells:
+        """Returns the confusion matrices of sets of rows; rows and sets: int64 [n]."""
+        return self._cells.summed(rows, sets)
+
+    def histogram(self, rows: np.ndarray, slices: np.ndarray, groups: np.ndarray | None = None) -> SparseHistograms:
+        """Returns the histograms of slices; if a row has several labels, each counts separately.
+
+        If a slice has several curves, each score of a row belongs to another. More classes than curves have none.
 
         Args:
             rows: Indices of the rows, int64 [n].
-            sets: Set of each row, int64 [n].
-            width: Number of adjacent buckets that are merged to one.
+            slices: Slice of each row, int64 [n].
+            groups: Group of each row, int64 [n], for histograms per group in coarse buckets.
         """
-        rows, sets = (x[self._weights[rows] > 0] for x in (rows, sets))
+        some = self._weights[rows] > 0
+        rows, sets = rows[some], slices[some]
         labels, weights = self._labels[rows], self._weights[rows]
-        keys = (sets * BUCKETS).reshape(-1, *[1] * (labels.ndim - 1)) + self._buckets[rows] // width * width
+        sets = sets.reshape(-1, *[1] * (labels.ndim - 1))
+        if self._curves > 1:
+            if labels.shape[1] > self._curves:
+                return SparseHistograms.joined([])
+            sets = sets * self._curves + np.arange(labels.shape[1])
+        width = 1
+        if groups is not None:
+            sets, width = sets * GROUPS + groups[some].reshape(-1, *[1] * (labels.ndim - 1)), COARSE
+        keys = sets * BUCKETS + self._buckets[rows] // width * width
         weights = np.broadcast_to(weights.reshape(-1, *[1] * (labels.ndim - 1)), labels.shape)
         return SparseHistograms.sums(keys.ravel(), (weights * labels).ravel(), (weights * (1 - labels)).ravel())
 
 
-def _placed(state: State, keys: Sequence[SliceKey]) -> np.ndarray | None:
+def _join_if_large(parts: list[_Sums]) -> None:
+    """Replaces parts by their sum if they have many cells."""
+    if parts and sum(len(part.keys) for part in parts[1:]) > max(_PENDING_CELLS, len(parts[0].keys)):
+        parts[:] = [parts[0].joined(parts)]
+
+
+def _join_moved(parts: list[_Sums], more: Sequence[_Sums], moves: np.ndarray) -> None:
+    """Replaces parts by their sum with others, whose sets get the numbers `moves`."""
+    added = [cells.moved(moves) for cells in more]
+    if parts or added:
+        parts[:] = [(parts or added)[0].joined([*parts, *added])]
+
+
+def _placed(state: State, keys: Sequence[SliceKey], curves: int) -> np.ndarray | None:
     """Returns the index of each slice of one entry, int64 [keys]; None if the entry has too many slices.
 
     New slices are added to the state.
@@ -325,7 +411,7 @@ def _placed(state: State, keys: Sequence[SliceKey]) -> np.ndarray | None:
     new = [key for key in keys if key not in state.places]
     state.counts[entry] = state.counts.get(entry, 0) + sum(not key.newest for key in new)
     if state.counts[entry] > MOST_SLICES:
-        _drop_entry(state, entry)
+        _drop_entry(state, entry, curves)
         return None
     if new:
         state.places |= {key: len(state.places) + i for i, key in enumerate(new)}
@@ -335,7 +421,7 @@ def _placed(state: State, keys: Sequence[SliceKey]) -> np.ndarray | None:
     return np.array([state.places[key] for key in keys])
 
 
-def _drop_entry(state: State, entry: int) -> None:
+def _drop_entry(state: State, entry: int, curves: int) -> None:
     """Removes the slices of an entry, and blocks further ones."""
     state.overflowed.add(entry)
     kept = [key for key in state.places if key.entry != entry]
@@ -344,12 +430,15 @@ def _drop_entry(state: State, entry: int) -> None:
     new_places[old] = np.arange(len(kept))
     state.places = {key: place for place, key in enumerate(kept)}
     state.sums, state.moments = state.sums[:, :, old], state.moments[:, :, old]
-    state.histograms = [[cells.moved(new_places) for cells in parts] for parts in state.histograms]
-    moves = _of_groups(new_places)
+    of_curves = _within(new_places, curves)
+    state.histograms = [[cells.moved(of_curves) for cells in parts] for parts in state.histograms]
+    moves = _within(of_curves, GROUPS)
     state.grouped = [[cells.moved(moves) for cells in parts] for parts in state.grouped]
+    moves = _within(new_places, GROUPS)
+    state.confusion = [[cells.moved(moves) for cells in parts] for parts in state.confusion]
 
 
-def _of_groups(places: np.ndarray) -> np.ndarray:
-    """Returns the new number of each slice * GROUPS + group; -1 removes it."""
-    numbers = places[:, None] * GROUPS + np.arange(GROUPS)
+def _within(places: np.ndarray, count: int) -> np.ndarray:
+    """Returns the new number of each set * count + part, if `places` has the new number of each set; -1 removes it."""
+    numbers = places[:, None] * count + np.arange(count)
     return np.where(places[:, None] < 0, -1, numbers).ravel()

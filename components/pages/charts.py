@@ -10,7 +10,10 @@ STYLE = (
     "svg text { font: 11px system-ui, sans-serif; fill: currentColor }"
 )
 """CSS of a page with charts, in the reader's light or dark color scheme."""
-COLORS = ("#3b82f6", "#d97706", "#059669", "#8b5cf6", "#dc2626", "#0891b2")
+COLORS = (
+    *("#3b82f6", "#d97706", "#059669", "#8b5cf6", "#dc2626"),
+    *("#0891b2", "#db2777", "#65a30d", "#78716c", "#14b8a6"),
+)
 _MARGIN_LEFT, _MARGIN_TOP, _MARGIN_BOTTOM = 52, 10, 40
 _ROW = 18
 

@@ -1,65 +1,33 @@
-"""The curves of the report, as inline SVG: ROC, precision-recall, calibration; and the confusion matrix."""
+"""The curves of the report, as inline SVG: ROC, precision-recall and calibration."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.score_curves import Curve, Curves
-from fullpass.components.pages.charts import COLORS, key, line, svg
+from fullpass.components.pages.charts import COLORS, key, line, shortened, svg
 
-_MODELS = ("new model", "last blessed")
-
-
-@dataclass(frozen=True)
-class ShownCurves:
-    """The charts of the models' curves, and their confusion matrices.
-
-    Attributes:
-        confusion: Name and confusion matrix of each model. The matrix is ((true positives, false positives), (false
-            negatives, true negatives)), as text.
-    """
-
-    charts: tuple[Markup, ...]
-    confusion: tuple[tuple[str, tuple[tuple[str, str], tuple[str, str]]], ...]
+MODELS = ("new model", "last blessed")
 
 
-def curves_section(curves: Sequence[Curves | None], rows: int) -> ShownCurves | None:
-    """Returns the section; None if no model has curves.
-
-    Args:
-        rows: Number of rows; if the rows have other weights than 1, the confusion matrix has shares only.
-    """
-    of_models = {name: one for name, one in zip(_MODELS, curves, strict=False) if one is not None}
+def curve_charts(curves: Sequence[Curves | None]) -> tuple[Markup, ...]:
+    """Returns the charts; empty if no model has curves. curves: those of each model, the new model first."""
+    of_models = {name: one for name, one in zip(MODELS, curves, strict=False) if one is not None}
     if not of_models:
-        return None
+        return ()
     roc, precision, calibration = (
         {name: getattr(one, field) for name, one in of_models.items()}
         for field in ("roc", "precision_recall", "calibration")
     )
-    charts = (
+    return (
         curve_chart(roc, x="false positive rate", y="true positive rate", label="ROC curve", diagonal=True),
         curve_chart(precision, x="recall", y="precision", label="precision-recall curve"),
         curve_chart(
             calibration, x="mean score", y="share positive", label="calibration curve", diagonal=True, points=True
         ),
     )
-    return ShownCurves(charts, tuple((name, _matrix(one, rows)) for name, one in of_models.items()))
-
-
-def _matrix(curves: Curves, rows: int) -> tuple[tuple[str, str], tuple[str, str]]:
-    total = sum(curves.confusion)
-    true, false, missed, rest = (
-        f"{count:,.0f} ({_percent(count / total, error)})" if total == rows else _percent(count / total, error)
-        for count, error in zip(curves.confusion, curves.confusion_errors, strict=True)
-    )
-    return (true, false), (missed, rest)
-
-
-def _percent(share: float, error: float) -> str:
-    return f"{share:.1%}" + ("" if math.isnan(error) else f" ± {quantile(0.975) * error:.1%}")
 
 
 _SIDE, _LEFT, _TOP, _BOTTOM = 220, 40, 10, 52
@@ -68,7 +36,7 @@ _SIDE, _LEFT, _TOP, _BOTTOM = 220, 40, 10, 52
 def curve_chart(
     curves: Mapping[str, Curve], *, x: str, y: str, label: str, diagonal: bool = False, points: bool = False
 ) -> Markup:
-    """Returns a square chart with one line per curve, each with its 95 % interval.
+    """Returns a square chart with one line per curve; up to two have a band of their 95 % intervals.
 
     Args:
         curves: Name -> curve; both axes range from 0 to 1.
@@ -78,9 +46,14 @@ def curve_chart(
     if diagonal:
         parts.append(f'<path d="M{_at(0, 0)}L{_at(1, 1)}" stroke="currentColor" stroke-opacity="0.4"/>')
     for number, (name, curve) in enumerate(curves.items()):
-        left, top = _LEFT + 100 * number, _TOP + _SIDE + 38
-        parts += [_line(curve, COLORS[number], points=points), key(left, top, COLORS[number], name)]
-    return svg(_LEFT + _SIDE + 10, _TOP + _SIDE + _BOTTOM, "".join(parts), label)
+        row, column = divmod(number, 2)
+        left, top, color = _LEFT + 100 * column, _TOP + _SIDE + 38 + 16 * row, COLORS[number % len(COLORS)]
+        parts += [
+            _line(curve, color, points=points, band=len(curves) <= 2),
+            key(left, top, color, shortened(name, 15)),
+        ]
+    rows = (len(curves) + 1) // 2
+    return svg(_LEFT + _SIDE + 10, _TOP + _SIDE + _BOTTOM + 16 * (rows - 1), "".join(parts), label)
 
 
 def _axes(x: str, y: str) -> str:
@@ -97,13 +70,16 @@ def _axes(x: str, y: str) -> str:
     )
 
 
-def _line(curve: Curve, color: str, *, points: bool) -> str:
+def _line(curve: Curve, color: str, *, points: bool, band: bool) -> str:
     known = [p for p in zip(curve.x, curve.y, curve.error, strict=True) if math.isfinite(p[0]) and math.isfinite(p[1])]
+    drawn = line([_at(x, y) for x, y, _ in known], color, dots=points)
+    if not band:
+        return drawn
     half_widths = [0.0 if math.isnan(error) else quantile(0.975) * error for _, _, error in known]
     above = [_at(x, min(y + far, 1.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
     below = [_at(x, max(y - far, 0.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
-    band = f'<polygon fill="{color}" fill-opacity="0.2" points="{" ".join([*above, *below[::-1]])}"/>'
-    return band + line([_at(x, y) for x, y, _ in known], color, dots=points)
+    area = f'<polygon fill="{color}" fill-opacity="0.2" points="{" ".join([*above, *below[::-1]])}"/>'
+    return area + drawn
 
 
 def _at(x: float, y: float) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
-from fullpass.components.evaluation.metrics import METRICS
+from fullpass.components.evaluation.metrics import metric_named
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.report_data import Insight, Run
 
@@ -107,7 +107,8 @@ def _worst_slices(verdict: Verdict) -> Table:
     if not verdict.metrics or not verdict.slices:
         return ()
     first = verdict.metrics[0]
-    upwards = METRICS[first.metric].higher_is_better is not False
+    metric = metric_named(first.metric)
+    upwards = metric is None or metric.higher_is_better is not False
     known = [one for one in verdict.slices if first.metric in one.values]
     known.sort(key=lambda one: one.values[first.metric], reverse=not upwards)
     rows = [(one.name, f"{one.examples:,}", f"{one.values[first.metric]:.4f}") for one in known[:_WORST_SLICES]]

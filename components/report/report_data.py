@@ -13,15 +13,18 @@ from tfx.dsl.io import fileio
 from fullpass.base.files import read_json
 from fullpass.components.artifact_files import STATISTICS_FILE
 from fullpass.components.data_gate.page import Gate, gate_section
+from fullpass.components.evaluation.class_results import read_class_results
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.evaluation.score_curves import read_curves
-from fullpass.components.evaluation.shown_files import ShownText, read_dependence, read_texts
+from fullpass.components.evaluation.shown_files import ShownText, read_dependence, read_regression_errors, read_texts
 from fullpass.components.ingest.writing.manifest import QUARANTINE, read_manifest
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.pages.charts import bar_chart, histogram, line_chart, shortened
-from fullpass.components.report.curves import ShownCurves, curves_section
+from fullpass.components.report.classes import ShownClasses, classes_section
+from fullpass.components.report.curves import curve_charts
 from fullpass.components.report.dependence import ShownDependence, dependence_section
+from fullpass.components.report.regression import ShownErrors, errors_section
 from fullpass.components.run_artifacts import RunArtifacts
 from fullpass.trainer.insight.words import reference_words
 
@@ -211,20 +214,24 @@ class Run:
     """The facts of the whole page.
 
     Attributes:
-        curves: None if the metrics need no histograms.
+        curves: Empty if the metrics need no histograms of all classes.
+        classes: None for a regression, and if no metric needs them.
+        errors: None if the task is no regression.
         dependence: None if no importance was measured.
     """
 
     name: str
     verdict: Verdict
     insight: Insight
-    curves: ShownCurves | None
+    curves: tuple[Markup, ...]
     training: Training
     parity: Parity
     serving: str
     gate: Gate
     data: Data
     pushed_to: str
+    classes: ShownClasses | None = None
+    errors: ShownErrors | None = None
     images: Images = Images()
     texts: tuple[ShownText, ...] = ()
     dependence: ShownDependence | None = None
@@ -238,7 +245,9 @@ def read_run(name: str, made: RunArtifacts, config: EvaluationConfig) -> Run:
     return Run(
         name=name,
         verdict=verdict,
-        curves=curves_section(read_curves(evaluation), verdict.examples),
+        curves=curve_charts(read_curves(evaluation)),
+        errors=errors_section(read_regression_errors(evaluation)),
+        classes=classes_section(read_class_results(evaluation), verdict.examples),
         insight=insight_section(record),
         images=image_section(record),
         texts=read_texts(evaluation),
@@ -270,6 +279,8 @@ def training(record: Mapping[str, Any]) -> Training:
         facts.append(("classes", "; ".join(f"{name}: {rows:,}" for name, rows in record["classes"].items())))
     if record.get("calibration"):
         facts.append(("calibration", _calibration(record["calibration"])))
+    if record.get("decision"):
+        facts.append(("decision", _decision(record["decision"])))
     if quantiles := _quantiles(record["history"], record["best_epoch"]):
         facts.append(("quantiles", quantiles))
     losses = {name: record["history"][name] for name in ("loss", "val_loss") if record["history"].get(name)}
@@ -308,6 +319,17 @@ def _quantiles(history: Mapping[str, Sequence[float]], epoch: int) -> str:
     return (
         f"share of the eval split's labels below each quantile, and pinball loss: {'; '.join(parts)}" if parts else ""
     )
+
+
+def _decision(record: Mapping[str, Any]) -> str:
+    """Returns the chosen threshold, as text; intervals are of 95 %."""
+    value = f"{record['measured']} {record['value']:.4g} ({record['value_low']:.4g} to {record['value_high']:.4g})"
+    text = (
+        f"the positive class is predicted above a probability of {record['threshold']:.4g} "
+        f"({record['low']:.4g} to {record['high']:.4g}); {value} on {record['rows']:,} rows of the eval split, on "
+        "which it was chosen"
+    )
+    return text if record["reached"] else f"{text}; no threshold reaches the required precision"
 
 
 def _calibration(record: Mapping[str, Any]) -> str:

@@ -282,7 +282,7 @@ def _flow(value: Any) -> str:
 
 
 def _metrics() -> str:
-    better = {True: "more", False: "less", None: "near 1"}
+    better = {True: "more", False: "less", None: "in between"}
     rows = [
         f"| `{name}` | {', '.join(metric.tasks)} | {better[metric.higher_is_better]} "
         f"| {', '.join(task for task, usual in DEFAULT_METRICS.items() if name in usual) or 'no'} |"

@@ -212,7 +212,9 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
     if config.tuning is not None:
         # As text, since TFX sorts the keys of mappings and the order of the search matters.
         training["tuning"] = config.tuning.model_dump_json()
-    origin = lineage_digest(request, training, code)
+    rule = config.evaluation.decision
+    decision = {"decision": rule.model_dump(mode="json")} if rule else {}
+    origin = lineage_digest(request, training | decision, code)
     blessed = Resolver(
         strategy_class=LastBlessedModel,
         config={"made_from": origin, "target": paths.push_to},
@@ -251,7 +253,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         transform_graph=transform_graph,
         hyperparameters=tuner.outputs["best_hyperparameters"] if tuner else None,
         base_model=last if config.training.warm_start == "blessed" else None,
-        custom_config={**training, "made_from": origin, "work": paths.work and f"{paths.work}/Trainer"},
+        custom_config={**training, **decision, "made_from": origin, "work": paths.work and f"{paths.work}/Trainer"},
     )
     for node in filter(None, (tuner, trainer)):
         # Only training waits for the gate. Transform runs in parallel, and the next run can reuse its result.
@@ -290,7 +292,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         serving=serving_check.outputs["report"],
         target=paths.push_to,
         keep=config.push.keep,
-        evaluated=config.evaluation.model_dump_json(),
+        evaluated=config.evaluation.model_dump_json(exclude={"decision"}),
     )
 
     report = Report(
@@ -305,7 +307,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         serving=serving_check.outputs["report"],
         pushed=pusher.outputs["pushed_model"],
         name=config.name,
-        evaluated=config.evaluation.model_dump_json(),
+        evaluated=config.evaluation.model_dump_json(exclude={"decision"}),
     )
 
     return [

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fullpass.base.files import read_bytes
-from fullpass.components.evaluation import measured_metrics, score_curves
+from fullpass.components.evaluation import class_results, measured_metrics, score_curves
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
@@ -63,16 +63,16 @@ def importance(model_run: str | None) -> "pd.DataFrame":
 
 
 def confusion(evaluation: str | None) -> "pd.DataFrame":
-    """Returns the weights of the rows by actual and predicted class, at the threshold 0.5."""
+    """Returns the weights of the rows by actual and predicted class; of many classes, the most confused pairs."""
     import pandas as pd
 
-    of_model = _curves(evaluation)
-    if of_model is None:
+    results = next(iter(class_results.read_class_results(evaluation)), None) if evaluation else None
+    if results is None or not results.cells:
         return pd.DataFrame()
-    (true, false, missed, rest), names = of_model.confusion, ("positive", "negative")
-    return pd.DataFrame(
-        [[true, missed], [false, rest]], pd.Index(names, name="actual"), pd.Index(names, name="predicted")
-    )
+    cells = [(cell.label, cell.predicted, cell.weight) for cell in results.cells]
+    table = pd.DataFrame(cells, columns=["actual", "predicted", "weight"])
+    found = table.pivot(index="actual", columns="predicted", values="weight")
+    return found.loc[table["actual"].unique(), table["predicted"].unique()]
 
 
 def curves(evaluation: str | None) -> "pd.DataFrame":

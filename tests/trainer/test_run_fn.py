@@ -12,6 +12,7 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fullpass.base.errors import UserError
+from fullpass.trainer.export.export_files import DESCRIPTION
 from fullpass.trainer.input.decoder import decoder, read_blocks
 from fullpass.trainer.input.epochs import to_batch
 from fullpass.trainer.models.model_inputs import apply_model
@@ -317,6 +318,26 @@ def logits_and_labels(model, prepared, split: str) -> tuple[np.ndarray, np.ndarr
 def mean_probability(model, prepared) -> float:
     logits, _ = logits_and_labels(model, prepared, "eval")
     return float(np.mean(1 / (1 + np.exp(-logits))))
+
+
+def test_the_export_predicts_with_the_threshold_of_the_decision(planted, tmp_path: Path):
+    prepared = planted("binary")
+    arguments = prepared.fn_args(tmp_path, model="linear", training={"epochs": 1, "learning_rate": 0.01})
+    arguments.custom_config["decision"] = {"cost": {"false_positive": 1, "false_negative": 4}}
+    run_fn(arguments)
+    decision = json.loads((tmp_path / "model_run" / "training.json").read_text())["decision"]
+    export = tmp_path / "Format-Serving"
+    assert json.loads((export / DESCRIPTION).read_text())["decision"] == decision
+    by_shard = prepared.records("raw", "eval")
+    records = [by_shard[i % 2][i // 2] for i in range(sum(map(len, by_shard)))]
+    signature = tf.saved_model.load(str(export)).signatures["serving_default"]
+    found = {name: value.numpy() for name, value in signature(examples=tf.constant(records)).items()}
+    said = found["prediction"] == b"yes"
+    assert 0 < decision["threshold"] < 0.5 and said.sum() > (found["scores"] > 0.5).sum()
+    assert np.array_equal(said, found["scores"] > np.float32(decision["threshold"]))
+    truth = np.array([row["likes"] == "yes" for row in prepared.rows["eval"]])
+    costs = 4 * (truth & ~said) + (~truth & said)
+    assert decision["value"] == pytest.approx(costs.mean()) and decision["rows"] == len(truth)
 
 
 def test_a_model_of_ones_own_may_use_some_of_the_inputs(planted, monkeypatch, tmp_path: Path):

@@ -15,7 +15,8 @@ The loaded export also has the function `labels(examples)`, which returns only t
 Both serving signatures return:
     scores: the input of metrics. binary: float32 [batch], the probability of class 1. multiclass, multilabel: float32
         [batch, classes]. regression: float32 [batch], the predicted value.
-    prediction: string [batch], the likeliest class; for a multilabel task all classes with a probability of at least
+    prediction: string [batch], the likeliest class, or the positive class if its probability is above the threshold of
+        `evaluation.decision`; for a multilabel task all classes with a probability of at least
         0.5, joined by the label's separator; regression: float32 [batch].
     probabilities, classes: float32 and string [batch, classes], per class; not for regression.
     quantiles, levels: float32 [batch, levels], the quantiles in rising order, and the share of the labels of which each
@@ -64,6 +65,7 @@ class Served:
     label: Label
     names: tuple[str, ...]
     levels: tuple[float, ...] = ()
+    threshold: float | None = None
 
 
 def served_model(spec: TrainingSpec, network: Network, names: tuple[str, ...]) -> Served:
@@ -174,6 +176,8 @@ def _outputs(served: Served, logits: tf.Tensor) -> dict[str, tf.Tensor]:
     if task == "multilabel":
         chosen = tf.ragged.boolean_mask(tf.broadcast_to(names, tf.shape(probabilities)), probabilities >= 0.5)
         prediction = tf.strings.reduce_join(chosen, axis=-1, separator=served.label.separator)
+    elif served.threshold is not None:
+        prediction = tf.gather(names, tf.cast(probabilities[:, 1] > served.threshold, tf.int32))
     else:
         prediction = tf.gather(names, tf.argmax(probabilities, axis=1))
     return {

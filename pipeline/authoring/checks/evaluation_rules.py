@@ -6,7 +6,7 @@ from pathlib import Path
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
 from fullpass.components.evaluation.config import Bounds, SlicedBounds
-from fullpass.components.evaluation.metrics import METRICS, OF_QUANTILES
+from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS, OF_QUANTILES, metric_named
 from fullpass.components.ingest.spans.spans import has_spans
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
@@ -29,6 +29,21 @@ def check_metrics(loaded: Loaded) -> Iterator[Finding]:
             yield Finding(keys, message)
 
 
+def check_decision(loaded: Loaded) -> Iterator[Finding]:
+    """A decision has a threshold if the label is binary."""
+    task = loaded.config.label.task
+    if loaded.config.evaluation.decision is not None and task != "binary":
+        usual = {
+            "multiclass": "a row gets its likeliest class",
+            "multilabel": "every class of at least 0.5 is predicted",
+            "regression": "a number is predicted",
+        }
+        yield Finding(
+            ("evaluation", "decision"),
+            f"is for binary labels; the label's task is {task}, where {usual[task]}. Remove it.",
+        )
+
+
 def check_thresholds(loaded: Loaded) -> Iterator[Finding]:
     """Thresholds bound a metric on its bad side."""
     for name, threshold in loaded.config.evaluation.thresholds.items():
@@ -39,7 +54,8 @@ def _bound_problems(keys: Keys, name: str, bounds: Bounds) -> Iterator[Finding]:
     """Yields the problems of a metric's bounds at the path `keys`, including its bounds on slices."""
     if isinstance(bounds, SlicedBounds) and bounds.slices is not None:
         yield from _bound_problems((*keys, "slices"), name, bounds.slices)
-    better = METRICS[name].higher_is_better if name in METRICS else True
+    metric = metric_named(name)
+    better = metric.higher_is_better if metric else True
     if better is False and bounds.min is not None:
         yield Finding(
             (*keys, "min"),
@@ -90,11 +106,13 @@ def check_slices(loaded: Loaded) -> Iterator[Finding]:
 
 
 def _metric_problem(name: str, task: Task) -> str | None:
-    fitting = ", ".join(known for known, metric in METRICS.items() if task in metric.tasks)
-    if name not in METRICS:
+    of_class = [f"{known}[CLASS]" for known, metric in OF_A_CLASS.items() if task in metric.tasks]
+    fitting = ", ".join([*(known for known, metric in METRICS.items() if task in metric.tasks), *of_class])
+    metric = metric_named(name)
+    if metric is None:
         return f"unknown metric.{did_you_mean(name, METRICS)} Accepted for task {task}: {fitting}."
-    if task not in METRICS[name].tasks:
-        return f"{name} is for {' and '.join(METRICS[name].tasks)}, the label's task is {task}. Accepted: {fitting}."
+    if task not in metric.tasks:
+        return f"{name} is for {' and '.join(metric.tasks)}, the label's task is {task}. Accepted: {fitting}."
     return None
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fullpass.components.evaluation.metrics import METRICS
+from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.dates.date_format import PARTS
@@ -12,7 +12,9 @@ Schema = dict[str, Any]
 """A JSON Schema, or a part of one."""
 TAGS = ("type", "kind", "format", "method")
 """Keys whose value selects one of several forms of a mapping."""
+_OF_A_CLASS = rf"^({'|'.join(OF_A_CLASS)})\[.+\]$"
 _PATTERNS = {
+    _OF_A_CLASS: "the metric of one class, such as recall[CLASS]",
     r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$": "an import path such as package.module:function",
     r"^[0-9]{1,6}[smhd]$": "a duration such as 30s, 10m, 6h or 2d",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "the name of an environment variable",
@@ -33,7 +35,8 @@ def json_schema() -> Schema:
     _allow_bare(schema["properties"]["features"]["additionalProperties"], "type", defs)
     _allow_bare(defs["SequenceSpec"]["properties"]["columns"]["additionalProperties"], "type", defs)
     _allow_bare(schema["properties"]["model"], "kind", defs)
-    metrics = {"type": "string", "enum": list(METRICS)}
+    of_class = {"type": "string", "pattern": _OF_A_CLASS}
+    metrics = {"anyOf": [{"type": "string", "enum": list(METRICS)}, of_class]}
     defs["EvaluationConfig"]["properties"]["metrics"]["items"] = metrics
     defs["EvaluationConfig"]["properties"]["thresholds"]["propertyNames"] = metrics
     defs["DateFeature"]["properties"]["parts"]["items"] = {"type": "string", "enum": list(PARTS)}

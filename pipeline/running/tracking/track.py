@@ -6,6 +6,7 @@ Errors are printed and never fail the run.
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,7 @@ from fullpass.base.processes import run_bounded
 from fullpass.base.redact import redact, redact_tree
 from fullpass.components.evaluation.config import SliceBounds
 from fullpass.components.evaluation.evaluation_verdict import Verdict
-from fullpass.components.evaluation.metrics import METRICS
+from fullpass.components.evaluation.metrics import metric_named
 from fullpass.pipeline.config import ADDRESS_VARIABLE, PipelineConfig, missing_for_mlflow
 from fullpass.pipeline.printing import shortened
 from fullpass.pipeline.root.layout import RootLayout
@@ -147,8 +148,9 @@ def tracked_run(finished: FinishedRun, record: RunRecord) -> TrackedRun:
         started=_milliseconds(record.started),
         ended=_milliseconds(record.ended),
         params=_params(config, training),
-        tags={name: value for name, value in _tags(finished, record, facts).items() if value},
-        metrics=_curves(training) | {name: [(0, value)] for name, value in _values(finished) if math.isfinite(value)},
+        tags={accepted_name(name): value for name, value in _tags(finished, record, facts).items() if value},
+        metrics=_curves(training)
+        | {accepted_name(name): [(0, value)] for name, value in _values(finished) if math.isfinite(value)},
         texts=_texts(summary, facts) if config.mlflow.files else {},
         files=_documents(summary) if config.mlflow.files else (),
         trials=_trials(finished),
@@ -178,6 +180,16 @@ def _params(config: PipelineConfig, training: Mapping[str, Any]) -> dict[str, st
     params["data.split"] = to_json_text(dumped["data"]["split"])
     params |= {f"trained.{name}": str(training[name]) for name in _OF_TRAINING if name in training}
     return params | {path: _text(value) for path, value in (training.get("hyperparameters") or {}).items()}
+
+
+def accepted_name(name: str) -> str:
+    """Returns a name with the characters that MLflow accepts; each other one becomes an underscore.
+
+    Example:
+        >>> accepted_name("eval/recall[black bear]")
+        'eval/recall_black bear_'
+    """
+    return re.sub(r"[^\w/. :-]", "_", name)
 
 
 def _tags(finished: FinishedRun, record: RunRecord, facts: Mapping[str, Any]) -> dict[str, str | None]:
@@ -253,7 +265,8 @@ def _worst_slices(verdict: Verdict) -> Iterator[tuple[str, float]]:
         yield "slices", len(slices)
     for name in (measured.metric for measured in verdict.metrics):
         values = [one.values[name] for one in slices if name in one.values]
-        better = METRICS[name].higher_is_better
+        metric = metric_named(name)
+        better = metric.higher_is_better if metric else None
         if values and better is not None:
             yield f"worst_slice/{name}", min(values) if better else max(values)
 

@@ -20,10 +20,14 @@ def example(numbers, texts):
 
 
 class Answers(tf.Module):
-    """A model whose score is a column. Labels, weights, row ids and spans come from the columns of these names."""
+    """A model whose score is a column. Labels, weights, row ids and spans come from the columns of these names.
 
-    def __init__(self, column, *, classes=1, labels=1, label_dtype=tf.float32):
+    With `decides`, names of two classes and a threshold, it also predicts one of them.
+    """
+
+    def __init__(self, column, *, classes=1, labels=1, label_dtype=tf.float32, decides=None):
         super().__init__()
+        self._decides = decides
         self._column, self._classes, self._labels, self._dtype = column, classes, labels, label_dtype
 
     def _read(self, examples, name, width=1):
@@ -31,7 +35,13 @@ class Answers(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def serve(self, examples):
-        return {"scores": self._read(examples, self._column, self._classes)}
+        scores = self._read(examples, self._column, self._classes)
+        if self._decides is None:
+            return {"scores": scores}
+        names, scores = tf.constant(self._decides[:2]), scores[:, 0]
+        classes = tf.broadcast_to(names, [tf.size(scores), 2])
+        prediction = tf.gather(names, tf.cast(scores > self._decides[2], tf.int32))
+        return {"scores": scores, "prediction": prediction, "classes": classes}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def transform(self, examples):

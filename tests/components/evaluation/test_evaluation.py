@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn import metrics as sk
 
 from fullpass.base.errors import UserError
+from fullpass.components.evaluation.class_results import read_class_results
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import read_verdict
 from fullpass.components.evaluation.measured_metrics import read_measured
@@ -81,6 +84,28 @@ def test_the_newest_span_is_judged_by_itself(evaluated):
     reasons = read_verdict(uri, config, blessed=blessed).reasons
     assert not blessed and len(reasons) == 1
     assert "on the slice zone worse of the newest span (60 examples) mae is 3.0000" in reasons[0]
+
+
+def test_metrics_and_matrix_are_of_what_the_export_predicts(tmp_path):
+    rng = np.random.default_rng(3)
+    labels, scores = (rng.random(400) < 0.3) * 1.0, rng.random(400).round(3)
+    scores = np.clip(scores * 0.6 + labels * 0.2, 0, 1).astype(np.float32)
+    rows = [
+        example({LABEL: [label], "new": [score], EXAMPLE_WEIGHT: [1], SPAN: [NEWEST], ROW_ID: [i]}, {"zone": "x"})
+        for i, (label, score) in enumerate(zip(labels, scores, strict=True))
+    ]
+    model = saved(Answers("new", decides=("no", "yes", 0.33)), tmp_path / "new", 1)
+    config = EvaluationConfig.model_validate({"metrics": ["auc", "f1", "mcc", "precision"]})
+    made = evaluate(config, written(rows, tmp_path / "rows", NEWEST), [model], tmp_path / "of", options=OPTIONS)
+    uri, said = made["evaluation"][0].uri, scores > np.float32(0.33)
+    values = read_measured(uri)[0].values
+    assert values["f1"] == pytest.approx(sk.f1_score(labels, said))
+    assert values["mcc"] == pytest.approx(sk.matthews_corrcoef(labels, said))
+    assert values["precision"] == pytest.approx(sk.precision_score(labels, said))
+    (classes,) = read_class_results(uri)
+    matrix = sk.confusion_matrix(labels, said).ravel()
+    pairs = [("no", "no"), ("no", "yes"), ("yes", "no"), ("yes", "yes")]
+    assert {(c.label, c.predicted): c.weight for c in classes.cells} == dict(zip(pairs, matrix, strict=True))
 
 
 def test_an_evaluation_of_an_early_release_is_refused(tmp_path):

@@ -53,6 +53,25 @@ def test_the_reason_is_in_words(name, value, baseline, threshold, says):
     assert says in reason(judged(name, value, baseline, threshold), threshold)
 
 
+def test_a_class_is_judged_on_all_rows_and_on_slices():
+    config = EvaluationConfig.model_validate(
+        {"slices": [["zone"]], "thresholds": {"recall[fox]": {"min": 0.6, "slices": {"min": 0.5, "min_examples": 10}}}}
+    )
+
+    def rows(recall, *keys):
+        return MeasuredRows(keys, {"recall[fox]": recall, "example_count": 50.0})
+
+    whole, east, west = rows(0.7), rows(0.4, ("zone", "east")), rows(math.nan, ("zone", "west"))
+    verdict = judge([whole, east, west], config, blessed=False)
+    assert verdict.reasons == (
+        "on the slice zone east (50 examples) recall[fox] is 0.4000, below the minimum 0.5 "
+        "(evaluation.thresholds.recall[fox].slices.min)",
+    )
+    assert verdict.notes == ("recall[fox]: of 2 slices, 1 have no rows of the class; these are not judged",)
+    (reason,) = judge([rows(math.nan), rows(0.9, ("zone", "east"))], config, blessed=False).reasons
+    assert reason.startswith("recall[fox] is not a number: the model has no such class or never predicts it")
+
+
 def measured(auc, *, examples=1000, of=None, newest=False, baseline=None):
     keys = () if of is None else (("zone", of),)
     values = {"auc": auc, "example_count": float(examples)}

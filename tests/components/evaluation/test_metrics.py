@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from fullpass.components.evaluation.class_counts import CLASS_FORMULAS, PER_CLASS
 from fullpass.components.evaluation.metric_terms import FORMULAS
-from fullpass.components.evaluation.metrics import METRICS
+from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS
+from fullpass.components.evaluation.one_vs_rest import is_one_vs_rest
 from fullpass.components.evaluation.slice_states import AREAS
 from tests.changed_source import answers_of, copy_source
 
@@ -71,4 +73,7 @@ def test_a_metric_is_added_in_three_places(tmp_path):
 
 
 def test_every_metric_has_a_formula_or_is_an_area():
-    assert METRICS.keys() == (FORMULAS.keys() - {"example_count"}) | AREAS.keys()
+    of_sums = (FORMULAS.keys() - {"example_count"}) | AREAS.keys() | CLASS_FORMULAS.keys()
+    assert METRICS.keys() == of_sums | {name for name in METRICS if is_one_vs_rest(name)}
+    assert len(of_sums & {name for name in METRICS if is_one_vs_rest(name)}) == 0
+    assert OF_A_CLASS.keys() == PER_CLASS.keys() | {"auc"}

@@ -52,20 +52,9 @@ def test_a_point_of_calibration_is_a_tenth_of_the_rows(rows):
         assert found.error[rank] == pytest.approx(np.sqrt(share * (1 - share) / len(part)), rel=0.5)
 
 
-def test_the_confusion_matrix_and_its_errors(rows):
-    scores, labels = rows
-    found = curves(scores, labels)
-    said = scores >= 0.5
-    counts = [(said & (labels == 1)).sum(), (said & (labels == 0)).sum(), (~said & (labels == 1)).sum()]
-    assert found.confusion == (*counts, ROWS - sum(counts))
-    shares = np.array(found.confusion) / ROWS
-    assert found.confusion_errors == pytest.approx(np.sqrt(shares * (1 - shares) / ROWS), rel=0.5)
-
-
 def test_a_perfect_order_by_hand():
     found = curves(np.array([0.1, 0.2, 0.8, 0.9]), np.array([0.0, 0, 1, 1]))
     assert found.roc.y[1:] == pytest.approx([1.0] * 100) and found.precision_recall.y == pytest.approx([1.0] * 100)
-    assert found.confusion == (2, 0, 0, 2)
 
 
 def test_rows_of_one_class_have_no_curves():

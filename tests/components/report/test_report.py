@@ -16,14 +16,16 @@ from fullpass.components.data_gate.distribution import Distribution
 from fullpass.components.data_gate.divergence import divergence
 from fullpass.components.data_gate.gate_verdict import ComparedSeries, Finding, GateVerdict
 from fullpass.components.data_gate.page import gate_section, render_gate
+from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict
 from fullpass.components.evaluation.score_curves import Curve, Curves
 from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence, ShownText
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.mlmd_values import ADDRESS
 from fullpass.components.pages.charts import histogram
+from fullpass.components.report.classes import classes_section
 from fullpass.components.report.component import render
-from fullpass.components.report.curves import curves_section
+from fullpass.components.report.curves import curve_chart, curve_charts
 from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
 from fullpass.components.report.report_data import (
@@ -222,7 +224,7 @@ def test_one_score_for_all_values_is_a_line_in_the_middle():
 def curves(height):
     """Curves of three points; the last has no error."""
     curve = Curve((0.0, 0.5, 1.0), (0.0, height, 1.0), (0.1, 0.02, float("nan")))
-    return Curves(curve, curve, curve, (30.0, 10.0, 20.0, 40.0), (0.01, 0.01, 0.01, float("nan")))
+    return Curves(curve, curve, curve)
 
 
 def run(*, blessed):
@@ -234,7 +236,7 @@ def run(*, blessed):
     return Run(
         name="taxi",
         verdict=Verdict(blessed, reasons, metrics, 1234, slices=slices, notes=(HOSTILE,)),
-        curves=curves_section([curves(0.7), curves(0.6)], 100),
+        curves=curve_charts([curves(0.7), curves(0.6)]),
         insight=insight_section(INSIGHT),
         training=Training(
             (("epochs", "3"),), histogram([1], label="x"), histogram([2], label="y"), histogram([3], label="z")
@@ -317,20 +319,55 @@ def test_the_page_shows_verdict_metrics_and_slices():
 def test_curves_have_a_line_and_an_interval_for_each_model():
     from fullpass.components.evaluation.confidence import quantile
 
-    shown = curves_section([curves(0.7), None], 100)
-    picture = ET.fromstring(str(shown.charts[0]))
+    picture = ET.fromstring(str(curve_charts([curves(0.7), None])[0]))
     [line], [band] = ([shape.attrib["points"] for shape in picture.iter(kind)] for kind in ("polyline", "polygon"))
     (left, bottom), (middle, at), (right, top) = ([float(n) for n in point.split(",")] for point in line.split())
     assert middle == (left + right) / 2 and (bottom - at) / (bottom - top) == pytest.approx(0.7, abs=1e-3)
     around = sorted(y for x, y in (map(float, p.split(",")) for p in band.split()) if x == middle)
     reach = quantile(0.975) * 0.02 * (bottom - top)
     assert around == pytest.approx([at - reach, at + reach], abs=0.1)
-    [(name, matrix)] = shown.confusion
-    assert name == "new model"
-    assert matrix == (("30 (30.0% ± 2.0%)", "10 (10.0% ± 2.0%)"), ("20 (20.0% ± 2.0%)", "40 (40.0%)"))
-    [(_, weighted)] = curves_section([curves(0.7)], 1234).confusion  # a matrix by weight has no numbers of rows
-    assert weighted == (("30.0% ± 2.0%", "10.0% ± 2.0%"), ("20.0% ± 2.0%", "40.0%"))
-    assert curves_section([], 0) is None
+    assert curve_charts([]) == ()
+
+
+def test_many_curves_have_a_line_and_a_name_each_and_no_interval():
+    lines = {f"class {number}": curves(number / 10).roc for number in range(8)}
+    picture = ET.fromstring(str(curve_chart(lines, x="x", y="y", label="ROC curves")))
+    assert len(list(picture.iter("polyline"))) == 8 and not list(picture.iter("polygon"))
+    names = {text.text: float(text.attrib["y"]) for text in picture.iter("text") if "class" in (text.text or "")}
+    assert names.keys() == lines.keys() and max(names.values()) <= float(picture.attrib["height"])
+
+
+def classes(names, cells, weights=(60.0, 40.0)):
+    """The classes of a model, each with the same metrics."""
+    of = {"precision": (0.75, 0.01), "recall": (float("nan"), float("nan"))}
+    return ClassResults(tuple(OfClass(n, w, of) for n, w in zip(names, weights, strict=False)), len(names), cells)
+
+
+def test_the_confusion_matrix_names_classes():
+    cells = (Cell("yes", "yes", 45, 0.75, 0.01), Cell("yes", HOSTILE, 15, 0.25, 0.01))
+    cells = (*cells, Cell(HOSTILE, "yes", 0, 0.0, float("nan")), Cell(HOSTILE, HOSTILE, 40, 1.0, float("nan")))
+    shown = classes_section([classes(("yes", HOSTILE), cells), None], 100)
+    [matrix] = shown.matrices
+    assert (matrix.model, matrix.names) == ("new model", ("yes", HOSTILE))
+    assert matrix.rows == (("yes", "45 (75.0% ± 2.0%)", "15 (25.0% ± 2.0%)"), (HOSTILE, "0 (0.0%)", "40 (100.0%)"))
+    assert shown.names == ("precision", "recall")
+    assert shown.rows == (("yes", "60.0%", "0.7500 ± 0.0202", ""), (HOSTILE, "40.0%", "0.7500 ± 0.0202", ""))
+    _, text = read(render(replace(run(blessed=True), classes=shown)))
+    assert f"new model, predicted as yes {HOSTILE} yes 45 (75.0% ± 2.0%) 15 (25.0% ± 2.0%)" in text
+    # A matrix by weight has no numbers of rows.
+    [weighted] = classes_section([classes(("yes", HOSTILE), cells)], 1234).matrices
+    assert weighted.rows[0] == ("yes", "75.0% ± 2.0%", "25.0% ± 2.0%")
+    assert classes_section([], 0) is None and classes_section([None], 0) is None
+
+
+def test_of_many_classes_the_most_confused_pairs_are_shown():
+    names = tuple(f"c{number}" for number in range(30))
+    shown = classes_section([classes(names, (Cell("c3", "c4", 7, 0.5, 0.1),))], 100)
+    [matrix] = shown.matrices
+    assert matrix.names == () and matrix.rows == (("c3", "c4", "7 (50.0% ± 20.2%)"),) and shown.left_out == 28
+    _, text = read(render(replace(run(blessed=True), classes=shown)))
+    assert "most confused classes predicted as rows (of the class) c3 c4 7 (50.0% ± 20.2%)" in text
+    assert "28 classes with fewer rows are not shown." in text
 
 
 def test_data_is_escaped_and_nothing_is_loaded():

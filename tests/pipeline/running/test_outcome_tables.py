@@ -6,6 +6,8 @@ import math
 import pandas as pd
 import pytest
 
+from fullpass.components.evaluation.class_results import Cell, ClassResults
+from fullpass.components.evaluation.class_results import to_json as classes_to_json
 from fullpass.components.evaluation.measured_metrics import MeasuredRows, to_json
 from fullpass.pipeline.running import outcome_tables as tables
 from fullpass.pipeline.running.outcome import Metrics
@@ -24,8 +26,10 @@ def evaluation(tmp_path) -> str:
     (tmp_path / "measured.json").write_text(to_json(rows))
     curve = {"x": [0, 1], "y": [0.2, 0.4], "error": [None, 0.1]}
     curves = {"roc": curve, "precision_recall": curve, "calibration": curve}
-    of_model = curves | {"confusion": [5, 1, 2, 7], "confusion_errors": [0, 0, 0, 0]}
-    (tmp_path / "curves.json").write_text(json.dumps([of_model, None]))
+    (tmp_path / "curves.json").write_text(json.dumps([curves, None]))
+    pairs = {("yes", "yes"): 5, ("yes", "no"): 2, ("no", "yes"): 1, ("no", "no"): 7}
+    cells = tuple(Cell(*pair, weight, 0.5, math.nan) for pair, weight in pairs.items())
+    (tmp_path / "classes.json").write_text(classes_to_json([ClassResults((), 2, cells), None]))
     return str(tmp_path)
 
 
@@ -45,10 +49,11 @@ def test_slices(evaluation):
 
 
 def test_curves_and_the_confusion_matrix(evaluation):
-    """Of 15 rows, 5 + 7 are right; 1 negative was taken for positive, 2 positives were missed."""
+    """Of 15 rows, 5 + 7 are right; 1 no was taken for yes, 2 yes were missed."""
     confusion = tables.confusion(evaluation)
-    assert confusion.loc["positive", "positive"] == 5 and confusion.loc["negative", "negative"] == 7
-    assert confusion.loc["negative", "positive"] == 1 and confusion.loc["positive", "negative"] == 2
+    assert confusion.loc["yes", "yes"] == 5 and confusion.loc["no", "no"] == 7
+    assert confusion.loc["no", "yes"] == 1 and confusion.loc["yes", "no"] == 2
+    assert list(confusion.index) == list(confusion.columns) == ["yes", "no"]
     assert (confusion.index.name, confusion.columns.name) == ("actual", "predicted")
     curves = tables.curves(evaluation)
     roc = curves[curves["curve"] == "roc"]

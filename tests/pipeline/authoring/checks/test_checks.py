@@ -295,6 +295,20 @@ MISTAKES = {
         },
         ("training.label_smoothing", 18, "regression"),
     ),
+    "decision of a number": mistake(
+        {
+            7: "    tip_rate: tips / fare",
+            12: "  name: tip_rate",
+            13: "  task: regression",
+            19: "  decision: {metric: f1}\n  thresholds:",
+            20: "    rmse: {max: 1}",
+        },
+        ("evaluation.decision", 19, "is for binary labels", "regression"),
+    ),
+    "metric of one of two classes": mistake(
+        {20: '    "recall[yes]": {min: 0.5}'},
+        ('evaluation.thresholds["recall[yes]"]', 20, "recall[yes] is for multiclass and multilabel", "binary"),
+    ),
     "loss of another task": mistake(
         section("training: {loss: poisson}"), ("training.loss", 18, "poisson is not for binary", "auto, focal")
     ),

@@ -1,0 +1,103 @@
+"""What the report shows of classes: confusion matrices, a table of metrics, and curves one against the rest."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
+from fullpass.components.evaluation.confidence import quantile
+from fullpass.components.pages.charts import shortened
+from fullpass.components.report.curves import MODELS, curve_chart
+
+_LONGEST = 40
+
+
+@dataclass(frozen=True)
+class ShownMatrix:
+    """The confusion matrix of one model.
+
+    Attributes:
+        model: Which model.
+        names: The classes of rows and columns; empty if `rows` are pairs.
+        rows: A class and its cells per predicted class; or class, predicted class and cell of the most confused pairs.
+    """
+
+    model: str
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class ShownClasses:
+    """The classes of the models.
+
+    Attributes:
+        names: Names of the metrics of a class.
+        rows: A class, its share of the rows, and its metrics.
+        left_out: Number of classes that `rows` do not show.
+        charts: Curves of the classes of the new model.
+    """
+
+    matrices: tuple[ShownMatrix, ...]
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int
+    charts: tuple[Markup, ...]
+
+
+def classes_section(results: Sequence[ClassResults | None], rows: int) -> ShownClasses | None:
+    """Returns the section; None if the new model has no classes.
+
+    Args:
+        results: Classes of each model, the new model first.
+        rows: Number of rows; if the rows have other weights than 1, matrices have shares only.
+    """
+    if not results or results[0] is None:
+        return None
+    new = results[0]
+    total = sum(one.weight for one in new.classes)
+    charts = (
+        curve_chart(new.roc, x="false positive rate", y="true positive rate", label="ROC curves", diagonal=True),
+        curve_chart(new.precision_recall, x="recall", y="precision", label="precision-recall curves"),
+    )
+    return ShownClasses(
+        tuple(_matrix(name, one, rows) for name, one in zip(MODELS, results, strict=False) if one and one.cells),
+        tuple(new.classes[0].metrics),
+        tuple(_class(one, total) for one in new.classes),
+        new.count - len(new.classes),
+        charts if new.roc else (),
+    )
+
+
+def _matrix(model: str, results: ClassResults, rows: int) -> ShownMatrix:
+    counted = sum(one.weight for one in results.classes) == rows
+    if not results.is_whole:
+        pairs = ((_name(cell.label), _name(cell.predicted), _cell(cell, counted=counted)) for cell in results.cells)
+        return ShownMatrix(model, (), tuple(pairs))
+    of_label: dict[str, list[str]] = {}
+    for cell in results.cells:
+        of_label.setdefault(cell.label, []).append(_cell(cell, counted=counted))
+    names = tuple(map(_name, of_label))
+    return ShownMatrix(model, names, tuple((_name(label), *cells) for label, cells in of_label.items()))
+
+
+def _cell(cell: Cell, *, counted: bool) -> str:
+    share = _with_interval(cell.share, cell.error, "{:.1%}")
+    return f"{cell.weight:,.0f} ({share})" if counted else share
+
+
+def _class(one: OfClass, total: float) -> tuple[str, ...]:
+    values = (_with_interval(*of, "{:.4f}") for of in one.metrics.values())
+    return (_name(one.name), f"{one.weight / total:.1%}", *values)
+
+
+def _with_interval(value: float, error: float, form: str) -> str:
+    if math.isnan(value):
+        return ""
+    return form.format(value) + ("" if math.isnan(error) else f" ± {form.format(quantile(0.975) * error)}")
+
+
+def _name(text: str) -> str:
+    return shortened(text, _LONGEST)

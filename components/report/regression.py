@@ -1,0 +1,101 @@
+"""What the report shows of a regression's errors: predictions against labels, and residuals by decile."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from fullpass.components.evaluation.confidence import quantile
+from fullpass.components.evaluation.shown_files import RegressionErrors
+from fullpass.components.pages.charts import COLORS, svg
+
+_SIDE, _LEFT, _TOP, _BOTTOM = 260, 62, 10, 34
+_Point = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class ShownErrors:
+    """The charts of a regression, and the number of rows that they show."""
+
+    charts: tuple[Markup, ...]
+    rows: int
+    points: int
+
+
+def errors_section(errors: RegressionErrors | None) -> ShownErrors | None:
+    """Returns the section; None if there are no errors."""
+    if errors is None:
+        return None
+    points = [(label, predicted, 0.0) for label, predicted in zip(errors.labels, errors.predictions, strict=True)]
+    ends = [value for label, predicted, _ in points for value in (label, predicted)]
+    deciles = [(d.prediction, d.residual, 0.0 if math.isnan(d.error) else d.error) for d in errors.deciles]
+    reach = [end for _, y, error in deciles for end in (y - quantile(0.975) * error, y + quantile(0.975) * error)]
+    charts = (
+        _chart(points, (min(ends), max(ends)), (min(ends), max(ends)), "label", "prediction", diagonal=True),
+        _chart(
+            deciles,
+            (min(x for x, *_ in deciles), max(x for x, *_ in deciles)),
+            (min(0.0, *reach), max(0.0, *reach)),
+            "mean prediction of a tenth of the rows",
+            "mean of label - prediction",
+        ),
+    )
+    return ShownErrors(charts, errors.rows, len(points))
+
+
+def _chart(
+    points: Sequence[_Point],
+    across: tuple[float, float],
+    up: tuple[float, float],
+    x: str,
+    y: str,
+    *,
+    diagonal: bool = False,
+) -> Markup:
+    """Returns a chart of points with their 95 % intervals, and the line of no error.
+
+    Args:
+        points: x, y and standard error of y.
+        across, up: The ends of the axes.
+        x, y: Their names.
+        diagonal: Whether points without an error are on the diagonal; otherwise they are at a y of 0.
+    """
+
+    def place(value: float, ends: tuple[float, float]) -> float:
+        return (value - ends[0]) / (ends[1] - ends[0]) if ends[1] > ends[0] else 0.5
+
+    def at(left: float, height: float) -> str:
+        return f"{_LEFT + _SIDE * place(left, across):.1f},{_TOP + _SIDE * (1 - place(height, up)):.1f}"
+
+    parts = [_axes(across, up, x, y)]
+    right = up if diagonal else (0.0, 0.0)
+    parts.append(
+        f'<path d="M{at(across[0], right[0])}L{at(across[1], right[1])}" stroke="currentColor" stroke-opacity="0.4"/>'
+    )
+    for left, height, error in points:
+        reach = quantile(0.975) * error
+        if reach:
+            parts.append(f'<path d="M{at(left, height - reach)}L{at(left, height + reach)}" stroke="{COLORS[0]}"/>')
+        cx, cy = at(left, height).split(",")
+        opacity = ' fill-opacity="0.35"' if diagonal else ""
+        parts.append(f'<circle cx="{cx}" cy="{cy}" r="2.5" fill="{COLORS[0]}"{opacity}/>')
+    label = f"{y} over {x}"
+    return svg(_LEFT + _SIDE + 20, _TOP + _SIDE + _BOTTOM, "".join(parts), label)
+
+
+def _axes(across: tuple[float, float], up: tuple[float, float], x: str, y: str) -> str:
+    lines = "".join(
+        f'<path d="M{_LEFT} {_TOP + _SIDE * (1 - share):.1f}h{_SIDE}M{_LEFT + _SIDE * share:.1f} {_TOP}v{_SIDE}" '
+        'stroke="currentColor" stroke-opacity="0.15"/>'
+        f'<text x="{_LEFT - 5}" y="{_TOP + _SIDE * (1 - share) + 4:.1f}" text-anchor="end">'
+        f"{up[0] + share * (up[1] - up[0]):.3g}</text>"
+        f'<text x="{_LEFT + _SIDE * share:.1f}" y="{_TOP + _SIDE + 13}" text-anchor="middle">'
+        f"{across[0] + share * (across[1] - across[0]):.3g}</text>"
+        for share in (0, 0.5, 1)
+    )
+    middle = _TOP + _SIDE / 2
+    return (
+        f'{lines}<text x="{_LEFT + _SIDE / 2}" y="{_TOP + _SIDE + 28}" text-anchor="middle">{escape(x)}</text>'
+        f'<text x="12" y="{middle}" text-anchor="middle" transform="rotate(-90 12 {middle})">{escape(y)}</text>'
+    )
