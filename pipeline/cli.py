@@ -56,34 +56,30 @@ _WHOLE = 1_000
 ABOVE = ("fullpass.kubeflow.deploy.deploy_command",)
 """Modules of the layer above that add commands, each with a function `register`. They are imported by name, because no
 layer may import a layer above it, and the command line is above all layers."""
-input_service = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Run a tf.data service that parses and transforms for trainers (input.service).",
-)
 
 
-class _ByTask(typer.core.TyperGroup):
-    """The commands of `fullpass --help`, grouped by task."""
+class _WholeHelp(typer.core.TyperGroup):
+    """Shows each command with the whole first sentence of its help; those of `fullpass` by task."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Writes a section per task."""
+        """Writes the sections."""
         width = max(map(len, self.commands))
-        for task, names in TASKS.items():
-            with formatter.section(task):
-                rows = [(name.ljust(width), self.commands[name].get_short_help_str(_WHOLE)) for name in names]
-                formatter.write_dl(rows)
+        for heading, names in (TASKS if self.name == app.info.name else {"Commands": self.commands}).items():
+            with formatter.section(heading):
+                formatter.write_dl([(n.ljust(width), self.commands[n].get_short_help_str(_WHOLE)) for n in names])
 
 
+_GROUP: Any = {"cls": _WholeHelp, "no_args_is_help": True, "rich_markup_mode": None}
 app = typer.Typer(
     name="fullpass",
-    cls=_ByTask,
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    **_GROUP,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-schedule = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Run the pipeline by the YAML's schedule.")
+schedule = typer.Typer(**_GROUP, help="Run the pipeline by the YAML's schedule.")
+input_service = typer.Typer(
+    **_GROUP, help="Run a tf.data service that parses and transforms for trainers (input.service)."
+)
 app.add_typer(schedule, name="schedule")
 app.add_typer(input_service, name="input-service")
 

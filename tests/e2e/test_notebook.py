@@ -48,4 +48,5 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
 
     said, predicted = outputs["fullpass.predict(model, new)"]
     assert said.text == "Columns that the table lacks, taken as missing: hour\n"
+    assert [one for given in outputs.values() for one in given if one.get("name") == "stderr"] == [said]
     assert re.search(r"short 0\.5 Acme 0 0\.\d+ 0\.\d+ None long 12\.0 Blue 1", text_of(predicted))

@@ -153,14 +153,16 @@ def test_commands_take_the_pipeline_of_the_folder(fullpass, edited, monkeypatch)
         assert "FILE" in fullpass(command, "--help")[1] and "[default: pipeline.yaml]" in fullpass(command, "-h")[1]
 
 
+@pytest.mark.parametrize("group", [(), ("schedule",), ("input-service",)])
 @pytest.mark.parametrize("width", [80, 120])
-def test_no_line_of_the_help_is_cut(fullpass, monkeypatch, width):
+def test_no_line_of_the_help_is_cut(fullpass, monkeypatch, width, group):
     """The first sentence of each command is whole; a line is no wider than the terminal."""
     monkeypatch.setenv("COLUMNS", str(width))
-    out = fullpass("--help")[1]
+    out = fullpass(*group, "--help")[1]
     assert out.count("...") == out.count("[ARGS]...") and max(map(len, out.splitlines())) <= width
     words = " ".join(out.split())
-    for command in typer.main.get_command(cli.app).commands.values():
+    whole = typer.main.get_command(cli.app)
+    for command in (whole.commands[group[0]] if group else whole).commands.values():
         assert command.help.partition(". ")[0].partition(".\n")[0].split("\n")[0].rstrip(".") in words, command.name
 
 
