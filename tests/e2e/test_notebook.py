@@ -40,7 +40,7 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
         "trips: binary label tipped, model wide_deep features 3:",
         "metric auc",
         "miles 0.",
-        "predicted positive negative actual",
+        "predicted 0 1 actual 0",
         "Model folder",
         "Pushed models version pushed state auc",
     ):

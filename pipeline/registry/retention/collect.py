@@ -173,7 +173,7 @@ def find_unneeded(root: Path, records: Records, kept: Kept, next_run: NextRun, s
         "checksums": (file for file in entries(layout.checksums) if file.stem not in set(map(str, kept.files))),
         "span index": (file for file in span_index if file.name not in (next_run.index or ())),
         "unfinished work": _older(since, (left for kind in entries(layout.work) for left in entries(kind))),
-        "tables": _older(since, entries(layout.tables)),
+        "tables of runs": _older(since, entries(layout.tables)),
         "logs": _older(
             since, (*entries(layout.schedule, "*.log"), *(f for f in entries(layout.logs) if f.name not in runs))
         ),
