@@ -79,7 +79,7 @@ def run_fn(fn_args: "FnArgs") -> None:
         return
     seconds = {name: clock[i + 1] - clock[i] for i, name in enumerate(("read", "train", "export"))}
     _write_scores(inputs, data, trained)
-    record = training_record(data, trained, seconds) | measure_insight(trained.network, data)
+    record = training_record(data, trained, seconds) | measure_insight(trained.network, data, decision.get("threshold"))
     record |= {"calibration": calibration, "decision": decision}
     label = inputs.spec.preprocessing.label
     record["model"] = {"label": label.name, "task": label.task, "lineage": read_run_facts()}

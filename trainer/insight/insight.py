@@ -25,13 +25,14 @@ _SIDE = 96
 _MAX_BYTES = 500_000
 
 
-def measure_insight(network: Network, data: TrainingData) -> dict[str, Any]:
+def measure_insight(network: Network, data: TrainingData, threshold: float | None = None) -> dict[str, Any]:
     """Returns the entries `reference`, `importance`, `alone` and `images` of training.json.
 
     `alone` is measured only if the model is so good that one feature may give the label away.
 
     Args:
         data: The data that it was trained on; with several workers, the rows of this one.
+        threshold: The probability above which the export predicts class 1; None if it predicts the likeliest class.
     """
     task = network.config.label.task
     train = sample_rows(data.train.split, data.in_model, rows_of(network, TRAIN_ROWS))
@@ -42,7 +43,7 @@ def measure_insight(network: Network, data: TrainingData) -> dict[str, Any]:
         "reference": reference,
         "alone": measure_alone(network, train, evaluation, task) if suspicious else [],
         "importance": measure_importance(network, evaluation, task),
-        "images": show_images(network, evaluation, task, data.statistics.names),
+        "images": show_images(network, evaluation, task, data.statistics.names, threshold),
     }
 
 
@@ -93,7 +94,9 @@ def _strength(x: np.ndarray, x_eval: np.ndarray, train: SampledRows, evaluation:
     return float(measure(labels, fitted.predict(x_eval), sample_weight=weights))
 
 
-def show_images(network: Network, evaluation: SampledRows, task: Task, names: Sequence[str]) -> list[dict[str, Any]]:
+def show_images(
+    network: Network, evaluation: SampledRows, task: Task, names: Sequence[str], threshold: float | None = None
+) -> list[dict[str, Any]]:
     """Returns images that the model classifies wrongly, the most confident first, and some that it classifies right.
 
     Returns:
@@ -105,7 +108,9 @@ def show_images(network: Network, evaluation: SampledRows, task: Task, names: Se
         return []
     probabilities = probabilities_of(task, tf.constant(evaluation.logits(network))).numpy()
     predicted, truth = probabilities.argmax(axis=1), evaluation.labels.astype(np.int64)
-    sure = probabilities.max(axis=1)
+    if threshold is not None:
+        predicted = (probabilities[:, 1] > threshold).astype(np.int64)
+    sure = probabilities[np.arange(len(predicted)), predicted]
     wrong = np.flatnonzero(predicted != truth)
     chosen = [*wrong[np.argsort(-sure[wrong])][:_MAX_IMAGES], *np.flatnonzero(predicted == truth)[:_MAX_IMAGES]]
     found: list[dict[str, Any]] = []
