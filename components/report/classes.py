@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -12,6 +12,8 @@ from fullpass.components.pages.charts import shortened
 from fullpass.components.report.curves import MODELS, curve_chart
 
 _LONGEST = 40
+_MOST_WITH_INTERVALS = 4
+"""A matrix of more classes is too wide with the intervals of its cells; those of recall are in the table below it."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ def _matrix(model: str, results: ClassResults, rows: int) -> ShownMatrix:
         return ShownMatrix(model, (), tuple(pairs))
     of_label: dict[str, list[str]] = {}
     for cell in results.cells:
-        of_label.setdefault(cell.label, []).append(_cell(cell, counted=counted))
+        shown = cell if results.count <= _MOST_WITH_INTERVALS else replace(cell, error=math.nan)
+        of_label.setdefault(cell.label, []).append(_cell(shown, counted=counted))
     names = tuple(map(_name, of_label))
     return ShownMatrix(model, names, tuple((_name(label), *cells) for label, cells in of_label.items()))
 

@@ -360,6 +360,12 @@ def test_the_confusion_matrix_names_classes():
     assert classes_section([], 0) is None and classes_section([None], 0) is None
 
 
+def test_cells_of_five_classes_have_no_intervals():
+    cells = tuple(Cell(f"c{i}", f"c{j}", 4.0, 0.2, 0.01) for i in range(5) for j in range(5))
+    [matrix] = classes_section([classes(tuple(f"c{i}" for i in range(5)), cells, (20.0,) * 5)], 100).matrices
+    assert matrix.rows[0] == ("c0", *["4 (20.0%)"] * 5)
+
+
 def test_of_many_classes_the_most_confused_pairs_are_shown():
     names = tuple(f"c{number}" for number in range(30))
     shown = classes_section([classes(names, (Cell("c3", "c4", 7, 0.5, 0.1),))], 100)
