@@ -167,8 +167,8 @@ check-report: env  ## checks the report in headless Chromium: no loading, phone 
 check-s3: env .tools/s3fs $(filter .tools/bin/versitygw,$(VERSITYGW))  ## checks a registry and a source on a real S3 server; needs Go, or VERSITYGW=PROGRAM
 	PYTHONPATH="$(CURDIR)/.tools/s3fs" VERSITYGW="$(abspath $(VERSITYGW))" $(BIN)/pytest tests/live/s3.py $(ARGS)
 
-check-image: env  ## builds the image and runs a node and the demo in it as user 65532 on a read-only root; needs docker, podman or buildah; BASE=, IMAGE=, SMALL_IMAGE=, ENGINE=, BUILD_ARGS=
-	BASE="$(BASE)" IMAGE="$(IMAGE)" SMALL_IMAGE="$(SMALL_IMAGE)" ENGINE="$(ENGINE)" BUILD_ARGS="$(BUILD_ARGS)" $(BIN)/pytest -s tests/live/image.py $(ARGS)
+check-image: env  ## builds the image and runs a node and the demo in it as user 65532 on a read-only root; needs docker, podman or buildah; IMAGE_LINE=1.21, BASE=, IMAGE=, SMALL_IMAGE=, ENGINE=, BUILD_ARGS=
+	LINE="$(IMAGE_LINE)" BASE="$(BASE)" IMAGE="$(IMAGE)" SMALL_IMAGE="$(SMALL_IMAGE)" ENGINE="$(ENGINE)" BUILD_ARGS="$(BUILD_ARGS)" $(BIN)/pytest -s tests/live/image.py $(ARGS)
 
 check-kfp: env .tools/small/installed $(filter .tools/bin/versitygw,$(VERSITYGW))  ## runs packages with the driver and launcher of a KFP release: KFP_BIN=FOLDER, KFP_RELEASE=2.17; needs root, and Go or VERSITYGW=PROGRAM
 	KFP_BIN="$(abspath $(KFP_BIN))" KFP_RELEASE="$(KFP_RELEASE)" SMALL="$(CURDIR)/.tools/small" VERSITYGW="$(abspath $(VERSITYGW))" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -s tests/live/kfp.py $(ARGS)

@@ -1,6 +1,6 @@
 """`make check-image`: builds the image with an engine of this machine; a node and the demo run in it as in a pod.
 
-LINE=1.16 or LINE=1.21 is the line of TFX of the image; by default that of the environment. BASE=IMAGE is the Python
+IMAGE_LINE=1.16 or 1.21 is the line of TFX of the image; by default that of the environment. BASE=IMAGE is the Python
 image to build from, instead of those of the Dockerfile. ENGINE=PROGRAM is docker, podman or buildah; by default the
 first that responds. BUILD_ARGS are further options of the build, such as a volume with the certificates of a proxy, or
 a base for each stage (--build-arg=BUILD_IMAGE=..., PYTHON_IMAGE=...). Without a registry, `mmdebstrap --variant=minbase
