@@ -1,6 +1,5 @@
 """Components that write the schema declared by the features, and compare it with the data."""
 
-import tensorflow_data_validation as tfdv
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
@@ -34,6 +33,9 @@ def SchemaComparison(
     comparison: OutputArtifact[SchemaComparisonArtifact],
 ) -> None:
     """Compares the declared schema with the schema that TFDV infers from the statistics of the split train."""
+    # The small image runs DeclaredSchema, and has no TFDV.
+    import tensorflow_data_validation as tfdv
+
     declared = io_utils.SchemaReader().read(f"{schema.uri}/schema.pbtxt")
     counted = [feature for feature in declared.feature if feature.name != RAW_ROW_ID]  # has no statistics
     del declared.feature[:]

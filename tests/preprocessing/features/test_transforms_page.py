@@ -33,7 +33,7 @@ def commands():
     """Yields the commands of the page, adapted to this Python and the installed packages."""
     (block,) = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     for line in block.splitlines():
-        make = line.replace("make ", f"make --assume-old=env PYTHON={sys.executable} ")
+        make = line.replace("make ", f"make --assume-old=env VENV_PYTHON={sys.executable} ")
         yield make.replace(".venv/bin/pytest", f"{sys.executable} -m pytest")
 
 
