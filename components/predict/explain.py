@@ -46,7 +46,10 @@ def explain(predict: Predict, inputs: Inputs) -> Explained:
     whole = predict(inputs)
     likeliest = whole["scores"].argmax(axis=1) if whole["scores"].ndim == 2 else None
     nothing = {name: _missing(values) for name, values in inputs.items()}
-    score, base = _score(whole, likeliest), _score(predict(nothing), likeliest)
+    score = _score(whole, likeliest)
+    # All rows have one base: in a batch, equal rows may differ in their last bit.
+    of_nothing = predict({name: values[:1] for name, values in nothing.items()})["scores"]
+    base = _score({"scores": np.repeat(of_nothing, len(score), axis=0)}, likeliest)
     effects = {name: np.zeros(len(score)) for name in inputs}
     orders = _orders(list(inputs))
     for order in orders:
