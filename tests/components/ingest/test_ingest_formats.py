@@ -45,7 +45,9 @@ class FixedReader(Reader):
             begin += width
         return cells
 '''
-ROW = 'Format(FixedSource, "fixed.FixedReader", numbers="line", starts=b"\\x7fFIXED", proposed_as="fixed width"),'
+ROW = (
+    'Format(config.FixedSource, "fixed.FixedReader", numbers="line", starts=b"\\x7fFIXED", proposed_as="fixed width"),'
+)
 YAML = """
 name: fixed
 data:
@@ -95,8 +97,7 @@ def add_format(source) -> list[str]:
     model, reader, table = ingest / "sources/config.py", ingest / "readers/fixed.py", ingest / "sources/formats.py"
     model.write_text(model.read_text() + MODEL)
     reader.write_text(READER)
-    text = table.read_text().replace("    CsvSource,\n", "    CsvSource,\n    FixedSource,\n", 1)
-    table.write_text(text.replace("_ROWS = (\n", f"_ROWS = (\n    {ROW}\n"))
+    table.write_text(table.read_text().replace("_ROWS = (\n", f"_ROWS = (\n    {ROW}\n"))
     return [str(path) for path in (model, reader, table)]
 
 
