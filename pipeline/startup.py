@@ -22,12 +22,11 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
-from importlib.machinery import PathFinder
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from fullpass.base.import_hook import wrap_import
 from fullpass.base.processes import flush_streams
 
 SAFE_PATH = "PYTHONSAFEPATH"
@@ -57,23 +56,13 @@ def set_environment() -> None:
     os.environ.update(_REQUIRED)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    if os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3" and not any(
-        isinstance(one, _QuietTensorFlow) for one in sys.meta_path
-    ):
-        sys.meta_path.insert(0, _QuietTensorFlow())
-
-
-class _QuietTensorFlow(MetaPathFinder):
-    """Finds TensorFlow for its import, during which lines of `_NOISE` do not reach standard error."""
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
-        spec: Any = PathFinder.find_spec(fullname, path, target) if fullname == "tensorflow" else None
-        if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = _without_noise(spec.loader.exec_module)
-        return spec
+    if os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3":
+        wrap_import("tensorflow", _without_noise)
 
 
 def _without_noise(load: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Returns `load` with standard error kept until it ends, and then written without the lines of `_NOISE`."""
+
     def load_quietly(module: Any) -> None:
         with TemporaryDirectory() as folder:
             written = Path(folder) / "noise"

@@ -7,37 +7,15 @@ one with such an Arrow.
 
 import sys
 
+from fullpass.base.import_hook import wrap_import
+
 TYPE_CHECKING = False  # a type checker takes it for True; `typing` is not imported for it
 if TYPE_CHECKING:
-    from importlib.machinery import ModuleSpec
     from types import ModuleType
 
+    from fullpass.base.import_hook import Execute
+
 _ARROW = "pyarrow"
-
-
-class _Finder:
-    """Finds Arrow as Python does, and makes its import import `pyarrow_hotfix`.
-
-    It stays until Arrow is imported: libraries also look for Arrow without importing it.
-    """
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
-        """Returns the spec of Arrow whose loader also installs the hotfix; None for other modules."""
-        if name != _ARROW:
-            return None
-        found = (finder.find_spec(name, None, None) for finder in sys.meta_path if finder is not self)
-        spec = next(filter(None, found), None)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_protected(module: "ModuleType") -> None:
-                if self in sys.meta_path:
-                    sys.meta_path.remove(self)
-                execute(module)
-                _disable(module)
-
-            spec.loader.exec_module = execute_protected  # type: ignore[method-assign]
-        return spec
 
 
 def protect_arrow() -> None:
@@ -45,7 +23,15 @@ def protect_arrow() -> None:
     if _ARROW in sys.modules:
         _disable(sys.modules[_ARROW])
     else:
-        sys.meta_path.insert(0, _Finder())
+        wrap_import(_ARROW, _protected)
+
+
+def _protected(execute: "Execute") -> "Execute":
+    def execute_protected(module: "ModuleType") -> None:
+        execute(module)
+        _disable(module)
+
+    return execute_protected
 
 
 def _disable(arrow: "ModuleType") -> None:
