@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
@@ -100,6 +101,49 @@ def paired_bars(names: Sequence[str], before: Sequence[float], now: Sequence[flo
             fill = "#9ca3af" if of == 0 else COLORS[0]
             parts.append(f'<rect x="{name_width}" y="{y + 2 + 9 * of}" width="{length:.1f}" height="8" fill="{fill}"/>')
     return svg(width, len(names) * row + 4, "".join(parts), label)
+
+
+@dataclass(frozen=True)
+class Square:
+    """The square area of a chart with its axes. side, left, top: in pixels, for the texts of the axes beside it too."""
+
+    side: int
+    left: int
+    top: int = 10
+
+    @property
+    def right(self) -> int:
+        return self.left + self.side
+
+    @property
+    def bottom(self) -> int:
+        return self.top + self.side
+
+    def at(self, x: float, y: float) -> str:
+        """Returns the point `x,y` of two shares of the axes, from 0 at the lower left to 1."""
+        return f"{self.left + self.side * x:.1f},{self.top + self.side * (1 - y):.1f}"
+
+    def axes(self, across: tuple[float, float], up: tuple[float, float], x: str, y: str) -> str:
+        """Returns the lines and texts of both axes. across, up: their ends. x, y: their names."""
+        lines = "".join(
+            f'<path d="M{self.at(0, share)}h{self.side}M{self.at(share, 0)}v-{self.side}" '
+            'stroke="currentColor" stroke-opacity="0.15"/>'
+            f'<text x="{self.left - 5}" y="{self.top + self.side * (1 - share) + 4:.1f}" text-anchor="end">'
+            f"{up[0] + share * (up[1] - up[0]):.3g}</text>"
+            f'<text x="{self.left + self.side * share:.1f}" y="{self.bottom + 13}" text-anchor="middle">'
+            f"{across[0] + share * (across[1] - across[0]):.3g}</text>"
+            for share in (0, 0.5, 1)
+        )
+        middle = self.top + self.side / 2
+        return (
+            f'{lines}<text x="{self.left + self.side / 2}" y="{self.bottom + 27}" text-anchor="middle">'
+            f'{escape(x)}</text><text x="12" y="{middle}" text-anchor="middle" '
+            f'transform="rotate(-90 12 {middle})">{escape(y)}</text>'
+        )
+
+    def line_across(self, start: float, end: float) -> str:
+        """Returns a line across the whole area. start, end: its heights at the left and at the right, as shares."""
+        return f'<path d="M{self.at(0, start)}L{self.at(1, end)}" stroke="currentColor" stroke-opacity="0.4"/>'
 
 
 def line(points: Sequence[str], color: str, *, dots: bool = True) -> str:

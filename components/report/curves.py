@@ -3,11 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.score_curves import Curve, Curves
-from fullpass.components.pages.charts import COLORS, key, line, shortened, svg
+from fullpass.components.pages.charts import COLORS, Square, key, line, shortened, svg
 
 MODELS = ("new model", "last blessed")
 
@@ -30,7 +30,7 @@ def curve_charts(curves: Sequence[Curves | None]) -> tuple[Markup, ...]:
     )
 
 
-_SIDE, _LEFT, _TOP, _BOTTOM = 220, 40, 10, 52
+_AREA, _BOTTOM = Square(side=220, left=40), 52
 
 
 def curve_chart(
@@ -42,45 +42,27 @@ def curve_chart(
         curves: Name -> curve; both axes range from 0 to 1.
         diagonal: Whether to draw the line from (0, 0) to (1, 1).
     """
-    parts = [_axes(x, y)]
+    parts = [_AREA.axes((0, 1), (0, 1), x, y)]
     if diagonal:
-        parts.append(f'<path d="M{_at(0, 0)}L{_at(1, 1)}" stroke="currentColor" stroke-opacity="0.4"/>')
+        parts.append(_AREA.line_across(0, 1))
     for number, (name, curve) in enumerate(curves.items()):
         row, column = divmod(number, 2)
-        left, top, color = _LEFT + 100 * column, _TOP + _SIDE + 38 + 16 * row, COLORS[number % len(COLORS)]
+        left, top, color = _AREA.left + 100 * column, _AREA.bottom + 38 + 16 * row, COLORS[number % len(COLORS)]
         parts += [
             _line(curve, color, points=points, band=len(curves) <= 2),
             key(left, top, color, shortened(name, 15)),
         ]
     rows = (len(curves) + 1) // 2
-    return svg(_LEFT + _SIDE + 10, _TOP + _SIDE + _BOTTOM + 16 * (rows - 1), "".join(parts), label)
-
-
-def _axes(x: str, y: str) -> str:
-    lines = "".join(
-        f'<path d="M{_at(0, share)}h{_SIDE}M{_at(share, 0)}v-{_SIDE}" stroke="currentColor" stroke-opacity="0.15"/>'
-        f'<text x="{_LEFT - 5}" y="{_TOP + _SIDE * (1 - share) + 4:.1f}" text-anchor="end">{share:g}</text>'
-        f'<text x="{_LEFT + _SIDE * share:.1f}" y="{_TOP + _SIDE + 13}" text-anchor="middle">{share:g}</text>'
-        for share in (0, 0.5, 1)
-    )
-    middle = _TOP + _SIDE / 2
-    return (
-        f'{lines}<text x="{_LEFT + _SIDE / 2}" y="{_TOP + _SIDE + 27}" text-anchor="middle">{escape(x)}</text>'
-        f'<text x="12" y="{middle}" text-anchor="middle" transform="rotate(-90 12 {middle})">{escape(y)}</text>'
-    )
+    return svg(_AREA.right + 10, _AREA.bottom + _BOTTOM + 16 * (rows - 1), "".join(parts), label)
 
 
 def _line(curve: Curve, color: str, *, points: bool, band: bool) -> str:
     known = [p for p in zip(curve.x, curve.y, curve.error, strict=True) if math.isfinite(p[0]) and math.isfinite(p[1])]
-    drawn = line([_at(x, y) for x, y, _ in known], color, dots=points)
+    drawn = line([_AREA.at(x, y) for x, y, _ in known], color, dots=points)
     if not band:
         return drawn
     half_widths = [0.0 if math.isnan(error) else quantile(0.975) * error for _, _, error in known]
-    above = [_at(x, min(y + far, 1.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
-    below = [_at(x, max(y - far, 0.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
+    above = [_AREA.at(x, min(y + far, 1.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
+    below = [_AREA.at(x, max(y - far, 0.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
     area = f'<polygon fill="{color}" fill-opacity="0.2" points="{" ".join([*above, *below[::-1]])}"/>'
     return area + drawn
-
-
-def _at(x: float, y: float) -> str:
-    return f"{_LEFT + _SIDE * x:.1f},{_TOP + _SIDE * (1 - y):.1f}"

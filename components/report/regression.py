@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.shown_files import RegressionErrors
-from fullpass.components.pages.charts import COLORS, svg
+from fullpass.components.pages.charts import COLORS, Square, svg
 
-_SIDE, _LEFT, _TOP, _BOTTOM = 260, 62, 10, 34
+_AREA, _BOTTOM = Square(side=260, left=62), 34
 _Point = tuple[float, float, float]
 
 
@@ -66,13 +66,10 @@ def _chart(
         return (value - ends[0]) / (ends[1] - ends[0]) if ends[1] > ends[0] else 0.5
 
     def at(left: float, height: float) -> str:
-        return f"{_LEFT + _SIDE * place(left, across):.1f},{_TOP + _SIDE * (1 - place(height, up)):.1f}"
+        return _AREA.at(place(left, across), place(height, up))
 
-    parts = [_axes(across, up, x, y)]
-    right = up if diagonal else (0.0, 0.0)
-    parts.append(
-        f'<path d="M{at(across[0], right[0])}L{at(across[1], right[1])}" stroke="currentColor" stroke-opacity="0.4"/>'
-    )
+    start, end = (0, 1) if diagonal else (place(0, up), place(0, up))
+    parts = [_AREA.axes(across, up, x, y), _AREA.line_across(start, end)]
     for left, height, error in points:
         reach = quantile(0.975) * error
         if reach:
@@ -81,21 +78,4 @@ def _chart(
         opacity = ' fill-opacity="0.35"' if diagonal else ""
         parts.append(f'<circle cx="{cx}" cy="{cy}" r="2.5" fill="{COLORS[0]}"{opacity}/>')
     label = f"{y} over {x}"
-    return svg(_LEFT + _SIDE + 20, _TOP + _SIDE + _BOTTOM, "".join(parts), label)
-
-
-def _axes(across: tuple[float, float], up: tuple[float, float], x: str, y: str) -> str:
-    lines = "".join(
-        f'<path d="M{_LEFT} {_TOP + _SIDE * (1 - share):.1f}h{_SIDE}M{_LEFT + _SIDE * share:.1f} {_TOP}v{_SIDE}" '
-        'stroke="currentColor" stroke-opacity="0.15"/>'
-        f'<text x="{_LEFT - 5}" y="{_TOP + _SIDE * (1 - share) + 4:.1f}" text-anchor="end">'
-        f"{up[0] + share * (up[1] - up[0]):.3g}</text>"
-        f'<text x="{_LEFT + _SIDE * share:.1f}" y="{_TOP + _SIDE + 13}" text-anchor="middle">'
-        f"{across[0] + share * (across[1] - across[0]):.3g}</text>"
-        for share in (0, 0.5, 1)
-    )
-    middle = _TOP + _SIDE / 2
-    return (
-        f'{lines}<text x="{_LEFT + _SIDE / 2}" y="{_TOP + _SIDE + 28}" text-anchor="middle">{escape(x)}</text>'
-        f'<text x="12" y="{middle}" text-anchor="middle" transform="rotate(-90 12 {middle})">{escape(y)}</text>'
-    )
+    return svg(_AREA.right + 20, _AREA.bottom + _BOTTOM, "".join(parts), label)
