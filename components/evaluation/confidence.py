@@ -17,3 +17,8 @@ def quantile(confidence: float) -> float:
     """
     z, freedom = NormalDist().inv_cdf(confidence), GROUPS - 1
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+
+
+def half_width(error: float) -> float:
+    """Returns half the width of the 95 % interval around a value with this standard error; NaN if it is unknown."""
+    return quantile(0.975) * error

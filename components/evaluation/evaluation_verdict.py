@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fullpass.components.evaluation.confidence import quantile
+from fullpass.components.evaluation.confidence import half_width, quantile
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds, SlicedBounds
 from fullpass.components.evaluation.measured_metrics import MeasuredRows, read_measured
 from fullpass.components.evaluation.metrics import Metric, class_of, metric_named
@@ -32,7 +32,7 @@ class Measured:
     @property
     def half_width(self) -> float | None:
         """Half the width of the 95 % interval around the value; None if the standard error is unknown."""
-        return None if math.isnan(self.error) else quantile(0.975) * self.error
+        return None if math.isnan(self.error) else half_width(self.error)
 
 
 @dataclass(frozen=True)

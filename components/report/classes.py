@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
-from fullpass.components.evaluation.confidence import quantile
+from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.pages.charts import shortened
 from fullpass.components.report.curves import MODELS, curve_chart
 
@@ -99,7 +99,7 @@ def _class(one: OfClass, total: float) -> tuple[str, ...]:
 def _with_interval(value: float, error: float, form: str) -> str:
     if math.isnan(value):
         return ""
-    return form.format(value) + ("" if math.isnan(error) else f" ± {form.format(quantile(0.975) * error)}")
+    return form.format(value) + ("" if math.isnan(error) else f" ± {form.format(half_width(error))}")
 
 
 def _name(text: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from fullpass.components.evaluation.confidence import quantile
+from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.score_curves import Curve, Curves
 from fullpass.components.pages.charts import COLORS, Square, key, line, shortened, svg
 
@@ -61,7 +61,7 @@ def _line(curve: Curve, color: str, *, points: bool, band: bool) -> str:
     drawn = line([_AREA.at(x, y) for x, y, _ in known], color, dots=points)
     if not band:
         return drawn
-    half_widths = [0.0 if math.isnan(error) else quantile(0.975) * error for _, _, error in known]
+    half_widths = [0.0 if math.isnan(error) else half_width(error) for _, _, error in known]
     above = [_AREA.at(x, min(y + far, 1.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
     below = [_AREA.at(x, max(y - far, 0.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
     area = f'<polygon fill="{color}" fill-opacity="0.2" points="{" ".join([*above, *below[::-1]])}"/>'

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from fullpass.components.evaluation.confidence import quantile
+from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.shown_files import RegressionErrors
 from fullpass.components.pages.charts import COLORS, Square, svg
 
@@ -30,7 +30,7 @@ def errors_section(errors: RegressionErrors | None) -> ShownErrors | None:
     points = [(label, predicted, 0.0) for label, predicted in zip(errors.labels, errors.predictions, strict=True)]
     ends = [value for label, predicted, _ in points for value in (label, predicted)]
     deciles = [(d.prediction, d.residual, 0.0 if math.isnan(d.error) else d.error) for d in errors.deciles]
-    reach = [end for _, y, error in deciles for end in (y - quantile(0.975) * error, y + quantile(0.975) * error)]
+    reach = [end for _, y, error in deciles for end in (y - half_width(error), y + half_width(error))]
     charts = (
         _chart(points, (min(ends), max(ends)), (min(ends), max(ends)), "label", "prediction", diagonal=True),
         _chart(
@@ -71,7 +71,7 @@ def _chart(
     start, end = (0, 1) if diagonal else (place(0, up), place(0, up))
     parts = [_AREA.axes(across, up, x, y), _AREA.line_across(start, end)]
     for left, height, error in points:
-        reach = quantile(0.975) * error
+        reach = half_width(error)
         if reach:
             parts.append(f'<path d="M{at(left, height - reach)}L{at(left, height + reach)}" stroke="{COLORS[0]}"/>')
         cx, cy = at(left, height).split(",")

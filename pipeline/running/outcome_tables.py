@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fullpass.base.files import read_bytes
 from fullpass.components.evaluation import class_results, measured_metrics, score_curves
-from fullpass.components.evaluation.confidence import quantile
+from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
@@ -102,7 +102,7 @@ def _with_interval(rows: MeasuredRows, name: str, value: float) -> tuple[float, 
 
 def _interval(value: float, error: float) -> tuple[float, float]:
     """Returns the 95 % interval around a value; NaN where the standard error is unknown."""
-    reach = quantile(0.975) * error
+    reach = half_width(error)
     return value - reach, value + reach
 
 
