@@ -1,6 +1,7 @@
 """Chooses the probability above which a binary model predicts the positive class (`evaluation.decision`)."""
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,16 +32,15 @@ def choose_threshold(
         whether any threshold has the precision of `recall_at`; else it is the threshold of the largest precision.
     """
     cuts = _Cuts(labels, scores)
-    values, allowed = cuts.judged(weights, decision)
-    best = int(np.argmax(np.where(allowed, values, -np.inf)))
+    counts = cuts.counts(weights)
+    best, measured = _best(counts, decision), counts.measured(decision)
     rng = np.random.default_rng(len(labels))
     thresholds, at_best = [], []
     for _ in range(_RESAMPLES):
-        drawn = weights * rng.multinomial(len(labels), np.full(len(labels), 1 / len(labels)))
-        of_draw, allowed_of_draw = cuts.judged(drawn, decision)
-        thresholds.append(cuts.thresholds[int(np.argmax(np.where(allowed_of_draw, of_draw, -np.inf)))])
-        at_best.append(cuts.measured(drawn, decision)[best])
-    reached = bool(cuts.reaches(weights, decision).any())
+        drawn = cuts.counts(weights * rng.multinomial(len(labels), np.full(len(labels), 1 / len(labels))))
+        thresholds.append(cuts.thresholds[_best(drawn, decision)])
+        at_best.append(drawn.measured(decision)[best])
+    reached = bool(counts.reaches(decision).any())
     if not reached:
         _LOG.warning(
             "no threshold reaches evaluation.decision.recall_at.precision on eval; the largest precision is used"
@@ -52,7 +52,7 @@ def choose_threshold(
         "low": float(low),
         "high": float(high),
         "measured": decision.measured,
-        "value": float(cuts.measured(weights, decision)[best]),
+        "value": float(measured[best]),
         "value_low": float(value_low),
         "value_high": float(value_high),
         "reached": reached,
@@ -79,15 +79,29 @@ class _Cuts:
         # Between two adjacent float32 numbers there is none, and the lower one separates them as well.
         self.thresholds = np.where(middle < upper, middle, lower)
 
-    def _counts(self, weights: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Returns true positives, false positives, false negatives and true negatives of each threshold."""
+    def counts(self, weights: np.ndarray) -> "_Counts":
+        """Returns the counts at each threshold. weights: float [rows], in the order of the labels."""
         ranked = weights[self._order].astype(np.float64)
         true, false = (np.append(0.0, np.cumsum(ranked * of))[self._ends] for of in (self._labels, ~self._labels))
-        return true, false, true[-1] - true, false[-1] - false
+        return _Counts(true, false, true[-1] - true, false[-1] - false)
 
-    def measured(self, weights: np.ndarray, decision: DecisionConfig) -> np.ndarray:
+
+@dataclass(frozen=True)
+class _Counts:
+    """True positives, false positives, false negatives and true negatives of each threshold, float64 [cuts]."""
+
+    true: np.ndarray
+    false: np.ndarray
+    missed: np.ndarray
+    rest: np.ndarray
+
+    @property
+    def precision(self) -> np.ndarray:
+        return _ratio(self.true, self.true + self.false)
+
+    def measured(self, decision: DecisionConfig) -> np.ndarray:
         """Returns what the decision measures at each threshold, float64 [cuts]."""
-        true, false, missed, rest = self._counts(weights)
+        true, false, missed, rest = self.true, self.false, self.missed, self.rest
         if decision.cost is not None:
             costs = decision.cost.false_positive * false + decision.cost.false_negative * missed
             return costs / (true + false + missed + rest)
@@ -103,21 +117,20 @@ class _Cuts:
         spread = np.sqrt((true + false) * (true + missed) * (rest + false) * (rest + missed))
         return _ratio(true * rest - false * missed, spread)
 
-    def reaches(self, weights: np.ndarray, decision: DecisionConfig) -> np.ndarray:
+    def reaches(self, decision: DecisionConfig) -> np.ndarray:
         """Returns whether each threshold has the precision that the decision requires, bool [cuts]."""
         if decision.recall_at is None:
-            return np.ones(len(self.thresholds), bool)
-        true, false, *_ = self._counts(weights)
-        return (true > 0) & (_ratio(true, true + false) >= decision.recall_at.precision)
+            return np.ones(len(self.true), bool)
+        return (self.true > 0) & (self.precision >= decision.recall_at.precision)
 
-    def judged(self, weights: np.ndarray, decision: DecisionConfig) -> tuple[np.ndarray, np.ndarray]:
-        """Returns what is to be maximized, and at which thresholds: float64 and bool [cuts]."""
-        reaches = self.reaches(weights, decision)
-        if not reaches.any():
-            true, false, *_ = self._counts(weights)
-            return _ratio(true, true + false), true + false > 0
-        values = self.measured(weights, decision)
-        return (-values if decision.cost is not None else values), reaches
+
+def _best(counts: _Counts, decision: DecisionConfig) -> int:
+    """Returns the number of the best threshold; if none has the required precision, that of the largest precision."""
+    allowed = counts.reaches(decision)
+    if not allowed.any():
+        return int(np.argmax(np.where(counts.true + counts.false > 0, counts.precision, -np.inf)))
+    values = counts.measured(decision)
+    return int(np.argmax(np.where(allowed, -values if decision.cost is not None else values, -np.inf)))
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
