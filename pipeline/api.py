@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
+from fullpass.base.files import write_atomically
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.push.push import rollback as roll_back
 from fullpass.pipeline.authoring.checks.check import load_checked, require
@@ -25,7 +25,7 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.load import load as load_file
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
 from fullpass.pipeline.authoring.table_source import with_table
-from fullpass.pipeline.frames import Rows, as_arrow, like, write_parquet
+from fullpass.pipeline.frames import Rows, as_arrow, like, to_parquet, write_parquet
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.list_versions import Version, read_versions
 from fullpass.pipeline.registry.locate_model import pushed_to
@@ -112,7 +112,7 @@ def init(
             written = file.with_suffix(".parquet")
             for taken in (one for one in (file, written) if one.exists()):
                 raise UserError(f"{taken} already exists. Name another file with output=, or remove it.")
-            pq.write_table(as_arrow(data), written, version="2.6")
+            write_atomically(written, to_parquet(data))
             undo.callback(written.unlink)
             data = written
         summary = write_pipeline(str(data), output=str(file), label=label, task=task, rows=sample).summary

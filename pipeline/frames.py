@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fullpass.base.errors import UserError
+from fullpass.base.files import write_atomically
 
 Rows = Any
 """A pyarrow Table or RecordBatch, a pandas or polars DataFrame, a list of dicts, or a dict of columns."""
@@ -63,18 +64,25 @@ def like(rows: Rows, table: pa.Table, given: Collection[str] = ()) -> Any:
     return library.concat([rows[kept], frame], axis=1) if kept else frame
 
 
+def to_parquet(rows: Rows) -> bytes:
+    """Returns rows as the content of a Parquet file; equal rows have equal content.
+
+    Raises:
+        UserError: As `as_arrow`.
+    """
+    content = pa.BufferOutputStream()
+    pq.write_table(as_arrow(rows), content, version="2.6")
+    return content.getvalue().to_pybytes()
+
+
 def write_parquet(rows: Rows, folder: Path) -> Path:
     """Writes rows to a Parquet file that is named by its content, and returns its absolute path.
 
     Equal rows have the same file, so a run with them is a run with unchanged data.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    content = pa.BufferOutputStream()
-    pq.write_table(as_arrow(rows), content, version="2.6")
-    written = content.getvalue()
-    file = folder.absolute() / f"{hashlib.sha256(written).hexdigest()[:16]}.parquet"
+    content = to_parquet(rows)
+    file = folder.absolute() / f"{hashlib.sha256(content).hexdigest()[:16]}.parquet"
     if not file.exists():
-        pending = file.with_suffix(".tmp")
-        pending.write_bytes(written)
-        pending.replace(file)
+        write_atomically(file, content)
     return file
