@@ -16,7 +16,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -64,7 +66,6 @@ class Figures:
 
     python: str
     values: dict[str, str] = field(default_factory=dict)
-    failed: list[str] = field(default_factory=list)
 
 
 def make_root() -> None:
@@ -79,12 +80,16 @@ def make_root() -> None:
             shutil.copyfile(Path("/", name).resolve(), ROOT / name)
 
 
-def copy_python(version: str) -> str:
-    """Copies a Python of this machine into the root, at the same path; returns its folder of programs.
+def programs_of(version: str) -> str:
+    """Returns the folder of programs of a Python in the root; "" for Debian's own, which is on PATH.
+
+    A Python that is not there yet is copied from this machine, to the same path.
 
     Raises:
         Failed: uv finds no such Python.
     """
+    if version == OF_DEBIAN:
+        return ""
     find = ["uv", "python", "find", "--no-python-downloads", "--system", version]
     local = REPOSITORY / ".tools/uv/bin"
     path = os.pathsep.join([str(local), os.environ["PATH"]])
@@ -98,13 +103,13 @@ def copy_python(version: str) -> str:
     return str(prefix / "bin")
 
 
-def in_root(command: str, programs: str, log: Path) -> str:
-    """Runs a command in the root, with the folder `programs` first on PATH, and returns its output.
+def in_root(command: str, python: str, log: Path) -> str:
+    """Runs a command in the root, where this version of Python is the first on PATH, and returns its output.
 
     Raises:
         Failed: The command failed; the message ends with the last lines of its output.
     """
-    path = ":".join(filter(None, [programs, "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]))
+    path = ":".join(filter(None, [programs_of(python), "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]))
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL", "MAKE", "MFLAGS"))}
     own = {"ROOT": str(ROOT), "COMMAND": command, "PATH": path, "HOME": "/root", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
     with log.open("w+", encoding="utf-8", errors="replace") as output:
@@ -134,55 +139,57 @@ def clone(version: str) -> str:
     return path
 
 
-def install(folder: str, programs: str, figures: Figures) -> None:
+def install(folder: str, figures: Figures) -> None:
     """Installs once to fill the cache of packages, and once more with a clock."""
     make = f"cd {folder} && make env PYTHON={figures.python}"
-    in_root(make, programs, LOGS / f"install-first-{figures.python}.log")
+    in_root(make, figures.python, LOGS / f"install-first-{figures.python}.log")
     start = time.perf_counter()
-    text = in_root(f"rm -rf {folder}/.venv; {make}", programs, LOGS / f"install-{figures.python}.log")
+    text = in_root(f"rm -rf {folder}/.venv; {make}", figures.python, LOGS / f"install-{figures.python}.log")
     figures.values["line"] = text.split(" on ", 1)[0].splitlines()[-1]
     figures.values["install, packages cached, s"] = f"{time.perf_counter() - start:.0f}"
-    size = in_root(f"du -sm --apparent-size {folder}/.venv", programs, LOGS / "size.log")
+    size = in_root(f"du -sm --apparent-size {folder}/.venv", figures.python, LOGS / "size.log")
     figures.values["size, MiB"] = f"{int(size.split()[0]):,}"
-    check = in_root(f"cd {folder} && .venv/bin/python -m pip check", programs, LOGS / f"pip-{figures.python}.log")
+    check = in_root(f"cd {folder} && .venv/bin/python -m pip check", figures.python, LOGS / f"pip-{figures.python}.log")
     figures.values["pip check"] = check.strip().splitlines()[-1]
     script = Path(folder.lstrip("/")) / ".venv" / "imports.py"
     (ROOT / script).write_text(_IMPORTS)
     log = LOGS / "imports.log"
     command = f"cd {folder} && .venv/bin/python /{script}"
-    runs = [in_root(command, programs, log).splitlines()[-1].split() for _ in range(3)]
+    runs = [in_root(command, figures.python, log).splitlines()[-1].split() for _ in range(3)]
     seconds, peak = sorted(runs, key=lambda run: float(run[0]))[1]
     figures.values["imports of a run, s (median of 3)"] = f"{float(seconds):.1f}"
     figures.values["peak after the imports, MiB"] = f"{float(peak):.0f}"
 
 
-def demo(folder: str, programs: str, figures: Figures) -> None:
+def demo(folder: str, figures: Figures) -> None:
     """Runs the README's first command."""
-    text = in_root(f"cd {folder} && make demo", programs, LOGS / f"demo-{figures.python}.log")
+    text = in_root(f"cd {folder} && make demo", figures.python, LOGS / f"demo-{figures.python}.log")
     auc = re.search(r"(?m)^ +auc +([0-9.]+)", text)
     parity = re.search(r"parity +(.*)", text)
     figures.values["demo: AUC"] = auc[1] if auc else "none"
     figures.values["demo: parity"] = parity[1].strip() if parity else "none"
 
 
-def test(folder: str, programs: str, figures: Figures) -> None:
+def test(folder: str, figures: Figures) -> None:
     """Runs the README's second command: lint, types and all tests."""
     if figures.python not in TESTED:
         figures.values["make test"] = "on the machine itself"
         return
     log = LOGS / f"test-{figures.python}.log"
     try:
-        in_root(f"cd {folder} && make test", programs, log)
+        in_root(f"cd {folder} && make test", figures.python, log)
     finally:
         closing = _CLOSING.findall(log.read_text(encoding="utf-8", errors="replace"))
         figures.values["make test"] = closing[-1] if closing else "no closing line"
 
 
-def bench(folder: str, programs: str, figures: Figures) -> None:
+def bench(folder: str, figures: Figures) -> None:
     """Compares with the stock TFX of the same line: whole run and input function, once each."""
     for name, target in (("taxi", "bench-taxi"), ("input", "bench-input")):
         arguments = "--repeat 1" + (" --data taxi" if name == "input" else "")
-        in_root(f"cd {folder} && make {target} ARGS='{arguments}'", programs, LOGS / f"{target}-{figures.python}.log")
+        in_root(
+            f"cd {folder} && make {target} ARGS='{arguments}'", figures.python, LOGS / f"{target}-{figures.python}.log"
+        )
         for file in sorted((ROOT / folder.lstrip("/") / "benchmarks/results").glob(f"{name}*.json")):
             for row in json.loads(file.read_text())["rows"]:
                 ratio = f" = {row['ratio']:.2f}" if row["ratio"] else ""
@@ -202,23 +209,28 @@ def main() -> None:
         console.print("Changes that are not committed are not checked.")
     make_root()
     LOGS.mkdir(parents=True, exist_ok=True)
-    columns = []
+    columns: list[Figures] = []
+    failed: list[str] = []
+
+    def tried(what: str, work: Callable[[], object]) -> None:
+        console.print(f"{what} ...")
+        try:
+            work()
+        except Failed as failure:
+            failed.append(what)
+            console.print(str(failure), markup=False)
+
     for version in arguments.python:
         figures = Figures(version)
         columns.append(figures)
-        for step in (step for step in arguments.only if step != "compare"):
-            console.print(f"Python {version}: {step} ...")
-            try:
-                programs = "" if version == OF_DEBIAN else copy_python(version)
-                STEP[step](clone(version), programs, figures)
-            except Failed as failed:
-                figures.failed.append(step)
-                console.print(str(failed), markup=False)
+        folder = clone(version)
+        for name in (name for name in arguments.only if name in STEP):
+            tried(f"{version}: {name}", partial(STEP[name], folder, figures))
     console.print(table(columns))
     if "compare" in arguments.only:
-        console.print(compare_lines())
-    if any(figures.failed for figures in columns):
-        sys.exit("failed: " + ", ".join(f"{f.python} {step}" for f in columns for step in f.failed))
+        tried("compare", lambda: console.print(compare_lines()))
+    if failed:
+        sys.exit("failed: " + ", ".join(failed))
 
 
 def compare_lines() -> Table:
@@ -228,12 +240,11 @@ def compare_lines() -> Table:
         Failed: A command failed.
     """
     old, new = "/srv/fullpass-3.11", "/srv/fullpass-3.13"
-    programs = copy_python("3.11")
     shown = Table("", "", title="TFX 1.16 on Python 3.11 and TFX 1.21 on Python 3.13, taxi")
 
     def compared(what: str, kind: str, left: str, right: str) -> None:
         command = f"cd {new} && .venv/bin/python -m tests.live.compare_lines {kind} {left} {right}"
-        text = in_root(command, programs, LOGS / "compare.log")
+        text = in_root(command, "3.11", LOGS / "compare.log")
         for name, value in json.loads(text.splitlines()[-1]).items():
             shown.add_row(f"{what}: {name}", f"{value:.3g}" if isinstance(value, float) else str(value))
 
@@ -244,11 +255,11 @@ def compare_lines() -> Table:
             files.append(f"/tmp/of-{name}-by-{Path(reader).name}.jsonl")
             source = f"$({new}/.venv/bin/python -c 'import benchmarks.stock_taxi as s; print(s.taxi_csv())')"
             predict = f"{reader}/.venv/bin/fullpass predict {model}/examples/taxi/serving {source} -o {files[-1]}"
-            in_root(f"cd {new} && {predict}", programs, LOGS / "predict.log")
+            in_root(f"cd {new} && {predict}", "3.11", LOGS / "predict.log")
         compared(f"export of {name} in both TensorFlows", "predictions", *files)
     for name, folder, root in (("1.21 on the root of 1.16", new, old), ("1.16 on it again", old, old)):
         log = LOGS / "other-root.log"
-        text = in_root(f"{folder}/.venv/bin/fullpass run {root}/examples/taxi/pipeline.yaml", programs, log)
+        text = in_root(f"{folder}/.venv/bin/fullpass run {root}/examples/taxi/pipeline.yaml", "3.11", log)
         shown.add_row(f"run of {name}", text.strip().splitlines()[-1])
     return shown
 
