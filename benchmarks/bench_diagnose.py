@@ -1,12 +1,11 @@
-"""Compares the gain that `fullpass diagnose` promises with the gain reached, on seven planted bottlenecks.
+"""Compares the gain that `fullpass diagnose` promises with the gain reached, on six planted bottlenecks.
 
     python -m benchmarks.bench_diagnose [--cases 'slow disk' 'tiny files'] [--seconds 40] [--repeat 2]
 
-Each case is a separate pipeline, run to Transform. `diagnose --apply` names a stage, promises a gain and writes the
-setting into the YAML. If the setting requires new records, the pipeline runs again. Then the training with the old YAML
-and the training with the new YAML are measured alternately, each in its own process, so that other load on the machine
-affects both. The reached gain is the new rate divided by the old rate, as the median over the turns. A batch size is
-applied only where nothing else helps, as with a heavy model.
+Each case is a separate pipeline, run to Transform. `diagnose` names a stage and recommends a setting with a gain, which
+is written into the YAML. If the setting requires new records, the pipeline runs again. Then the training with the old
+YAML and the training with the new YAML are measured alternately, each in its own process, so that other load on the
+machine affects both. The reached gain is the new rate divided by the old rate, as the median over the turns.
 """
 
 import argparse
@@ -17,11 +16,13 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
+from ruamel.yaml import YAML
 
 from benchmarks.bench_images import photo
 from benchmarks.common import FULLPASS, machine, run_json, table_of, time_command, write_results, write_yaml
@@ -54,7 +55,6 @@ class Case:
         files: Number of files into which the train split is rewritten; 0 leaves the split unchanged.
         gzip: Whether the rewritten files are gzipped.
         sleep: Delay per record of each file, in microseconds.
-        batch_size: Whether to apply a batch size too, for a case where nothing else helps.
     """
 
     stage: str
@@ -64,7 +64,6 @@ class Case:
     files: int = 0
     gzip: bool = False
     sleep: int = 0
-    batch_size: bool = False
 
 
 _VECTOR = {"v": {"type": "vector", "column": "v", "width": WIDTH, "transforms": []}}
@@ -89,16 +88,6 @@ CASES = {
         1_200,
         _PHOTO,
         {"input": _STREAMED, "model": {"kind": "mlp", "hidden": [16]}, "training": {"epochs": 5, "batch_size": 64}},
-    ),
-    "heavy model": Case(
-        "model",
-        4_000,
-        sections={
-            "model": {"kind": "mlp", "hidden": [1500, 1500], "members": 1},
-            # So small that the weight update costs as much as the gradient; larger batches save updates.
-            "training": {"epochs": 5, "batch_size": 32},
-        },
-        batch_size=True,
     ),
 }
 
@@ -221,12 +210,12 @@ def plant(case: Case, work: Path) -> Planted:
 
 
 def examine(name: str, planted: Planted, seconds: float, repeat: int) -> Outcome:
-    """Diagnoses a case, applies the changes, and measures the training with the old and the new YAML."""
+    """Diagnoses a case, writes the recommended settings, and measures the training with the old and the new YAML."""
     case, was = planted.case, planted.file.with_name("was.yaml")
     was.write_bytes(planted.file.read_bytes())
-    apply = ["--apply", "--batch-size"] if case.batch_size else ["--apply"]
-    found = planted.side("diagnose", f"--seconds={seconds}", *apply, log="diagnose.log")
-    changes = found["applied"]
+    found = planted.side("diagnose", f"--seconds={seconds}", log="diagnose.log")
+    changes = found["recommended"]
+    write_yaml(planted.file, changed(YAML(typ="safe").load(was), changes))
     promised = next(trial["gain"] for trial in found["trials"] if trial["changes"] == changes) if changes else 1.0
     now = planted.root
     if any(path.startswith("data.records.") or path.endswith(".compute_at") for path in changes):
@@ -239,12 +228,20 @@ def examine(name: str, planted: Planted, seconds: float, repeat: int) -> Outcome
     return Outcome(name, found["bound"], found["stage"], case.stage, changes, promised, before, after, found)
 
 
+def changed(tree: Mapping[str, Any], changes: Mapping[str, object]) -> Mapping[str, Any]:
+    """Returns a YAML with new values at some paths; a name of a feature contains no dot here."""
+    for path, value in changes.items():
+        first, _, rest = path.partition(".")
+        tree = {**tree, first: changed(tree.get(first, {}), {rest: value}) if rest else value}
+    return tree
+
+
 def show(outcomes: list[Outcome], console: Console) -> None:
     host = machine()
     words = ("case", "named", "written into the YAML")
     figures_of = ("before, examples/s", "after", "wait, before", "after", "promised", "reached", "reached / promised")
     caption = f"{host['cpu']}, {host['cores']} cores"
-    table = table_of("planted, diagnosed, applied", words, figures_of, caption=caption)
+    table = table_of("planted, diagnosed, written", words, figures_of, caption=caption)
     for found in outcomes:
         stage = found.stage if found.stage == found.expected else f"{found.stage} (not {found.expected})"
         changes = "\n".join(f"{path}: {value}" for path, value in found.changes.items()) or "nothing"

@@ -1,7 +1,7 @@
 """Runs one side of bench_diagnose in its own process, on the newest run of a pipeline.
 
     python -m benchmarks.diagnose_side spread YAML --root FOLDER --files N [--gzip]     # the train split in N files
-    python -m benchmarks.diagnose_side diagnose YAML --root FOLDER [--sleep MICROSECONDS] [--apply [--batch-size]]
+    python -m benchmarks.diagnose_side diagnose YAML --root FOLDER [--sleep MICROSECONDS]
     python -m benchmarks.diagnose_side train YAML --root FOLDER [--sleep MICROSECONDS]
 
 `diagnose` prints the JSON of `fullpass diagnose --json`. `train` trains as the Trainer does and prints the examples per
@@ -21,7 +21,7 @@ import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
 
 from fullpass.base.user_modules import use_modules_of
-from fullpass.pipeline.authoring.loading.load import Loaded, load
+from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.diagnose.diagnose import TRAIN, diagnose, newest_training
 from fullpass.pipeline.diagnose.profiled_training import Training
 from fullpass.pipeline.diagnose.report import to_json
@@ -98,13 +98,6 @@ def trained(training: Training) -> dict[str, float]:
     return {"reading": first, "epoch": epoch, "per_second": rows / spent, "wait": wait}
 
 
-def diagnosed(loaded: Loaded, arguments: argparse.Namespace) -> dict[str, object]:
-    found = diagnose(
-        loaded, root=arguments.root, seconds=arguments.seconds, apply=arguments.apply, batch_size=arguments.batch_size
-    )
-    return {**to_json(found.diagnosis), "applied": found.changes}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["spread", "diagnose", "train"])
@@ -114,16 +107,14 @@ def main() -> None:
     parser.add_argument("--gzip", action="store_true")
     parser.add_argument("--sleep", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--apply", action="store_true")
-    parser.add_argument("--batch-size", action="store_true")
     arguments = parser.parse_args()
     loaded = load(arguments.yaml)
     use_modules_of(loaded.folder)
     slow_down(arguments.sleep)
     if arguments.what == "diagnose":
-        print(json.dumps(diagnosed(loaded, arguments)))
+        print(json.dumps(to_json(diagnose(loaded, root=arguments.root, seconds=arguments.seconds))))
         return
-    training = newest_training(loaded, arguments.root)[0]
+    training = newest_training(loaded, arguments.root)
     if arguments.what == "spread":
         spread(training, arguments.files, gzip=arguments.gzip)
         print("{}")

@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--root", type=Path)
     parser.add_argument("--passes", type=int, default=4, help="number of passes after the first")
     arguments = parser.parse_args()
-    training = newest_training(load(arguments.yaml), arguments.root)[0] if arguments.side == "ours" else None
+    training = newest_training(load(arguments.yaml), arguments.root) if arguments.side == "ours" else None
     started, busy = time.perf_counter(), time.process_time()
     if training is not None:
         passes, images = ours(training)

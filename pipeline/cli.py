@@ -12,13 +12,14 @@ import typer
 import typer.core
 
 from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import flush_streams
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline import printing
 from fullpass.pipeline.authoring.checks.check import load_checked, overview
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
-from fullpass.pipeline.authoring.loading.load import Loaded, load
+from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.commands import bless, gc, lineage, models
@@ -254,55 +255,19 @@ def diagnose(
     file: _File = _USUAL,
     root: Annotated[Path | None, typer.Option(help="Folder of the run, instead of root of the YAML.")] = None,
     seconds: Annotated[float, typer.Option(min=10, help="Time for all measurements.")] = 60.0,
-    apply: Annotated[bool, typer.Option("--apply", help="Write the recommended settings into the YAML.")] = False,
-    batch_size: Annotated[
-        bool,
-        typer.Option("--batch-size", help="With --apply: also write training.batch_size, which changes the model."),
-    ] = False,
-    compute_at: Annotated[
-        bool, typer.Option("--compute-at", help="Compare computing features in transform, input and model instead.")
-    ] = False,
-    rows: Annotated[int, typer.Option("--rows", min=100, help="Rows to measure on, with --compute-at.")] = 20_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure each input stage and the model of the newest run: input-bound or compute-bound, and what to set."""
     loaded = load_checked(file)
-    if compute_at:
-        if apply or batch_size:
-            raise typer.BadParameter("--compute-at only compares. Write `input: {compute_at: ...}` yourself.")
-        _compare_placements(loaded, rows=rows, as_json=as_json)
-        return
-    if batch_size and not apply:
-        raise typer.BadParameter("--batch-size goes with --apply.")
-
     with noise_to(Path(os.devnull)):
         from fullpass.pipeline.diagnose.diagnose import diagnose as diagnose_input
-        from fullpass.pipeline.diagnose.report import report_json, table
+        from fullpass.pipeline.diagnose.report import table, to_json
 
     found = diagnose_input(
-        loaded,
-        root=root,
-        seconds=seconds,
-        apply=apply,
-        batch_size=batch_size,
-        say=lambda text: printing.print_text(f"measuring {text}", err=True),
+        loaded, root=root, seconds=seconds, say=lambda text: printing.print_text(f"measuring {text}", err=True)
     )
     if as_json:
-        printing.print_data(report_json(found.diagnosis, {"page": str(found.page), "applied": found.changes}))
-        return
-    printing.print_text(f"{table(found.diagnosis)}\nChart: {found.page}")
-    if apply:
-        printing.print_text(f"\n{found.diff}" if found.diff else f"\nNothing to write into {file}.")
-
-
-def _compare_placements(loaded: Loaded, *, rows: int, as_json: bool) -> None:
-
-    with noise_to(Path(os.devnull)):
-        from fullpass.pipeline.diagnose.placements import compare_placements, report_json, table
-
-    found = compare_placements(loaded, rows=rows, say=lambda text: printing.print_text(f"measuring {text}", err=True))
-    if as_json:
-        printing.print_data(report_json(found))
+        printing.print_data(to_json_text(to_json(found), indent=2))
     else:
         printing.print_text(table(found))
 

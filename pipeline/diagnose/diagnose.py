@@ -1,9 +1,7 @@
 """`fullpass diagnose FILE`: finds the slowest stage of the training input and the setting that speeds it up."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import tensorflow_transform as tft
 
@@ -11,10 +9,8 @@ from fullpass.base.errors import UserError
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.diagnose.apply_settings import apply as apply_settings
 from fullpass.pipeline.diagnose.diagnosis import Diagnosis, diagnose_training
 from fullpass.pipeline.diagnose.profiled_training import Training
-from fullpass.pipeline.diagnose.report import write_page
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.build import with_absolute_files
 from fullpass.pipeline.running.execution.metadata_store import newest_run_with
@@ -23,53 +19,26 @@ from fullpass.preprocessing.columns.compute_at import materializes
 from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.records.record_files import list_files
 
-PAGE = "diagnose.html"
 TRAIN = "train"
 
 
-@dataclass(frozen=True)
-class DiagnosisResult:
-    """A diagnosis, its page, the settings written into the YAML, and the diff of the YAML; empty without changes."""
-
-    diagnosis: Diagnosis
-    page: Path
-    changes: dict[str, Any]
-    diff: str
-
-
 def diagnose(
-    loaded: Loaded,
-    *,
-    root: Path | None = None,
-    seconds: float = 60.0,
-    apply: bool = False,
-    batch_size: bool = False,
-    say: Callable[[str], None] = lambda _: None,
-) -> DiagnosisResult:
-    """Diagnoses a training on the examples of the newest run, and writes a page beside the logs of that run.
+    loaded: Loaded, *, root: Path | None = None, seconds: float = 60.0, say: Callable[[str], None] = lambda _: None
+) -> Diagnosis:
+    """Diagnoses a training on the examples of the newest run.
 
     Args:
         loaded: A file that passes `checks.require`.
-        apply: Whether to write the recommended settings into the YAML.
-        batch_size: Whether to write the recommended batch size too.
 
     Raises:
         UserError: No run has written the examples that the YAML reads.
     """
     use_modules_of(loaded.folder)
-    root = pipeline_root(loaded, root)
-    training, run_id = newest_training(loaded, root)
-    found = diagnose_training(training, seconds=seconds, log=say)
-    page = RootLayout(root).run_logs(run_id) / PAGE
-    write_page(found, page)
-    changes: dict[str, Any] = dict(found.best.candidate.changes) if apply and found.best else {}
-    if apply and batch_size and found.best_batch_size:
-        changes |= found.best_batch_size.candidate.changes
-    return DiagnosisResult(found, page, changes, apply_settings(loaded.file, changes) if changes else "")
+    return diagnose_training(newest_training(loaded, pipeline_root(loaded, root)), seconds=seconds, log=say)
 
 
-def newest_training(loaded: Loaded, root: Path) -> tuple[Training, str]:
-    """Returns a training with the current YAML on the examples of the newest run whose Transform succeeded, and its id.
+def newest_training(loaded: Loaded, root: Path) -> Training:
+    """Returns a training with the current YAML on the examples of the newest run whose Transform succeeded.
 
     Raises:
         UserError: There is no such run, or it did not write the examples that the YAML now reads.
@@ -96,7 +65,7 @@ def newest_training(loaded: Loaded, root: Path) -> tuple[Training, str]:
             f"now has such features. Write them: `fullpass run {loaded.file} --to Transform`."
         )
     records = loaded.config.data.records
-    training = Training(
+    return Training(
         files=_files(examples, loaded.file),
         rows=sum(int(each.properties[f"rows_{TRAIN}"]) for each in examples),
         spec=TrainingSpec(
@@ -105,7 +74,6 @@ def newest_training(loaded: Loaded, root: Path) -> tuple[Training, str]:
         shard_mb=records.shard_mb,
         readers=records.readers,
     )
-    return training, run_id
 
 
 def _files(examples: Sequence[RecordedArtifact], file: Path) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,13 +84,8 @@ class Diagnosis:
 
     @property
     def best(self) -> Trial | None:
-        """The fastest recommended setting that does not change what the model learns."""
-        return _best(trial for trial in self.trials if trial.candidate.same_updates)
-
-    @property
-    def best_batch_size(self) -> Trial | None:
-        """The fastest recommended batch size; it changes what the model learns."""
-        return _best(trial for trial in self.trials if not trial.candidate.same_updates)
+        """The fastest setting that is worth it; None if there is none."""
+        return next((trial for trial in self.trials if trial.worth_it), None)
 
 
 def diagnose_training(training: Training, *, seconds: float, log: Callable[[str], None] = lambda _: None) -> Diagnosis:
@@ -127,9 +122,3 @@ def diagnose_training(training: Training, *, seconds: float, log: Callable[[str]
             untried=tuple(found.untried),
             served=training.spec.config.input.service is not None,
         )
-
-
-def _best(trials: Iterable[Trial]) -> Trial | None:
-    """Returns the fastest recommended trial among those measured in the most rounds."""
-    worth = [trial for trial in trials if trial.worth_it]
-    return max(worth, key=lambda trial: (trial.rounds, trial.gain), default=None)

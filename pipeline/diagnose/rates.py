@@ -1,17 +1,14 @@
-"""Measures throughput, the number of busy cores and the memory growth of this process."""
+"""Measures throughput and the number of busy cores of this process."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-import psutil
 import tensorflow as tf
 
 from fullpass.trainer.fit.steps import Loop
 
-_SAMPLE_SECONDS = 0.02
 _CALL_SECONDS = 0.1
 _MAX_STEPS = 1000
 _SETTLE = 0.25
@@ -20,17 +17,15 @@ _LATE = 2.0
 
 @dataclass(frozen=True)
 class Rate:
-    """The throughput and the resource use of a measurement.
+    """The throughput and the processor time of a measurement.
 
     Attributes:
-        memory_bytes: The maximum growth of this process, in bytes.
         waited: The seconds in which the model waited for its next batch; 0 without a model.
     """
 
     rows: float
     seconds: float
     cpu_seconds: float
-    memory_bytes: int
     waited: float = 0.0
 
     @property
@@ -50,30 +45,19 @@ class Rate:
 
 
 class Meter:
-    """Measures the time, processor time and memory of a `with` block."""
+    """Measures the time and processor time of a `with` block."""
 
     def __enter__(self) -> Self:
-        self._process = psutil.Process()
-        self._before = self._peak = self._process.memory_info().rss
-        self._done = threading.Event()
-        self._watch = threading.Thread(target=self._sample, daemon=True)
-        self._watch.start()
         self._cpu, self._start = time.process_time(), time.perf_counter()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.seconds = time.perf_counter() - self._start
         self.cpu_seconds = time.process_time() - self._cpu
-        self._done.set()
-        self._watch.join()
 
     def rate(self, rows: float, waited: float = 0.0) -> Rate:
         """Returns the rate at which `rows` were processed."""
-        return Rate(rows, self.seconds, self.cpu_seconds, self._peak - self._before, waited)
-
-    def _sample(self) -> None:
-        while not self._done.wait(_SAMPLE_SECONDS):
-            self._peak = max(self._peak, self._process.memory_info().rss)
+        return Rate(rows, self.seconds, self.cpu_seconds, waited)
 
 
 def seconds_of(call: Callable[[], object]) -> float:

@@ -1,24 +1,19 @@
-"""Formats a diagnosis as text, as JSON, and as a page with a chart."""
+"""Formats a diagnosis as text and as JSON."""
 
-import html
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fullpass.base.files import write_atomically
-from fullpass.base.json_text import to_json_text
-from fullpass.components.pages.charts import STYLE, bar_chart
 from fullpass.pipeline.diagnose.diagnosis import Diagnosis
 from fullpass.pipeline.diagnose.rates import Rate
 from fullpass.pipeline.diagnose.stages import NOTHING, ONCE, STAGES
-from fullpass.pipeline.diagnose.trials import BATCH_SIZE, ROUNDS, WORTH_IT, Trial
+from fullpass.pipeline.diagnose.trials import ROUNDS, WORTH_IT, Trial
 
 _KEPT = {
     "memory": "rows are kept in memory after they were read once",
     "disk": "rows are kept in blocks on disk after they were read once",
     "files": "rows are read from the files in every epoch",
 }
-_HEAD = ("stage", "examples/s", "ms per step", "share", "cores", "MB")
+_HEAD = ("stage", "examples/s", "ms per step", "share", "cores")
 
 
 def table(diagnosis: Diagnosis) -> str:
@@ -44,32 +39,23 @@ def verdict(diagnosis: Diagnosis) -> Iterator[str]:
         f"{1000 * stage.step_seconds:.3g} ms per step, {share:.0%} of the stages' sum."
     )
     if d.best is not None:
-        yield f"Do: {d.best.candidate.text}. {_gain_text(d, d.best)}; {d.best.candidate.why}. `--apply` writes it."
-        if any(
-            path.startswith(("data.records.", "features.")) or path.endswith(".compute_at")
-            for path in d.best.candidate.changes
-        ):
+        yield f"Do: {d.best.candidate.text}. {_gain_text(d, d.best)}; {d.best.candidate.why}."
+        if any(path.startswith("data.records.") or path.endswith(".compute_at") for path in d.best.candidate.changes):
             yield "Then `fullpass run`: the records are written anew."
-    elif doubtful := [t for t in d.trials if t.candidate.same_updates and t.gain >= WORTH_IT]:
-        most_gained = max(doubtful, key=lambda trial: trial.gain)
-        uneven = "in one round only" if most_gained.rounds == 1 else "but not in every round"
+    elif d.trials and d.trials[0].gain >= WORTH_IT:
+        uneven = "in one round only" if d.trials[0].rounds == 1 else "but not in every round"
         yield (
-            f"Do: nothing yet. {most_gained.candidate.text} was {most_gained.gain:.2f} times as fast, {uneven}, which "
+            f"Do: nothing yet. {d.trials[0].candidate.text} was {d.trials[0].gain:.2f} times as fast, {uneven}, which "
             "may be chance; measure with more --seconds."
         )
     elif d.bound == "compute-bound":
         yield "Do: nothing about the input; no setting of it makes this training faster by a tenth."
     else:
         yield "Do: leave the settings as they are; none that was tried makes this training faster by a tenth."
-    if d.best_batch_size is not None:
-        yield (
-            f"Larger batches: {d.best_batch_size.candidate.text}. {_gain_text(d, d.best_batch_size)}; but updates are "
-            "fewer, which changes what is learned. `--apply --batch-size` writes it; then try another learning_rate."
-        )
 
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Returns the diagnosis for programs; times in seconds, memory in bytes."""
+    """Returns the diagnosis for programs; times in seconds."""
     d = diagnosis
     return {
         "bound": d.bound,
@@ -92,7 +78,6 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
                 "examples_per_second": stage.rate.per_second,
                 "step_seconds": stage.step_seconds,
                 "cores": stage.rate.cores,
-                "memory_bytes": stage.rate.memory_bytes,
             }
             for stage in d.stages
         ],
@@ -108,27 +93,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         ],
         "untried": [dict(candidate.changes) for candidate in d.untried],
         "recommended": dict(d.best.candidate.changes) if d.best else {},
-        "recommended_batch_size": d.best_batch_size.candidate.changes[BATCH_SIZE] if d.best_batch_size else None,
     }
-
-
-def write_page(diagnosis: Diagnosis, path: Path) -> None:
-    """Writes the diagnosis as HTML with a bar per stage, atomically."""
-    bars: Mapping[str, float] = {
-        **{stage.name: 1000 * stage.step_seconds for stage in diagnosis.stages},
-        "all together": 1000 * diagnosis.step_seconds,
-    }
-    chart = bar_chart(bars, unit="ms", label="milliseconds of each stage per step")
-    text = html.escape(table(diagnosis))
-    page = (
-        '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Diagnosis</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{STYLE} body {{ font: 14px/1.5 system-ui, sans-serif; margin: 2em }} "
-        "pre { white-space: pre-wrap }</style>"
-        f"<h1>Where the time of a training step goes</h1>{chart}<pre>{text}</pre></html>\n"
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, page)
 
 
 def _header_lines(d: Diagnosis) -> Iterator[str]:
@@ -149,16 +114,15 @@ def _stage_lines(d: Diagnosis) -> Iterator[str]:
     for stage in d.stages:
         rate, share = stage.rate, f"{stage.step_seconds / total:.0%}"
         if rate.seconds <= NOTHING:
-            rows.append((stage.name, "", "0", "0%", "", ""))
+            rows.append((stage.name, "", "0", "0%", ""))
         else:
             rows.append((stage.name, *_cells(rate, rate.per_second, stage.step_seconds, share)))
     rows.append(("together", *_cells(d.epoch_rate, d.written.per_second, d.step_seconds, f"{d.written.wait:.0%} wait")))
-    return aligned(rows)
+    return _aligned(rows)
 
 
 def _cells(rate: Rate, per_second: float, step_seconds: float, share: str) -> tuple[str, ...]:
-    memory = f"{rate.memory_bytes / 1e6:,.0f}"
-    return f"{per_second:,.0f}", f"{1000 * step_seconds:.3g}", share, f"{rate.cores:.1f}", memory
+    return f"{per_second:,.0f}", f"{1000 * step_seconds:.3g}", share, f"{rate.cores:.1f}"
 
 
 def _trial_lines(d: Diagnosis) -> Iterator[str]:
@@ -167,12 +131,12 @@ def _trial_lines(d: Diagnosis) -> Iterator[str]:
         (trial.candidate.text, f"{trial.per_second:,.0f}", f"{trial.gain:.2f}", f"{trial.wait:.0%}")
         for trial in (d.written, *d.trials)
     ]
-    yield from aligned(rows)
+    yield from _aligned(rows)
     if d.untried:
         yield f"Not tried for lack of time (--seconds): {'; '.join(candidate.text for candidate in d.untried)}."
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yields the rows of a table as lines: the first column to the left, the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for first, *others in rows:
@@ -185,8 +149,3 @@ def _gain_text(d: Diagnosis, trial: Trial) -> str:
     if trial.rounds == ROUNDS:
         return text
     return f"{text} in {trial.rounds} round{'s' * (trial.rounds != 1)} of {ROUNDS} (more --seconds make it steadier)"
-
-
-def report_json(diagnosis: Diagnosis, others: Mapping[str, Any]) -> str:
-    """Returns the diagnosis as JSON text, with additional fields."""
-    return to_json_text({**to_json(diagnosis), **others}, indent=2)

@@ -77,7 +77,7 @@ def input_settings(profiled: ProfiledTraining, changes: Changes) -> InputSetting
     """Returns the input settings with some values of the YAML changed.
 
     Args:
-        changes: Values of the sections input, data.records and training, and `compute_at` of features.
+        changes: Values of the sections input and data.records, and `compute_at` of features.
     """
     training = profiled.training
     given = {path.removeprefix("input."): value for path, value in changes.items() if path.startswith("input.")}
@@ -87,7 +87,7 @@ def input_settings(profiled: ProfiledTraining, changes: Changes) -> InputSetting
         source = profiled.transformed
     elif any(path.startswith("data.records.") for path in changes):
         source = profiled.repacked
-    size = changes.get("training.batch_size", training.spec.config.training.batch_size)
+    size = training.spec.config.training.batch_size
     if size == "auto":
         size = batch_size_for(training.rows, most_pixels(outputs(training.spec.preprocessing)))
     kept: RowStorage = "files" if config.cache == "none" else "disk" if config.cache == "disk" else "memory"

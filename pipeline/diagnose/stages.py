@@ -130,7 +130,7 @@ def _less(rate: Rate, part: Rate) -> Rate:
     """Returns a rate without the time of `part`, a part of its work that was measured separately."""
     seconds = max(NOTHING, rate.seconds - part.seconds_per_row * rate.rows)
     cpu = max(0.0, rate.cpu_seconds - part.cpu_seconds / part.rows * rate.rows)
-    return Rate(rate.rows, seconds, min(cpu, seconds * rate.cores * 2), rate.memory_bytes)
+    return Rate(rate.rows, seconds, min(cpu, seconds * rate.cores * 2))
 
 
 def _mapped(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:

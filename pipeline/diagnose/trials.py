@@ -23,16 +23,12 @@ from fullpass.trainer.input.input_plan import MAX_READERS
 WORTH_IT = 1.1
 """The factor by which a setting must raise examples per second to be recommended."""
 ROUNDS = 3
-"""The number of measurement rounds, if there is time; slow settings take part in the first round only."""
+"""The number of measurement rounds, if there is time."""
 _PLAIN = 2.0
 _MIN_SECONDS = 0.5
-_FIRST_ROUND = 0.35
-_FINALISTS = 2
-BATCH_SIZE = "training.batch_size"
 _SMALL_FILE_BYTES = 1 << 20
 _MANY_FILES = 10
 _SHARD_MB = 128
-_LARGEST_BATCH = 8192
 
 
 @dataclass(frozen=True)
@@ -42,11 +38,6 @@ class Candidate:
     changes: Changes
     why: str
     shortened_stages: tuple[str, ...] = ()
-
-    @property
-    def same_updates(self) -> bool:
-        """Whether the candidate leaves the updates that the model learns from unchanged."""
-        return BATCH_SIZE not in self.changes
 
     @property
     def text(self) -> str:
@@ -110,26 +101,24 @@ def try_settings(
 ) -> TrialResults:
     """Measures settings in turn with the YAML as written, round by round, so that other load affects all of them alike.
 
-    Only the fastest settings continue after the first round. After the deadline no further round begins, and the first
+    What is slower in the first round is not measured again. After the deadline no further round begins, and the first
     round measures no further setting after the second.
     """
     epochs = profiled.spec.config.training.max_epochs
-    contenders = _contenders(profiled, wanted, max_measurements=int(_FIRST_ROUND * seconds / _MIN_SECONDS))
+    contenders = _contenders(profiled, wanted, max_measurements=int(seconds / ROUNDS / _MIN_SECONDS))
     in_race = contenders
     for number in range(ROUNDS):
         if number and time.perf_counter() > deadline:
             break
-        share = _FIRST_ROUND if number == 0 else (1 - _FIRST_ROUND) / (ROUNDS - 1)
-        each = share * seconds / _measurements(in_race)
+        share = seconds / ROUNDS / _measurements(in_race)
         firsts: dict[object, Rate] = {}
         for i, contender in enumerate(in_race):
             if number == 0 and i > 1 and time.perf_counter() > deadline:
                 contenders = in_race = in_race[:i]
                 break
             log(f"round {number + 1} of {ROUNDS}: {contender.candidate.text}")
-            contender.speeds.append(measured_speed(profiled, contender.setting, each, firsts))
-        if number == 0:
-            in_race = _fastest(in_race, epochs)
+            contender.speeds.append(measured_speed(profiled, contender.setting, share, firsts))
+        in_race = [each for each in in_race if each is contenders[0] or each.gains(contenders[0], epochs)[0] > 1]
     written, *others = contenders
     middle = sorted(written.speeds, key=lambda speed: speed.per_second(epochs))[len(written.speeds) // 2]
     trials = [_trial(contender, written, epochs) for contender in others]
@@ -151,16 +140,6 @@ def _measurements(contenders: Sequence[_Contender]) -> int:
     return len(contenders) + len({contender.setting.first_reading for contender in contenders})
 
 
-def _fastest(contenders: Sequence[_Contender], epochs: int) -> list[_Contender]:
-    """Returns the YAML as written, the fastest candidates that beat it, and the fastest batch size among these."""
-    written, *others = contenders
-    faster = [contender for contender in others if contender.gains(written, epochs)[0] > 1]
-    faster.sort(key=lambda contender: -contender.gains(written, epochs)[0])
-    alike = [contender for contender in faster if contender.candidate.same_updates]
-    sizes = [contender for contender in faster if not contender.candidate.same_updates]
-    return [written, *alike[:_FINALISTS], *sizes[:1]]
-
-
 def _trial(contender: _Contender, written: _Contender, epochs: int) -> Trial:
     gains = contender.gains(written, epochs)
     return Trial(
@@ -174,15 +153,10 @@ def _trial(contender: _Contender, written: _Contender, epochs: int) -> Trial:
 
 
 def candidates(profiled: ProfiledTraining, slowest: str) -> list[Candidate]:
-    """Returns the candidates to measure: first those that shorten the slowest stage, last the batch sizes."""
+    """Returns the candidates to measure, first those that shorten the slowest stage."""
     setting = input_settings(profiled, {})
     found = [*_compute_at(profiled), *_cache(profiled, setting), *_records(profiled), *_readers(profiled, setting)]
-    sizes = [size for size in (2 * setting.batch_size, 4 * setting.batch_size) if size <= _LARGEST_BATCH]
-    fewer = "updates are fewer and larger, which changes what the model learns"
-    return [
-        *sorted(found, key=lambda candidate: slowest not in candidate.shortened_stages),
-        *(Candidate({BATCH_SIZE: size}, fewer) for size in sizes),
-    ]
+    return sorted(found, key=lambda candidate: slowest not in candidate.shortened_stages)
 
 
 def _compute_at(profiled: ProfiledTraining) -> Iterator[Candidate]:

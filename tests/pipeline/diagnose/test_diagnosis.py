@@ -232,7 +232,7 @@ def test_the_update_accumulates_and_compiles_as_the_yaml_says(prepared, tmp_path
 
 
 def test_an_example_takes_its_part_of_the_first_reading():
-    speed = Speed(first=Rate(100, 10.0, 0.0, 0), epochs=Rate(1000, 20.0, 0.0, 0, waited=5.0))
+    speed = Speed(first=Rate(100, 10.0, 0.0), epochs=Rate(1000, 20.0, 0.0, waited=5.0))
     # 20 ms per example in an epoch, 5 ms of it waiting, and 100 ms of first reading, spread over 5 epochs.
     assert speed.per_second(5) == pytest.approx(1 / (0.020 + 0.020))
     assert speed.wait(5) == pytest.approx((0.005 + 0.020) / 0.040)
