@@ -34,7 +34,7 @@ endif
 PYTHONS := $(PYTHON)
 endif
 
-.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-airflow check-mlflow check-report check-newest pictures lock lock-checks clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-mlflow check-report check-newest pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -194,11 +194,8 @@ check-workers: env  ## validates the Job of a Trainer's workers against the Job 
 	@command -v go >/dev/null || { echo "check-s3 needs VERSITYGW=PROGRAM, an S3 server, or Go to build it with." >&2; exit 1; }
 	GOBIN="$(CURDIR)/.tools/bin" go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
-check-airflow: env .tools/airflow/installed  ## installs a real Airflow that reads and runs a DAG file; needs a package index
-	AIRFLOW="$(CURDIR)/.tools/airflow" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest tests/live/airflow_dags.py $(ARGS)
-
-# Airflow and MLflow get separate environments, because their requirements conflict with TFX's.
-.tools/airflow/installed .tools/mlflow/installed: .tools/%/installed: tests/live/%.txt | $(UV)
+# MLflow gets a separate environment, because its requirements conflict with TFX's.
+.tools/mlflow/installed: tests/live/mlflow.txt | $(UV)
 	@rm -rf $(@D)
 	$(UV) venv --quiet --python 3.11 $(@D)
 	$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --require-hashes -r $<
@@ -270,8 +267,7 @@ endef
 lock: | $(UV)  ## locks the dependencies of pyproject.toml in requirements.txt again; ARGS=--upgrade for newer versions
 	$(call LOCK,pyproject.toml --all-extras,requirements.txt)
 
-lock-checks: | $(UV)  ## locks the packages of check-airflow and check-mlflow again; ARGS as above
-	$(call LOCK,tests/live/airflow.in,tests/live/airflow.txt)
+lock-checks: | $(UV)  ## locks the packages of check-mlflow again; ARGS as above
 	$(call LOCK,tests/live/mlflow.in,tests/live/mlflow.txt)
 
 # $(call LOCK,WHAT,FILE) locks WHAT in FILE. FILE stays unchanged if the new lock would contain an address.

@@ -59,7 +59,7 @@ def require(
         ConfigError: The file does not fit the pipeline.
     """
     problems = [
-        *unknown_nodes(environment.tree, environment.config.nodes, nodes),
+        *_unknown_nodes(environment.tree, environment.config.nodes, nodes),
         *_volumes(environment, push_to, registry_nodes),
         *_image_tags(environment),
     ]
@@ -68,7 +68,7 @@ def require(
     return problems
 
 
-def unknown_nodes(tree: Tree, given: Iterable[str], nodes: Sequence[str]) -> list[Problem]:
+def _unknown_nodes(tree: Tree, given: Iterable[str], nodes: Sequence[str]) -> list[Problem]:
     """Returns the problems of names under `nodes` that are no nodes of the pipeline."""
     return [
         _problem(tree, ("nodes", name), f"no node of this pipeline.{did_you_mean(name, nodes)} Accepted: "

@@ -18,7 +18,6 @@ from ruamel.yaml import YAML
 
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.sources.formats import Source
-from fullpass.kubeflow.airflow.config import AirflowConfig
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.loading.load import load
@@ -83,7 +82,6 @@ def place(fragment: dict) -> str:
         "data": set(DataConfig.model_fields),
         "source": sources,
         "environment": set(EnvironmentConfig.model_fields),
-        "airflow": set(AirflowConfig.model_fields),
     }
     fits = [name for name, fields in known.items() if fragment.keys() <= fields]
     assert fits, f"no mapping has all of these keys: {', '.join(fragment)}"
@@ -114,9 +112,6 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(("where", "fragment"), FRAGMENTS, ids=[where for where, _ in FRAGMENTS])
 def test_the_yaml_of_a_page_is_right(where, fragment, folder):
     inside = place(fragment)
-    if inside == "airflow":
-        AirflowConfig.model_validate(fragment)
-        return
     if inside == "environment":
         around = {"artifacts": "direct", "pipeline_root": "gs://bucket/runs"} if list(fragment) == ["nodes"] else {}
         EnvironmentConfig.model_validate({"image": "i", "kubeflow": "2.5", "registry": "/r", **around, **fragment})
@@ -170,11 +165,23 @@ def commands() -> list[str]:
     return sorted(line for line in shown if line.split()[1] in typer.main.get_command(app).commands)
 
 
-@pytest.mark.parametrize("line", commands())
-def test_a_command_of_the_pages_parses(line):
-    words = shlex.split(line.replace("pause|resume|delete", "pause"))[1:]
-    words = words[: words.index(">")] if ">" in words else words
+def parse(words: list[str]) -> None:
+    """Parses the words of a command of `fullpass`."""
     command = typer.main.get_command(app)
     while hasattr(command, "commands"):
         command = command.commands[words.pop(0)]
     command.make_context("fullpass", words, resilient_parsing=False)
+
+
+@pytest.mark.parametrize("line", commands())
+def test_a_command_of_the_pages_parses(line):
+    words = shlex.split(line.replace("pause|resume|delete", "pause"))[1:]
+    parse(words[: words.index(">")] if ">" in words else words)
+
+
+def test_the_dag_of_airflow_compiles_and_calls_a_command():
+    page = (REPOSITORY / "docs/airflow.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    compile(code, "dag.py", "exec")
+    [line] = re.findall(r'RUN = "fullpass (.*)"', code)
+    parse(shlex.split(re.sub(r"{{.*?}}", "2026-01-05", line)))

@@ -10,9 +10,10 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 from tfx.dsl.components.base import base_driver, executor_spec
 from tfx.dsl.components.common.resolver import Resolver
 
+from fullpass.components.ingest.spans.spans import Window, span_unit
 from fullpass.kubeflow import kfp_internals as internals
-from fullpass.kubeflow.airflow.airflow_dag import pipeline_nodes
 from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.running.build import RunPaths, build_nodes
 from tests import REPOSITORY
 
 with warnings.catch_warnings():
@@ -61,7 +62,11 @@ def test_kfps_client_keeps_its_last_response_and_renews_its_token():
 def test_nodes_of_tfx_can_run_in_containers():
     """A container runs the executor alone: no driver of a node does anything, and each executor is a class."""
     loaded = load(REPOSITORY / "examples" / "taxi" / "pipeline.yaml")
-    nodes = [node for node in pipeline_nodes(loaded) if not isinstance(node, Resolver)]
+    paths = RunPaths(
+        resolve=loaded.resolve, window=Window(span_unit(loaded.config.data), ()), known=(), analyzer_cache="",
+        span_statistics="", compress=True, push_to="serving",
+    )  # fmt: skip
+    nodes = [node for node in build_nodes(loaded, paths) if not isinstance(node, Resolver)]
     assert len(nodes) > 12
     for node in nodes:
         assert node.driver_class is base_driver.BaseDriver, node.id

@@ -1,1 +1,0 @@
-"""Compiles the same pipeline to a DAG of Airflow."""
