@@ -9,6 +9,7 @@ from typing import Literal
 from fullpass.base.errors import did_you_mean
 from fullpass.base.files import is_address
 from fullpass.kubeflow.config import EXAMPLES, NAMES, EnvironmentConfig
+from fullpass.kubeflow.kfp_internals import ON_ERROR_SINCE, is_before
 from fullpass.pipeline.authoring.loading.load import FileForm, load_as
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree
@@ -62,6 +63,7 @@ def require(
         *_unknown_nodes(environment.tree, environment.config.nodes, nodes),
         *_volumes(environment, push_to, registry_nodes),
         *_image_tags(environment),
+        *_retries(environment),
     ]
     if any(problem.severity == "error" for problem in problems):
         raise ConfigError(environment.file, problems)
@@ -113,6 +115,23 @@ def _image_tags(environment: Environment) -> Iterator[Problem]:
                 "their code changes. Give a version or a digest.",
                 "warning",
             )
+
+
+def _retries(environment: Environment) -> Iterator[Problem]:
+    """Warns of retries that a backend as shipped does not make."""
+    config = environment.config
+    if is_before(config.kubeflow, ON_ERROR_SINCE):
+        return
+    nodes = {("defaults",): config.defaults} | {("nodes", name): node for name, node in config.nodes.items()}
+    keys = next(((*keys, "retries") for keys, node in nodes.items() if node.retries), None)
+    if keys:
+        yield _problem(
+            environment.tree,
+            keys,
+            f"Kubeflow Pipelines {config.kubeflow} as shipped retries lost pods, but not containers that fail. An "
+            "administrator can change that: docs/kubeflow.md, Retries.",
+            "warning",
+        )
 
 
 def _problem(tree: Tree, keys: Keys, message: str, severity: Literal["error", "warning"] = "error") -> Problem:

@@ -14,6 +14,10 @@ RELEASES: tuple[Release, ...] = get_args(Release)
 """The supported releases, oldest first."""
 RETRIES_SINCE = "2.5"
 """First release that retries tasks (v2/compiler/argocompiler/container.go:280)."""
+ON_ERROR_SINCE = "2.17"
+"""First release whose manifests set the retry policy of all tasks to OnError, which `retries` does not change: lost
+pods and drivers are retried, containers that fail are not
+(manifests/kustomize/third-party/argo/base/workflow-controller-configmap-patch.yaml:53 at 2.17.0)."""
 NOTIFY_SINCE = "2.5"
 """First release in which a task without outputs can identify its run."""
 RESTRICTED_SINCE = "2.16"
@@ -48,6 +52,8 @@ ARGUMENT_LIMIT = 131_071
 WITH_TEMPLATE_VARIABLE = ("2.4", "2.5")
 """Releases with Argo 3.4 and 3.5, which pass each pod its whole template in the variable ARGO_TEMPLATE. From 2.17 on
 (Argo 4.0.5, workflow/controller/workflowpod.go:535) large templates can be offloaded to files."""
+LOG_PATH = "/apis/v1alpha1/runs/{run_id}/nodes/{node_id}/log"
+"""Path of the log of a pod of a run, in every release. kfp's client has no method for it."""
 MAX_LENGTH = {"pipeline": 128, "version": 127, "experiment": 128, "namespace": 63}
 """Largest number of characters that the API server stores (apiserver/validation/length.go, 2.14 and later)."""
 MAX_PACKAGE_BYTES = 32 * 2**20
@@ -77,6 +83,18 @@ def run_id(addresses: Iterable[str], pipeline: str) -> str | None:
         if len(parts) >= 6 and parts[-5] == pipeline:
             return parts[-4]
     return None
+
+
+def pod_names(node: str, tasks: Iterable[str]) -> tuple[str, ...]:
+    """Returns the names that the pod of a container may have, from the id of its node in Argo, WORKFLOW-HASH.
+
+    The details of a run contain ids only. Argo puts the name of the template between workflow and hash, unless the
+    annotation pod-name-format is v1 (common/util/workflow.go:391 at 2.17.0, RetrievePodName). The templates are those
+    of containers (v2/compiler/argocompiler/container.go:279; :365 at 2.17.0); 2.5 has one for each task with retries.
+    """
+    workflow, _, hashed = node.rpartition("-")
+    prefixes = ("", "retry-", *(f"{task}-" for task in tasks))
+    return (*(f"{workflow}-{prefix}system-container-impl-{hashed}" for prefix in prefixes), node)
 
 
 def has_json_answer(client: Any) -> bool:

@@ -64,6 +64,9 @@ OUTCOMES_VARIABLE = "FULLPASS_OUTCOMES"
 FACTS_VARIABLE = "FULLPASS_PACKAGE_FACTS"
 """Environment variable of the Trainer's container: what is the same for all runs of a package, packed."""
 
+FAILURE = "fullpass-failure: "
+"""Begin of the line of a container's log that says why it failed; the rest is a text as JSON."""
+
 PACK_ABOVE = 1_000
 """Texts of more characters are packed. Shorter texts stay parameters, which Kubeflow's page of a run shows."""
 

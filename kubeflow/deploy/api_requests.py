@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from fullpass.base.errors import UserError
 from fullpass.kubeflow.deploy.connection import explain_errors
-from fullpass.kubeflow.kfp_internals import MAX_LENGTH, MAX_PACKAGE_BYTES, has_json_answer
+from fullpass.kubeflow.kfp_internals import LOG_PATH, MAX_LENGTH, MAX_PACKAGE_BYTES, has_json_answer
 
 if TYPE_CHECKING:
     from kfp_server_api import ApiClient
 
 _PAGE = 100
+_LOG_LENGTH = 2**16
 _TIMEOUT = (10, 120)
 """Timeouts in seconds: for connecting, and between two parts of a response."""
 
@@ -105,6 +106,13 @@ class Cluster:
     def run(self, run_id: str) -> Any:
         """Returns a run (kfp's V2beta1Run)."""
         return self._call(f"looking at run {run_id}", self._runs.run_service_get_run, run_id)
+
+    def log(self, run_id: str, pod: str) -> str:
+        """Returns the end of the log of a pod of a run; the answer of a server that finds none is its error as JSON."""
+        with explain_errors(self.host, f"reading the log of {pod}"):
+            path = {"run_id": run_id, "node_id": pod}
+            self._client.call_api(LOG_PATH, "GET", path, auth_settings=["Bearer"], _request_timeout=_TIMEOUT)
+            return self._client.last_response.data[-_LOG_LENGTH:]
 
     def recurring_runs(self, name: str | None = None) -> list[Any]:
         """Returns the recurring runs with a name, or all recurring runs (kfp's V2beta1RecurringRun)."""

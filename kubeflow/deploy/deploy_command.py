@@ -99,7 +99,10 @@ def submit(
         raise UserError(f"no longer waiting; run {run.run_id} continues.") from None
     print_text(f"run {run.run_id}: {run.state.lower()}")
     if run.state != "SUCCEEDED":
-        raise UserError("\n".join(verb.failures(run)) or "See its page and the logs of its pods for the cause.")
+        from fullpass.kubeflow.deploy.failure_causes import failures
+
+        causes = failures(cluster, run, list(package.tasks)) if run.state == "FAILED" else []
+        raise UserError("\n".join(causes) or f"run {run.run_id} has no failed tasks; see its page.")
 
 
 def apply(

@@ -121,13 +121,6 @@ def link(cluster: Cluster, run_id: str) -> str:
     return f"{cluster.host}/#/runs/details/{run_id}"
 
 
-def failures(run: Any) -> list[str]:
-    """Returns the causes of a failed run: its own error, then the errors of its tasks."""
-    details = run.run_details.task_details if run.run_details else None
-    found = [("run", run.error)] + [(task.display_name, task.error) for task in details or ()]
-    return [f"{name}: {error.message}" for name, error in found if error and error.message]
-
-
 def _state_changes(run: Any, tasks: list[str], reported: dict[str, str]) -> list[str]:
     details = run.run_details.task_details if run.run_details else None
     lines = []

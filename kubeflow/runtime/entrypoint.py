@@ -8,6 +8,7 @@ import argparse
 import json
 import logging
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -69,7 +70,7 @@ def main(on_success: Callable[[ExecutorInput], None] = lambda _: None) -> None:
 
         record_failure(os.environ, arguments.executor_input, plan["node"], error)
 
-    termination.run_to_end(plan["node"], work, record_error)
+    termination.run_to_end(plan["node"], work, record_error, reconnect=True)
 
 
 def run_node(plan: Json, task: ExecutorInput) -> None:
@@ -192,7 +193,9 @@ class _Node:
                         "permission to read them."
                     )
             for copy in self.task.outputs.values():
-                copy.path.mkdir(parents=True, exist_ok=True)
+                # An earlier attempt in this container may have left a part of its output.
+                shutil.rmtree(copy.path, ignore_errors=True)
+                copy.path.mkdir(parents=True)
         for name in self.plan["windows"]:
             inputs[name] = self._open_spans(inputs[name][0])
         return inputs

@@ -80,7 +80,7 @@ def main() -> None:
         write_output(task.output_file, artifacts, parameters)
 
     record_error = partial(record_failure, os.environ, arguments.executor_input, arguments.kind)
-    termination.run_to_end(arguments.kind, work, record_error)
+    termination.run_to_end(arguments.kind, work, record_error, reconnect=True)
 
 
 def find_ingest_inputs(task: ExecutorInput) -> Outputs:

@@ -1,5 +1,6 @@
 """Ends a container: exit code, cause of a failure in the pod's termination message, and handling of SIGTERM."""
 
+import json
 import logging
 import os
 import signal
@@ -9,6 +10,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from fullpass.kubeflow.protocol import FAILURE
+from fullpass.kubeflow.runtime.lost_connections import restart_if_connection_was_lost
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.running.execution import failure
@@ -28,7 +31,11 @@ class Terminated(BaseException):
 
 
 def run_to_end(
-    name: str, work: Callable[[], None], record_error: Callable[[BaseException], None] = lambda _: None
+    name: str,
+    work: Callable[[], None],
+    record_error: Callable[[BaseException], None] = lambda _: None,
+    *,
+    reconnect: bool = False,
 ) -> NoReturn:
     """Runs the work of a container and exits, with the cause of a failure in the termination message.
 
@@ -37,10 +44,16 @@ def run_to_end(
 
     Args:
         record_error: Called with the error if the work failed.
+        reconnect: Whether to start again after a lost connection.
     """
     signal.signal(signal.SIGTERM, _stop)
     try:
-        work()
+        try:
+            work()
+        except Exception as error:
+            if reconnect:
+                restart_if_connection_was_lost(name, error)
+            raise
         code = ExitCode.DONE
     except Terminated as error:
         record_error(error)
@@ -59,9 +72,13 @@ def run_to_end(
 
 
 def report(name: str, cause: str) -> None:
-    """Writes the cause to standard error, and to the termination message if the container has one."""
+    """Writes the cause to standard error, for people and for `submit`, and to the termination message if there is one.
+
+    The line for `submit` is short enough to be one line of a log in Kubernetes.
+    """
     message = f"{name}: {cause}"
     print_text(message, err=True)
+    print(FAILURE + json.dumps(message[:_MOST_BYTES]), file=sys.stderr)
     log = Path(os.environ.get(LOG_VARIABLE, _USUAL_LOG))
     if log.exists():
         log.write_bytes(message.encode(errors="backslashreplace")[:_MOST_BYTES])

@@ -74,6 +74,12 @@ def explain(error: BaseException) -> str:
     return redact(_explain(_from_exception(error)))
 
 
+def causes(error: BaseException) -> tuple[list[str], bool]:
+    """Returns the class names of an exception and of its explicit causes, and whether one of them is a `UserError`."""
+    chain = tuple(_explicit_chain(_from_exception(error)))
+    return [raised.type_name for raised in chain], any(raised.is_user_error for raised in chain)
+
+
 def explain_text(printed: str) -> str:
     """Returns the error message of a printed traceback, or the first informative line of any other text."""
     raised = _from_text(printed)

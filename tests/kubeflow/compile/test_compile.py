@@ -300,6 +300,14 @@ def test_what_this_machine_lacks_to_tell_receivers_does_not_matter_to_a_package(
     assert require(loaded, runs_here=False) == ()
 
 
+def test_retries_that_a_release_does_not_make_are_a_warning(compile_taxi):
+    newest = ENVIRONMENT.replace('"2.5"', '"2.17"')
+    [warning] = compile_taxi(newest).warnings
+    assert warning.path == "nodes.Trainer.retries" and "but not containers that fail" in warning.message
+    assert not compile_taxi(newest.replace("    retries: {count: 2, backoff: 1m}\n", "")).warnings
+    assert not compile_taxi(ENVIRONMENT.replace('"2.5"', '"2.16"')).warnings
+
+
 def test_a_tag_that_moves_is_a_warning(compile_taxi):
     [warning] = compile_taxi(ENVIRONMENT.replace("taxi:1.4.2", "taxi:latest")).warnings
     assert warning.path == "image" and "cache" in warning.message

@@ -9,6 +9,7 @@ import email.policy
 import json
 import threading
 import uuid
+import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,43 @@ class Refused(Exception):
         self.status, self.body = REFUSALS[name]["status"], json.dumps(REFUSALS[name]["body"])
 
 
+WORKFLOW = "toy-x7k2p"
+
+
+def failed_run(*tasks: str, attempts: int = 1, retry_nodes: bool = False) -> dict[str, Any]:
+    """The fields of a run in which these tasks failed, after `done`, as the sources write them; nothing is recorded.
+
+    Argo's nodes become task details (server/api_converter.go:1811, 1902 at 2.17.0): their ids are sent only as children
+    of other nodes, and no error is sent. A task is a DAG with the node `executor`, which is the pod itself, or has one
+    child for each attempt if there is any retry strategy (2.17's workflow-controller-configmap).
+    """
+    details = [detail("root", "FAILED", "done-driver"), detail("done", "SUCCEEDED", "done.executor")]
+    for task in tasks:
+        retried = retry_nodes or attempts > 1
+        pods = [f"{task}.executor({number})" for number in range(attempts)] if retried else []
+        details += [
+            detail(f"{task}-driver", "SUCCEEDED", task),
+            detail(task, "FAILED", f"{task}.executor"),
+            detail("executor", "FAILED", *pods),
+            *(detail(f"executor({number})", "FAILED") for number, _ in enumerate(pods)),
+        ]
+    return {"state": "FAILED", "run_details": {"task_details": details}}
+
+
+def detail(name: str, state: str, *children: str) -> dict[str, Any]:
+    nodes = [{"pod_name": node_id(child)} for child in children]
+    return {"display_name": name, "state": state, "execution_id": "0", "child_tasks": nodes}
+
+
+def node_id(path: str) -> str:
+    """Argo's id of a node: the name of the workflow, and a hash of the node's path."""
+    return f"{WORKFLOW}-{zlib.crc32(path.encode())}"
+
+
+def pod(path: str, template: str = "system-container-impl") -> str:
+    return node_id(path).replace(WORKFLOW, f"{WORKFLOW}-{template}")
+
+
 class KubeflowServer:
     """The state of one installation. Tests set its fields before they send requests."""
 
@@ -52,6 +90,9 @@ class KubeflowServer:
         """Responses (status, text) to return instead of the usual ones, once each."""
         self.progress: list[dict] = []
         """The fields of a run at each successive poll; the last entry stays."""
+        self.logs: dict[str, str] = {}
+        """Name of a pod -> its log. Others are gone."""
+        self.log_status = 200
         self.largest_page = 2
         server = self
 
@@ -80,7 +121,9 @@ class KubeflowServer:
         self.requests.append((http.command, path))
         status, text, kind = 200, "", "application/json"
         try:
-            if self.failing:
+            if path.endswith("/log"):
+                status, text, kind = self.log_status, self.log(http, path), "text/plain; charset=utf-8"
+            elif self.failing:
                 status, text = self.failing.pop(0)
                 kind = "text/html"
             else:
@@ -96,11 +139,18 @@ class KubeflowServer:
         http.end_headers()
         http.wfile.write(text.encode())
 
+    def log(self, http: BaseHTTPRequestHandler, path: str) -> str:
+        """server/run_log_server.go: the status is 200 before the log is looked for; an error follows as JSON."""
+        self.check_identity(http)
+        run, _, pod = path.removeprefix("/apis/v1alpha1/runs/").removesuffix("/log").split("/")
+        if pod in self.logs:
+            return self.logs[pod]
+        lost = f"InternalServerError: Failed to read logs from archive {pod}: The specified key does not exist."
+        message = f"BadRequestError: Failed to read logs for run {run}: {lost}"
+        return json.dumps({"error_message": message, "error_details": message})
+
     def answer(self, http: BaseHTTPRequestHandler, names: list[str], query: dict, body: bytes) -> dict:
-        if self.token and http.headers.get("authorization") != f"Bearer {self.token}":
-            raise Refused("no identity")
-        if self.cookie and http.headers.get("Cookie") != self.cookie:
-            raise Refused("no identity")
+        self.check_identity(http)
         for end in [end for end in self.refusing if http.command == "POST" and "/".join(names).endswith(end)]:
             raise Refused(self.refusing.pop(end))
         if names == ["healthz"]:
@@ -115,6 +165,12 @@ class KubeflowServer:
         if len(names) == 1:
             return self.create(names[0], json.loads(body))
         return self.one(http.command, names[0], *names[1].partition(":")[::2])
+
+    def check_identity(self, http: BaseHTTPRequestHandler) -> None:
+        if self.token and http.headers.get("authorization") != f"Bearer {self.token}":
+            raise Refused("no identity")
+        if self.cookie and http.headers.get("Cookie") != self.cookie:
+            raise Refused("no identity")
 
     def page(self, items: list[dict], field: str, query: dict) -> dict:
         """server/list_request_util.go: a filter by name, and one page of items."""

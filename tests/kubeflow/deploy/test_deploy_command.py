@@ -1,5 +1,6 @@
 """The command line against the fake server."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -7,8 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fullpass.base.errors import UserError
+from fullpass.kubeflow.protocol import FAILURE
 from fullpass.pipeline.cli import app
 from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY
+from tests.kubeflow.deploy.server import failed_run, pod
 
 
 @pytest.fixture
@@ -76,11 +79,11 @@ def test_a_run_takes_the_span_it_is_given_and_a_scheduled_one_what_is_new(files,
 
 @pytest.mark.integration
 def test_a_run_that_fails_says_why_and_fails_the_command(files, server):
-    broken = {"display_name": "ingest", "state": "FAILED", "error": {"message": "data/*.csv: no such files"}}
-    server.progress = [{"state": "FAILED", "run_details": {"task_details": [broken]}}]
+    server.progress = [failed_run("ingest")]
+    server.logs[pod("ingest.executor")] = FAILURE + json.dumps("Ingest: data/*.csv: no such files")
     failed = fullpass("submit", *files, "--host", server.address)
     assert failed.exit_code == 1 and isinstance(failed.exception, UserError)
-    assert str(failed.exception) == "ingest: data/*.csv: no such files"
+    assert str(failed.exception) == "Ingest: data/*.csv: no such files"
     assert failed.stdout.splitlines()[1:] == [
         "ingest: failed",
         failed.stdout.splitlines()[0].split(": ")[0] + ": failed",

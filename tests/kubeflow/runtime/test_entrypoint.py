@@ -13,7 +13,7 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.base.tfx_line import line
-from fullpass.kubeflow.runtime import termination
+from fullpass.kubeflow.runtime import lost_connections, termination
 from fullpass.kubeflow.runtime.entrypoint import check_line, run_node
 from fullpass.kubeflow.runtime.executor_input import ABSENT, name_values, parse, write_output
 
@@ -171,7 +171,7 @@ def ends(code: str, log: Path, *, stop: bool = False) -> subprocess.CompletedPro
         "from fullpass.kubeflow.runtime.termination import run_to_end\n"
         "from fullpass.base.errors import UserError\n"
         f"def work():\n{textwrap.indent(textwrap.dedent(code), '    ')}\n"
-        "run_to_end('Toy', work)\n"
+        "run_to_end('Toy', work, reconnect=True)\n"
     )
     environment = {**os.environ, termination.LOG_VARIABLE: str(log)}
     process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=-1, stderr=-1, text=True)
@@ -196,6 +196,71 @@ def test_the_cause_of_a_failure_is_the_termination_message(tmp_path):
 def test_a_long_cause_is_cut_where_kubernetes_cuts_it(tmp_path):
     ends("raise UserError('x' * 9000)", tmp_path / "log")
     assert len((tmp_path / "log").read_bytes()) == 4096
+
+
+TRIES = "open('tries', 'a').write('x'); n = len(open('tries').read())\n"
+
+
+@pytest.fixture
+def quick(monkeypatch, tmp_path):
+    monkeypatch.setenv(lost_connections.WAITS_VARIABLE, "0 0")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "ConnectionResetError('reset by peer')",
+        "RuntimeError('Traceback (most recent call last):\\n  File \"x\", line 1, in f\\nTimeoutError: read\\n')",
+        "OSError('read') from TimeoutError()",
+        "type('ReadTimeoutError', (Exception,), {})()",
+    ],
+)
+def test_after_a_lost_connection_a_fresh_process_with_the_same_number_tries_again(quick, tmp_path, error):
+    code = (
+        TRIES
+        + f"print(n, os.getpid(), flush=True)\nif n < 3: time.kept = 1; raise {error}\nassert not hasattr(time, 'kept')"
+    )
+    done = ends(code, tmp_path / "log")
+    assert done.returncode == 0, done.stderr
+    attempts, numbers = zip(*(line.split() for line in done.stdout.splitlines()), strict=True)
+    assert attempts == ("1", "2", "3") and len(set(numbers)) == 1
+    assert "Attempt 2 of 3 in this container begins in 0 s" in done.stderr
+    assert (tmp_path / "log").read_text() == "", "no failure is told of"
+
+
+def test_the_attempts_of_a_connection_that_stays_lost_are_bounded(quick, tmp_path):
+    done = ends(TRIES + "raise ConnectionError(f'lost {n}')", tmp_path / "log")
+    assert done.returncode == 1 and (tmp_path / "tries").read_text() == "xxx"
+    assert (tmp_path / "log").read_text().startswith("Toy: ConnectionError: lost 3")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "UserError('bad row')",
+        "ValueError('x')",
+        "FileNotFoundError('x')",
+        "UserError('no store') from ConnectionError()",
+    ],
+)
+def test_errors_of_data_are_never_tried_again(quick, tmp_path, error):
+    assert ends(TRIES + f"raise {error}", tmp_path / "log").returncode == 1
+    assert (tmp_path / "tries").read_text() == "x"
+
+
+def test_a_signal_while_waiting_for_the_next_attempt_ends_the_container(monkeypatch, tmp_path):
+    monkeypatch.setenv(lost_connections.WAITS_VARIABLE, "300")
+    done = ends("print('ready', flush=True); raise ConnectionError", tmp_path / "log", stop=True)
+    assert done.returncode == 143 and "the pod received SIGTERM" in (tmp_path / "log").read_text()
+
+
+def test_what_an_earlier_attempt_left_in_an_output_is_gone(node, tmp_path):
+    left = tmp_path / "local" / "model" / "left"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    node()
+    assert not left.exists() and (left.parent / "file").read_text() == "x"
 
 
 def test_the_signal_to_stop_runs_what_cleans_up(tmp_path):
