@@ -98,7 +98,7 @@ def init(
         source=[YamlLine(key, value, profile.found.why.get(key, "")) for key, value in profile.found.settings.items()],
         derive=[*([chosen.derive] if chosen.derive else []), *selection.derive, *combined.derive],
         data=_data_lines(profile, chosen, selection, bad_rows),
-        splits=other_splits(profile),
+        splits=other_splits(profile, has_epoch=any(c.has_trend for c in selection.features)),
         label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
         features=_with_unique_names([*_features(selection), *combined.features]),
         left_out=selection.left_out,

@@ -151,7 +151,10 @@ def _date(column: ColumnProfile) -> tuple[str, Any]:
     known = dates.moments[~np.isnan(dates.moments)]
     first, last = (np.datetime64(int(moment), "s").astype("datetime64[D]") for moment in (known.min(), known.max()))
     fields: dict[str, Any] = {"format": dates.format} if dates.format != "iso" else {}
-    return f"{column.why}, {first} to {last}", {"type": "date", **fields, "parts": list(differing_parts(dates))}
+    what = f"{column.why}, {first} to {last}"
+    what += f"; {column.bad:.2%} of cells are no such dates and missing" if column.bad >= 0.00005 else ""
+    what += "; the label changes over time: epoch" if dates.has_trend else ""
+    return what, {"type": "date", **fields, "parts": list(differing_parts(dates))}
 
 
 def _encoded(column: ColumnProfile, encoding: TextEncoding) -> tuple[str, Any]:

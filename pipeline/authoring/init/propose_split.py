@@ -17,6 +17,7 @@ _ENTITY = frozenset("user customer client patient account member household drive
 _FEW_DIFFERENT = 50
 _WEEKS = 28 * 86_400
 _NEWEST = "instead: measures on the newest rows"
+_WITHOUT_EPOCH = "; then without the part epoch, of which train has no such values"
 _PARTS_OF_DATES = (
     (("year", "yr", "yyyy"), "%Y"),
     (("month", "mnth", "mth", "mon"), "%m"),
@@ -39,8 +40,8 @@ def split_line(profile: SourceProfile, names: Sequence[str]) -> YamlLine:
     )
 
 
-def other_splits(profile: SourceProfile) -> list[YamlLine]:
-    """Returns other ways to split that fit the data."""
+def other_splits(profile: SourceProfile, *, has_epoch: bool) -> list[YamlLine]:
+    """Returns other ways to split that fit the data; `has_epoch` is whether a feature is the time itself."""
     if profile.found.source.given_splits:
         return []
     notes: list[YamlLine] = []
@@ -57,7 +58,8 @@ def other_splits(profile: SourceProfile) -> list[YamlLine]:
         after = float(np.nanquantile(dated.values.per_row(moments), 0.8))
         limit = dated.values.texts[int(np.nanargmin(np.abs(moments - after)))]
         newest = {"method": "time", "column": dated.name, "format": dated.dates.format, "until": {"train": limit}}
-    return [*notes, YamlLine("split", newest, _NEWEST)] if newest is not None else notes
+    why = _NEWEST + (_WITHOUT_EPOCH if has_epoch else "")
+    return [*notes, YamlLine("split", newest, why)] if newest is not None else notes
 
 
 def _split_by_parts(profile: SourceProfile) -> dict[str, Any] | None:

@@ -9,7 +9,13 @@ from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.init.propose_features import feature_of, is_usable
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, evaluated, number_expression, unique
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
-from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_computed, shown, words_of
+from fullpass.pipeline.authoring.profile.column_profile import (
+    COUNT_WORDS,
+    ColumnProfile,
+    profile_computed,
+    shown,
+    words_of,
+)
 from fullpass.pipeline.authoring.profile.leaks import (
     BY_MISSING,
     indicators_of_label,
@@ -18,14 +24,25 @@ from fullpass.pipeline.authoring.profile.leaks import (
 )
 from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
-from fullpass.pipeline.authoring.profile.strength import Strength, is_better_by_value, strength_of_pair
+from fullpass.pipeline.authoring.profile.strength import (
+    Strength,
+    are_ids,
+    has_trend,
+    is_better_by_value,
+    strength_of_pair,
+)
 from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, measure_text
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.expressions.expression import parse
 from fullpass.preprocessing.values.list_values import lengths_of
 
 _MOST_SUMS = 10
-_MOST_CODES = 100
+_FEWEST_CODES, _MOST_CODES = 3, 100
+_MEASURED = COUNT_WORDS | frozenset(
+    "price cost fee fare pay salary income revenue sales tax budget area distance miles km height depth duration "
+    "seconds minutes hours days population votes score points rating balance capital gain loss year elevation".split()
+)
+"""Words in names of amounts, which are no ids."""
 _PREDICTION = frozenset("prediction predictions predicted pred preds yhat forecast forecasted".split())
 _WHY_NOT = {
     "id": "an id: {why}",
@@ -55,6 +72,11 @@ class FeatureCandidate:
     strength: Strength | None
     text: MeasuredText | None = None
     doubt: str = ""
+
+    @property
+    def has_trend(self) -> bool:
+        """Whether it is a date whose trend the label follows."""
+        return self.column.dates is not None and self.column.dates.has_trend
 
 
 @dataclass(eq=False)
@@ -119,25 +141,31 @@ def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel
 
 def _as_measured(candidate: FeatureCandidate, chosen: ChosenLabel) -> FeatureCandidate:
     """Returns codes as categories and texts with their encoding, both chosen by a quick measurement; with its doubt."""
-    column = _as_category(candidate.column, chosen)
+    column = candidate.column
+    if column.kind == "number":
+        column = _as_category(column, chosen)
+    if column.kind == "date" and column.dates is not None and has_trend(column.dates, column, chosen.target):
+        column = replace(column, dates=replace(column.dates, has_trend=True))
     if column.kind == "text":
         candidate = replace(candidate, text=measure_text(column, chosen.target))
-    elif column is not candidate.column:
-        candidate = replace(candidate, column=column, strength=strongest_aspect(column, chosen.target))
-    strength = candidate.strength
+    elif column.kind != candidate.column.kind:
+        candidate = replace(candidate, strength=strongest_aspect(column, chosen.target))
+    candidate, strength = replace(candidate, column=column), candidate.strength
     if candidate.doubt or strength is None or not strength.is_suspect:
         return candidate
     return replace(candidate, doubt=f"a strong predictor, {strength.shown} {strength.by}")
 
 
 def _as_category(column: ColumnProfile, chosen: ChosenLabel) -> ColumnProfile:
-    """Returns whole numbers of few values as a category, if each value predicts the label in its own way."""
+    """Returns whole numbers as a category: few values that predict the label each in its own way, or ids."""
     numbers = column.numbers
-    if column.kind != "number" or numbers is None or not numbers.whole or numbers.low < 0:
+    if numbers is None or not numbers.whole or numbers.low < 0 or column.values.distinct < _FEWEST_CODES:
         return column
-    if not 3 <= column.values.distinct <= _MOST_CODES or not is_better_by_value(column, chosen.target):
-        return column
-    return replace(column, kind="category", why="whole numbers; each value has a separate effect, by measurement")
+    if column.values.distinct <= _MOST_CODES and is_better_by_value(column, chosen.target):
+        return replace(column, kind="category", why="whole numbers; each value has a separate effect, by measurement")
+    if not words_of(column.name) & _MEASURED and are_ids(column, chosen.target):
+        return replace(column, kind="category", why="large numbers that repeat, whose order says nothing: ids")
+    return column
 
 
 def _read_number(

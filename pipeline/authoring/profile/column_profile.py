@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from fullpass.pipeline.authoring.profile.date_formats import Dates, find_dates
+from fullpass.pipeline.authoring.profile.date_formats import Dates, find_dates, mixed_formats
 from fullpass.pipeline.authoring.profile.images import ImageShape
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile, are_values, profile_numbers
 from fullpass.pipeline.authoring.profile.value_counts import NO_VALUES, ValueCounts, count_computed, count_values
@@ -26,13 +26,13 @@ Kind = Literal[
 BOOLEAN = BooleanFeature(type="boolean")
 ID_WORDS = frozenset({"id", "uuid", "guid", "key", "index", "idx", "pk", "rownum", "row", "unnamed"})
 _CODE = ID_WORDS | frozenset(
-    "code zone zip zipcode postcode area tract type class category cat status state region district county location "
-    "loc store shop product item sku carrier flight channel device gender sex race segment group cluster vendor rate "
-    "level month mnth mth weekday wday dow day hour hr quarter qtr season grade flag".split()
+    "code zone zip zipcode postcode tract type class category cat status state region district county location "
+    "loc store shop product item sku carrier flight channel device gender sex race segment group cluster vendor str "
+    "month mnth mth weekday wday dow day hour hr quarter qtr season grade flag".split()
 )
 _LARGEST = {"month": 12, "mnth": 12, "mth": 12, "weekday": 7, "wday": 7, "dow": 7, "day": 31, "hour": 24, "hr": 24}
 """Word for a part of a date -> largest value of that part. A larger number is a count, of days or hours for example."""
-_COUNT = frozenset("num count number n total amount qty quantity age price size length width weight".split())
+COUNT_WORDS = frozenset("num count number n total amount qty quantity age price size length width weight".split())
 _IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?)$", re.IGNORECASE)
 _WITHOUT_BLANKS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f]"
@@ -97,6 +97,10 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
         return ColumnProfile(name, "categories", why, values, separator=separator)
     if values.number_share >= _NEARLY_ALL:
         return _of_numbers(name, values)
+    mixed = mixed_formats(values)
+    if mixed:
+        why = f"dates in two formats, {mixed}: write all of them in one"
+        return ColumnProfile(name, "unreadable", why, values)
     return _of_text(name, values)
 
 
@@ -149,8 +153,9 @@ def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
         return _id_or_category(name, values, "digits with leading zeros are codes")
     if numbers.whole and words & ID_WORDS and hardly_repeats(values):
         return ColumnProfile(name, "id", "a different whole number in nearly every row", values, numbers)
-    repeated = values.distinct <= _MOST_CODES * values.present or values.present < _FEW_ROWS
-    coded = any(numbers.high <= _LARGEST.get(word, numbers.high) for word in words & _CODE) and not words & _COUNT
+    most = _NEARLY_UNIQUE if words & ID_WORDS else _MOST_CODES
+    repeated = values.distinct <= most * values.present or values.present < _FEW_ROWS
+    coded = any(numbers.high <= _LARGEST.get(word, numbers.high) for word in words & _CODE) and not words & COUNT_WORDS
     if numbers.whole and numbers.low >= 0 and repeated and (coded or numbers.low > _LARGE_CODE):
         return ColumnProfile(name, "category", "whole numbers that are codes", values, whole)
     if bad:

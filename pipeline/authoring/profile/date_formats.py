@@ -19,9 +19,10 @@ _DAYS = (
     "%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%b-%y", "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y",
 )  # fmt: skip
 _TIMES = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", " %H:%M:%S.%f", "T%H:%M:%S", " %H:%M:%S %z")
+_DIGITS = ("%Y%m%d%H%M%S", "%Y%m%d")
 _WHOLE = (
     "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S %z", "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %z %Y",
-    "%Y%m%d%H%M%S", "%Y%m%d", "%Y-%m", "%H:%M:%S", "%H:%M", "%I:%M %p",
+    *_DIGITS, "%Y-%m", "%H:%M:%S", "%H:%M", "%I:%M %p",
 )  # fmt: skip
 _CANDIDATES = ("iso", *(day + time for day, time in itertools.product(_DAYS, _TIMES)), *_WHOLE)
 _TIME_NAME = re.compile(r"time|date|stamp|epoch|(^|_)(at|ts|when)$", re.IGNORECASE)
@@ -43,12 +44,14 @@ class Dates:
         share: Share of present rows that fit the format.
         moments: float64 [values], seconds since 1970-01-01 UTC, NaN where the value does not fit.
         ambiguous: Another format that fits equally many rows.
+        has_trend: Whether the label changes over time beyond what the repeating parts explain.
     """
 
     format: str
     share: float
     moments: np.ndarray
     ambiguous: str | None = None
+    has_trend: bool = False
 
 
 def find_dates(values: ValueCounts, name: str) -> Dates | None:
@@ -81,21 +84,45 @@ def _pattern(format: str) -> re.Pattern[str]:
 
 def _fitting(values: ValueCounts) -> list[str]:
     """Returns the formats that nearly all of the commonest values fit."""
-    tried = values.texts[:_TRIED]
-    if not any(any(c.isdigit() for c in text) for text in tried):
+    tried = np.arange(min(_TRIED, values.distinct))
+    rows = values.counts[tried]
+    return [text for text, fits in _matches(values, tried) if rows[fits].sum() >= _ENOUGH * rows.sum()]
+
+
+def _matches(values: ValueCounts, tried: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    """Returns the formats that any of the tried values, int [tried], fits, and which of these do, bool [tried]."""
+    texts = [values.texts[index] for index in tried]
+    if not any(any(c.isdigit() for c in text) for text in texts):
         return []
-    rows = values.counts[:_TRIED]
-    found = []
-    for text in _CANDIDATES:
-        fits = [_pattern(text).match(value) is not None for value in tried]
-        if rows[fits].sum() >= _ENOUGH * rows.sum():
-            found.append(text)
-    return found
+    matches = ((text, np.array([bool(_pattern(text).match(value)) for value in texts])) for text in _CANDIDATES)
+    return [(text, fits) for text, fits in matches if fits.any()]
+
+
+def mixed_formats(values: ValueCounts) -> str:
+    """Returns the two date formats of a column that has no single one, as text for people; empty without them.
+
+    Together they fit 95 % of the present rows, and the rarer one alone at least 5 %. Of formats that fit equally many
+    values, the first of `_CANDIDATES` is named.
+    """
+    # Values that are equally often are in alphabetical order, and so in that of their formats.
+    tried = np.unique(np.linspace(0, values.distinct - 1, _TRIED).astype(int))
+    matches = [(text, fits) for text, fits in _matches(values, tried) if text not in _DIGITS]
+    if not matches:
+        return ""
+    first, fits = max(matches, key=lambda match: match[1].sum())
+    second, others = max(((text, more & ~fits) for text, more in matches), key=lambda match: match[1].sum())
+    if not others.any():
+        return ""
+    known = [~np.isnan(_dates(values, text).moments) for text in (first, second)]
+    share, rest = values.share(known[0]), values.share(known[1] & ~known[0])
+    if share + rest < _ENOUGH or rest < 1 - _ENOUGH:
+        return ""
+    return f"{first} in {share:.0%} of rows, {second} in {rest:.0%}"
 
 
 def _dates(values: ValueCounts, text: str) -> Dates:
     when = read_dates(pa.array(values.texts, pa.string()), text).seconds
-    if text in ("%Y%m%d", "%Y%m%d%H%M%S"):
+    if text in _DIGITS:
         digits = np.array([len(as_token(value)) in (8, 14) for value in values.texts])
         usual = digits & (when >= _YEAR_1900) & (when < _YEAR_2100)
         when = when if usual.all() and values.distinct > 1 else np.full(len(when), np.nan)
@@ -119,7 +146,7 @@ def _swapped(one: str, other: str) -> bool:
 
 
 def differing_parts(dates: Dates) -> tuple[str, ...]:
-    """Returns the date parts that differ between rows, from year down to hour or minute.
+    """Returns the date parts that differ between rows, from year down to hour or minute, then `epoch` for a trend.
 
     The year is included only for a span of many years: effects of one or two years do not hold in the next.
     """
@@ -137,4 +164,13 @@ def differing_parts(dates: Dates) -> tuple[str, ...]:
         parts.append("hour")
     elif len(np.unique(np.floor(when % 3600 / 60))) > 1:
         parts.append("minute")
+    if dates.has_trend:
+        parts.append("epoch")
     return tuple(parts) or ("day",)
+
+
+def repeating_groups(moments: np.ndarray) -> list[np.ndarray]:
+    """Returns the months, the days of the week and the hours of moments, int64 [rows] each."""
+    days = np.floor(moments / _DAY).astype(np.int64)
+    months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
+    return [months, days % 7, np.floor(moments % _DAY / 3600).astype(np.int64)]

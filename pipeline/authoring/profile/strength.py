@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
+from fullpass.pipeline.authoring.profile.date_formats import Dates, repeating_groups
 from fullpass.preprocessing.features.label import Task
 
 _GROUPS, _GROUPS_OF_PAIRS = 200, 40
@@ -21,6 +22,7 @@ _LEAK = {"binary": 0.99, "multiclass": 0.98, "regression": 0.98}
 _LEAK_OF_PAIR = {"binary": 0.99, "multiclass": 0.99, "regression": 0.98}
 _SUSPECT = {"binary": 0.95, "multiclass": 0.9, "regression": 0.9}
 _LEAST_GAIN, _BEYOND_CHANCE, _CLASSES_COMPARED, _MOST_BENDS = 0.005, 3.0, 5, 6
+_LARGE_ID, _APART, _REPEATS, _ROUND = 1_000, 20, 3, 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,29 +159,111 @@ def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
     Both are tested on rows that they were not fitted on. The gain must be beyond chance, and at least 0.5 % of the
     variance.
     """
-    values = column.values
-    if target.task == "multilabel":
+    known, x = _known_numbers(column, target)
+    if known.sum() < _ROWS_PER_GROUP * max(2, column.values.distinct):
         return False
-    x, y = values.row_numbers, target.y
-    known = ~np.isnan(x) & ~np.isnan(y)
-    x, y = x[known], y[known]
-    if len(y) < _ROWS_PER_GROUP * max(2, values.distinct) or x.std() == 0:
+    outcomes = outcomes_of(target, known)
+    return any(_is_gain(*_errors_by_curve_and_value(x, y), _LEAST_GAIN * y.var()) for y in outcomes)
+
+
+def are_ids(column: ColumnProfile, target: Target) -> bool:
+    """Returns whether large whole numbers that repeat are ids: their order says little about the label.
+
+    Ids lie far apart, and few of them are round, as amounts are. Their order matters if a curve beats the overall mean
+    beyond chance, and explains at least half as much as a mean per value does.
+    """
+    numbers, values = column.numbers, column.values
+    if numbers is None or not numbers.whole or numbers.low < 0 or numbers.high < _LARGE_ID:
         return False
+    found = values.numbers[~np.isnan(values.numbers)]
+    is_sparse = np.ptp(found) >= _APART * len(found)
+    if not is_sparse or values.distinct * _REPEATS > values.present or values.share(values.numbers % 10 == 0) > _ROUND:
+        return False
+    known, x = _known_numbers(column, target)
+    if known.sum() < FEWEST_ROWS:
+        return False
+    return not any(_is_ordered(x, y) for y in outcomes_of(target, known))
+
+
+def has_trend(dates: Dates, column: ColumnProfile, target: Target) -> bool:
+    """Returns whether the label changes over time beyond what month, day of the week and hour explain.
+
+    Means per part are compared with means per part and per period of equally many rows.
+    """
+    moments = column.values.per_row(dates.moments)
+    known = ~np.isnan(moments) & ~np.isnan(target.y)
+    if known.sum() < 2 * _ROWS_PER_GROUP:
+        return False
+    parts = repeating_groups(moments[known])
+    periods = _by_quantile(moments[known], most_groups(target))
+    return any(
+        _is_gain(_errors_by_groups(parts, y), _errors_by_groups([*parts, periods], y), _LEAST_GAIN * y.var())
+        for y in outcomes_of(target, known)
+    )
+
+
+def _errors_by_groups(groupings: Sequence[np.ndarray], y: np.ndarray) -> np.ndarray:
+    """Returns the errors of means per group, fitted one grouping after the other, on the half not fitted on.
+
+    Args:
+        groupings: int64 [rows] each.
+        y: float64 [rows].
+    """
+    errors = np.empty(len(y))
+    for fitted in halves(len(y)):
+        rest = y - y[fitted].mean()
+        for groups in groupings:
+            rest -= group_means(groups[fitted], rest[fitted], groups.max() + 1)[groups]
+        errors[~fitted] = rest[~fitted]
+    return errors
+
+
+def outcomes_of(target: Target, known: np.ndarray) -> list[np.ndarray]:
+    """Returns the labels of the known rows as numbers to predict: one for each of the five commonest of many classes.
+
+    Returns:
+        float64 [known rows] each; empty for a multilabel.
+    """
+    y = target.y[known]
+    if target.task == "multilabel" or not len(y):
+        return []
     if target.task == "multiclass":
         commonest = np.bincount(y.astype(int)).argsort()[::-1][:_CLASSES_COMPARED]
-        return any(_is_categorical_effect(x, (y == number).astype(float)) for number in commonest)
-    return _is_categorical_effect(x, within_usual(y) if target.task == "regression" else y)
+        return [(y == number).astype(float) for number in commonest]
+    return [within_usual(y) if target.task == "regression" else y]
 
 
-def _is_categorical_effect(x: np.ndarray, y: np.ndarray) -> bool:
+def _known_numbers(column: ColumnProfile, target: Target) -> tuple[np.ndarray, np.ndarray]:
+    """Returns which rows have a number and a label, bool [rows], and their numbers: no rows if they are all equal."""
+    x = column.values.row_numbers
+    known = ~np.isnan(x) & ~np.isnan(target.y)
+    if not known.any() or np.ptp(x[known]) == 0:
+        known = np.zeros(len(x), dtype=bool)
+    return known, x[known]
+
+
+def _is_gain(before: np.ndarray, after: np.ndarray, least: float) -> bool:
+    """Returns whether the squares of errors became smaller, in the mean beyond chance and by at least `least`."""
+    gain = before**2 - after**2
+    return bool(gain.mean() > max(least, _BEYOND_CHANCE * gain.std() / len(gain) ** 0.5))
+
+
+def _is_ordered(x: np.ndarray, y: np.ndarray) -> bool:
+    """Returns whether a curve predicts better than the mean, and explains half as much as a mean per value does."""
+    by_curve, by_value = _errors_by_curve_and_value(x, y)
+    half = (y.var() - (by_value**2).mean()) / 2
+    return _is_gain(y - y.mean(), by_curve, half)
+
+
+def _errors_by_curve_and_value(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the errors of a smooth curve and of a mean per value, on the rows that they were not fitted on."""
     groups = np.unique(x, return_inverse=True)[1]
     degree = min(_MOST_BENDS, (groups.max() + 1) // 2)
     curve = np.polynomial.legendre.legvander(2 * (x - x.min()) / np.ptp(x) - 1, degree)
     by_curve = np.empty(len(y))
     for fitted in halves(len(y)):
         by_curve[~fitted] = curve[~fitted] @ np.linalg.lstsq(curve[fitted], y[fitted], rcond=None)[0]
-    gain = (y - by_curve) ** 2 - (y - cross_fitted(groups, y)) ** 2
-    return bool(gain.mean() > max(_LEAST_GAIN * y.var(), _BEYOND_CHANCE * gain.std() / len(y) ** 0.5))
+    return y - by_curve, y - cross_fitted(groups, y)
 
 
 def _by_quantile(numbers: np.ndarray, most: int) -> np.ndarray:

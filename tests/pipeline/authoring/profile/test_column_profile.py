@@ -32,6 +32,10 @@ def of(texts, rows=200):
         ("pickupZone", of(range(60)), "category"),
         ("zip", of(["01234", "90210"]), "category"),
         ("tract_number", of([17031081000.0, 17031832600.0]), "category"),
+        ("user_id_str", [str(10**7 + 37 * (i * 3 // 4)) for i in range(200)], "category"),
+        ("area", of(range(30)), "number"),
+        ("rate", of(range(9)), "number"),
+        ("area_code", of(range(200, 230)), "category"),
         ("lane", of([1, 2]), "category"),
         ("day", of(range(1, 32)), "category"),
         ("day", of(range(90)), "number"),  # days since a beginning
@@ -48,6 +52,7 @@ def of(texts, rows=200):
         ("sex", of(["F", "M"]), "category"),
         ("city", of(["Oslo", "Rome", "New York"]), "category"),
         ("when", of(["2013-01-01", "2013-05-07"]), "date"),
+        ("when", [f"2013-01-{d:02d}" for d in range(1, 29)] + [f"{d}.2.2013" for d in range(1, 29)], "unreadable"),
         ("tags", of(["a|b", "c", "b|c|d", "d|a", "b"]), "categories"),
         ("sizes", of(["3", "7", "12", "3,7", "7,12", "12,3", "3,7,12"]), "categories"),
         ("pair", of(["3", "7", "12", "3,7", "7,12", "3,12"]), "categories"),

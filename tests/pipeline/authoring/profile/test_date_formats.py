@@ -1,8 +1,9 @@
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
-from fullpass.pipeline.authoring.profile.date_formats import differing_parts, find_dates
+from fullpass.pipeline.authoring.profile.date_formats import differing_parts, find_dates, mixed_formats
 from tests.pipeline.authoring.tables import values_of
 
 
@@ -75,3 +76,21 @@ def test_one_cell_in_twenty_may_be_no_date():
 )
 def test_a_date_has_the_parts_that_differ_between_rows(texts, parts):
     assert differing_parts(find(texts)) == parts
+
+
+ISO_DAYS = [f"{day}" for day in np.arange("2020-01-01", "2020-10-07", dtype="datetime64[D]")]
+OTHER_DAYS = [f"{day[8:]}/{day[5:7]}/{day[:4]}" for day in ISO_DAYS]
+
+
+@pytest.mark.parametrize(
+    ("texts", "mixed"),
+    [
+        (ISO_DAYS[:210] + OTHER_DAYS[210:], "iso in 75% of rows, %d/%m/%Y in 25%"),
+        (ISO_DAYS[:70] + OTHER_DAYS[70:], "%d/%m/%Y in 75% of rows, iso in 25%"),
+        (ISO_DAYS[:210] + ["soon"] * 70, ""),
+        ([f"room {i}" for i in range(280)], ""),
+        ([f"{i % 31 + 1}/{i % 12 + 1}" for i in range(280)], ""),
+    ],
+)
+def test_a_column_of_two_date_formats_is_told(texts, mixed):
+    assert mixed_formats(values_of(texts)) == mixed

@@ -5,7 +5,9 @@ from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
 from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
 from fullpass.pipeline.authoring.profile.strength import (
     Target,
+    are_ids,
     groups_of,
+    has_trend,
     is_better_by_value,
     strength_of,
     strength_of_groups,
@@ -105,3 +107,37 @@ def test_codes_jump_from_value_to_value_and_amounts_do_not(random):
     assert is_better_by_value(number("code", code.astype(float)), target)
     assert not is_better_by_value(number("amount", amount.astype(float)), target)
     assert not is_better_by_value(number("noise", random.integers(0, 12, ROWS).astype(float)), target)
+
+
+def test_large_numbers_whose_order_says_nothing_are_ids(random):
+    """Each of 150 ids has an effect of its own. Sizes have a smooth effect; prices are round, counts lie together."""
+    which = random.integers(0, 150, ROWS)
+    ids = random.choice(300_000, 150, replace=False)[which]
+    sizes = np.sort(random.choice(300_000, 150, replace=False))[which]
+    y = random.normal(size=150)[which] + random.normal(size=ROWS)
+    of_size = Target("regression", sizes / 50_000 + random.normal(size=ROWS))
+    assert are_ids(number("a", ids), Target("regression", y))
+    assert are_ids(number("a", ids), Target("binary", (y > 0).astype(float)))
+    assert are_ids(number("a", ids), Target("multiclass", np.digitize(y, [-1, 1]).astype(float)))
+    assert not are_ids(number("a", sizes), of_size)
+    assert not are_ids(number("a", ids // 100 * 100), Target("regression", y))
+    assert not are_ids(number("a", 1000 + which), Target("regression", y))
+    assert not are_ids(number("a", ids + 0.5), Target("regression", y))
+    assert not are_ids(number("a", np.arange(ROWS) * 50), Target("regression", y))
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_a_trend_is_what_the_repeating_parts_of_a_date_do_not_explain(task, random):
+    days = random.integers(0, 730, ROWS)
+    dates = column_of("day", np.datetime64("2020-01-06") + days)
+    noise = random.normal(size=ROWS)
+
+    def trend(effect):
+        y = effect + noise
+        labels = {"regression": y, "binary": y > y.mean(), "multiclass": np.digitize(y, [-0.5, 0.5])}
+        return has_trend(dates.dates, dates, Target(task, labels[task].astype(float)))
+
+    assert trend(days / 365)
+    assert not trend(np.where(days % 7 < 5, 1.0, -1.0))
+    assert not trend(np.zeros(ROWS))
+    assert not has_trend(dates.dates, dates, Target(task, np.full(ROWS, np.nan)))
