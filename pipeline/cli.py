@@ -22,7 +22,7 @@ from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from fullpass.pipeline.printing import print_text
-from fullpass.pipeline.registry.commands import bless, gc, lineage, models
+from fullpass.pipeline.registry.commands import bless, gc, lineage, models, runs
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import commands
 from fullpass.pipeline.startup import large_imports, noise_to, set_environment, without_keras
@@ -46,7 +46,7 @@ _USUAL = Path("pipeline.yaml")
 
 TASKS = {
     "Write a pipeline": ("init", "check", "show", "schema", "plan-shards"),
-    "Run it": ("run", "predict", "diagnose", "schedule", "backfill"),
+    "Run it": ("run", "runs", "predict", "diagnose", "schedule", "backfill"),
     "Manage models": ("models", "lineage", "bless", "rollback", "gc"),
     "Use a cluster": ("compile", "submit", "input-service"),
     "About": ("version",),
@@ -357,6 +357,7 @@ def rollback(
     printing.print_text(f"Now served: version {roll_back(target, to)}")
 
 
+app.command()(runs)
 app.command()(bless)
 app.command()(models)
 app.command()(lineage)

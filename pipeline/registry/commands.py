@@ -1,4 +1,7 @@
-"""The commands `fullpass bless`, `lineage`, `models` and `gc`. `models` and `gc` import neither TensorFlow nor TFX."""
+"""The commands `fullpass runs`, `bless`, `lineage`, `models` and `gc`.
+
+`runs`, `models` and `gc` import neither TensorFlow nor TFX.
+"""
 
 import json
 import shutil
@@ -94,6 +97,23 @@ def models(
         print_data(to_json_text([asdict(version) for version in found], indent=2))
     else:
         console().print(list_versions.table(found, folder))
+
+
+def runs(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.")] = Path("pipeline.yaml"),
+    root: Annotated[Path | None, typer.Option(help="Folder of the runs, instead of root of the YAML.")] = None,
+    last: Annotated[int, typer.Option(min=1, help="Number of newest runs to list.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the runs, refused and failed ones too: what changed since the run before, the verdict, the metrics."""
+    from fullpass.pipeline.registry import list_runs
+
+    folder = pipeline_root(load(file), root)
+    found = list_runs.read_runs(folder, last)
+    if as_json:
+        print_data(to_json_text([asdict(run) for run in found], indent=2))
+    else:
+        console().print(list_runs.table(found, folder))
 
 
 def gc(

@@ -117,6 +117,10 @@ class History:
         condition = "WHERE trained AND last IS ? AND data = ? AND config = ? ORDER BY run_id DESC LIMIT 1"
         return next(iter(self._runs(condition, last, data, config)), None)
 
+    def newest(self, most: int) -> list[RunRecord]:
+        """Returns the runs that ended last, by their start, newest first; refused and failed ones too."""
+        return self._runs("ORDER BY run_id DESC LIMIT ?", most)
+
     def entries(self, most: int) -> list[OccasionRecord]:
         """Returns the latest occasions that ended, latest first."""
         query = f"SELECT {_names(OccasionRecord)} FROM occasion ORDER BY number DESC LIMIT ?"

@@ -1,0 +1,121 @@
+"""The differences between two configurations, by the paths of the YAML.
+
+Two YAMLs that mean the same do not differ: defaults, short forms, comments and order do not count. A change is shown as
+people write it, without defaults.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from fullpass.pipeline.authoring.loading.problems import format_path
+from fullpass.pipeline.config import PipelineConfig
+
+_KINDS = ("type", "kind", "method", "format")
+"""Keys that decide which other keys a mapping has; mappings of different kinds are shown as a whole."""
+_ABSENT = object()
+_LONGEST = 60
+
+
+@dataclass(frozen=True)
+class Change:
+    """A difference of two configurations.
+
+    Attributes:
+        path: Path in the YAML, such as `features.fare.transforms`.
+        old, new: The values as JSON data; None if the path is absent there, as `present` says.
+        present: Whether the path is in the old and in the new configuration.
+    """
+
+    path: str
+    old: Any
+    new: Any
+    present: tuple[bool, bool] = (True, True)
+
+    def __str__(self) -> str:
+        """Returns `training.epochs 10 -> 20`, `+ features.age number` or `- features.age`."""
+        if not self.present[0]:
+            return f"+ {self.path} {_short(self.new)}"
+        return f"{self.path} {_short(self.old)} -> {_short(self.new)}" if self.present[1] else f"- {self.path}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a YAML as JSON data: complete, with all defaults, and as they are written.
+
+    Attributes:
+        complete: None if this release does not accept the YAML.
+    """
+
+    complete: Any
+    written: Any
+
+    @classmethod
+    def read(cls, yaml: str) -> "Settings":
+        """Returns the settings of the text of a YAML, which may be that of an earlier release."""
+        try:
+            tree = YAML(typ="safe", pure=True).load(yaml)
+        except YAMLError:
+            return cls(None, {})
+        written = json.loads(json.dumps(tree, default=str))
+        try:
+            return cls(PipelineConfig.model_validate(tree).model_dump(mode="json"), written)
+        except ValueError:
+            return cls(None, written)
+
+
+def differences(old: Settings, new: Settings) -> tuple[Change, ...]:
+    """Returns the differences of two configurations in the order of the new YAML, removed paths last.
+
+    If this release does not accept one of them, both are compared as they are written.
+    """
+    written = (old.written, new.written)
+    complete = (old.complete, new.complete)
+    return tuple(_differences((), written if None in complete else complete, written))
+
+
+def _differences(path: tuple[str, ...], complete: Sequence[Any], written: Sequence[Any]) -> Iterator[Change]:
+    if complete[0] == complete[1]:
+        return
+    old, new = (_named(value) for value in complete)
+    if isinstance(old, Mapping) and isinstance(new, Mapping) and all(old.get(key) == new.get(key) for key in _KINDS):
+        named = [_named(value) for value in written]
+        for name in dict.fromkeys([*new, *old]):
+            inner, shown = ([_get(one, name) for one in pair] for pair in ((old, new), named))
+            yield from _differences((*path, name), inner, shown)
+        return
+    before, now = (whole if part is _ABSENT else part for whole, part in zip(complete, written, strict=True))
+    present = (before is not _ABSENT, now is not _ABSENT)
+    yield Change(format_path(path), before if present[0] else None, now if present[1] else None, present)
+
+
+def _named(value: Any) -> Any:
+    """Returns a list of named parts, such as crosses, as a mapping by name; any other value as it is."""
+    if not (isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value)):
+        return value
+    names = [one.get("name") or " x ".join(map(str, one.get("inputs") or ())) for one in value]
+    return dict(zip(names, value, strict=True)) if all(names) and len(set(names)) == len(names) else value
+
+
+def _get(tree: Any, name: str) -> Any:
+    return tree.get(name, _ABSENT) if isinstance(tree, Mapping) else _ABSENT
+
+
+def _short(value: Any) -> str:
+    """Returns a value as YAML on one line, shortened; a mapping that only says its type is the type."""
+    if isinstance(value, Mapping) and len(value) == 1 and value.keys() <= {*_KINDS}:
+        return str(next(iter(value.values())))
+    text = _flow(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    return value if isinstance(value, str) else json.dumps(value)
