@@ -22,6 +22,7 @@ from fullpass.trainer.export.signatures import served_model
 from fullpass.trainer.fit.calibration import calibrate, predict_mean
 from fullpass.trainer.fit.checkpoints import folder_for, prune, remove, write_json
 from fullpass.trainer.fit.decision_threshold import choose_threshold
+from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.sampled_rows import rows_of, sample_rows
 from fullpass.trainer.fit.strategy import choose_strategy
 from fullpass.trainer.fit.tensorboard import Curves
@@ -82,7 +83,8 @@ def run_fn(fn_args: "FnArgs") -> None:
     record = training_record(data, trained, seconds) | measure_insight(trained.network, data, decision.get("threshold"))
     record |= {"calibration": calibration, "decision": decision}
     label = inputs.spec.preprocessing.label
-    record["model"] = {"label": label.name, "task": label.task, "lineage": read_run_facts()}
+    monitor = monitored(label.task, config.training.loss)
+    record["model"] = {"label": label.name, "task": label.task, "monitor": monitor, "lineage": read_run_facts()}
     record["warm_start"] = warm_start_record(config.training, base, trained.weight_origins)
     if inputs.hyperparameters:
         record["hyperparameters"] = inputs.hyperparameters

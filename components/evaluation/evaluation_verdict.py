@@ -82,6 +82,12 @@ class Verdict:
     notes: tuple[str, ...] = ()
     unsliced: tuple[tuple[str, ...], ...] = ()
 
+    @property
+    def all_metrics(self) -> tuple[Measured, ...]:
+        """The metrics on all rows, then those on the newest span, which their names say."""
+        of_newest = (replace(m, metric=f"{m.metric}, newest span") for m in self.newest)
+        return (*self.metrics, *of_newest)
+
     def judged_on_slices(self) -> Iterator[tuple[str, bool, list[tuple[Slice, Measured]]]]:
         """Yields each metric, whether it is measured on the newest span alone, and its judged slices, worst first."""
         for newest in (False, True):

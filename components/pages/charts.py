@@ -1,13 +1,14 @@
 """The charts of the report, as inline SVG without external resources: the page can be mailed or archived."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
 STYLE = (
-    ":root { color-scheme: light dark } svg { max-width: 100%; height: auto; vertical-align: middle } "
+    ":root { color-scheme: light dark } "
+    "svg { max-width: 100%; height: auto; vertical-align: middle; overflow: visible } "
     "svg text { font: 11px system-ui, sans-serif; fill: currentColor }"
 )
 """CSS of a page with charts, in the reader's light or dark color scheme."""
@@ -15,8 +16,11 @@ COLORS = (
     *("#3b82f6", "#d97706", "#059669", "#8b5cf6", "#dc2626"),
     *("#0891b2", "#db2777", "#65a30d", "#78716c", "#14b8a6"),
 )
-_MARGIN_LEFT, _MARGIN_TOP, _MARGIN_BOTTOM = 52, 10, 40
-_ROW = 18
+_BEFORE = "#9ca3af"
+_MOST_DOTS = 30
+_MARGIN_TOP, _MARGIN_BOTTOM = 10, 20
+_CHARACTER = 7
+"""Pixels of a digit in the texts of charts, in DejaVu Sans, which is wider than most fonts."""
 
 
 def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: int = 28) -> Markup:
@@ -32,11 +36,19 @@ def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: 
     return svg(width, height, f'<g fill="{COLORS[0]}">{bars}</g>', label)
 
 
-def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int = 560, height: int = 220) -> Markup:
+def line_chart(
+    series: Mapping[str, Sequence[float]],
+    *,
+    label: str,
+    marks: Sequence[int] = (),
+    width: int = 350,
+    height: int = 200,
+) -> Markup:
     """Returns one line per series over epochs 1, 2, ...; values that are not finite are omitted.
 
     Args:
         series: Name -> values; all non-empty.
+        marks: Epochs with a dashed vertical line.
     """
     finite = [value for values in series.values() for value in values if math.isfinite(value)]
     if not finite:
@@ -44,41 +56,42 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int 
     low, high = min(finite), max(finite)
     span = high - low or 1.0
     last = max(len(values) for values in series.values())
-    inner_width, inner_height = width - _MARGIN_LEFT - 10, height - _MARGIN_TOP - _MARGIN_BOTTOM
+    heights = [(high - span * part, part) for part in (0, 0.5, 1)]
+    left = 8 + _CHARACTER * max(len(f"{value:.4g}") for value, _ in heights)
+    inner_width, inner_height = width - left - 10, height - _MARGIN_TOP - _MARGIN_BOTTOM
+
+    def across(index: int) -> float:
+        return left + inner_width * index / max(last - 1, 1)
 
     def point(index: int, value: float) -> str:
-        x = _MARGIN_LEFT + inner_width * index / max(last - 1, 1)
-        return f"{x:.1f},{_MARGIN_TOP + inner_height * (high - value) / span:.1f}"
+        return f"{across(index):.1f},{_MARGIN_TOP + inner_height * (high - value) / span:.1f}"
 
     parts = [
-        f'<g stroke="currentColor" stroke-opacity="0.2"><path d="M{_MARGIN_LEFT} {y:.1f}H{width - 10}"/></g>'
-        f'<text x="{_MARGIN_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.4g}</text>'
-        for value, y in ((high - span * part, _MARGIN_TOP + inner_height * part) for part in (0, 0.5, 1))
+        f'<g stroke="currentColor" stroke-opacity="0.2"><path d="M{left} {y:.1f}H{width - 10}"/></g>'
+        f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.4g}</text>'
+        for value, y in ((value, _MARGIN_TOP + inner_height * part) for value, part in heights)
     ]
-    for number, (name, values) in enumerate(series.items()):
-        color = COLORS[number % len(COLORS)]
+    parts += [
+        f'<path d="M{across(epoch - 1):.1f} {_MARGIN_TOP}v{inner_height}" stroke="currentColor" stroke-opacity="0.5" '
+        'stroke-dasharray="3 3"/>'
+        for epoch in marks
+    ]
+    for number, values in enumerate(series.values()):
         points = [point(i, value) for i, value in enumerate(values) if math.isfinite(value)]
-        parts += [line(points, color), key(_MARGIN_LEFT + 90 * number, height - 14, color, name)]
+        parts.append(line(points, COLORS[number % len(COLORS)], dots=last <= _MOST_DOTS))
     for number in sorted({1, last}):
-        x = _MARGIN_LEFT + inner_width * (number - 1) / max(last - 1, 1)
         anchor = "end" if number > 1 else "start"
-        parts.append(f'<text x="{x:.1f}" y="{height - 24}" text-anchor="{anchor}">epoch {number}</text>')
-    return svg(width, height, "".join(parts), label)
+        parts.append(
+            f'<text x="{across(number - 1):.1f}" y="{height - 4}" text-anchor="{anchor}">epoch {number}</text>'
+        )
+    return figure(svg(width, height, "".join(parts), label), legend(list(series)))
 
 
-def bar_chart(values: Mapping[str, float], *, unit: str, label: str, width: int = 560) -> Markup:
+def bar_chart(values: Mapping[str, float], *, unit: str, label: str) -> Markup:
     """Returns one horizontal bar per entry, labeled with its value. values: name -> a value that is not negative."""
     top = max(values.values(), default=0) or 1.0
-    names, figures = 150, 90
-    rows = []
-    for i, (name, value) in enumerate(values.items()):
-        y, length = i * _ROW, (width - names - figures) * value / top
-        rows.append(
-            f'<text x="{names - 8}" y="{y + 13}" text-anchor="end">{escape(name)}</text>'
-            f'<rect x="{names}" y="{y + 3}" width="{length:.1f}" height="{_ROW - 6}" fill="{COLORS[0]}"/>'
-            f'<text x="{names + length + 6:.1f}" y="{y + 13}">{value:.3g} {escape(unit)}</text>'
-        )
-    return svg(width, len(values) * _ROW + 4, "".join(rows), label)
+    rows = ((name, _bars([(COLORS[0], value / top)]), f"{value:.3g} {unit}".strip()) for name, value in values.items())
+    return _bar_table(rows, label)
 
 
 def paired_bars(names: Sequence[str], before: Sequence[float], now: Sequence[float], *, label: str) -> Markup:
@@ -88,19 +101,41 @@ def paired_bars(names: Sequence[str], before: Sequence[float], now: Sequence[flo
         before, now: Shares [n], 0 to 1.
     """
     top = max((*before, *now), default=0) or 1.0
-    width, name_width, figures, row = 560, 170, 100, 22
-    parts = []
-    for i, (name, *shares) in enumerate(zip(names, before, now, strict=True)):
-        y = i * row
-        parts.append(
-            f'<text x="{name_width - 8}" y="{y + 14}" text-anchor="end">{escape(shortened(name, 24))}</text>'
-            f'<text x="{width - figures + 8}" y="{y + 14}">{shares[0]:.1%}, {shares[1]:.1%}</text>'
-        )
-        for of, share in enumerate(shares):
-            length = (width - name_width - figures) * share / top
-            fill = "#9ca3af" if of == 0 else COLORS[0]
-            parts.append(f'<rect x="{name_width}" y="{y + 2 + 9 * of}" width="{length:.1f}" height="8" fill="{fill}"/>')
-    return svg(width, len(names) * row + 4, "".join(parts), label)
+    rows = (
+        (name, _bars([(_BEFORE, old / top), (COLORS[0], new / top)]), f"{old:.1%}, {new:.1%}")
+        for name, old, new in zip(names, before, now, strict=True)
+    )
+    return _bar_table(rows, label)
+
+
+def _bars(bars: Sequence[tuple[str, float]]) -> Markup:
+    """Returns bars below each other, as wide as their cell at a share of 1. bars: color and share of each."""
+    height = 12 // len(bars)
+    drawn = "".join(
+        f'<rect y="{i * height}" width="{100 * share:.1f}%" height="{height}" fill="{color}"/>'
+        for i, (color, share) in enumerate(bars)
+    )
+    return Markup(f'<svg aria-hidden="true" width="100%" height="12">{drawn}</svg>')
+
+
+def _bar_table(rows: Iterable[tuple[str, Markup, str]], label: str) -> Markup:
+    """Returns a table of names, bars and figures. Names are text of the page, so a long one takes a second line."""
+    lines = Markup("").join(Markup("<tr><th>{}</th><td>{}</td><td>{}</td></tr>").format(*row) for row in rows)
+    return Markup('<table class="bars" aria-label="{}">{}</table>').format(label, lines)
+
+
+def figure(chart: Markup, below: str = "", *, title: str = "") -> Markup:
+    """Returns a chart with its title above and its legend below, which are text of the page."""
+    caption = Markup("<figcaption>{}</figcaption>").format(title) if title else ""
+    return Markup("<figure>{}{}{}</figure>").format(caption, chart, below)
+
+
+def legend(names: Sequence[str]) -> Markup:
+    """Returns names with the colors of their series."""
+    square = '<svg aria-hidden="true" width="10" height="10"><rect width="10" height="10" fill="{}"/></svg>'
+    entry = Markup(f"<span>{square} {{}}</span>")
+    entries = (entry.format(COLORS[i % len(COLORS)], name) for i, name in enumerate(names))
+    return Markup('<div class="legend">{}</div>').format(Markup(" ").join(entries))
 
 
 @dataclass(frozen=True)
@@ -130,13 +165,13 @@ class Square:
             'stroke="currentColor" stroke-opacity="0.15"/>'
             f'<text x="{self.left - 5}" y="{self.top + self.side * (1 - share) + 4:.1f}" text-anchor="end">'
             f"{up[0] + share * (up[1] - up[0]):.3g}</text>"
-            f'<text x="{self.left + self.side * share:.1f}" y="{self.bottom + 13}" text-anchor="middle">'
+            f'<text x="{self.left + self.side * share:.1f}" y="{self.bottom + 16}" text-anchor="middle">'
             f"{across[0] + share * (across[1] - across[0]):.3g}</text>"
             for share in (0, 0.5, 1)
         )
         middle = self.top + self.side / 2
         return (
-            f'{lines}<text x="{self.left + self.side / 2}" y="{self.bottom + 27}" text-anchor="middle">'
+            f'{lines}<text x="{self.left + self.side / 2}" y="{self.bottom + 30}" text-anchor="middle">'
             f'{escape(x)}</text><text x="12" y="{middle}" text-anchor="middle" '
             f'transform="rotate(-90 12 {middle})">{escape(y)}</text>'
         )
@@ -151,12 +186,6 @@ def line(points: Sequence[str], color: str, *, dots: bool = True) -> str:
     centers = (point.split(",") for point in points if dots)
     circles = "".join(f'<circle cx="{x}" cy="{y}" r="2.5" fill="{color}"/>' for x, y in centers)
     return f'<polyline fill="none" stroke="{color}" stroke-width="1.5" points="{" ".join(points)}"/>{circles}'
-
-
-def key(left: float, top: float, color: str, name: str) -> str:
-    """Returns an entry of a legend."""
-    square = f'<rect x="{left}" y="{top}" width="10" height="10" fill="{color}"/>'
-    return f'{square}<text x="{left + 14}" y="{top + 9}">{escape(name)}</text>'
 
 
 def shortened(text: str, most: int = 20) -> str:

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.score_curves import Curve, Curves
-from fullpass.components.pages.charts import COLORS, Square, key, line, shortened, svg
+from fullpass.components.pages.charts import COLORS, Square, figure, legend, line, svg
 
 MODELS = ("new model", "last blessed")
 
@@ -30,7 +30,7 @@ def curve_charts(curves: Sequence[Curves | None]) -> tuple[Markup, ...]:
     )
 
 
-_AREA, _BOTTOM = Square(side=220, left=40), 52
+_AREA, _BOTTOM = Square(side=220, left=40), 35
 
 
 def curve_chart(
@@ -45,15 +45,9 @@ def curve_chart(
     parts = [_AREA.axes((0, 1), (0, 1), x, y)]
     if diagonal:
         parts.append(_AREA.line_across(0, 1))
-    for number, (name, curve) in enumerate(curves.items()):
-        row, column = divmod(number, 2)
-        left, top, color = _AREA.left + 100 * column, _AREA.bottom + 38 + 16 * row, COLORS[number % len(COLORS)]
-        parts += [
-            _line(curve, color, points=points, band=len(curves) <= 2),
-            key(left, top, color, shortened(name, 15)),
-        ]
-    rows = (len(curves) + 1) // 2
-    return svg(_AREA.right + 10, _AREA.bottom + _BOTTOM + 16 * (rows - 1), "".join(parts), label)
+    for number, curve in enumerate(curves.values()):
+        parts.append(_line(curve, COLORS[number % len(COLORS)], points=points, band=len(curves) <= 2))
+    return figure(svg(_AREA.right + 10, _AREA.bottom + _BOTTOM, "".join(parts), label), legend(list(curves)))
 
 
 def _line(curve: Curve, color: str, *, points: bool, band: bool) -> str:

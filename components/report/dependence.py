@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from markupsafe import Markup, escape
 
 from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence
-from fullpass.components.pages.charts import COLORS, key, line, shortened, svg
+from fullpass.components.pages.charts import COLORS, figure, legend, line, svg
 
 
 @dataclass(frozen=True)
@@ -50,17 +51,11 @@ def _figures(found: Dependence) -> Iterator[tuple[str, ...]]:
 
 
 _WIDTH, _RIGHT = 310, 14
-_TOP, _BOTTOM = 22, 22
+_TOP, _BOTTOM = 8, 22
 _HEIGHT, _AXIS = 110, 50
-_NAMES, _ROW = 120, 17
 _MEAN = 'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="3 3"'
 _GRID = 'stroke="currentColor" stroke-opacity="0.15"'
-
-
-def legend(names: Sequence[str]) -> Markup:
-    """Returns the legend with the colors of the series."""
-    parts = (key(150 * i, 4, COLORS[i], shortened(name)) for i, name in enumerate(names))
-    return svg(150 * len(names), 20, "".join(parts), f"colours of {', '.join(names)}")
+_DAYS_WITHOUT_TIME = 3
 
 
 def dependence_chart(
@@ -73,8 +68,8 @@ def dependence_chart(
         low, high: The ends of the score axis, low < high.
     """
     label = f"{shown.column}: {'; '.join(_words(shown, number, name) for number, name in enumerate(series))}"
-    draw = _line if shown.places else _dots
-    return draw(shown, means, low, high, label)
+    chart = (_line if shown.places else _dots)(shown, means, low, high, label)
+    return figure(chart, title=shown.column)
 
 
 def _words(shown: ColumnDependence, number: int, name: str) -> str:
@@ -90,7 +85,7 @@ def _line(shown: ColumnDependence, means: Sequence[float], low: float, high: flo
     def height(score: float) -> float:
         return _TOP + _HEIGHT * (high - score) / (high - low)
 
-    parts = [_title(shown.column)]
+    parts = []
     for score in (low, (low + high) / 2, high):
         y = height(score)
         parts.append(
@@ -104,31 +99,36 @@ def _line(shown: ColumnDependence, means: Sequence[float], low: float, high: flo
         ]
         parts += [f'<path d="M{_AXIS} {height(means[number]):.1f}h{inner}" {_MEAN}/>', line(points, COLORS[number])]
     y = _TOP + _HEIGHT + 16
-    parts.append(f'<text x="{_AXIS}" y="{y}">{escape(shortened(shown.values[0]))}</text>')
-    parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{y}" text-anchor="end">{escape(shortened(shown.values[-1]))}</text>')
+    start, end = _ends(shown.kind, shown.values[0], shown.values[-1])
+    parts.append(f'<text x="{_AXIS}" y="{y}">{escape(start)}</text>')
+    parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{y}" text-anchor="end">{escape(end)}</text>')
     return svg(_WIDTH, _TOP + _HEIGHT + _BOTTOM, "".join(parts), label)
 
 
+def _ends(kind: str, start: str, end: str) -> tuple[str, str]:
+    """Returns both ends of an axis; moments without seconds, and without the time of day if they are days apart."""
+    if kind != "date" or "T" not in start:
+        return start, end
+    moments = datetime.fromisoformat(start), datetime.fromisoformat(end)
+    form = "%Y-%m-%d" if (moments[1] - moments[0]).days >= _DAYS_WITHOUT_TIME else "%Y-%m-%d %H:%M"
+    return moments[0].strftime(form), moments[1].strftime(form)
+
+
 def _dots(shown: ColumnDependence, means: Sequence[float], low: float, high: float, label: str) -> Markup:
-    bottom = _TOP + _ROW * len(shown.values)
+    """Returns a table of values with their dots, since a value may be a long text."""
 
     def across(score: float) -> float:
-        return _NAMES + (_WIDTH - _NAMES - _RIGHT) * (score - low) / (high - low)
+        return 100 * (score - low) / (high - low)
 
-    parts = [_title(shown.column)]
-    for score, anchor in ((low, "start"), (high, "end")):
-        parts.append(f'<path d="M{across(score):.1f} {_TOP}V{bottom}" {_GRID}/>')
-        parts.append(f'<text x="{across(score):.1f}" y="{bottom + 14}" text-anchor="{anchor}">{score:.3g}</text>')
-    parts += [f'<path d="M{across(mean):.1f} {_TOP}V{bottom}" {_MEAN}/>' for mean in means]
+    ends = f'<path d="M0 0v18" {_GRID}/><line x1="100%" x2="100%" y2="18" {_GRID}/>'
+    ends += "".join(f'<line x1="{across(mean):.1f}%" x2="{across(mean):.1f}%" y2="18" {_MEAN}/>' for mean in means)
+    rows = []
     for i, value in enumerate(shown.values):
-        y = _TOP + _ROW * i + _ROW / 2
-        parts.append(f'<text x="{_NAMES - 6}" y="{y + 4}" text-anchor="end">{escape(shortened(value))}</text>')
-        parts += [
-            f'<circle cx="{across(scores[i]):.1f}" cy="{y}" r="3.5" fill="{COLORS[number]}"/>'
+        dots = "".join(
+            f'<circle cx="{across(scores[i]):.1f}%" cy="9" r="3.5" fill="{COLORS[number]}"/>'
             for number, scores in enumerate(shown.scores)
-        ]
-    return svg(_WIDTH, bottom + _BOTTOM, "".join(parts), label)
-
-
-def _title(column: str) -> str:
-    return f'<text x="4" y="13">{escape(column)}</text>'
+        )
+        drawn = Markup(f'<svg aria-hidden="true" width="100%" height="18">{ends}{dots}</svg>')
+        rows.append(Markup("<tr><th>{}</th><td>{}</td></tr>").format(value, drawn))
+    axis = Markup("<tr><th></th><td><span>{:.3g}</span><span>{:.3g}</span></td></tr>").format(low, high)
+    return Markup('<table class="dots" aria-label="{}">{}{}</table>').format(label, Markup("").join(rows), axis)

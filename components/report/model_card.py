@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
+from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict
 from fullpass.components.evaluation.metrics import metric_named
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.report_data import Insight, Run
@@ -38,7 +38,7 @@ def model_card(run: Run, record: Mapping[str, Any]) -> tuple[Section, ...]:
     facts = record.get("model", {})
     return (
         Section("Purpose", tuple(_purpose(run, facts, record))),
-        Section("Origin", tuple(_origin(run, facts))),
+        Section("Origin", tuple(_origin(run))),
         Section("Quality", tuple(_quality(run)), _metrics(run.verdict)),
         Section("Worst slices", (), _worst_slices(run.verdict)),
         Section("Most important features", (), _features(run.insight)),
@@ -73,18 +73,8 @@ def _purpose(run: Run, facts: Mapping[str, Any], record: Mapping[str, Any]) -> I
     yield from (f"Not blessed: {reason}." for reason in run.verdict.reasons)
 
 
-def _origin(run: Run, facts: Mapping[str, Any]) -> Iterator[str]:
-    lineage = facts.get("lineage", {})
-    if lineage.get("run"):
-        yield f"Run {lineage['run']}."
-    if lineage.get("config", {}).get("hash"):
-        yield f"Configuration {lineage['config']['hash']}."
-    known = lineage.get("code", {})
-    code = [f"{key} {value}" for key, value in known.items() if value is not None and key != "line"]
-    if code:
-        yield f"Code {', '.join(code)}."
-    if known.get("line"):
-        yield f"Made with {known['line']}."
+def _origin(run: Run) -> Iterator[str]:
+    yield from (f"{name.capitalize()}: {value}." for name, value in run.identity.facts)
     yield from (f"Data, {name}: {value}." for name, value in run.data.facts)
     yield from (f"Training, {name}: {value}." for name, value in run.training.facts)
 
@@ -98,7 +88,7 @@ def _quality(run: Run) -> Iterator[str]:
 
 
 def _metrics(verdict: Verdict) -> Table:
-    rows = [(m.metric, _value(m), m.required, _held(m)) for m in (*verdict.metrics, *verdict.newest)]
+    rows = [(m.metric, _value(m), m.required, _held(m)) for m in verdict.all_metrics]
     return (("metric", "value", "required", ""), *rows)
 
 
@@ -111,8 +101,12 @@ def _worst_slices(verdict: Verdict) -> Table:
     upwards = metric is None or metric.higher_is_better is not False
     known = [one for one in verdict.slices if first.metric in one.values]
     known.sort(key=lambda one: one.values[first.metric], reverse=not upwards)
-    rows = [(one.name, f"{one.examples:,}", f"{one.values[first.metric]:.4f}") for one in known[:_WORST_SLICES]]
+    rows = [(_slice(one), f"{one.examples:,}", f"{one.values[first.metric]:.4f}") for one in known[:_WORST_SLICES]]
     return (("slice", "examples", first.metric), *rows)
+
+
+def _slice(one: Slice) -> str:
+    return f"{one.name}, newest span" if one.newest else one.name
 
 
 def _features(insight: Insight) -> Table:

@@ -8,9 +8,9 @@ from markupsafe import Markup
 
 from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.shown_files import RegressionErrors
-from fullpass.components.pages.charts import COLORS, Square, svg
+from fullpass.components.pages.charts import COLORS, Square, figure, svg
 
-_AREA, _BOTTOM = Square(side=260, left=62), 34
+_AREA, _BOTTOM = Square(side=260, left=68), 36
 _Point = tuple[float, float, float]
 
 
@@ -78,4 +78,4 @@ def _chart(
         opacity = ' fill-opacity="0.35"' if diagonal else ""
         parts.append(f'<circle cx="{cx}" cy="{cy}" r="2.5" fill="{COLORS[0]}"{opacity}/>')
     label = f"{y} over {x}"
-    return svg(_AREA.right + 20, _AREA.bottom + _BOTTOM, "".join(parts), label)
+    return figure(svg(_AREA.right + 20, _AREA.bottom + _BOTTOM, "".join(parts), label))

@@ -18,15 +18,16 @@ from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.evaluation.score_curves import read_curves
 from fullpass.components.evaluation.shown_files import ShownText, read_dependence, read_regression_errors, read_texts
-from fullpass.components.ingest.writing.manifest import QUARANTINE, read_manifest
+from fullpass.components.ingest.writing.manifest import QUARANTINE, Manifest, read_manifest
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.pages.charts import bar_chart, histogram, line_chart, shortened
 from fullpass.components.report.classes import ShownClasses, classes_section
 from fullpass.components.report.curves import curve_charts
 from fullpass.components.report.dependence import ShownDependence, dependence_section
+from fullpass.components.report.identity import Identity, identity
 from fullpass.components.report.regression import ShownErrors, errors_section
 from fullpass.components.run_artifacts import RunArtifacts
-from fullpass.trainer.insight.words import reference_words
+from fullpass.trainer.insight.words import epochs_words, reference_words, tried_words
 
 _SHOWN_FEATURES, _TOP_VALUES, _LONGEST_NAME = 20, 3, 40
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
@@ -235,12 +236,14 @@ class Run:
     images: Images = Images()
     texts: tuple[ShownText, ...] = ()
     dependence: ShownDependence | None = None
+    identity: Identity = Identity()
 
 
 def read_run(name: str, made: RunArtifacts, config: EvaluationConfig) -> Run:
     """Returns the facts about a run that has reached the node Report."""
     record, evaluation = made.training, made.uri("evaluation")
     verdict, gate = made.verdict(config), made.data_verdict
+    manifests = [read_manifest(artifact.uri) for artifact in made.all("examples")]
     assert verdict is not None and gate is not None  # noqa: S101
     return Run(
         name=name,
@@ -256,7 +259,8 @@ def read_run(name: str, made: RunArtifacts, config: EvaluationConfig) -> Run:
         parity=_parity(read_json(f"{made.uri('parity')}/parity.json")),
         serving=_serving(read_json(f"{made.uri('serving')}/serving.json")),
         gate=gate_section(gate),
-        data=_data(made),
+        data=_data(made, manifests),
+        identity=identity(record, made.all("examples"), manifests),
         pushed_to=made.pushed_to or "",
     )
 
@@ -266,13 +270,11 @@ def training(record: Mapping[str, Any]) -> Training:
     counts = {split: f"{rows:,}" for split, rows in record["rows"].items()}
     facts = [
         ("examples", ", ".join(f"{split} {rows}" for split, rows in counts.items())),
-        ("epochs", f"{record['epochs']}, the best {record['best_epoch']}"),
+        ("epochs", epochs_words(record)),
         *(_of_trees(record) if record.get("trees") else _of_network(record)),
     ]
     if record.get("compared"):
-        facts.append(
-            ("compared models", ", ".join(f"{kind} {value:.4g}" for kind, value in record["compared"].items()))
-        )
+        facts.append(("kept model", tried_words(record)))
     waited = record["step_ms"] * record["input_wait"]
     step = {"waiting for input": waited, "model update": record["step_ms"] - waited}
     if record["classes"]:
@@ -286,7 +288,7 @@ def training(record: Mapping[str, Any]) -> Training:
     losses = {name: record["history"][name] for name in ("loss", "val_loss") if record["history"].get(name)}
     return Training(
         facts=tuple(facts),
-        curves=line_chart(losses, label="loss per epoch"),
+        curves=line_chart(losses, label="loss per epoch", marks=record.get("restarts", ())),
         step=Markup("") if record.get("trees") else bar_chart(step, unit="ms", label="milliseconds of a training step"),
         seconds=bar_chart(record["seconds"], unit="s", label="seconds spent in training"),
     )
@@ -364,9 +366,8 @@ def _serving(facts: Mapping[str, Any]) -> str:
     )
 
 
-def _data(made: RunArtifacts) -> Data:
+def _data(made: RunArtifacts, manifests: Sequence[Manifest]) -> Data:
     examples = made.all("examples")
-    manifests = [read_manifest(artifact.uri) for artifact in examples]
     written: dict[str, int] = {}
     reasons: dict[str, int] = {}
     for manifest in manifests:

@@ -103,8 +103,7 @@ def _metrics(verdict: Verdict) -> Table:
     table = Table(title=f"Evaluation, {verdict.examples:,} examples{newest}", box=box.SIMPLE, title_justify="left")
     for heading in ("metric", "value", "last blessed", "required", ""):
         table.add_column(heading, justify="right" if heading in ("value", "last blessed") else "left")
-    of_newest = [replace(m, metric=f"{m.metric}, newest span") for m in verdict.newest]
-    for m in (*verdict.metrics, *of_newest, *_on_slices(verdict)):
+    for m in (*verdict.all_metrics, *_on_slices(verdict)):
         baseline = "" if m.baseline is None else f"{m.baseline:.4f}"
         mark = "" if not m.required else "met" if m.passed else "not met"
         reach = f" ± {m.half_width:.4f}" if m.half_width is not None else ""

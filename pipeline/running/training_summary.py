@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.trainer.insight.words import reference_words
+from fullpass.trainer.insight.words import ended_words, reference_words
 from fullpass.trainer.tuning.config import TuningConfig
 from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode
 
@@ -49,9 +49,10 @@ class TrainingFacts:
         resumed = (
             f"; resumed after update {self.resumed_at_update:,} of an earlier run" if self.resumed_at_update else ""
         )
-        ended = ", ended by max_minutes" if self.ended_by == "max_minutes" else ""
+        ended = ended_words(epochs=self.epochs, best_epoch=self.best_epoch, ended_by=self.ended_by)
+        why = f" ({ended})" if ended else ""
         return (
-            f"{self.epochs} epochs{ended}, the best {self.best_epoch}, on {self.devices}, {self.examples_per_second:,} "
+            f"{self.epochs} epochs, the best {self.best_epoch}{why}, on {self.devices}, {self.examples_per_second:,} "
             f"examples a second, {self.input_wait:.0%} of the time waiting for input{resumed}"
         )
 

@@ -3,12 +3,21 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fullpass.components.data_gate.page import render_gate
+from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
+from fullpass.components.evaluation.score_curves import Curve
+from fullpass.components.evaluation.shown_files import ColumnDependence, Decile, Dependence, RegressionErrors
+from fullpass.components.pages.charts import line_chart
+from fullpass.components.report.classes import classes_section
 from fullpass.components.report.component import render
+from fullpass.components.report.dependence import dependence_section
+from fullpass.components.report.regression import errors_section
+from fullpass.components.report.report_data import Run, insight_section
 from tests.components.report.test_report import HOSTILE, data_verdict, run
 from tests.live.browser import Page, find_chromium, open_browser
 from tests.live.servers import needed
@@ -41,6 +50,35 @@ TEXTS = """(() => {
   return texts;
 })()"""
 
+# What a reader cannot see: charts and texts beyond the sides of the window or of their table, texts of a chart that
+# overlap, and tables that scroll although they have few columns. A table of many columns may scroll in its own box.
+UNSEEN = """(() => {
+  const found = [], name = (one) => (one.getAttribute("aria-label") || one.textContent).trim().slice(0, 60);
+  const beyond = (inner, outer) => inner.left < outer.left - 1 || inner.right > outer.right + 1;
+  const page = { left: 0, right: innerWidth };
+  const scrolls = (one) => one.closest(".wide")?.querySelector("tr").cells.length > MOST_COLUMNS;
+  for (const box of document.querySelectorAll(".wide"))
+    if (box.scrollWidth > box.clientWidth + 1 && !scrolls(box.firstElementChild)) found.push("scrolls: " + name(box));
+  for (const one of document.querySelectorAll("svg, figcaption, .legend, .bars td, .bars th, .dots th, p, li, h2")) {
+    const box = one.getBoundingClientRect();
+    if (!one.checkVisibility() || scrolls(one)) continue;
+    if (beyond(box, page) || one.scrollWidth > one.clientWidth + 1 && one.matches("td, th, p, li"))
+      found.push("beyond the side: " + name(one));
+  }
+  for (const svg of document.querySelectorAll("figure svg[role=img]")) {
+    const texts = [...svg.querySelectorAll("text")].map((text) => [text, text.getBoundingClientRect()]);
+    for (const [text, box] of texts) {
+      if (beyond(box, svg.getBoundingClientRect())) found.push("cut: " + name(text) + " of " + name(svg));
+      for (const [other, its] of texts)
+        if (text !== other && box.left < its.right && its.left < box.right
+            && box.top < its.bottom - 2 && its.top < box.bottom - 2)
+          found.push("overlap: " + name(text) + ", " + name(other));
+    }
+  }
+  return found;
+})()"""
+MOST_COLUMNS = 4
+
 # The texts of all cells of a column.
 COLUMN = (
     "[...document.querySelectorAll('.rows')[{table}].tBodies[0].rows]"
@@ -61,6 +99,56 @@ def browser() -> Iterator[Page]:
         pytest.exit("No Chromium on PATH. Install it ('apt install chromium'), or give CHROMIUM=PROGRAM.", returncode=2)
     with open_browser(program) as page:
         yield page
+
+
+def wide_run() -> Run:
+    """A run with long names, 12 classes and dates."""
+    names = tuple(f"{i}: mixed conifer forest of the upper montane zone, Ponderosa" for i in range(12))
+    cells = tuple(Cell(one, other, 1234, 0.0833, 0.01) for one in names for other in names)
+    metrics = {"precision": (0.75, 0.01), "recall": (0.5, 0.01), "f1": (0.6, 0.01), "auc": (0.9, 0.01)}
+    curve = Curve((0.0, 0.5, 1.0), (0.0, 0.7, 1.0), (0.1, 0.1, 0.1))
+    shown = {name: curve for name in names[:10]}
+    classes = ClassResults(tuple(OfClass(n, 14808.0, metrics) for n in names), 12, cells, shown, shown)
+    long = "horizontal_distance_to_the_nearest_surface_water_feature_in_metres"
+    moments = ("2013-03-02T23:45:00", "2013-09-09T00:00:00", "2013-12-24T12:15:30")
+    scores = ((0.2, 0.4, 0.6),) * 5
+    dependence = Dependence(
+        200,
+        names[:5],
+        (0.4,) * 5,
+        (
+            ColumnDependence("started_at", "date", moments, (1.0, 2.0, 3.0), scores),
+            ColumnDependence(
+                "an_hour", "date", (moments[0], moments[0], "2013-03-03T11:00:00"), (1.0, 2.0, 3.0), scores
+            ),
+            ColumnDependence(long, "number", ("-1234567.5", "0", "1234567.5"), (1.0, 2.0, 3.0), scores),
+            ColumnDependence(f"{long}_band", "value", names[:3], (), scores),
+        ),
+        {},
+    )
+    insight = {"importance": [{"feature": f"{long}_{i}", "importance": 0.1, "reach": 0.01} for i in range(9)]}
+    losses = {"loss": [0.00123456] * 100, "val_loss": [123456.7] * 100}
+    one = run(blessed=True)
+    return replace(
+        one,
+        classes=classes_section([classes, classes], 12 * 14808),
+        dependence=dependence_section(dependence),
+        insight=insight_section(insight),
+        training=replace(one.training, curves=line_chart(losses, label="loss", marks=(20, 60))),
+        errors=errors_section(RegressionErrors(2, (-1e6, 1e6), (1e6, -1e6), (Decile(1.0, -1234.5, 10.0),))),
+    )
+
+
+def test_nothing_is_cut_beyond_the_side_or_on_top_of_something_else(browser, tmp_path):
+    """The report is shown in DejaVu Sans, the wide font that Linux takes if a page names none."""
+    file = tmp_path / "report.html"
+    file.write_text(render(wide_run()), encoding="utf-8")
+    for width in (DESK, PHONE):
+        browser.show(file.as_uri(), width=width, phone=width == PHONE)
+        browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        browser.evaluate("document.styleSheets[0].insertRule(`*, svg text { font-family: 'DejaVu Sans' !important }`)")
+        assert browser.evaluate(UNSEEN.replace("MOST_COLUMNS", str(MOST_COLUMNS))) == [], width
+        assert browser.evaluate("[innerWidth, document.scrollingElement.scrollWidth]") == [width, width]
 
 
 @pytest.fixture(scope="module", params=["a run", "a hostile run", "a stop of the data gate"])

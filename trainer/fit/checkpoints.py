@@ -119,7 +119,7 @@ class TrainingState:
         best: The smallest monitored value; infinite before the first epoch is completed.
         best_epoch: The epoch of that value, from 1; 0 before.
         stale: The completed epochs since the last improvement, or since the last reduction of the learning rate.
-        falls: The number of reductions of the learning rate.
+        restarts: The epochs, from 1, after which the learning rate was reduced.
         seconds: The total seconds of training, summed over interrupted runs.
     """
 
@@ -132,7 +132,7 @@ class TrainingState:
     best: float = math.inf
     best_epoch: int = 0
     stale: int = 0
-    falls: int = 0
+    restarts: list[int] = field(default_factory=list)
     seconds: float = 0.0
 
     def add(self, sums: Mapping[str, Any], *, steps: int, waited: float, spent: float) -> None:

@@ -53,6 +53,7 @@ class Fitted:
         resumed_at: The updates made by earlier, interrupted runs; 0 without any.
         save_seconds: The seconds spent on writing them.
         ended_by: The limit that ended the training: epochs, early_stopping or max_minutes.
+        restarts: The epochs after which the learning rate was reduced, and training went on from the best weights.
     """
 
     history: dict[str, list[float]]
@@ -62,6 +63,7 @@ class Fitted:
     saves: int = 0
     save_seconds: float = 0.0
     ended_by: str = "epochs"
+    restarts: tuple[int, ...] = ()
 
     @property
     def epochs(self) -> int:
@@ -141,7 +143,8 @@ class _Run:
         seconds = time.monotonic() - self._began
         saves, save_seconds = (self._checkpoints.saves, self._checkpoints.seconds) if self._checkpoints else (0, 0.0)
         ended_by = "max_minutes" if self._time_over else "early_stopping" if self._stopped_early() else "epochs"
-        return Fitted(state.history, state.best_epoch, seconds, resumed, saves, save_seconds, ended_by)
+        restarts = tuple(state.restarts)
+        return Fitted(state.history, state.best_epoch, seconds, resumed, saves, save_seconds, ended_by, restarts)
 
     @property
     def _done(self) -> int:
@@ -224,9 +227,10 @@ class _Run:
     def _reduce_on_plateau(self) -> None:
         """Restores the best weights and reduces the learning rate, if schedule and patience require it."""
         rate, state = self._steps.rate, self._state
-        if rate is not None and state.falls < rate.max_reductions and self._stopped_early():
-            state.falls, state.stale = state.falls + 1, 0
-            rate.reduce(state.falls)
+        if rate is not None and len(state.restarts) < rate.max_reductions and self._stopped_early():
+            state.restarts.append(state.epoch + 1)
+            state.stale = 0
+            rate.reduce(len(state.restarts))
             self._model.set_weights([weight.numpy() for weight in self._best])
 
     def _stopped_early(self) -> bool:
@@ -281,7 +285,7 @@ class _Run:
         if text is not None:
             self._state = TrainingState.from_json(text)
             if self._steps.rate is not None:
-                self._steps.rate.reduce(self._state.falls)
+                self._steps.rate.reduce(len(self._state.restarts))
         positions = self._workers.all_gather([self._done])[:, 0]
         if len(set(positions)) > 1:
             raise UserError(

@@ -1,4 +1,4 @@
-"""Says which column makes a model suspiciously good. Nothing here imports TensorFlow."""
+"""Says what training.json records of a training, as text for people. Nothing here imports TensorFlow."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 TOO_GOOD = 0.999
 _ALONE = 0.99
 _OF_CLASSES = ("accuracy", "multiclass_accuracy")
-_JUDGED = ("auc", "auc_pr", *_OF_CLASSES, "explained", "r2")
+_JUDGED = ("auc", "auc_pr", *_OF_CLASSES, "balanced_accuracy", "mcc", "macro_auc", "weighted_auc", "explained", "r2")
 _FEWER_ERRORS = 0.1
 _SHOWN = 3
 
@@ -48,6 +48,52 @@ def _evidence(record: Mapping[str, Any]) -> str:
     certain = [one for one in record.get("importance", ()) if one["importance"] > one["reach"]][:_SHOWN]
     listed = ", ".join(f"{one['feature']} ({one['importance']:.4f})" for one in certain)
     return f"the features that the model relies on most, by importance: {listed}" if certain else ""
+
+
+def epochs_words(record: Mapping[str, Any]) -> str:
+    """Returns the number of epochs, the best of them, the limit that ended them, and the falls of the learning rate.
+
+    Example:
+        >>> epochs_words({"epochs": 30, "best_epoch": 30, "ended_by": "epochs", "restarts": [12]})
+        '30, the best 30; the last epoch is the best: raise training.epochs; the learning rate fell after epoch 12'
+    """
+    found = [f"{record['epochs']}, the best {record['best_epoch']}", ended_words(**_ending(record))]
+    if restarts := record.get("restarts"):
+        epochs = ", ".join(map(str, restarts))
+        found.append(f"the learning rate fell after epoch{'s' * (len(restarts) > 1)} {epochs}")
+    return "; ".join(filter(None, found))
+
+
+def ended_words(*, epochs: int, best_epoch: int, ended_by: str) -> str:
+    """Returns what ended a training, and what to raise if it was a limit; "" if it made its epochs.
+
+    Args:
+        ended_by: `epochs`, early_stopping or max_minutes.
+    """
+    if ended_by == "max_minutes":
+        return "ended by max_minutes"
+    if ended_by == "early_stopping":
+        return "ended by early stopping"
+    return "the last epoch is the best: raise training.epochs" if best_epoch == epochs > 1 else ""
+
+
+def _ending(record: Mapping[str, Any]) -> dict[str, Any]:
+    ended_by = record.get("ended_by", "epochs")
+    return {"epochs": record["epochs"], "best_epoch": record["best_epoch"], "ended_by": ended_by}
+
+
+def tried_words(record: Mapping[str, Any]) -> str:
+    """Returns which of several models was kept, and by what; the smallest value is the best.
+
+    Example:
+        >>> tried_words({"compared": {"trees": 0.31, "wide_deep": 0.29}, "model": {"monitor": "log_loss"}})
+        'wide_deep, by log_loss of the eval split: 0.29; trees 0.31'
+    """
+    tried = sorted(record["compared"].items(), key=lambda pair: pair[1])
+    kept, *others = [f"{kind} {value:.4g}" for kind, value in tried]
+    monitor = record.get("model", {}).get("monitor", "the smallest loss")
+    kind, value = kept.rsplit(" ", 1)
+    return "; ".join([f"{kind}, by {monitor} of the eval split: {value}", *others])
 
 
 def reference_words(reference: Mapping[str, Any] | None) -> str:

@@ -54,3 +54,5 @@ def test_training_in_one_line():
     assert TrainingFacts.of(record).words == expected
     resumed = TrainingFacts.of({**record, "resumed_at_update": 1500}).words
     assert resumed == f"{expected}; resumed after update 1,500 of an earlier run"
+    limited = TrainingFacts.of({**record, "epochs": 4, "ended_by": "epochs"}).words
+    assert limited.startswith("4 epochs, the best 4 (the last epoch is the best: raise training.epochs), on 2 x GPU")

@@ -194,6 +194,7 @@ def test_on_a_plateau_training_goes_back_to_the_best_weights_and_the_rate_falls_
     assert rates == [1.0, 1.0, 1.0, 0.2, 0.2, 0.2, 0.04, 0.04, 0.04]
     assert began_from == [5, 3, 4, 3, 2.5, 3, 2.5, pytest.approx(2.6), pytest.approx(2.6)]
     assert (fitted.epochs, fitted.best_epoch, fitted.ended_by) == (9, 5, "early_stopping")
+    assert fitted.restarts == (4, 7)
     assert float(model.get_weights()[0][0, 0]) == 2.5
 
 
