@@ -19,9 +19,6 @@ from urllib.parse import urlsplit
 from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import run_bounded
 from fullpass.base.redact import redact, redact_tree
-from fullpass.components.evaluation.config import SliceBounds
-from fullpass.components.evaluation.evaluation_verdict import Verdict
-from fullpass.components.evaluation.metrics import metric_named
 from fullpass.pipeline.config import ADDRESS_VARIABLE, PipelineConfig, missing_for_mlflow
 from fullpass.pipeline.printing import shortened
 from fullpass.pipeline.root.layout import RootLayout
@@ -29,7 +26,6 @@ from fullpass.pipeline.running.execution.events import Status
 from fullpass.pipeline.running.history import RunRecord
 from fullpass.pipeline.running.record_provenance import RUN_FACTS_FILE
 from fullpass.pipeline.running.run_outcome import FinishedRun
-from fullpass.pipeline.running.run_summary import Summary
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 _SECRETS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", ADDRESS_VARIABLE)
@@ -38,10 +34,8 @@ _REQUIRED = {"MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"}
 _DEFAULTS = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "20", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
 _MOST_CHARACTERS = 400
 _SECTIONS = ("label", "model", "training")
-_EVALUATION = "val_"
 _OF_TRAINING = ("batch_size", "parameters", "best_epoch", "ended_by", "devices")
 _DOCUMENTS = (".html", ".md")
-_ENOUGH_EXAMPLES = SliceBounds.model_fields["min_examples"].default
 _GOOD = ("success", "not_blessed")
 
 Points = list[tuple[int, float]]
@@ -141,6 +135,9 @@ def tracked_run(finished: FinishedRun, record: RunRecord) -> TrackedRun:
     assert config.mlflow is not None  # noqa: S101
     training = _json(Path(summary.model_run) / TRAINING_FILE) if summary.model_run else {}
     facts = _json(RootLayout(finished.root).run_logs(record.run_id) / RUN_FACTS_FILE)
+    points = {**_curves(training), **{accepted_name(name): [(0, value)] for name, value in _values(finished)}}
+    finite = {name: [point for point in values if math.isfinite(point[1])] for name, values in points.items()}
+    report = Path(summary.report).parent.iterdir() if summary.report and config.mlflow.files else ()
     return TrackedRun(
         experiment=config.mlflow.experiment or config.name,
         name=record.run_id,
@@ -149,10 +146,9 @@ def tracked_run(finished: FinishedRun, record: RunRecord) -> TrackedRun:
         ended=_milliseconds(record.ended),
         params=_params(config, training),
         tags={accepted_name(name): value for name, value in _tags(finished, record, facts).items() if value},
-        metrics=_curves(training)
-        | {accepted_name(name): [(0, value)] for name, value in _values(finished) if math.isfinite(value)},
-        texts=_texts(summary, facts) if config.mlflow.files else {},
-        files=_documents(summary) if config.mlflow.files else (),
+        metrics={name: values for name, values in finite.items() if values},
+        texts={"pipeline.yaml": facts["config"]["yaml"]} if config.mlflow.files and "config" in facts else {},
+        files=tuple(sorted(str(file) for file in report if file.suffix in _DOCUMENTS)),
         trials=_trials(finished),
     )
 
@@ -232,10 +228,9 @@ def _curves(training: Mapping[str, Any]) -> dict[str, Points]:
     """Returns the training curves by epoch."""
     curves = {}
     for name, values in training.get("history", {}).items():
-        of_eval = name.startswith(_EVALUATION)
-        key = f"validation/{name.removeprefix(_EVALUATION)}" if of_eval else f"train/{name}"
-        curves[key] = [(epoch, value) for epoch, value in enumerate(values, 1) if math.isfinite(value)]
-    return {key: points for key, points in curves.items() if points}
+        eval_name = name.removeprefix("val_")
+        curves[f"train/{name}" if eval_name == name else f"validation/{eval_name}"] = list(enumerate(values, 1))
+    return curves
 
 
 def _values(finished: FinishedRun) -> Iterator[tuple[str, float]]:
@@ -244,47 +239,15 @@ def _values(finished: FinishedRun) -> Iterator[tuple[str, float]]:
     yield "seconds", finished.result.seconds
     for split, rows in (summary.rows or {}).items():
         yield f"rows/{split}", rows
-    if summary.verdict is None:
-        return
-    for measured in summary.verdict.metrics:
+    for measured in summary.verdict.metrics if summary.verdict else ():
         yield f"eval/{measured.metric}", measured.value
         if measured.half_width is not None:
             yield f"eval/{measured.metric}_low", measured.value - measured.half_width
             yield f"eval/{measured.metric}_high", measured.value + measured.half_width
         if measured.baseline is not None:
             yield f"baseline/{measured.metric}", measured.baseline
-    for measured in summary.verdict.newest:
+    for measured in summary.verdict.newest if summary.verdict else ():
         yield f"newest_span/{measured.metric}", measured.value
-    yield from _worst_slices(summary.verdict)
-
-
-def _worst_slices(verdict: Verdict) -> Iterator[tuple[str, float]]:
-    """Yields the number of slices with enough rows, and for each metric with a better side its worst value on them."""
-    slices = [one for one in verdict.slices if not one.newest and one.examples >= _ENOUGH_EXAMPLES]
-    if slices:
-        yield "slices", len(slices)
-    for name in (measured.metric for measured in verdict.metrics):
-        values = [one.values[name] for one in slices if name in one.values]
-        metric = metric_named(name)
-        better = metric.higher_is_better if metric else None
-        if values and better is not None:
-            yield f"worst_slice/{name}", min(values) if better else max(values)
-
-
-def _texts(summary: Summary, facts: Mapping[str, Any]) -> dict[str, str]:
-    texts = {"pipeline.yaml": facts["config"]["yaml"]} if "config" in facts else {}
-    slices = [
-        {"slice": s.name, "examples": s.examples, "newest_span": s.newest, **s.values, "missed": sorted(s.failed)}
-        for s in (summary.verdict.slices if summary.verdict else ())
-    ]
-    return texts | ({"slices.json": to_json_text(slices, indent=1)} if slices else {})
-
-
-def _documents(summary: Summary) -> tuple[str, ...]:
-    """Returns the files of the report's folder: the page and the model card."""
-    if summary.report is None:
-        return ()
-    return tuple(sorted(str(f) for f in Path(summary.report).parent.iterdir() if f.suffix in _DOCUMENTS))
 
 
 def _trials(finished: FinishedRun) -> tuple[dict[str, dict[str, Any]], ...]:
