@@ -78,8 +78,20 @@ def tokenize(texts: tf.Tensor, feature: TextFeature) -> tf.SparseTensor:
         texts = tf.strings.lower(texts, encoding="utf-8")
     if feature.strip_punctuation:
         texts = tf.strings.regex_replace(texts, _PUNCTUATION, " ")
-    rows = _split(texts, feature).to_sparse()
+    split = _split(texts, feature)
+    if feature.tokenize == "word_characters" and feature.pattern is None:
+        return _runs_in_words(split, feature.ngrams).to_sparse()
+    rows = split.to_sparse()
     return rows if feature.ngrams == (1, 1) else tft.ngrams(rows, feature.ngrams, " ")
+
+
+def _runs_in_words(words: tf.RaggedTensor, ngrams: tuple[int, int]) -> tf.RaggedTensor:
+    """Returns the n-grams of the characters of each word and of a blank at both its ends: string [batch, (n-grams)]."""
+    distinct, of_word = tf.unique(words.flat_values)
+    characters = tf.strings.unicode_split(tf.strings.join([" ", distinct, " "]), "UTF-8")
+    runs = characters if ngrams == (1, 1) else tft.ngrams(characters.to_sparse(), ngrams, "")
+    of_distinct = runs if isinstance(runs, tf.RaggedTensor) else tf.RaggedTensor.from_sparse(runs)
+    return words.with_flat_values(tf.gather(of_distinct, of_word)).merge_dims(1, 2)
 
 
 def _split(texts: tf.Tensor, feature: TextFeature) -> tf.RaggedTensor:
@@ -88,7 +100,7 @@ def _split(texts: tf.Tensor, feature: TextFeature) -> tf.RaggedTensor:
         return present_tokens(tf.strings.split(separated, _SEPARATOR))
     if feature.tokenize == "characters":
         return tf.strings.unicode_split(texts, "UTF-8")
-    if feature.tokenize in ("words", "subwords"):
+    if feature.tokenize in ("words", "word_characters", "subwords"):
         texts = tf.strings.regex_replace(texts, _WITHOUT_BLANKS, r" \1 ")
     if feature.tokenize == "subwords":
         texts = split_long_words(texts)

@@ -170,9 +170,10 @@ query: {type: text, tokenize: subwords, vocabulary: {top_k: 8000, min_count: 2}}
     """Lowercase text first (UTF-8)."""
     strip_punctuation: Flag = True
     """Replace all but letters, marks, numbers and blanks by blanks."""
-    tokenize: Literal["whitespace", "words", "characters", "subwords"] = "whitespace"
+    tokenize: Literal["whitespace", "words", "characters", "word_characters", "subwords"] = "whitespace"
     """whitespace: runs of non-blank characters. words: the same, but in scripts without blanks (Chinese, Japanese,
     Thai, Lao, Khmer, Burmese) each letter is a token; add ngrams: [1, 2]. characters: every character, blanks included.
+    word_characters: the characters of each word and a blank at both ends; n-grams of them stay within the word.
     subwords: learned pieces of `words`."""
     pattern: Name | None = None
     """RE2 expression of the token separator, instead of `tokenize`."""

@@ -69,9 +69,12 @@ class MeasuredText:
 _WEIGHTED, _RARE = {"output": "tf_idf"}, "rare ones count more"
 _LETTERS: dict[str, Any] = {"tokenize": "words", "ngrams": [1, 2]}
 _RUNS = {"tokenize": "characters", "ngrams": [1, 4], **_WEIGHTED}
+_PARTS = {"tokenize": "word_characters", "ngrams": [2, 4], **_WEIGHTED}
+_ANALYZERS = {"characters": "char", "word_characters": "char_wb"}
 _OF_WORDS = (
     TextEncoding("words", "a bag of its words", {}),
     TextEncoding("words and pairs", f"its words and pairs of them, {_RARE}", {"ngrams": [1, 2], **_WEIGHTED}),
+    TextEncoding("parts of words", f"runs of two to four characters within its words, {_RARE}", _PARTS),
     TextEncoding("characters", f"runs of up to four characters, {_RARE}", _RUNS),
     TextEncoding("pieces of words", f"pieces of its words, {_RARE}", {"tokenize": "subwords", **_WEIGHTED}),
 )
@@ -182,7 +185,7 @@ def _scores(texts: Sequence[str], feature: TextFeature, fitted: np.ndarray) -> n
     is_weighted = feature.output == "tf_idf"
     words: dict[str, Any] = {"tokenizer": str.split, "token_pattern": None}
     hashing = text.HashingVectorizer(
-        **({"analyzer": "char"} if feature.tokenize == "characters" else words),
+        **({"analyzer": _ANALYZERS[feature.tokenize]} if feature.tokenize in _ANALYZERS else words),
         lowercase=False,
         ngram_range=feature.ngrams,
         n_features=_HASHED,

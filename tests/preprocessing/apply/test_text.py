@@ -94,6 +94,12 @@ def test_subwords(assert_transform):
             [["iphone", "很", "好", "ok"], ["東", "京", "へ"], ["ส", "วั", "ส", "ดี"]],
         ),
         ({"tokenize": "words", "ngrams": [1, 2]}, ["很好。"], [["很", "很 好", "好"]]),
+        ({"tokenize": "word_characters"}, ["Né 日本"], [[" ", "n", "é", " ", " ", "日", " ", " ", "本", " "]]),
+        (
+            {"tokenize": "word_characters", "ngrams": [2, 3]},
+            ["Ab, c", "", "c c"],
+            [[" a", " ab", "ab", "ab ", "b ", " c", " c ", "c "], [], [" c", " c ", "c ", " c", " c ", "c "]],
+        ),
         ({"tokenize": "words"}, ["Two words, é"], [["two", "words", "é"]]),
         ({"pattern": "[,;]+ *", "strip_punctuation": False}, ["a b,; c,", ",", ""], [["a b", "c"], [], []]),
         ({"ngrams": [1, 2]}, ["a b c", "a", ""], [["a", "a b", "b", "b c", "c"], ["a"], []]),
@@ -109,6 +115,20 @@ def test_tokens(fields, texts, tokens):
     rows = tokenize(tf.constant(texts), TextFeature(type="text", **fields))
     ragged = tf.RaggedTensor.from_sparse(rows).to_list()
     assert [[token.decode() for token in row] for row in ragged] == tokens
+
+
+def test_runs_within_words_are_those_of_scikit_learn():
+    import tensorflow as tf
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    from fullpass.preprocessing.apply.text import tokenize
+    from fullpass.preprocessing.features.feature import TextFeature
+
+    texts = ["where is my card", "i do not have a card", "", "déjà vu x"]
+    runs = CountVectorizer(analyzer="char_wb", ngram_range=(2, 4)).build_analyzer()
+    feature = TextFeature(type="text", tokenize="word_characters", ngrams=(2, 4))
+    rows = tf.RaggedTensor.from_sparse(tokenize(tf.constant(texts), feature)).to_list()
+    assert [sorted(token.decode() for token in row) for row in rows] == [sorted(runs(text)) for text in texts]
 
 
 @pytest.mark.parametrize(

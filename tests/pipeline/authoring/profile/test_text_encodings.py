@@ -14,7 +14,8 @@ WORDS = np.array([f"word{i}" for i in range(200)])
 
 
 def texts_and_labels(kind, random):
-    """Returns texts whose label, 0 or 1, follows from a word, from the order of two, or from the end of words."""
+    """Returns texts whose label, 0 or 1, follows from a word, from the order of two, from the end of words, or from
+    the last letters of words together with the first of the next."""
     y = random.integers(0, 2, ROWS)
     others = [list(random.choice(WORDS, 6)) for _ in range(ROWS)]
     if kind == "words":
@@ -22,6 +23,12 @@ def texts_and_labels(kind, random):
     elif kind == "words and pairs":
         both = (["good", "bad"], ["bad", "good"])
         parts = [[*other, *both[label]] for other, label in zip(others, y, strict=True)]
+    elif kind == "characters":
+        first = random.integers(0, 2, (ROWS, 7))
+        last = (np.roll(first, -1, axis=1) + y[:, np.newaxis]) % 2
+        middle = ["".join(random.choice(list("klmnp"), 5)) for _ in range(first.size)]
+        parts = np.char.add(np.array(["b", "c"])[first], np.char.add(np.reshape(middle, first.shape), ""))
+        parts = np.char.add(parts, np.array(["d", "f"])[last])
     else:
         stems = ["".join(random.choice(list("bcdfglmn"), 7)) for _ in range(ROWS)]
         parts = [[*o, stem + ("ous" if label else "ish")] for o, stem, label in zip(others, stems, y, strict=True)]
@@ -32,12 +39,12 @@ def measured(texts, y, task="binary"):
     return measure_text(column_of("t", texts), Target(task, y))
 
 
-@pytest.mark.parametrize("kind", ["words", "words and pairs", "characters"])
+@pytest.mark.parametrize("kind", ["words", "words and pairs", "parts of words", "characters"])
 def test_what_tells_the_label_is_chosen(kind):
     found = measured(*texts_and_labels(kind, np.random.default_rng(1)))
     assert found.chosen.name == kind
     by_name = dict(zip((one.name for one in found.candidates), (s.value for s in found.strengths), strict=True))
-    assert by_name[kind] > 0.95 and found.shown.count("0.") + found.shown.count("1.000") == 4
+    assert by_name[kind] > 0.95 and found.shown.count("0.") + found.shown.count("1.000") == 5
     assert found.rows == ROWS - int(0.6 * ROWS)
     if kind != "words":
         assert by_name["words"] < 0.6  # a bag of words holds nothing of it
