@@ -218,7 +218,7 @@ def examine(name: str, planted: Planted, seconds: float, repeat: int) -> Outcome
     write_yaml(planted.file, changed(YAML(typ="safe").load(was), changes))
     promised = next(trial["gain"] for trial in found["trials"] if trial["changes"] == changes) if changes else 1.0
     now = planted.root
-    if any(path.startswith("data.records.") or path.endswith(".compute_at") for path in changes):
+    if any(path.startswith("data.records.") for path in changes):
         now = planted.work / "root_now"
         planted.run(now, "run_again.log")
     before, after = [], []

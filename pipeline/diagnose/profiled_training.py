@@ -8,13 +8,9 @@ from itertools import islice
 from pathlib import Path
 
 import tensorflow as tf
-import tensorflow_transform as tft
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.diagnose.rates import seconds_of
-from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
-from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.trainer.config import TrainingSpec, Trees
 from fullpass.trainer.fit.build_training import BuiltTraining, build_training
 from fullpass.trainer.fit.steps import Loop
@@ -23,7 +19,7 @@ from fullpass.trainer.input.decoder import Decoder, decoder
 from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
-from fullpass.trainer.input.placement import FeaturePlacement, InModel, placement_of
+from fullpass.trainer.input.placement import InModel, placement_of
 from fullpass.trainer.input.workers import Workers
 from fullpass.trainer.models.class_labels import class_names
 from fullpass.trainer.models.model_inputs import transformed_outputs
@@ -98,33 +94,22 @@ class ProfiledTraining:
             )
         self.training, self.spec, self._folder = training, training.spec, folder
         config, tft_output = self.spec.preprocessing, self.spec.tft_output
-        self._features = transformed_outputs(config, tft_output)
-        self.placement = placement_of(config, self._features)
+        self.placement = placement_of(config, transformed_outputs(config, tft_output))
         self.names = class_names(config.label, tft_output)
         self.in_model = InModel(self.placement, tft_output) if self.placement.in_model else None
         self.bytes = sum(tf.io.gfile.stat(file).length for file in training.files)
         self._check()
-        decode = self._decoder(self.placement)
+        decode = decoder(tft_output, self.placement, self.placement.read, len(self.names))
         block_rows = _rows_in(_BLOCK_SECONDS, decode, training.files)
         self.sampled, sample = self._write_sample(block_rows, seconds)
         self.source = Source(training.files, decode, sample, block_rows, training.rows)
-        self._splits: dict[tuple[Decoder, str], Split] = {}
+        self._splits: dict[str, Split] = {}
 
     @cached_property
     def repacked(self) -> Source:
         """The sample repeated to the size of all files: uncompressed, in as few files as Ingest and Transform write."""
-        times = self._times
+        times = max(1, min(_MAX_REPEATS, self.training.rows // self.sampled))
         return replace(self.source, files=self.source.sample * times, rows=self.sampled * times)
-
-    @cached_property
-    def transformed(self) -> Source:
-        """The sample as Transform would write it if it computed all features, repeated to the size of all files."""
-        config = all_at(self.spec.preprocessing, "transform")
-        placement = placement_of(config, self._features)
-        decode = self._decoder(placement)
-        written = self._write_transformed(placement)
-        times = self._times
-        return Source(written * times, decode, written, _rows_in(_BLOCK_SECONDS, decode, written), self.sampled * times)
 
     def split(self, source: Source, kept: str) -> Split:
         """Returns the sample as a split that is read as training would read it.
@@ -132,9 +117,9 @@ class ProfiledTraining:
         Args:
             kept: Where rows are kept: memory, disk, or files, which streams all of `source.files`.
         """
-        key = (source.decode, "memory" if kept == "files" else kept)
+        key = "memory" if kept == "files" else kept
         if key not in self._splits:
-            self._splits[key] = self._repeated(self._load(source, kept))
+            self._splits[key] = self._repeated(self._load(kept))
         found = self._splits[key]
         if kept != "files":
             return found
@@ -172,10 +157,8 @@ class ProfiledTraining:
                 "examples again: `fullpass run FILE --to Transform`."
             )
 
-    def _decoder(self, placement: FeaturePlacement) -> Decoder:
-        return decoder(self.spec.tft_output, placement, placement.read, len(self.names))
-
-    def _load(self, source: Source, kept: str) -> Split:
+    def _load(self, kept: str) -> Split:
+        source = self.source
         rows = RowSpec(source.decode, self.add_model_features, self.spec.preprocessing.label.task, len(self.names))
         plan = ReadingPlan()
         if kept == "disk":
@@ -214,41 +197,6 @@ class ProfiledTraining:
     def add_model_features(self) -> Callable[[Block], Block] | None:
         """Adds the features that the model computes to rows; None if it computes none."""
         return self.in_model.add_model_features if self.in_model else None
-
-    @property
-    def _times(self) -> int:
-        """How often the sample is repeated to match the size of the train split."""
-        return max(1, min(_MAX_REPEATS, self.training.rows // self.sampled))
-
-    def _write_transformed(self, placement: FeaturePlacement) -> tuple[str, ...]:
-        """Writes the sample with all features in it, as Transform does."""
-        names = [*placement.stored, ROW_ID]
-        every = decoder(self.spec.tft_output, self.placement, names)
-        wanted = {*names, LABEL, EXAMPLE_WEIGHT}
-        schema = self.spec.tft_output.transformed_metadata.schema
-        coder = tft.coders.ExampleProtoCoder(schema)
-        path = str(self._folder / "transformed.tfrecord")
-        records = read_records(tf.data.Dataset.from_tensor_slices(list(self.source.sample)), 1, self.source.block_rows)
-        with tf.io.TFRecordWriter(path) as writer:
-            for serialized in records:
-                block = every.transform(every.parse(serialized))
-                columns = {name: _cells(value) for name, value in block.items() if name in wanted}
-                for row in range(len(serialized)):
-                    writer.write(coder.encode({name: cells[row] for name, cells in columns.items()}))
-        return (path,)
-
-
-def all_at(config: PreprocessingConfig, compute_at: ComputeAt) -> PreprocessingConfig:
-    """Returns the config with every feature computed at `compute_at`."""
-    features = {name: feature.model_copy(update={"compute_at": None}) for name, feature in config.features.items()}
-    return config.model_copy(update={"features": features, "compute_at": compute_at})
-
-
-def _cells(value: tf.Tensor | tf.RaggedTensor) -> Sequence[object]:
-    if isinstance(value, tf.RaggedTensor):
-        values, splits = value.values.numpy(), value.row_splits.numpy()
-        return [values[splits[i] : splits[i + 1]] for i in range(len(splits) - 1)]
-    return value.numpy()
 
 
 def _rows_in(seconds: float, decode: Decoder, files: Sequence[str]) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from fullpass.pipeline.diagnose.diagnosis import Diagnosis
 from fullpass.pipeline.diagnose.rates import Rate
-from fullpass.pipeline.diagnose.stages import NOTHING, ONCE, STAGES
+from fullpass.pipeline.diagnose.stages import NOTHING, ONCE, STAGES, TRANSFORM
 from fullpass.pipeline.diagnose.trials import ROUNDS, WORTH_IT, Trial
 
 _KEPT = {
@@ -40,7 +40,7 @@ def verdict(diagnosis: Diagnosis) -> Iterator[str]:
     )
     if d.best is not None:
         yield f"Do: {d.best.candidate.text}. {_gain_text(d, d.best)}; {d.best.candidate.why}."
-        if any(path.startswith("data.records.") or path.endswith(".compute_at") for path in d.best.candidate.changes):
+        if any(path.startswith("data.records.") for path in d.best.candidate.changes):
             yield "Then `fullpass run`: the records are written anew."
     elif d.trials and d.trials[0].gain >= WORTH_IT:
         uneven = "in one round only" if d.trials[0].rounds == 1 else "but not in every round"
@@ -52,6 +52,8 @@ def verdict(diagnosis: Diagnosis) -> Iterator[str]:
         yield "Do: nothing about the input; no setting of it makes this training faster by a tenth."
     else:
         yield "Do: leave the settings as they are; none that was tried makes this training faster by a tenth."
+    if stage.name == TRANSFORM:
+        yield "Not tried: `compute_at: transform`, which computes features once, when examples are written."
 
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:

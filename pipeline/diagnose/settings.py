@@ -77,16 +77,13 @@ def input_settings(profiled: ProfiledTraining, changes: Changes) -> InputSetting
     """Returns the input settings with some values of the YAML changed.
 
     Args:
-        changes: Values of the sections input and data.records, and `compute_at` of features.
+        changes: Values of the sections input and data.records.
     """
     training = profiled.training
     given = {path.removeprefix("input."): value for path, value in changes.items() if path.startswith("input.")}
     config = training.spec.config.input.model_copy(update=given)
-    source = profiled.source
-    if any(path.endswith(".compute_at") for path in changes):
-        source = profiled.transformed
-    elif any(path.startswith("data.records.") for path in changes):
-        source = profiled.repacked
+    repacked = any(path.startswith("data.records.") for path in changes)
+    source = profiled.repacked if repacked else profiled.source
     size = training.spec.config.training.batch_size
     if size == "auto":
         size = batch_size_for(training.rows, most_pixels(outputs(training.spec.preprocessing)))

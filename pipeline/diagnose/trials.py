@@ -17,7 +17,7 @@ from fullpass.pipeline.diagnose.settings import (
     measured_speed,
     readers_of,
 )
-from fullpass.pipeline.diagnose.stages import DECOMPRESS, ONCE, OPEN, READ, TRANSFORM
+from fullpass.pipeline.diagnose.stages import DECOMPRESS, ONCE, OPEN, READ
 from fullpass.trainer.input.input_plan import MAX_READERS
 
 WORTH_IT = 1.1
@@ -155,19 +155,8 @@ def _trial(contender: _Contender, written: _Contender, epochs: int) -> Trial:
 def candidates(profiled: ProfiledTraining, slowest: str) -> list[Candidate]:
     """Returns the candidates to measure, first those that shorten the slowest stage."""
     setting = input_settings(profiled, {})
-    found = [*_compute_at(profiled), *_cache(profiled, setting), *_records(profiled), *_readers(profiled, setting)]
+    found = [*_cache(profiled, setting), *_records(profiled), *_readers(profiled, setting)]
     return sorted(found, key=lambda candidate: slowest not in candidate.shortened_stages)
-
-
-def _compute_at(profiled: ProfiledTraining) -> Iterator[Candidate]:
-    placement, config = profiled.placement, profiled.spec.preprocessing
-    if placement.at_input and not placement.in_model:
-        changes = {
-            f"features.{name}.compute_at": "transform" for name, f in config.features.items() if f.compute_at == "input"
-        }
-        if config.compute_at == "input":
-            changes["input.compute_at"] = "transform"
-        yield Candidate(changes, "features are computed once, when the examples are written", (TRANSFORM,))
 
 
 def _cache(profiled: ProfiledTraining, setting: InputSettings) -> Iterator[Candidate]:

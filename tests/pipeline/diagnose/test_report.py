@@ -1,18 +1,20 @@
 """What is made of measured figures: verdict, table, JSON."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+
+from fullpass.pipeline.diagnose.diagnosis import Diagnosis
+from fullpass.pipeline.diagnose.rates import Rate
+from fullpass.pipeline.diagnose.report import table, to_json, verdict
+from fullpass.pipeline.diagnose.stages import Stage
+from fullpass.pipeline.diagnose.trials import Candidate, Trial
 
 pytestmark = pytest.mark.integration
 
 
 def diagnosis(*, wait: float, gains: dict[str, float], stages: dict[str, float]):
-    from fullpass.pipeline.diagnose.diagnosis import Diagnosis
-    from fullpass.pipeline.diagnose.rates import Rate
-    from fullpass.pipeline.diagnose.stages import Stage
-    from fullpass.pipeline.diagnose.trials import Candidate, Trial
-
     rate = Rate(rows=1000, seconds=2.0, cpu_seconds=3.0)
     trials = [
         Trial(Candidate({key: 1}, "it helps"), 2000 * gain, gain, wait / 2, gain, 3) for key, gain in gains.items()
@@ -55,15 +57,11 @@ def test_what_the_model_itself_takes_is_not_lost_to_input():
 
 
 def test_a_model_that_takes_all_of_a_step_is_not_said_to_be_slowed_down():
-    from fullpass.pipeline.diagnose.report import verdict
-
     first, *_ = verdict(diagnosis(wait=0.14, gains={}, stages={"read": 0.01, "model": 0.06}))
     assert "a step would still take 50 ms, because the model alone was measured at 60 ms. Most time" in first
 
 
 def test_the_best_setting_is_recommended():
-    from fullpass.pipeline.diagnose.report import table
-
     gains = {"input.cache": 1.5, "input.readers": 1.09}
     found = diagnosis(wait=0.5, gains=gains, stages=STAGES)
     assert dict(found.best.candidate.changes) == {"input.cache": 1}
@@ -82,17 +80,11 @@ def test_the_best_setting_is_recommended():
     [(1.5, 1.2, 3, True), (1.5, 0.9, 3, False), (1.05, 1.01, 3, False), (1.5, 1.5, 1, False), (2.5, 2.5, 1, True)],
 )
 def test_a_gain_that_may_be_chance_is_none(gain, least, rounds, worth):
-    from fullpass.pipeline.diagnose.trials import Candidate, Trial
-
     assert Trial(Candidate({}, ""), 1.0, gain, 0.0, least, rounds).worth_it is worth
 
 
 @pytest.mark.parametrize(("rounds", "words"), [(1, "in one round only"), (3, "but not in every round")])
 def test_a_gain_that_may_be_chance_is_not_said_to_be_none(rounds, words):
-    from dataclasses import replace
-
-    from fullpass.pipeline.diagnose.report import table
-
     found = diagnosis(wait=0.01, gains={"input.readers": 1.43}, stages=STAGES)
     uneven = tuple(replace(trial, rounds=rounds, least_gain=0.9) for trial in found.trials)
     text = table(replace(found, trials=uneven))
@@ -101,17 +93,11 @@ def test_a_gain_that_may_be_chance_is_not_said_to_be_none(rounds, words):
 
 
 def test_records_to_be_written_anew_are_said_so():
-    from fullpass.pipeline.diagnose.report import table
-
     found = diagnosis(wait=0.5, gains={"data.records.compression": 2.0}, stages=STAGES)
     assert "Then `fullpass run`: the records are written anew." in table(found)
 
 
 def test_a_gain_of_fewer_rounds_says_so():
-    from dataclasses import replace
-
-    from fullpass.pipeline.diagnose.report import table
-
     found = diagnosis(wait=0.5, gains={"input.cache": 2.5}, stages=STAGES)
     assert "2.5 times, as tried; it helps." in table(found)
     hasty = replace(found, trials=(replace(found.trials[0], rounds=1),))
@@ -119,8 +105,6 @@ def test_a_gain_of_fewer_rounds_says_so():
 
 
 def test_json_holds_the_same():
-    from fullpass.pipeline.diagnose.report import to_json
-
     said = to_json(diagnosis(wait=0.5, gains={"input.cache": 1.5}, stages=STAGES))
     assert (said["bound"], said["stage"], said["recommended"]) == ("input-bound", "parse", {"input.cache": 1})
     assert said["step_seconds"] == pytest.approx(0.05)
@@ -128,10 +112,6 @@ def test_json_holds_the_same():
 
 
 def test_what_other_machines_do_for_the_trainer_is_said_to_be_left_out():
-    from dataclasses import replace
-
-    from fullpass.pipeline.diagnose.report import table, to_json
-
     found = diagnosis(wait=0.5, gains={}, stages=STAGES)
     assert "input.service" not in table(found) and to_json(found)["service_left_out"] is False
     served = replace(found, served=True)
