@@ -12,14 +12,7 @@ from fullpass.components.ingest.readers.read_source import find_inputs, names_of
 from fullpass.pipeline.authoring.profile import detect_source
 from fullpass.pipeline.authoring.profile.detect_source import infer_source
 from fullpass.pipeline.authoring.profile.sample import read_sample
-
-CSV = "a,b\n1,x\n2,y\n3,x\n"
-
-
-def write(path, text=CSV):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
+from tests.pipeline.authoring.profile.csv_file import CSV, write
 
 
 def source_of(data, folder):

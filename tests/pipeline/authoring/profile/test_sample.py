@@ -9,14 +9,7 @@ from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.pipeline.authoring.profile import sample
 from fullpass.pipeline.authoring.profile.detect_source import infer_source
 from fullpass.pipeline.authoring.profile.sample import read_sample, row_keys
-
-CSV = "a,b\n1,x\n2,y\n3,x\n"
-
-
-def write(path, text=CSV):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
+from tests.pipeline.authoring.profile.csv_file import write
 
 
 def sample_of(data, folder, rows=None):

@@ -3,14 +3,7 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.profile import detect_source
 from fullpass.pipeline.authoring.profile.source_profile import profile_source
-
-CSV = "a,b\n1,x\n2,y\n3,x\n"
-
-
-def write(path, text=CSV):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
+from tests.pipeline.authoring.profile.csv_file import write
 
 
 def test_a_counter_that_starts_anew_in_each_file_is_an_id(tmp_path):
