@@ -54,6 +54,9 @@ WITH_TEMPLATE_VARIABLE = ("2.4", "2.5")
 (Argo 4.0.5, workflow/controller/workflowpod.go:535) large templates can be offloaded to files."""
 LOG_PATH = "/apis/v1alpha1/runs/{run_id}/nodes/{node_id}/log"
 """Path of the log of a pod of a run, in every release. kfp's client has no method for it."""
+PAGE_LOG_PATH = "/k8s/pod/logs"
+"""The same at the server of Kubeflow's page, which passes on v1beta1 and v2beta1 only (frontend/server/app.ts:254, 373
+at 2.17.0). It needs the namespace in a multi-user installation (frontend/server/handlers/pod-logs.ts:93)."""
 MAX_LENGTH = {"pipeline": 128, "version": 127, "experiment": 128, "namespace": 63}
 """Largest number of characters that the API server stores (apiserver/validation/length.go, 2.14 and later)."""
 MAX_PACKAGE_BYTES = 32 * 2**20
@@ -95,6 +98,11 @@ def pod_names(node: str, tasks: Iterable[str]) -> tuple[str, ...]:
     workflow, _, hashed = node.rpartition("-")
     prefixes = ("", "retry-", *(f"{task}-" for task in tasks))
     return (*(f"{workflow}-{prefix}system-container-impl-{hashed}" for prefix in prefixes), node)
+
+
+def is_page(text: str) -> bool:
+    """Returns whether an answer is a page: the server of Kubeflow's page answers every unknown path with it."""
+    return text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))
 
 
 def has_json_answer(client: Any) -> bool:

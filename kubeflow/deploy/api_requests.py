@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from fullpass.base.errors import UserError
 from fullpass.kubeflow.deploy.connection import explain_errors
-from fullpass.kubeflow.kfp_internals import LOG_PATH, MAX_LENGTH, MAX_PACKAGE_BYTES, has_json_answer
+from fullpass.kubeflow.kfp_internals import (
+    LOG_PATH,
+    MAX_LENGTH,
+    MAX_PACKAGE_BYTES,
+    PAGE_LOG_PATH,
+    has_json_answer,
+    is_page,
+)
 
 if TYPE_CHECKING:
     from kfp_server_api import ApiClient
@@ -108,10 +115,23 @@ class Cluster:
         return self._call(f"looking at run {run_id}", self._runs.run_service_get_run, run_id)
 
     def log(self, run_id: str, pod: str) -> str:
-        """Returns the end of the log of a pod of a run; the answer of a server that finds none is its error as JSON."""
+        """Returns the end of the log of a pod of a run; the answer of an API that finds none is its error as JSON.
+
+        Raises:
+            UserError: Neither the API nor the server of Kubeflow's page has the log, or they do not answer.
+        """
+        page = [("podname", pod), ("runid", run_id)]
+        page += [("podnamespace", self.namespace)] if self.namespace else []
+        try:
+            text = self._text(pod, LOG_PATH, {"run_id": run_id, "node_id": pod}, [])
+        except UserError:
+            text = ""
+        # The server of the page passes on other paths of the API, and answers this one with the page itself.
+        return text if text and not is_page(text) else self._text(pod, PAGE_LOG_PATH, {}, page)
+
+    def _text(self, pod: str, path: str, names: dict[str, str], query: list[tuple[str, str]]) -> str:
         with explain_errors(self.host, f"reading the log of {pod}"):
-            path = {"run_id": run_id, "node_id": pod}
-            self._client.call_api(LOG_PATH, "GET", path, auth_settings=["Bearer"], _request_timeout=_TIMEOUT)
+            self._client.call_api(path, "GET", names, query, auth_settings=["Bearer"], _request_timeout=_TIMEOUT)
             return self._client.last_response.data[-_LOG_LENGTH:]
 
     def recurring_runs(self, name: str | None = None) -> list[Any]:

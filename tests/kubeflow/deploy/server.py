@@ -93,6 +93,8 @@ class KubeflowServer:
         self.logs: dict[str, str] = {}
         """Name of a pod -> its log. Others are gone."""
         self.log_status = 200
+        self.is_page = False
+        """Whether it is the server of Kubeflow's page, in front of the API server."""
         self.largest_page = 2
         server = self
 
@@ -121,13 +123,15 @@ class KubeflowServer:
         self.requests.append((http.command, path))
         status, text, kind = 200, "", "application/json"
         try:
-            if path.endswith("/log"):
-                status, text, kind = self.log_status, self.log(http, path), "text/plain; charset=utf-8"
+            query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+            if path.endswith(("/log", "/logs")):
+                self.check_identity(http)
+                status, text = self.log(path, query)
+                kind = "text/plain; charset=utf-8"
             elif self.failing:
                 status, text = self.failing.pop(0)
                 kind = "text/html"
             else:
-                query = {name: values[0] for name, values in parse_qs(parts.query).items()}
                 text = json.dumps(self.answer(http, path.removeprefix("/apis/v2beta1/").split("/"), query, body))
         except Refused as refused:
             status, text = refused.status, refused.body
@@ -139,15 +143,26 @@ class KubeflowServer:
         http.end_headers()
         http.wfile.write(text.encode())
 
-    def log(self, http: BaseHTTPRequestHandler, path: str) -> str:
-        """server/run_log_server.go: the status is 200 before the log is looked for; an error follows as JSON."""
-        self.check_identity(http)
+    def log(self, path: str, query: dict) -> tuple[int, str]:
+        """Status and text: server/run_log_server.go, or frontend/server/handlers/pod-logs.ts, both at 2.17.0.
+
+        The status of the API server is 200 before the log is looked for; an error follows as JSON. The page's server
+        answers paths that it does not know with the page.
+        """
+        if self.log_status != 200:
+            return self.log_status, "404 page not found"
+        if self.is_page != path.endswith("/logs"):
+            return (200, "<!doctype html><html></html>") if self.is_page else (404, "404 page not found")
+        if self.is_page:
+            pod = query["podname"]
+            if self.namespaces and query.get("podnamespace") not in self.namespaces:
+                return 422, "podnamespace argument is required"
+            missing = f"Could not get main container logs: Error: Unable to retrieve logs of {pod}"
+            return (200, self.logs[pod]) if pod in self.logs else (500, missing)
         run, _, pod = path.removeprefix("/apis/v1alpha1/runs/").removesuffix("/log").split("/")
-        if pod in self.logs:
-            return self.logs[pod]
         lost = f"InternalServerError: Failed to read logs from archive {pod}: The specified key does not exist."
         message = f"BadRequestError: Failed to read logs for run {run}: {lost}"
-        return json.dumps({"error_message": message, "error_details": message})
+        return 200, self.logs.get(pod) or json.dumps({"error_message": message, "error_details": message})
 
     def answer(self, http: BaseHTTPRequestHandler, names: list[str], query: dict, body: bytes) -> dict:
         self.check_identity(http)

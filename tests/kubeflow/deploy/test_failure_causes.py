@@ -86,6 +86,15 @@ def test_an_api_without_the_log_or_without_pods_still_names_the_task(cluster, se
     assert told.startswith("first: failed, and its log cannot be read (reading the log of toy-x7k2p-")
 
 
+def test_the_server_of_the_page_reads_logs_at_its_own_path(serve, package):
+    server = serve(namespaces=("team-a",))
+    server.is_page, cluster = True, Cluster(client(server.address, {}), "team-a")
+    server.logs[pod("first.executor", RETRIED)] = 'fullpass-failure: "A: gone"\n'
+    assert ended(cluster, server, package, failed_run("first")) == ["A: gone"]
+    [told] = ended(cluster, server, package, failed_run("second"))
+    assert told.startswith("second: failed") and "Could not get main container logs" in told
+
+
 def test_behind_a_login_and_in_a_namespace_the_log_is_asked_for_with_the_same_identity(serve, package):
     server = serve(token="t", namespaces=("team-a",))
     server.logs[pod("first.executor")] = 'fullpass-failure: "A: gone"\n'
