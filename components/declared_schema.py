@@ -21,9 +21,12 @@ def DeclaredSchema(schema: OutputArtifact[standard_artifacts.Schema], declared: 
     io_utils.write_pbtxt_file(f"{schema.uri}/schema.pbtxt", text_format.Parse(declared, schema_pb2.Schema()))
 
 
+SCHEMA_NODE = "Schema"
+
+
 def declared_schema(config: PreprocessingConfig) -> base_node.BaseNode:
     """Returns the node that writes the schema declared by the features, the label and the slices."""
-    return DeclaredSchema(declared=text_format.MessageToString(raw_schema(config))).with_id("Schema")
+    return DeclaredSchema(declared=text_format.MessageToString(raw_schema(config))).with_id(SCHEMA_NODE)
 
 
 @component

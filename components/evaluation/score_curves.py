@@ -38,12 +38,14 @@ class Curves:
     Attributes:
         roc: Share of the negative rows above a threshold -> share of the positive rows above it.
         precision_recall: Share of the positive rows above a threshold -> share of positive rows among those above it.
+        thresholds: The threshold of each point of `roc`; empty for an earlier release.
         calibration: Mean score of a tenth of the rows -> share of positive rows among them.
     """
 
     roc: Curve
     precision_recall: Curve
     calibration: Curve
+    thresholds: tuple[Number, ...] = ()
 
 
 def curves_of(cells: SparseHistograms, grouped: SparseHistograms, place: int) -> Curves | None:
@@ -69,6 +71,7 @@ def curves_of(cells: SparseHistograms, grouped: SparseHistograms, place: int) ->
         curve(_GRID, _roc(whole), [_roc(one) for one in left]),
         curve(_RECALLS, _precision(whole), [_precision(one) for one in left]),
         curve(_mean_scores(whole, tenths), _positive(whole, tenths), [_positive(one, tenths) for one in left]),
+        tuple(map(float, _thresholds(whole))),
     )
 
 
@@ -99,6 +102,12 @@ def _above(weights: np.ndarray) -> np.ndarray:
 def _roc(weights: np.ndarray) -> np.ndarray:
     positive, negative = _above(weights)
     return np.interp(_GRID, _shares(negative, negative[-1]), _shares(positive, positive[-1]))
+
+
+def _thresholds(weights: np.ndarray) -> np.ndarray:
+    """Returns the threshold at each share of the negative rows above it; of several, the lowest."""
+    negative = _above(weights)[1]
+    return np.interp(_GRID, _shares(negative, negative[-1]), np.concatenate([[1.0], EDGES[::-1]]))
 
 
 def _precision(weights: np.ndarray) -> np.ndarray:

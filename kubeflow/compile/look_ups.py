@@ -66,10 +66,6 @@ class LookUps:
             output_parameters=(REQUEST, WINDOW) if window else (REQUEST,),
         )
 
-    def record_window(self, window: Output, trainer: str) -> Task:
-        """Returns the task that records the window of a model after training."""
-        return Task("record-window", parameters={**self._records, WINDOW: window}, after=(task_name(trainer),))
-
     def find_blessed_model(self, resolver: str, push_to: str, made_from: dict[str, Value], nothing: Output) -> Task:
         """Returns the task that finds the newest blessed model with other inputs, or `nothing`."""
         return Task(
@@ -79,22 +75,20 @@ class LookUps:
             output_parameters=(MODEL_URI,),
         )
 
-    def record_blessed_model(self, resolver: str, blessing: Output, made_from: dict[str, Value]) -> Task:
-        """Returns the task that records a blessed model for later runs; its only artifact is the small blessing."""
+    def record_blessed_model(
+        self, resolver: str, blessing: Output, made_from: dict[str, Value], window: dict[str, Value]
+    ) -> Task:
+        """Returns the task that records a blessed model for later runs; its only artifact is the small blessing.
+
+        Args:
+            window: For a source with spans, the window of the run, which it records too, blessed or not; otherwise
+                empty.
+        """
         return Task(
             name=f"record-{task_name(resolver)}",
-            parameters={**self._records, **made_from},
+            parameters={**self._records, **made_from, **window},
             artifacts={"blessing": (blessing, "tfx.ModelBlessing")},
         )
-
-
-def empty_artifact_task(resolver: str, *, cache: bool) -> Task:
-    """Returns the task that creates an empty artifact, because the backend has no empty inputs.
-
-    Kubeflow's cache returns the same artifact to every later run, so nodes that read it are not repeated. A look-up,
-    which is never cached, would create it at another URI each time.
-    """
-    return Task(name=f"no-{task_name(resolver)}", outputs={EMPTY_ARTIFACT: "system.Artifact"}, cache=cache)
 
 
 def schedule_time(schedule: ScheduleConfig | None, unit: Unit | None, release: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Converts a node of the TFX pipeline to a task whose container runs the node's executor."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tfx import types
@@ -10,6 +11,7 @@ from fullpass.components.internals.tfx_internals import OutputChannel, base_comp
 from fullpass.kubeflow.compile.look_ups import message_args
 from fullpass.kubeflow.compile.task import Output, Task, Value, task_name
 from fullpass.kubeflow.config import EnvironmentConfig
+from fullpass.kubeflow.page_outputs import PageOutput
 from fullpass.kubeflow.protocol import Json
 from fullpass.pipeline.config import BeamConfig
 
@@ -31,20 +33,26 @@ class Sources:
         return self.outputs[channel.producer_component_id, channel.output_key]
 
 
-def node_task(node: base_node.BaseNode, sources: Sources, *, cache: bool) -> Task:
-    """Returns the task of a component whose inputs are all in `sources`."""
+def node_task(node: base_node.BaseNode, sources: Sources, pages: Sequence[PageOutput] = (), *, cache: bool) -> Task:
+    """Returns the task of a component whose inputs are all in `sources`; pages: its outputs for the run's page."""
     return Task(
         name=task_name(node.id),
         parameters=_parameters(node),
         artifacts={name: (sources.of(channel), title(channel.type)) for name, channel in node.inputs.items()},
-        outputs={name: title(channel.type) for name, channel in node.outputs.items()},
+        outputs={name: title(channel.type) for name, channel in node.outputs.items()}
+        | {page.name: page.kind for page in pages},
         after=_waits_for(node),
         cache=cache,
     )
 
 
 def executor_args(
-    node: base_node.BaseNode, sources: Sources, environment: EnvironmentConfig, beam: BeamConfig, ingest: Json | None
+    node: base_node.BaseNode,
+    sources: Sources,
+    environment: EnvironmentConfig,
+    beam: BeamConfig,
+    ingest: Json | None,
+    pages: Sequence[PageOutput] = (),
 ) -> list[str]:
     """Returns the arguments of the container that runs a component.
 
@@ -52,6 +60,7 @@ def executor_args(
 
     Args:
         ingest: For Ingest, where it finds its request and where spans are kept.
+        pages: Its outputs for the run's page.
     """
     runs_beam = isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)
     plan = {
@@ -67,7 +76,11 @@ def executor_args(
         "artifacts": environment.artifacts,
         "ingest": ingest,
     }
-    return ["--plan", json.dumps(plan, sort_keys=True), *message_args(node.inputs, node.outputs)]
+    return [
+        "--plan",
+        json.dumps(plan, sort_keys=True),
+        *message_args(node.inputs, [*node.outputs, *(page.name for page in pages)]),
+    ]
 
 
 def class_path(artifact: type[types.Artifact]) -> str:

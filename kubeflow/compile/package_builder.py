@@ -12,12 +12,13 @@ from tfx.types import standard_artifacts
 from fullpass.base.errors import UserError
 from fullpass.base.tfx_line import line
 from fullpass.components.artifacts import Report
+from fullpass.components.declared_schema import SCHEMA_NODE
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.spans.spans import LATEST, span_unit
 from fullpass.components.internals.tfx_internals import RESOLVER_CONFIG, base_node
 from fullpass.kubeflow.compile import notify_tasks
-from fullpass.kubeflow.compile.look_ups import LookUps, ModelImport, empty_artifact_task, message_args, schedule_time
+from fullpass.kubeflow.compile.look_ups import LookUps, ModelImport, message_args, schedule_time
 from fullpass.kubeflow.compile.node_tasks import Sources, executor_args, node_task, title
 from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.compile.pod import (
@@ -30,6 +31,7 @@ from fullpass.kubeflow.compile.pod import (
 from fullpass.kubeflow.compile.task import Output, Task, Value, task_name
 from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Volume, beam_config
 from fullpass.kubeflow.kfp_internals import END_COMMAND, SCHEMA_VERSION
+from fullpass.kubeflow.page_outputs import page_outputs
 from fullpass.kubeflow.protocol import (
     DATA_PATH,
     EMPTY_ARTIFACT,
@@ -116,13 +118,14 @@ class PackageBuilder:
 
     def _add_component(self, node: base_node.BaseNode) -> None:
         environment = self.environment
-        task = node_task(node, self.sources, cache=environment.node(node.id).cache is not False)
+        pages = page_outputs(node.executor_spec.class_path, self.loaded.config.label.task)
+        task = node_task(node, self.sources, pages, cache=environment.node(node.id).cache is not False)
         ingest = self._with_request(node, task) if isinstance(node, Ingest) else None
         # TFX needs TensorFlow to open artifacts at gs:// directly.
         small = environment.artifacts == "copied" and node.executor_spec.class_path in IN_SMALL_IMAGE
         settings = environment.node(node.id, small=small)
         beam = beam_config(settings.beam, self.loaded.config.beam, environment.pipeline_root)
-        args = executor_args(node, self.sources, environment, beam, ingest)
+        args = executor_args(node, self.sources, environment, beam, ingest, pages)
         command: Sequence[str] = NODE_COMMAND
         if settings.workers:
             self.remarks.append(
@@ -136,10 +139,6 @@ class PackageBuilder:
         self.sources.outputs |= {(node.id, key): Output(task.name, key) for key in node.outputs}
         if isinstance(node, Ingest) and self.spanned:
             self.sources.window = Output(task.name, "examples")
-        if isinstance(node, Trainer) and self.spanned and self.request:
-            record = self.look_ups.record_window(self.request, node.id)
-            self._add_lookup("record-window", record, node.id)
-            self.remarks.append(f"{node.id}: {record.name} records the window for runs that train only on new spans.")
         for key, channel in node.outputs.items():
             if channel.type is standard_artifacts.ModelBlessing:
                 self._record_blessing(node.id, Output(task.name, key))
@@ -182,11 +181,10 @@ class PackageBuilder:
             raise ValueError(f"{node.id} is before Ingest, whose request identifies the data of a model")
         self.blessed_model = node.id
         self.made_from = {"made_from": given["made_from"], REQUEST: self.request}
-        nothing = empty_artifact_task(node.id, cache=self.environment.node(node.id).cache is not False)
-        self._add_lookup("nothing", nothing, node.id)
-        found = self.look_ups.find_blessed_model(
-            node.id, given["target"], self.made_from, Output(nothing.name, EMPTY_ARTIFACT)
-        )
+        # Kubeflow's cache gives every later run the same empty artifact, as it gives it the schema, so that nodes that
+        # read it are not repeated. A look-up, which is never cached, would make it at another URI each time.
+        nothing = Output(task_name(SCHEMA_NODE), EMPTY_ARTIFACT)
+        found = self.look_ups.find_blessed_model(node.id, given["target"], self.made_from, nothing)
         self._add_lookup("blessed-model", found, node.id, volumes=self._push_volume(node.id, given["target"]))
         imported = ModelImport(name, found.name)
         self.tasks[name] = imported.task_spec()
@@ -216,9 +214,11 @@ class PackageBuilder:
         return (pushed,)
 
     def _record_blessing(self, node: str, blessing: Output) -> None:
-        record = self.look_ups.record_blessed_model(self.blessed_model, blessing, self.made_from)
+        window: dict[str, Value] = {WINDOW: self.request} if self.spanned and self.request else {}
+        record = self.look_ups.record_blessed_model(self.blessed_model, blessing, self.made_from, window)
         self._add_lookup("record", record, self.blessed_model)
-        self.remarks.append(f"{node}: {record.name} records a blessed model for later runs.")
+        also = ", and the window for runs that train only on new spans" if window else ""
+        self.remarks.append(f"{node}: {record.name} records a blessed model for later runs{also}.")
 
     def _with_notify(self, pipeline: Json) -> Json:
         """Returns the pipeline with a task that records the outcome of a run, and a task that notifies receivers."""

@@ -23,7 +23,7 @@ from fullpass.base.redact import redact_streams
 from fullpass.base.tfx_line import is_same, line
 from fullpass.base.user_modules import use_modules_of
 from fullpass.kubeflow.kfp_internals import run_id
-from fullpass.kubeflow.protocol import FACTS_VARIABLE, WITHOUT_TENSORFLOW, Json, unpack
+from fullpass.kubeflow.protocol import EMPTY_ARTIFACT, FACTS_VARIABLE, WITHOUT_TENSORFLOW, Json, unpack
 from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.executor_input import (
     ArtifactCopy,
@@ -44,11 +44,12 @@ Described = dict[str, tuple[ArtifactCopy, Json]]
 """Outputs with their metadata."""
 
 
-def main(on_success: Callable[[ExecutorInput], None] = lambda _: None) -> None:
+def main(on_success: Callable[[ExecutorInput], None] = lambda _: None, *, reconnect: bool = True) -> None:
     """Runs one node, then exits the process.
 
     Args:
         on_success: Called with the launcher's input after the node succeeded.
+        reconnect: Whether to start again after a lost connection.
     """
     redact_streams()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
@@ -70,7 +71,7 @@ def main(on_success: Callable[[ExecutorInput], None] = lambda _: None) -> None:
 
         record_failure(os.environ, arguments.executor_input, plan["node"], error)
 
-    termination.run_to_end(plan["node"], work, record_error, reconnect=True)
+    termination.run_to_end(plan["node"], work, record_error, reconnect=reconnect)
 
 
 def run_node(plan: Json, task: ExecutorInput) -> None:
@@ -102,6 +103,7 @@ def run_node(plan: Json, task: ExecutorInput) -> None:
             outputs = node.ingest_window(executor, properties)
         else:
             outputs = node.do(executor, inputs, properties)
+            outputs |= node.make_pages(outputs)
     write_output(task.output_file, outputs, {})
 
 
@@ -181,6 +183,11 @@ class _Node:
     task: ExecutorInput
     direct: bool
 
+    @property
+    def outputs(self) -> Mapping[str, ArtifactCopy]:
+        """The outputs of the executor, without those that the node has on Kubeflow only."""
+        return {name: copy for name, copy in self.task.outputs.items() if name in self.plan["outputs"]}
+
     def open_inputs(self) -> Inputs:
         """Returns the inputs that are not absent, and makes the folders of the outputs."""
         _reset_file_times(self.task.inputs.values())
@@ -192,7 +199,7 @@ class _Node:
                         f"input {name!r}: {copy.uri} contains no files. They were deleted, or the run has no "
                         "permission to read them."
                     )
-            for copy in self.task.outputs.values():
+            for copy in self.outputs.values():
                 # An earlier attempt in this container may have left a part of its output.
                 shutil.rmtree(copy.path, ignore_errors=True)
                 copy.path.mkdir(parents=True)
@@ -211,7 +218,7 @@ class _Node:
         """Runs an executor and returns its outputs."""
         from fullpass.kubeflow.runtime.artifact_messages import to_tfx
 
-        types, outputs = self.plan["inputs"], self.task.outputs
+        types, outputs = self.plan["inputs"], self.outputs
         input_dict = {
             name: [to_tfx(copy, types[name], direct=self.direct) for copy in copies] for name, copies in inputs.items()
         }
@@ -224,6 +231,30 @@ class _Node:
             name: (outputs[name], self._metadata(outputs[name], artifacts, copies))
             for name, artifacts in output_dict.items()
         }
+
+    def make_pages(self, made: Described) -> Described:
+        """Makes the outputs that a node has on Kubeflow only, from its own."""
+        if self.task.outputs.keys() == self.outputs.keys():
+            return {}
+        # Imported late: other nodes do not read evaluations.
+        from tfx.dsl.io import fileio
+
+        from fullpass.kubeflow.page_outputs import metadata_of_page, page_outputs
+
+        pages: Described = {}
+        for page in page_outputs(self.plan["executor"]):
+            copy, source = self.task.outputs.get(page.name), made[page.source][0]
+            if copy is None:
+                continue
+            folder, target = (one.uri if self.direct else str(one.path) for one in (source, copy))
+            pages[page.name] = copy, metadata_of_page(page, folder)
+            if page.file:
+                if not self.direct:
+                    copy.path.parent.mkdir(parents=True, exist_ok=True)
+                fileio.copy(f"{folder}/{page.file}", target, overwrite=True)
+            elif page.name == EMPTY_ARTIFACT:
+                write_absent(copy)
+        return pages
 
     def ingest_window(self, executor: Any, properties: dict[str, Any]) -> Described:
         """Ingests the spans of a window that the store lacks; returns the artifact that names all its spans."""

@@ -48,7 +48,6 @@ from fullpass.kubeflow.runtime.executor_input import (
     Outputs,
     add_arguments,
     from_arguments,
-    write_absent,
     write_output,
 )
 from fullpass.kubeflow.runtime.outcomes import (
@@ -184,19 +183,12 @@ def _check_new(newest: SpanRequest, last: Trained | None) -> None:
     )
 
 
-def record_window(task: ExecutorInput) -> Outputs:
-    """Records the newest span of a window after training."""
+def record_window(task: ExecutorInput) -> None:
+    """Records the newest span of a window whose model was trained and evaluated."""
     facts = json.loads(task.parameters[WINDOW])
     registry = FolderRegistry(task.parameters["registry"])
     new = registry.record_trained(task.parameters["pipeline"], facts["number"], facts["fingerprint"], facts["label"])
     logging.info("%s %s", "recorded" if new else "already recorded:", facts["label"])
-    return {}, {}
-
-
-def make_empty_artifact(task: ExecutorInput) -> Outputs:
-    """Creates the artifact that represents an absent model."""
-    write_absent(task.outputs[EMPTY_ARTIFACT])
-    return {EMPTY_ARTIFACT: (task.outputs[EMPTY_ARTIFACT], {})}, {}
 
 
 def find_blessed_model(task: ExecutorInput) -> Outputs:
@@ -217,7 +209,9 @@ def find_blessed_model(task: ExecutorInput) -> Outputs:
 
 
 def record_blessing(task: ExecutorInput) -> Outputs:
-    """Records the model of a blessing artifact if the model was blessed."""
+    """Records the window of a run whose source has spans, and the model of a blessing artifact if it was blessed."""
+    if WINDOW in task.parameters:
+        record_window(task)
     blessing = task.inputs["blessing"]
     if not blessing.metadata.get("blessed"):
         logging.info("The model is not blessed; nothing is recorded.")
@@ -262,10 +256,8 @@ def check_writable(folder: str) -> None:
 
 LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {
     "inputs": find_ingest_inputs,
-    "nothing": make_empty_artifact,
     "blessed-model": find_blessed_model,
     "record": record_blessing,
-    "record-window": record_window,
     "outcome": record_outcome,
     "tell": notify_receivers,
 }

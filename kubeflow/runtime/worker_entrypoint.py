@@ -19,7 +19,8 @@ _OUTPUT = ".answer.json"
 def main() -> None:
     """Runs one worker, then exits the process."""
     os.environ[VARIABLE] = tf_config(os.environ)
-    entrypoint.main(on_success=publish_output)
+    # A lost connection is often another worker that ended: the Job restarts all of them.
+    entrypoint.main(on_success=publish_output, reconnect=False)
 
 
 def tf_config(variables: Mapping[str, str]) -> str:

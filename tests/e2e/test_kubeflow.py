@@ -4,6 +4,7 @@ Both runs share one installation. The second package has another training sectio
 from the cache, and the model of the first run is the baseline of the second.
 """
 
+import itertools
 import json
 import sys
 from importlib.metadata import version
@@ -72,7 +73,7 @@ def runs(tmp_path_factory):
 
 def test_every_task_of_the_first_run_is_done(runs):
     _, _, first, _ = runs
-    assert set(first.states.values()) == {"COMPLETE"} and len(first.states) == 24
+    assert set(first.states.values()) == {"COMPLETE"} and len(first.states) == 23
 
 
 def test_the_first_run_finds_no_baseline_and_says_so_without_a_trace(runs):
@@ -93,7 +94,7 @@ def test_unchanged_files_are_a_cache_hit_down_to_training(runs):
     _, _, _, second = runs
     cached = {task for task, state in second.states.items() if state == "CACHED"}
     before_training = {"ingest", "schema", "statistics-gen", "schema-comparison", "example-validator", "transform"}
-    assert cached == before_training | {"span-comparison", "data-gate", "no-last-blessed-model"}
+    assert cached == before_training | {"span-comparison", "data-gate"}
 
 
 def test_the_second_run_compares_with_the_model_that_the_first_one_blessed(runs):
@@ -104,6 +105,29 @@ def test_the_second_run_compares_with_the_model_that_the_first_one_blessed(runs)
     assert blessings[1]["baseline_model"] == blessings[0]["current_model"]
     assert f"/{first.id}/trainer/" in blessings[0]["current_model"]
     assert f"/{second.id}/trainer/" in blessings[1]["current_model"]
+
+
+def test_the_page_of_each_run_draws_what_its_evaluation_measured(runs):
+    _, backend, _, _ = runs
+    evaluations, metrics, drawn = (
+        backend.metadata.artifacts(title)
+        for title in ("tfx.ModelEvaluation", "system.Metrics", "system.ClassificationMetrics")
+    )
+    assert len(evaluations) == len(metrics) == len(drawn) == 2
+    for evaluation, shown, curves in zip(evaluations, metrics, drawn, strict=True):
+        [all_rows, *_] = json.loads(backend.store.path(f"{evaluation['uri']}/measured.json").read_text())
+        assert shown["metadata"]["auc"] == pytest.approx(all_rows["values"]["auc"])
+        points = curves["metadata"]["confidenceMetrics"]
+        area = sum(
+            (b["falsePositiveRate"] - a["falsePositiveRate"]) * (a["recall"] + b["recall"]) / 2
+            for a, b in itertools.pairwise(points)
+        )
+        assert area == pytest.approx(all_rows["values"]["auc"], abs=0.005)
+    pages = [backend.store.path(page["uri"]).read_text() for page in backend.metadata.artifacts("system.HTML")]
+    cards = [backend.store.path(card["uri"]).read_text() for card in backend.metadata.artifacts("system.Markdown")]
+    # The gate's page of the second run comes from the cache.
+    assert len(pages) == 3 and all(page.lstrip().lower().startswith("<!doctype html") for page in pages)
+    assert len(cards) == 2 and all(card.startswith("# ") for card in cards)
 
 
 def test_addresses_in_metadata_are_those_of_the_store(runs):
@@ -202,7 +226,7 @@ def test_a_run_after_a_rollback_follows_the_model_that_is_served_again(runs):
     del spec["root"]["dag"]["tasks"]["notify"]
     dag = spec["components"]["comp-pipeline"]["dag"]
     find = "find-last-blessed-model"
-    dag["tasks"] = {name: dag["tasks"][name] for name in ("find-ingest-inputs", "no-last-blessed-model", find)}
+    dag["tasks"] = {name: dag["tasks"][name] for name in ("find-ingest-inputs", "schema", find)}
     dag["tasks"][find]["inputs"]["parameters"]["made_from"]["runtimeValue"]["constant"] = "another training"
     package, serving = yaml.safe_dump_all([spec, platform]), folder / "models" / "taxi"
     blessings = backend.metadata.artifacts("tfx.ModelBlessing")

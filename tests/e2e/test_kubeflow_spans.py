@@ -14,7 +14,7 @@ from tests.kubeflow.backend.run import Backend
 pytestmark = pytest.mark.e2e
 
 LOOK_UPS = {"find-ingest-inputs", "find-last-blessed-model", "import-last-blessed-model", "last-blessed-model",
-            "end-last-blessed-model", "record-last-blessed-model", "record-window"}  # fmt: skip
+            "end-last-blessed-model", "record-last-blessed-model"}  # fmt: skip
 
 
 class Installation:

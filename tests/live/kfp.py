@@ -114,7 +114,7 @@ def kill_the_first_trainer(task: str, attempt: int, process: subprocess.Popen) -
         threading.Timer(3, lambda: os.killpg(process.pid, signal.SIGKILL)).start()
 
 
-LOOK_UPS = {"find-ingest-inputs", "find-last-blessed-model", "record-last-blessed-model", "record-window"}
+LOOK_UPS = {"find-ingest-inputs", "find-last-blessed-model", "record-last-blessed-model"}
 
 
 def test_every_task_of_the_first_run_is_done(runs):
@@ -125,7 +125,7 @@ def test_every_task_of_the_first_run_is_done(runs):
 
 def test_nodes_without_tensorflow_ran_where_none_is_installed(runs, cluster):
     of_small = {task for task, image in cluster.images.items() if "small" in image}
-    others = {"no-last-blessed-model", "end-last-blessed-model", "schema", "data-gate", "pusher", "report"}
+    others = {"end-last-blessed-model", "schema", "data-gate", "pusher", "report"}
     assert of_small == LOOK_UPS | others
     program = "import importlib.util as i; print([bool(i.find_spec(n)) for n in ('tensorflow', 'apache_beam', 'tfx')])"
     [python] = (folder / "python" for folder in cluster.pythons.values())

@@ -41,6 +41,14 @@ def test_roc_and_precision_are_those_at_every_threshold(rows):
         assert y == pytest.approx(true[first] / (first + 1), abs=5e-3)
 
 
+def test_a_threshold_is_that_of_its_point(rows):
+    scores, labels = rows
+    found = curves(scores, labels)
+    for threshold, x, y in zip(found.thresholds, found.roc.x, found.roc.y, strict=True):
+        assert (scores[labels == 0] >= threshold).mean() == pytest.approx(x, abs=5e-3)
+        assert (scores[labels == 1] >= threshold).mean() == pytest.approx(y, abs=5e-3)
+
+
 def test_a_point_of_calibration_is_a_tenth_of_the_rows(rows):
     scores, labels = rows
     found = curves(scores, labels).calibration

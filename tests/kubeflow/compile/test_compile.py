@@ -74,7 +74,7 @@ def test_kfp_parses_both_documents_strictly(taxi_package):
     pipeline, platform = yaml.safe_load_all(to_yaml(taxi_package))
     spec = json_format.ParseDict(pipeline, pipeline_spec_pb2.PipelineSpec())
     json_format.ParseDict(platform, pipeline_spec_pb2.PlatformSpec())
-    assert spec.schema_version == "2.1.0" and len(spec.root.dag.tasks) == 19
+    assert spec.schema_version == "2.1.0" and len(spec.root.dag.tasks) == 18
 
 
 def test_the_kfp_sdk_loads_it_as_a_component(taxi_package):
@@ -124,11 +124,11 @@ def test_the_trainer_gets_what_the_environment_gives_it(taxi_package):
 
 def test_look_ups_ask_for_little_and_have_the_limits_of_the_defaults(spans_package):
     """A namespace with quotas rejects pods without limits. The Trainer's look-up needs no GPU node."""
-    for name in ("find-ingest-inputs", "find-last-blessed-model", "no-last-blessed-model", "record-window"):
+    for name in ("find-ingest-inputs", "find-last-blessed-model", "record-last-blessed-model"):
         assert spans_package.executors[f"exec-{name}"]["container"]["resources"] == {
             "cpuRequest": 0.1, "cpuLimit": 4.0, "memoryRequest": 0.268435456, "memoryLimit": 8.589934592,
         }, name  # fmt: skip
-    pod = spans_package.kubernetes["exec-record-window"]
+    pod = spans_package.kubernetes["exec-record-last-blessed-model"]
     assert set(pod) == {"pvcMount", "secretAsEnv", "imagePullSecret", "imagePullPolicy"}
 
 
@@ -319,7 +319,7 @@ def test_what_needs_no_tensorflow_has_the_small_image(compile_taxi):
     executors = compile_taxi(given).package.executors
     images = {name: executor["container"]["image"] for name, executor in executors.items() if "container" in executor}
     assert {name.removeprefix("exec-") for name, image in images.items() if "small" in image} == {
-        "find-ingest-inputs", "no-last-blessed-model", "find-last-blessed-model", "record-last-blessed-model",
+        "find-ingest-inputs", "find-last-blessed-model", "record-last-blessed-model",
         "end-last-blessed-model", "schema", "data-gate", "report",
     }  # fmt: skip
     assert images["exec-pusher"] == "pusher:1" and images["exec-trainer"] == "registry.example/taxi:1.4.2"
@@ -328,7 +328,7 @@ def test_what_needs_no_tensorflow_has_the_small_image(compile_taxi):
     executors = compile_taxi(direct, edit={FILES: column}).package.executors
     for name, why in (("report", "TFX opens gs:// by TensorFlow"), ("find-ingest-inputs", "it reads rows")):
         assert executors[f"exec-{name}"]["container"]["image"] == "registry.example/taxi:1.4.2", why
-    assert "small" in executors["exec-record-window"]["container"]["image"]
+    assert "small" in executors["exec-record-last-blessed-model"]["container"]["image"]
 
 
 def test_names_that_argo_takes():

@@ -16,7 +16,6 @@ from fullpass.kubeflow.runtime.executor_input import ABSENT, parse
 from fullpass.kubeflow.runtime.lookup import (
     find_blessed_model,
     find_ingest_inputs,
-    make_empty_artifact,
     record_blessing,
     record_window,
 )
@@ -94,18 +93,13 @@ def test_without_a_blessed_model_the_address_of_nothing_is_given(tmp_path):
     )
 
 
-def test_what_stands_for_nothing_says_so(tmp_path):
-    make_empty_artifact(executor_input({}, outputs={"nothing": str(tmp_path / "nothing")}))
-    assert [file.name for file in (tmp_path / "nothing").iterdir()] == [ABSENT]
-
-
 @pytest.mark.integration
 def test_while_no_model_was_blessed_an_unchanged_run_repeats_no_node_that_would_follow_one(tmp_path, taxi_package):
     """Runs the look-ups of the taxi package, and a node with their results as inputs, under the backend's rules."""
     see = "os.makedirs(paths['out']); open(paths['out'] + '/seen', 'w').write(str(os.listdir(paths['model'])))"
     node = toy("node", see, artifacts={"model": ("last-blessed-model", "model")}, outputs=("out",), cache=True)
     spec, toys = copy.deepcopy(taxi_package.pipeline), toy_package(node)
-    lookups = ("no-last-blessed-model", "find-last-blessed-model", "last-blessed-model")
+    lookups = ("schema", "find-last-blessed-model", "last-blessed-model")
     spec["root"]["dag"]["tasks"] = {name: spec["root"]["dag"]["tasks"][name] for name in lookups}
     find = spec["root"]["dag"]["tasks"]["find-last-blessed-model"]
     find["dependentTasks"].remove("find-ingest-inputs")
@@ -122,7 +116,7 @@ def test_while_no_model_was_blessed_an_unchanged_run_repeats_no_node_that_would_
     first, again = run(), run()
     assert set(first.values()) == {"COMPLETE"}
     assert backend.metadata.states(DAG)["last-blessed-model"] == ["COMPLETE", "COMPLETE"]
-    assert again == {**first, "no-last-blessed-model": "CACHED", "node": "CACHED"}
+    assert again == {**first, "schema": "CACHED", "node": "CACHED"}
     [seen] = [key for key in backend.store.keys() if key.endswith("/out/seen")]
     assert backend.store.path(seen).read_text() == str([ABSENT])
     model = tmp_path / "model"
