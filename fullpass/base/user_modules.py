@@ -8,14 +8,22 @@ import hashlib
 import importlib
 import importlib.machinery
 import os
+import re
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fullpass.base.errors import UserError
+
 FOLDER_VARIABLE = "FULLPASS_MODULES"
 """Environment variable with the folder, which child processes of a node, such as Beam workers, inherit."""
 _PACKAGE = "fullpass_user_"
+_AUTOGRAPH = "in user code:"
+_PRINTED_FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)', re.MULTILINE)
 _appended: set[str] = set()
 """Folders that this module appended to `sys.path`."""
 
@@ -51,6 +59,38 @@ def import_function(path: str) -> Any:
     """
     module, _, name = path.partition(":")
     return getattr(import_user_module(module), name)
+
+
+@contextmanager
+def own_code(path: str, hint: str = "") -> Iterator[None]:
+    """Turns an error of a user's function into a `UserError` that names the file, the line and the function.
+
+    Args:
+        path: The function, as package.module:function.
+        hint: A sentence after the message of a ValueError, which TensorFlow and Keras raise for wrong shapes.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        message = str(error).strip()
+        if message.startswith(_AUTOGRAPH):
+            message = message.splitlines()[-1].strip().removeprefix(f"{type(error).__name__}: ")
+        said = f"{path} raised {type(error).__name__}: {message}"
+        raise UserError(
+            f"{said}{f'. {hint}' if hint and isinstance(error, ValueError) else ''}{_place(path, error)}"
+        ) from error
+
+
+def _place(path: str, error: Exception) -> str:
+    """Returns the innermost line of the user's folder that an error passed, as text; "" if there is none."""
+    file = source_of(path.partition(":")[0])
+    frames = [(frame.filename, str(frame.lineno), frame.name) for frame in traceback.extract_tb(error.__traceback__)]
+    # AutoGraph runs a copy of the function, and tells its place in the message only.
+    frames += [(found["file"], found["line"], found["function"]) for found in _PRINTED_FRAME.finditer(str(error))]
+    own = [frame for frame in frames if file and Path(frame[0]).is_relative_to(file.parent)]
+    return f"\n  at {own[-1][0]}:{own[-1][1]} in {own[-1][2]}" if own else ""
 
 
 def source_of(module: str) -> Path | None:

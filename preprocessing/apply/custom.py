@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.base.user_modules import import_function
+from fullpass.base.user_modules import import_function, own_code
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.vocabulary import with_domain
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
@@ -14,6 +14,10 @@ from fullpass.preprocessing.expressions.tensor_ops import StringColumn
 from fullpass.preprocessing.features.feature import CustomFeature, transformed_name
 from fullpass.preprocessing.internals.tft_internals import declared_domain
 
+_ABSENT = (
+    "{} reads the column {!r}, which it is not given. It gets {}: the columns of its `columns:`, or in place of all "
+    "transforms those that serving has. The label is not among them: Fullpass adds it."
+)
 _OUTPUT_DTYPES = (tf.float32, tf.int64, tf.string)
 
 
@@ -67,7 +71,7 @@ def _check_output(function: str, name: Any, value: Any) -> None:
     if not isinstance(name, str) or name in reserved:
         raise UserError(
             f"{function} must name its features with strings other than {', '.join(reserved)}, which are "
-            f"reserved. Received: {name!r}."
+            f"reserved: Fullpass adds the label itself. Received: {name!r}."
         )
     if not isinstance(value, tf.Tensor | tf.SparseTensor | tf.RaggedTensor) or value.dtype not in _OUTPUT_DTYPES:
         raise UserError(
@@ -77,10 +81,24 @@ def _check_output(function: str, name: Any, value: Any) -> None:
 
 def _call(path: str, columns: Mapping[str, tf.Tensor]) -> Any:
     function = _import(path)
-    try:
-        return function(columns)
-    except Exception as error:
-        raise UserError(f"{path} raised {type(error).__name__}: {error}") from error
+    given = _Columns(columns)
+    with own_code(path):
+        try:
+            return function(given)
+        except KeyError:
+            if given.absent is None:
+                raise
+            raise UserError(_ABSENT.format(path, given.absent, ", ".join(columns))) from None
+
+
+class _Columns(dict[str, tf.Tensor]):
+    """The columns of a function. absent: the column that it has asked for last, if there is none."""
+
+    absent: object = None
+
+    def __missing__(self, name: object) -> tf.Tensor:
+        self.absent = name
+        raise KeyError(name)
 
 
 def _import(path: str) -> Callable[[Mapping[str, tf.Tensor]], Any]:

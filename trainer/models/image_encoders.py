@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from fullpass.base.errors import UserError, did_you_mean
-from fullpass.base.user_modules import import_function
+from fullpass.base.user_modules import import_function, own_code
 from fullpass.preprocessing.features.image_feature import Augment, Cnn, ImageFeature, Pretrained, UserEncoder
 from fullpass.trainer.models.augment_images import AugmentImages
 from fullpass.trainer.models.weight_axes import declare_axes
@@ -180,7 +180,8 @@ def of_user(images: keras.KerasTensor, config: UserEncoder, name: str) -> keras.
         raise UserError(
             f"features: encoder.module.function: {config.function} cannot be imported: {type(error).__name__}: {error}."
         ) from error
-    encoded = function(images, dict(config.options))
+    with own_code(config.function, f"The images are {images.dtype} {images.shape}"):
+        encoded = function(images, dict(config.options))
     if not isinstance(encoded, keras.KerasTensor) or len(encoded.shape) != 2 or encoded.shape[1] is None:
         received = getattr(encoded, "shape", type(encoded).__name__)
         raise UserError(f"{config.function} must return a Keras tensor [batch, n] for {name}. Received: {received}.")

@@ -6,11 +6,12 @@ import keras
 import numpy as np
 
 from fullpass.base.errors import UserError, did_you_mean
-from fullpass.base.user_modules import import_user_module
+from fullpass.base.user_modules import import_user_module, own_code
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import Module
 from fullpass.trainer.models.model_inputs import ModelInput, apply_model, keras_inputs
 
+_SHOWN = 6
 _ROWS, _LIST, _PIXEL, _FAR = 32, 4, 256, 10.0
 """The rows of the trial, the ids of a list, the values of a pixel, and the deviation of numbers."""
 
@@ -21,7 +22,9 @@ def build(inputs: Mapping[str, ModelInput], classes: int, config: Module, task: 
     Raises:
         UserError: There is no such function, or its result is not a suitable model.
     """
-    model = _function(config.function)(dict(inputs), task, classes, dict(config.options))
+    function = _function(config.function)
+    with own_code(config.function, _shapes(inputs)):
+        model = function(dict(inputs), task, classes, dict(config.options))
     _check(config.function, model, inputs, classes)
     if task != "regression" and _outputs_probabilities(model, inputs):
         raise UserError(
@@ -31,6 +34,15 @@ def build(inputs: Mapping[str, ModelInput], classes: int, config: Module, task: 
             "Dense layer."
         )
     return model
+
+
+def _shapes(inputs: Mapping[str, ModelInput]) -> str:
+    """Returns the shapes of the inputs, as text: most layers need two dimensions, but a number or an id has one."""
+    shapes = [f"{item.keras_input.name} {item.keras_input.dtype} {item.keras_input.shape}" for item in inputs.values()]
+    more = ", ..." if len(shapes) > _SHOWN else ""
+    return (
+        f"The `keras_input`s are {', '.join(shapes[:_SHOWN])}{more}; `encode(inputs)` makes each float32 [batch, width]"
+    )
 
 
 def _function(path: str) -> Callable[..., keras.Model]:

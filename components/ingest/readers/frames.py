@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from fullpass.base.errors import UserError, prefix_errors
-from fullpass.base.user_modules import import_function
+from fullpass.base.user_modules import import_function, own_code
 from fullpass.components.ingest.readers.objects import table_of, table_of_all_columns
 from fullpass.components.ingest.readers.reader import (
     BATCH_ROWS,
@@ -49,7 +49,14 @@ def _call(path: str) -> Any:
         function = import_function(path)
     except (ImportError, AttributeError) as error:
         raise UserError(f"cannot be imported: {error}. The module must lie beside the YAML or be installed.") from error
-    return function()
+    with own_code(path):
+        returned = function()
+    return _own(returned, path) if isinstance(returned, Iterator) else returned
+
+
+def _own(items: Iterator[Any], path: str) -> Iterator[Any]:
+    with own_code(path):
+        yield from items
 
 
 def _tables(returned: Any, reading: Reading) -> Iterator[tuple[pa.Table, pa.Table | None]]:

@@ -20,7 +20,15 @@ def ids(columns):
 
 
 def raises(columns):
-    return columns["no such column"]
+    return _inner(columns["x"])
+
+
+def _inner(x):
+    raise ValueError("no luck")
+
+
+def asks(columns):
+    return columns["tips"]
 
 
 def float64(columns):

@@ -268,7 +268,7 @@ def test_functions_that_return_rows(tmp_path, user_module, name):
         ("number", "returned builtins.int. Accepted: a pandas or polars DataFrame"),
         ("numbers", "yielded builtins.int. Accepted"),
         ("wrong", "no column 'b'"),
-        ("broken", "user_rows:broken: ZeroDivisionError: division by zero"),
+        ("broken", r"user_rows:broken raised ZeroDivisionError: division by zero\n  at .*user_rows.py:\d+ in broken"),
         ("missing", "cannot be imported"),
     ],
 )
