@@ -224,16 +224,32 @@ def metrics(pipeline: PipelineFile, run: str | None = None, *, root: Path | str 
     return _one_run(pipeline, run, root, "metrics").metrics
 
 
-def open_report(pipeline: PipelineFile, run: str | None = None, *, root: Path | str | None = None) -> Path:
-    """Opens the report of one run, by default the newest with a report, in a browser and returns the page's path.
+def find_report(pipeline: PipelineFile, run: str | None = None, *, root: Path | str | None = None) -> Path:
+    """Returns the path of the report of one run.
+
+    Args:
+        run: Its id, or the beginning of the id: then the newest such run. None takes the newest run with a report.
 
     Raises:
-        UserError: There is no such run.
+        UserError: There is no such run, it has no report, or its files were removed.
     """
-    page = _one_run(pipeline, run, root, "report").report
-    if page is None:
-        raise UserError(f"run {run} has no report: it ended before the node Report.")
-    webbrowser.open(page.as_uri())
+    found = _one_run(pipeline, run, root, "report")
+    if found.report is None:
+        raise UserError(f"run {found.run_id} has no report: it ended before the node Report. Its logs: {found.logs}.")
+    if not found.report.is_file():
+        raise UserError(f"{found.report}: the report of run {found.run_id} was removed since.")
+    return found.report
+
+
+def open_report(pipeline: PipelineFile, run: str | None = None, *, root: Path | str | None = None) -> Path:
+    """Opens the report of one run in a browser, as `find_report` finds it, and returns the page's path.
+
+    Raises:
+        UserError: There is no such run, it has no report, or there is no browser.
+    """
+    page = find_report(pipeline, run, root=root)
+    if not webbrowser.open(page.as_uri()):
+        raise UserError(f"No browser was found. Open {page} yourself.")
     return page
 
 
@@ -366,7 +382,7 @@ def _output(command: list[str], say: Callable[[str], None] | None) -> str:
 
 def _one_run(pipeline: PipelineFile, run: str | None, root: Path | str | None, wanted: str) -> Outcome:
     known = runs(pipeline, root=root)
-    found = [one for one in known if (getattr(one, wanted) if run is None else one.run_id == run)]
+    found = [one for one in known if (getattr(one, wanted) if run is None else one.run_id.startswith(run))]
     if not found:
         what = f"no run {run}" if run else f"no run with {'a report' if wanted == 'report' else wanted}"
         listed = ", ".join(one.run_id for one in known[:5]) or "none; `fullpass.run` makes one"

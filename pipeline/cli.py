@@ -23,6 +23,7 @@ from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.commands import bless, gc, lineage, models, runs
+from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import commands
 from fullpass.pipeline.startup import large_imports, noise_to, set_environment, without_keras
@@ -46,7 +47,7 @@ _USUAL = Path("pipeline.yaml")
 
 TASKS = {
     "Write a pipeline": ("init", "check", "show", "schema", "plan-shards"),
-    "Run it": ("run", "runs", "predict", "diagnose", "schedule", "backfill"),
+    "Run it": ("run", "runs", "report", "predict", "diagnose", "schedule", "backfill"),
     "Manage models": ("models", "lineage", "bless", "rollback", "gc"),
     "Use a cluster": ("compile", "submit", "input-service"),
     "About": ("version",),
@@ -229,6 +230,7 @@ def run(
 ) -> None:
     """Run the pipeline on this machine, from raw data to a pushed model. Unchanged nodes are not repeated."""
     loaded = load_checked(file)
+    from fullpass.pipeline.registry.root_page import write_page_after_run
     from fullpass.pipeline.running.run import run as run_pipeline
 
     request = RunRequest(
@@ -244,10 +246,31 @@ def run(
         events=events,
     )
     code = run_pipeline(loaded, request)
+    write_page_after_run(loaded, root)
     # All output is written. A normal exit would tear down TFX and TensorFlow, which takes seconds.
     # The exit code is that of the run, even if nobody reads its output.
     flush_streams()
     os._exit(code)
+
+
+@app.command()
+def report(
+    run_id: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="Id of a run, or its beginning.", show_default="the newest with a report"),
+    ] = None,
+    file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="The pipeline YAML.")] = _USUAL,
+    root: Annotated[Path | None, typer.Option(help="Folder of the runs, instead of root of the YAML.")] = None,
+    opened: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> None:
+    """Print the path of a run's report, and of the page of all runs and models."""
+    from fullpass.pipeline.api import find_report, open_report
+
+    page = (open_report if opened else find_report)(file, run_id, root=root)
+    printing.print_data(str(page))
+    index = RootLayout(pipeline_root(load(file), root)).index
+    if index.is_file():
+        printing.print_text(f"All runs and models: {index}", err=True)
 
 
 @app.command()

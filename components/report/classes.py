@@ -11,7 +11,7 @@ from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.pages.charts import shortened
 from fullpass.components.report.curves import MODELS, curve_chart
 
-_LONGEST = 40
+_LONGEST = 100
 _MOST_WITH_INTERVALS = 4
 """A matrix of more classes is too wide with the intervals of its cells; those of recall are in the table below it."""
 

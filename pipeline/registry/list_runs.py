@@ -48,6 +48,7 @@ class ListedRun:
         blessed: None if no model was evaluated.
         config_hash: Digest of all settings; None if the logs are gone.
         occasion: Key of the schedule's occasion; empty for a run by hand.
+        report: Path of its report, of a data gate's stop too; None if there is none.
     """
 
     run_id: str
@@ -63,13 +64,14 @@ class ListedRun:
     pushed_to: str | None
     config_hash: str | None
     occasion: str
+    report: str | None
 
 
 class Runs(list[ListedRun]):
     """Runs, newest first; a notebook shows them as a table."""
 
     def _repr_html_(self) -> str:
-        return html.block("Runs" if self else "No run has been made", html.table(*_cells(self, most=None)))
+        return html.block("Runs" if self else "No run has been made", html.table(*cells(self, most=None)))
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,7 @@ def _listed(one: _Recorded, before: _Recorded | None) -> ListedRun:
         pushed_to=None,
         config_hash=one.config_hash,
         occasion="",
+        report=one.summary.get("report"),
     )
     if record is None:
         return listed
@@ -189,7 +192,7 @@ def table(found: Runs, root: Path) -> RenderableType:
     """Returns the runs as a table for people."""
     if not found:
         return f"No run has been made in {root}."
-    headings, rows = _cells(found, most=_SHOWN_METRICS)
+    headings, rows = cells(found, most=_SHOWN_METRICS)
     shown = Table(title=f"Runs in {root}", box=box.SIMPLE, title_justify="left")
     for heading in headings:
         shown.add_column(heading, no_wrap=heading not in _WIDE, overflow="fold")
@@ -198,8 +201,8 @@ def table(found: Runs, root: Path) -> RenderableType:
     return shown
 
 
-def _cells(found: list[ListedRun], most: int | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Returns headings and rows of a table. most: largest number of metrics."""
+def cells(found: list[ListedRun], most: int | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Returns headings and rows of a table of text. most: largest number of metrics."""
     names = list(dict.fromkeys(name for run in found for name in run.metrics))[:most]
     rows = [
         (

@@ -1,5 +1,6 @@
 """Lists the versions in a folder of pushed models from their descriptions, without the metadata."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -60,23 +61,27 @@ class Versions(list[Version]):
     """Pushed models, newest first; a notebook shows them as a table."""
 
     def _repr_html_(self) -> str:
-        names = list(dict.fromkeys(name for version in self for name in version.metrics))
-        rows = (
-            (version.version, version.pushed[:16].replace("T", " "), version.damaged or version.state)
-            + tuple(f"{version.metrics[name]:.4f}" if name in version.metrics else "" for name in names)
-            + (window_text(version.spans), "" if version.rows is None else f"{version.rows:,}", version.folder)
-            for version in self
-        )
-        headings = ("version", "pushed", "state", *names, "spans", "rows", "folder")
-        return html.block("Pushed models" if self else "No model has been pushed", html.table(headings, rows))
+        return html.block("Pushed models" if self else "No model has been pushed", html.table(*cells(self)))
 
 
-def read_versions(target: Path) -> Versions:
-    """Returns the versions in a folder of pushed models, newest first."""
+def cells(found: Sequence[Version]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Returns headings and rows of a table of text."""
+    names = list(dict.fromkeys(name for version in found for name in version.metrics))
+    rows = [
+        (str(version.version), version.pushed[:16].replace("T", " "), version.damaged or version.state)
+        + tuple(f"{version.metrics[name]:.4f}" if name in version.metrics else "" for name in names)
+        + (window_text(version.spans), "" if version.rows is None else f"{version.rows:,}", version.folder)
+        for version in found
+    ]
+    return ("version", "pushed", "state", *names, "spans", "rows", "folder"), rows
+
+
+def read_versions(target: Path, most: int | None = None) -> Versions:
+    """Returns the newest versions in a folder of pushed models, newest first. most: their largest number."""
     served = served_version(target)
     kept = {version: "served" if version == served else "kept" for version in versions(target)}
     states = dict.fromkeys(rolled_back(target), "put aside") | kept
-    return Versions(_read(target, version, states[version]) for version in sorted(states, reverse=True))
+    return Versions(_read(target, version, states[version]) for version in sorted(states, reverse=True)[:most])
 
 
 def _read(target: Path, version: int, state: str) -> Version:

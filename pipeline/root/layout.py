@@ -57,6 +57,8 @@ class RootLayout:
         """The folder of the checksums of artifacts, one file per artifact."""
         self.tables = root / "tables"
         """The folder of the tables in memory that runs were given, one Parquet file per table."""
+        self.index = root / "index.html"
+        """The page of all runs and models."""
         self.last_full_run = root / "whole_run.json"
         """The state file of the last successful run of all nodes."""
 

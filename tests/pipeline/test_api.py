@@ -15,6 +15,7 @@ import pytest
 import fullpass
 from fullpass.base import state_file
 from fullpass.base.state_file import DamagedState
+from fullpass.pipeline.cli import app
 from tests import REPOSITORY
 
 FARES = [3.0, 5.0, None, 10.0, 5.0, 1.5]
@@ -160,6 +161,15 @@ def test_the_report_is_opened(with_runs, browser):
     assert fullpass.open_report(with_runs) == page and browser == [page.as_uri()]
     with pytest.raises(fullpass.UserError, match="run 20260103-000000 has no report"):
         fullpass.open_report(with_runs, "20260103-000000")
+
+
+def test_the_command_report_prints_or_opens_the_page(with_runs, browser, capsys):
+    page = with_runs.parent / "page.html"
+    for arguments, opened in (([], []), (["20260101", "--open"], [page.as_uri()])):
+        app(["report", "-f", str(with_runs), *arguments], standalone_mode=False)
+        assert capsys.readouterr().out == f"{page}\n" and browser == opened
+    with pytest.raises(fullpass.UserError, match="no run 2027. The newest runs: 2026"):
+        app(["report", "2027", "-f", str(with_runs)], standalone_mode=False)
 
 
 def test_rows_of_another_kind_are_refused():

@@ -115,6 +115,22 @@ def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dic
     return found
 
 
+def artifacts_by_node(path: Path, run_id: str) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Returns the addresses of the artifacts that each node of a run reads, and of those that are its outputs."""
+    read: dict[str, set[str]] = {}
+    made: dict[str, set[str]] = {}
+    with locked_store(path) as store:
+        run = store.get_context_by_type_and_name(constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id)
+        executions = store.get_executions_by_context(run.id) if run else []
+        nodes = {execution.id: node_of(store, execution) for execution in executions}
+        events = store.get_events_by_execution_ids(list(nodes)) if nodes else []
+        addresses = {one.id: one.uri for one in store.get_artifacts_by_id([event.artifact_id for event in events])}
+    for event in events:
+        of = made if event.type in OUTPUT_EVENTS else read
+        of.setdefault(nodes[event.execution_id], set()).add(addresses[event.artifact_id])
+    return read, made
+
+
 def executions_of(store: Any, pipeline_name: str, run_id: str, node_id: str) -> Sequence[proto.Execution]:
     """Returns the executions of a node in a run, from a store of ML Metadata; empty if it was not part of the run."""
     run = store.get_context_by_type_and_name(constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id)

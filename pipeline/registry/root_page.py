@@ -1,0 +1,148 @@
+"""One page of a root, `index.html`: its newest run as a DAG, its pushed models, and its newest runs.
+
+It is a static file, which every run writes anew. Its size does not grow with the number of runs.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from fullpass.base import state_file
+from fullpass.base.files import write_atomically
+from fullpass.components.pages.render import render_page
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.printing import report_errors
+from fullpass.pipeline.registry.list_runs import ListedRun, read_runs
+from fullpass.pipeline.registry.list_runs import cells as run_cells
+from fullpass.pipeline.registry.list_versions import cells as version_cells
+from fullpass.pipeline.registry.list_versions import read_versions
+from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+
+MOST_RUNS = 100
+"""Runs that the page lists."""
+_STYLES = {"ok": "good", "cached": "good", "reused": "good", "failed": "bad", "interrupted": "bad"}
+_DAMAGED_SUMMARY = "Remove it: the run is then shown without its nodes."
+
+Link = tuple[str, str]
+"""Text and address, relative to the root."""
+
+
+@dataclass(frozen=True)
+class ShownNode:
+    """A node of a run. after: the nodes whose artifacts it reads. links: its log and its artifacts."""
+
+    id: str
+    status: str
+    style: str
+    took: str
+    after: tuple[str, ...]
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    """A run with its nodes. layers: nodes that only read what earlier layers made."""
+
+    facts: tuple[tuple[str, str], ...]
+    links: tuple[Link, ...]
+    layers: tuple[tuple[ShownNode, ...], ...]
+
+
+def write_root_page(loaded: Loaded, root: Path | None = None) -> Path:
+    """Writes the page of a root, atomically, and returns its path.
+
+    Args:
+        root: The root, instead of that of the YAML.
+    """
+    folder = pipeline_root(loaded, root)
+    layout, runs = RootLayout(folder), read_runs(folder, MOST_RUNS)
+    headings, rows = run_cells(runs, None)
+    linked = [(_linked(folder, run), *row[1:]) for run, row in zip(runs, rows, strict=True)]
+    page = render_page(
+        "root.html",
+        name=loaded.config.name,
+        folder=str(folder),
+        written=f"{datetime.now().astimezone():%Y-%m-%d %H:%M %z}",
+        newest=_shown(layout, runs[0]) if runs else None,
+        models=version_cells(read_versions(Path(loaded.resolve(loaded.config.push.to)), MOST_RUNS)),
+        runs=(headings, linked),
+        older=10 * MOST_RUNS if len(runs) == MOST_RUNS else 0,
+    )
+    write_atomically(layout.index, page.encode())
+    return layout.index
+
+
+def write_page_after_run(loaded: Loaded, root: Path | None) -> None:
+    """Writes the page as `write_root_page`; a failure is printed, since it does not change the outcome of the run."""
+    with report_errors("The page of all runs could not be written"):
+        write_root_page(loaded, root)
+
+
+def _report(run: ListedRun) -> Path | None:
+    return Path(run.report) if run.report and Path(run.report).is_file() else None
+
+
+def _shown(layout: RootLayout, run: ListedRun) -> ShownRun:
+    # Loads ML Metadata, which `fullpass report` does not need.
+    from fullpass.pipeline.running.execution.records import artifacts_by_node
+
+    file = layout.run_summary(run.run_id)
+    nodes = state_file.read(file, _DAMAGED_SUMMARY).get("nodes", {}) if file.is_file() else {}
+    spans = " to ".join(dict.fromkeys(run.spans or ()))
+    facts = [
+        ("run", run.run_id),
+        ("started", (run.started or "")[:16].replace("T", " ")),
+        ("took", "" if run.seconds is None else f"{run.seconds} s"),
+        ("outcome", run.outcome.replace("_", " ")),
+        ("", run.message),
+        ("spans", spans),
+        ("rows read", f"{run.rows:,}" if run.rows else ""),
+    ]
+    report, logs = _report(run), layout.run_logs(run.run_id)
+    reads, made = artifacts_by_node(layout.metadata, run.run_id) if nodes else ({}, {})
+    shown: dict[str, ShownNode] = {}
+    depth: dict[str, int] = {}
+    for node, result in nodes.items():  # in the order of the pipeline, so nodes that it reads come before it
+        after = [other for other in shown if made.get(other, set()) & reads.get(node, set())]
+        depth[node] = 1 + max((depth[other] for other in after), default=-1)
+        shown[node] = ShownNode(
+            node,
+            result["status"],
+            _STYLES.get(result["status"], "quiet"),
+            _took(result),
+            tuple(after),
+            tuple(_links(layout.root, [("log", logs / f"{node}.log"), *_folders(made.get(node, ()))])),
+        )
+    layers = (tuple(one for one in shown.values() if depth[one.id] == level) for level in sorted(set(depth.values())))
+    known = tuple(fact for fact in facts if fact[1])
+    return ShownRun(known, tuple(_links(layout.root, [("report", report), ("logs", logs)])), tuple(layers))
+
+
+def _linked(root: Path, run: ListedRun) -> str:
+    """Returns the id of a run, as a link to its report if it has one."""
+    for _, address in _links(root, [("report", _report(run))]):
+        return Markup('<a href="{}">{}</a>').format(address, run.run_id)
+    return run.run_id
+
+
+def _took(result: dict[str, Any]) -> str:
+    if not result["seconds"]:
+        return ""
+    return f"{result['seconds']:.1f} s, {result['cpu_seconds']:.1f} s of processor, {result['peak_mib']:,} MiB"
+
+
+def _folders(uris: Iterable[str]) -> list[tuple[str, Path]]:
+    """Returns the name of the output and the folder of artifacts at `<root>/<Node>/<output>/<execution>`."""
+    return sorted((Path(uri).parent.name, Path(uri)) for uri in uris)
+
+
+def _links(root: Path, named: Iterable[tuple[str, Path | None]]) -> Iterable[Link]:
+    for text, path in named:
+        if path is not None and path.exists():
+            yield text, quote(os.path.relpath(path, root))

@@ -1,0 +1,108 @@
+"""The page of a root: runs, models, and the nodes of the newest run, as a file that links only within the root."""
+
+import os
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ml_metadata import proto
+
+from fullpass.base import state_file
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.registry.root_page import write_page_after_run, write_root_page
+from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.running.execution.metadata_store import record_run
+from fullpass.pipeline.running.execution.records import locked_store
+from fullpass.pipeline.running.history import History
+from tests.components.report.test_report import loads_nothing, read
+from tests.pipeline.registry.test_list_runs import CODE, FIRST, write
+
+RUN = FIRST.run_id
+HOSTILE = "<b>auc</b> is 0.7"
+
+
+def node(status="ok", seconds=2.5):
+    return {"status": status, "seconds": seconds, "cpu_seconds": 1.0, "peak_mib": 400}
+
+
+@pytest.fixture
+def loaded(edited):
+    return load(edited())
+
+
+@pytest.fixture
+def root(loaded) -> Path:
+    """A run with a report, and a newer one that was refused; the metadata say that Trainer reads what Ingest made."""
+    root = loaded.folder / "runs" / loaded.config.name
+    report = root / "Report" / "report" / "7" / "report.html"
+    report.parent.mkdir(parents=True)
+    report.write_text("page")
+    write(root, FIRST, RUN, rows_read=100, blessed=True, metrics={"auc": 0.9}, report=str(report))
+    nodes = {"Ingest": node(), "Schema": node("cached", 0), "Trainer": node("failed"), "Pusher": node("not run", 0)}
+    refused = replace(FIRST, outcome="not_blessed", message=HOSTILE, pushed_to=None)
+    write(root, refused, "20260102-030000-000000", rows_read=120, metrics={"auc": 0.7}, nodes=nodes)
+    (RootLayout(root).run_logs("20260102-030000-000000") / "Ingest.log").write_text("")
+    examples = root / "Ingest" / "examples" / "1"
+    examples.mkdir(parents=True)
+    facts = {"config": {"hash": "1", "yaml": ""}, "code": CODE}
+    record_run(RootLayout(root).metadata, loaded.config.name, "20260102-030000-000000", facts)
+    record_nodes(root, "20260102-030000-000000", examples)
+    return root
+
+
+def record_nodes(root: Path, run_id: str, examples: Path) -> None:
+    """Records, as TFX does, that Ingest made examples and that Trainer read them."""
+    with locked_store(RootLayout(root).metadata, writes=True) as store:
+        run = store.get_context_by_type_and_name("pipeline_run", run_id)
+        types = {
+            "artifact": store.put_artifact_type(proto.ArtifactType(name="Examples")),
+            "execution": store.put_execution_type(proto.ExecutionType(name="node")),
+            "context": store.put_context_type(proto.ContextType(name="node")),
+        }
+        [artifact] = store.put_artifacts([proto.Artifact(type_id=types["artifact"], uri=str(examples))])
+        for name, kind in (("Ingest", proto.Event.OUTPUT), ("Trainer", proto.Event.INPUT)):
+            context = proto.Context(type_id=types["context"], name=f"taxi.{name}")
+            [context_id] = store.put_contexts([context])
+            [execution] = store.put_executions([proto.Execution(type_id=types["execution"])])
+            links = [proto.Association(context_id=c, execution_id=execution) for c in (run.id, context_id)]
+            store.put_attributions_and_associations([], links)
+            store.put_events([proto.Event(artifact_id=artifact, execution_id=execution, type=kind)])
+
+
+def test_the_page_shows_nodes_models_and_runs(loaded, root):
+    page = write_root_page(loaded).read_text(encoding="utf-8")
+    tags, text = read(page)
+    loads_nothing(page, tags)
+    assert "outcome not blessed" in text and HOSTILE in text and "No model has been pushed." in text
+    assert "Ingest ok 2.5 s, 1.0 s of processor, 400 MiB log , examples" in text
+    assert "Schema cached" in text and "Trainer failed 2.5 s" in text and "after Ingest" in text
+    ingest, trainer = (page.index(f"<b>{name}</b>") for name in ("Ingest", "Trainer"))
+    assert page.count('class="layer"') == 2 and 'class="layer"' in page[ingest:trainer]
+    links = re.findall(r'href="([^"]*)"', page)
+    assert {"logs/20260102-030000-000000/Ingest.log", "Ingest/examples/1", "Report/report/7/report.html"} <= {*links}
+    assert all((root / link).exists() for link in links)
+
+
+def test_a_root_of_thousands_of_runs_has_a_page_of_the_newest(loaded, root):
+    history = History(root)
+    history.record(FIRST)
+    with history._transaction() as database:
+        columns = "run_id, started, ended, outcome, exit_code, data, config, trained, message, occasion"
+        one = (FIRST.started, FIRST.ended, "success", 0, "d", "c", 1, "", "")
+        rows = [(f"20250101-{i:06}-000000", *one) for i in range(5000)]
+        database.executemany(f"INSERT INTO run ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
+    began = time.monotonic()
+    page = write_root_page(loaded).read_text()
+    assert time.monotonic() - began < 5
+    assert page.count("20250101-") == 98 and "fullpass runs --last 1000" in page
+    assert not [file for file in os.listdir(root) if file.endswith(".part")]
+
+
+def test_a_page_that_cannot_be_written_is_told_and_does_not_fail_the_run(loaded, root, capsys):
+    summary = RootLayout(root).run_summary(RUN)
+    state_file.write(summary, {"blessed": True})
+    summary.write_text(summary.read_text().replace("true", "false"))
+    write_page_after_run(loaded, None)
+    assert "The page of all runs could not be written: DamagedState" in capsys.readouterr().err
