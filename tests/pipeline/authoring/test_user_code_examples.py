@@ -88,7 +88,7 @@ def test_the_model_builds_from_the_transformed_features(folder):
     message = str(caught.value)
     assert message.startswith("own_model:build_model raised ValueError: ")
     assert "The `keras_input`s are miles_xf float32 (None,), payment_xf int64 (None,)" in message
-    assert message.endswith(f"\n  at {folder / 'own_model.py'}:3 in build_model")
+    assert message.endswith(f"\n  at {folder / 'own_model.py'}:4 in build_model")
 
 
 def test_the_metric_is_a_mean_cost(folder, monkeypatch):
