@@ -1,16 +1,12 @@
 """The section `schedule:` of the YAML: the triggers of runs, and the policy for late data."""
 
-from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from fullpass.pipeline.cron import cron_problem
-from fullpass.preprocessing.spec import Flag, Name, NonNegative, Spec
-
-Duration = Annotated[str, Field(pattern=r"^[0-9]{1,6}[smhd]$")]
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+from fullpass.preprocessing.spec import Duration, Flag, Name, NonNegative, Spec
 
 
 class ScheduleConfig(Spec):
@@ -69,13 +65,3 @@ class ScheduleConfig(Spec):
     def zone(self) -> ZoneInfo:
         """The time zone."""
         return ZoneInfo(self.timezone)
-
-
-def length(text: str) -> timedelta:
-    """Returns the length of a validated duration.
-
-    Example:
-        >>> length("90m")
-        datetime.timedelta(seconds=5400)
-    """
-    return timedelta(**{_UNITS[text[-1]]: int(text[:-1])})

@@ -7,6 +7,7 @@ import ast
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from types import ModuleType
 from typing import Annotated, Any, ClassVar, Union, get_args
@@ -34,6 +35,18 @@ NonNegative = Annotated[int, Strict(), Field(ge=0)]
 Fraction = Annotated[float, Strict(), Field(ge=0, le=1)]
 Flag = Annotated[bool, Strict()]
 Name = Annotated[str, Field(min_length=1)]
+Duration = Annotated[str, Field(pattern=r"^[0-9]{1,6}[smhd]$")]
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def length(text: str) -> timedelta:
+    """Returns the length of a Duration.
+
+    Example:
+        >>> length("90m")
+        datetime.timedelta(seconds=5400)
+    """
+    return timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
 
 
 class Spec(BaseModel):

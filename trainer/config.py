@@ -9,7 +9,18 @@ from pydantic import Field, model_validator
 
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.base_feature import ComputeAt
-from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, SelectedBy, Spec, members_by_tag
+from fullpass.preprocessing.spec import (
+    Count,
+    Duration,
+    Flag,
+    Fraction,
+    Name,
+    NonNegative,
+    SelectedBy,
+    Spec,
+    length,
+    members_by_tag,
+)
 from fullpass.trainer.loss_config import Auto, LossConfig
 
 if TYPE_CHECKING:
@@ -19,9 +30,14 @@ ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
 """host:port, or [IPv6 address]:port."""
 
 MAX_EPOCHS = 100
-"""Maximum number of epochs with `epochs: auto`."""
+"""Number of epochs with `epochs: auto`, if training does not end before."""
+_GOES_ON = 3
+"""How many times as many epochs `epochs: auto` may take while the validation rows improve."""
 
-TREE_KEYS = ("epochs", "early_stopping", "max_minutes", "loss", "calibration", "seed", "distribution")
+VALIDATION = "validation"
+"""The split whose rows end a training and choose between models; without it, those of eval do, which also judge."""
+
+TREE_KEYS = ("epochs", "early_stopping", "time", "loss", "calibration", "seed", "distribution")
 """Keys of `training:` that `model: {kind: trees}` reads; all other keys apply to networks only."""
 
 MAX_TREE_IDS = 256
@@ -104,7 +120,8 @@ class Trees(_Network):
 
 
 class TreesOrNetwork(_Network):
-    """Trains trees, then `wide_deep`, with default settings; keeps the better on the eval split (docs/training.md)."""
+    """Trains trees and `wide_deep` with default settings, and keeps their blend, or the better one if the blend is not
+    better beyond chance (docs/training.md)."""
 
     kind: Literal["auto"]
 
@@ -134,7 +151,8 @@ NETWORKS: Mapping[str, type[_Network]] = members_by_tag(ModelConfig)
 
 
 class EarlyStopping(Spec):
-    """Stops when the eval log loss (regression: root mean squared error, or `training.loss`) no longer falls.
+    """Stops when the log loss of the validation rows (regression: root mean squared error, or `training.loss`) no
+    longer falls.
 
     The best epoch is exported, with or without early stopping.
     """
@@ -175,10 +193,11 @@ class TrainingConfig(Spec):
     """How the model is trained."""
 
     epochs: Literal["auto"] | Count = "auto"
-    """Most passes over train. auto: until the eval split no longer improves, up to 100."""
-    max_minutes: Positive | None = 60.0
-    """Minutes, interrupted runs included, after which training stops with the best weights so far, not reproducibly;
-    null: no limit."""
+    """Most passes over train. auto: until the validation rows no longer improve, up to 100, and up to 300 while they
+    do. For trees a pass is ten rounds."""
+    time: Duration | None = "1h"
+    """How long training may take (90s, 5m, 2h), interrupted runs included. It stops with the best weights so far, not
+    reproducibly; null: no limit."""
     batch_size: Literal["auto"] | Count = "auto"
     """Examples per update. auto: the power of two nearest to train rows / 50, from 32 to 1024."""
     optimizer: Literal["adam", "adamw", "sgd", "adagrad", "ftrl"] = "adam"
@@ -236,6 +255,13 @@ class TrainingConfig(Spec):
     """Precision of the hidden layers; weights, logits and losses stay float32. auto: bfloat16 on TPUs and GPUs from
     capability 8.0, float16 from 7.0, else float32."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_minutes(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and "max_minutes" in value:
+            raise ValueError("max_minutes is now time, with a unit. Write time: 10m for ten minutes, or time: null.")
+        return value
+
     @model_validator(mode="after")
     def _weight_decay_of_adamw(self) -> "TrainingConfig":
         if self.weight_decay > 0 and self.optimizer != "adamw":
@@ -255,6 +281,16 @@ class TrainingConfig(Spec):
     def max_epochs(self) -> int:
         """The maximum number of epochs."""
         return MAX_EPOCHS if self.epochs == "auto" else self.epochs
+
+    @property
+    def goes_on_to(self) -> int:
+        """The number of epochs up to which training goes on after `max_epochs` while the validation rows improve."""
+        return self.max_epochs * (_GOES_ON if self.epochs == "auto" and self.early_stopping is not None else 1)
+
+    @property
+    def seconds(self) -> float | None:
+        """The limit `time` in seconds."""
+        return None if self.time is None else length(self.time).total_seconds()
 
     @property
     def decay(self) -> Literal["plateau", "constant", "cosine", "linear"]:

@@ -22,7 +22,8 @@ class RecallAt(Spec):
     """A precision that must be reached."""
 
     precision: Annotated[float, Field(gt=0, lt=1)]
-    """Smallest precision on eval; of all thresholds that reach it, the one of the largest recall is chosen."""
+    """Smallest precision on the validation rows; of all thresholds that reach it, the one of the largest recall is
+    chosen."""
 
 
 class DecisionConfig(Spec):

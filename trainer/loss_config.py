@@ -77,8 +77,8 @@ class Poisson(_Loss):
 class LogNormal(_Loss):
     """The squared error of the label's logarithm, for labels above 0 that differ by factors, such as amounts.
 
-    Predicts the mean of a log-normal distribution with the spread of the eval errors; with `calibration: none` its
-    median.
+    Predicts the mean of a log-normal distribution with the spread of the errors on validation rows; with
+    `calibration: none` its median.
     """
 
     labels = "above 0"

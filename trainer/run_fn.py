@@ -33,6 +33,7 @@ from fullpass.trainer.fit.warm_start import BaseExport, describe_weights, find_b
 from fullpass.trainer.input.decoder import decoder
 from fullpass.trainer.input.workers import Workers
 from fullpass.trainer.insight.insight import EVAL_ROWS, measure_insight
+from fullpass.trainer.insight.words import epochs_words
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.records.record_files import list_files
@@ -62,7 +63,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     strategy = choose_strategy(config.training, config.model.kind)
     workers = Workers(strategy)
     chief = workers.index == 0
-    data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, workers)
+    data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, workers, inputs.validation_files)
     clock.append(time.monotonic())
     base = find_base(config.training, inputs.base_model)
     checkpoints = _checkpoint_folder(inputs, data, base)
@@ -82,6 +83,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     _write_scores(inputs, data, trained)
     record = training_record(data, trained, seconds) | measure_insight(trained.network, data, decision.get("threshold"))
     record |= {"calibration": calibration, "decision": decision}
+    _LOG.info("training: epochs %s", epochs_words(record))
     label = inputs.spec.preprocessing.label
     monitor = monitored(label.task, config.training.loss)
     record["model"] = {"label": label.name, "task": label.task, "monitor": monitor, "lineage": read_run_facts()}
@@ -105,22 +107,22 @@ def _tuned_inputs(fn_args: "FnArgs") -> TrainingInputs:
 
 
 def _calibrate(inputs: TrainingInputs, data: TrainingData, network: Network) -> dict[str, Any]:
-    """Corrects the predictions of a network with rows of the eval split, if `training.calibration` requires it."""
+    """Corrects the predictions of a network with validation rows, if `training.calibration` requires it."""
     task, training = inputs.spec.preprocessing.label.task, inputs.spec.config.training
     if training.calibration == "none" or (task == "regression" and training.loss.kind != "log_normal"):
         return {}
-    rows = sample_rows(data.evaluation.split, data.in_model, rows_of(network, EVAL_ROWS))
+    rows = sample_rows(data.validation.split, data.in_model, rows_of(network, EVAL_ROWS))
     if task == "regression":
         return predict_mean(network, rows)
     return calibrate(network, rows, task, data.statistics.factors)
 
 
 def _decide(inputs: TrainingInputs, data: TrainingData, network: Network) -> dict[str, Any]:
-    """Returns the threshold of `evaluation.decision`, chosen on rows of the eval split; empty without the key."""
+    """Returns the threshold of `evaluation.decision`, chosen on validation rows; empty without the key."""
     if inputs.custom.get("decision") is None:
         return {}
     decision = DecisionConfig.model_validate(inputs.custom["decision"])
-    rows = sample_rows(data.evaluation.split, data.in_model, rows_of(network, EVAL_ROWS))
+    rows = sample_rows(data.validation.split, data.in_model, rows_of(network, EVAL_ROWS))
     scores = probabilities_of("binary", tf.constant(rows.logits(network))).numpy()[:, 1]
     return choose_threshold(rows.labels, scores, rows.weights, decision)
 
@@ -130,7 +132,9 @@ def _export(
 ) -> None:
     """Writes the export. All workers must write, because this reads variables of all workers; the chief's is kept."""
     folder = inputs.serving_model_dir if chief else os.path.join(tempfile.mkdtemp(), "export")
-    weights = {"trees": dict(trained.trees)} if trained.trees else describe_weights(trained.network)
+    weights: dict[str, Any] = {"trees": dict(trained.trees)}
+    if trained.learned is not None:
+        weights = describe_weights(trained.learned, trained.network.model)
     export_model(
         replace(served_model(inputs.spec, trained.network, data.statistics.names), threshold=decision.get("threshold")),
         folder,
@@ -172,7 +176,7 @@ def _checkpoint_folder(inputs: TrainingInputs, data: TrainingData, base: BaseExp
     if work is None:
         return None
     excluded: Any = {
-        "training": {"checkpoint", "profile", "steps_per_execution", "max_minutes"},
+        "training": {"checkpoint", "profile", "steps_per_execution", "time"},
         "input": {"service": {"address", "wait_seconds"}},
     }
     config = inputs.spec.config

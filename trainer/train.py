@@ -10,19 +10,25 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.base.processes import usable_cores
+from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import InputConfig, TrainingSpec, Trees, TreesOrNetwork, WideDeep
+from fullpass.trainer.fit.blend import Choice, blend, choose_weights
 from fullpass.trainer.fit.build_training import build_training
+from fullpass.trainer.fit.calibration import prior_shift
 from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report
+from fullpass.trainer.fit.sampled_rows import rows_of, sample_rows
 from fullpass.trainer.fit.strategy import describe_devices
 from fullpass.trainer.fit.tensorboard import Profile
 from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin
 from fullpass.trainer.input.epochs import STREAM_SHUFFLE_ROWS, BatchOrder
 from fullpass.trainer.input.placement import with_preprocessing
+from fullpass.trainer.loss_config import LossConfig
 from fullpass.trainer.models.weight_semantics import Network
 
 EVAL_BATCH = 4096
+_BLEND_ROWS = 20_000
 _EVAL_PIXELS = 4 << 20
 
 _Epochs = list[tuple[int, dict[str, float]]]
@@ -59,8 +65,10 @@ class Trained:
         network: The part of the model that reads transformed features only.
         weight_origins: How a warm start initialized each weight; empty for a cold start.
         trees: The numbers of trees and leaves of a tree model; empty for networks.
-        compared: Kind of model -> its metric on the eval split, if several models were tried, else empty. The model
-            with the smallest value is kept.
+        compared: Kind of model -> its metric on the validation rows, if several models were tried, else empty.
+        blend: The weights of these models and what their blend gains; None if there is none. Only a blend that pays is
+            kept, else the model with the smallest metric. `fitted` is that of this model.
+        learned: The network whose weights the next warm start may take; None for trees alone.
     """
 
     model: keras.Model
@@ -71,11 +79,14 @@ class Trained:
     weight_origins: tuple[WeightOrigin, ...] = ()
     trees: Mapping[str, int] = field(default_factory=dict)
     compared: Mapping[str, float] = field(default_factory=dict)
+    blend: Choice | None = None
+    learned: Network | None = None
 
     @property
     def parameters(self) -> int:
-        """The number of trained values; for trees, the thresholds and the leaf values."""
-        return 2 * self.trees["leaves"] - self.trees["trees"] if self.trees else self.model.count_params()
+        """The number of trained values; of trees they are the thresholds and the leaf values."""
+        of_trees = 2 * self.trees["leaves"] - self.trees["trees"] if self.trees else 0
+        return of_trees + (self.learned.model.count_params() if self.learned is not None else 0)
 
 
 def train(
@@ -97,8 +108,9 @@ def train(
     fit = Fit(
         steps=built.steps,
         epochs=options.until or training.max_epochs,
+        goes_on_to=options.until or training.goes_on_to,
         early_stopping=training.early_stopping,
-        max_minutes=training.max_minutes,
+        seconds=training.seconds,
         report=options.report,
         on_epoch=options.on_epoch,
         steps_per_call=None if steps == "auto" else steps,
@@ -108,29 +120,56 @@ def train(
     )
     size, fixed = data.replica_batch_size, built.fixed_shapes
     order = BatchOrder(batch_size=size, shuffle=shuffle_rows(spec.config.input), seed=training.seed, fixed=fixed)
-    evaluation = data.evaluation.batches(BatchOrder(batch_size=_eval_batch(built.network, size), fixed=fixed))
-    fitted = fit.run(data.train.batches(order, data.statistics.factors.tolist()), evaluation)
-    devices = describe_devices(strategy)
-    return Trained(built.model, built.network, fitted, devices, built.precision, built.weight_origins)
+    validation = data.validation.batches(BatchOrder(batch_size=_eval_batch(built.network, size), fixed=fixed))
+    fitted = fit.run(data.train.batches(order, data.statistics.factors.tolist()), validation)
+    facts = (fitted, describe_devices(strategy), built.precision, built.weight_origins)
+    return Trained(built.model, built.network, *facts, learned=built.network)
 
 
 def _train_both(
     data: TrainingData, spec: TrainingSpec, strategy: tf.distribute.Strategy, options: RunOptions
 ) -> Trained:
-    """Returns the better of trees and a network on the eval split; `on_epoch` is called for its epochs only."""
-    metric = f"val_{monitored(spec.preprocessing.label.task, spec.config.training.loss)}"
-    tried: list[tuple[float, Trained, _Epochs]] = []
+    """Returns the blend of trees and a network, or the better one on the validation rows if the blend does not pay.
+
+    `on_epoch` is called for the epochs of the better one only.
+    """
+    task, loss = spec.preprocessing.label.task, spec.config.training.loss
+    metric = f"val_{monitored(task, loss)}"
+    tried: dict[str, Trained] = {}
+    epochs_of: dict[str, _Epochs] = {}
     compared: dict[str, float] = {}
     for model in (Trees(kind="trees"), WideDeep(kind="wide_deep")):
         own = replace(spec, config=spec.config.model_copy(update={"model": model}))
         epochs: _Epochs = []
         trained = train(data, own, strategy, replace(options, on_epoch=_into(epochs)))
         compared[model.kind] = trained.fitted.history[metric][trained.fitted.best_epoch - 1]
-        tried.append((compared[model.kind], trained, epochs))
-    _, kept, epochs = min(tried, key=lambda one: one[0])
-    for number, found in epochs:
+        tried[model.kind], epochs_of[model.kind] = trained, epochs
+    better = min(compared, key=lambda kind: compared[kind])
+    for number, found in epochs_of[better]:
         options.on_epoch(number, found)
-    return replace(kept, compared=compared)
+    networks = {kind: trained.network for kind, trained in tried.items()}
+    kept = replace(tried[better], compared=compared, blend=_weights(data, networks, better, task, loss))
+    if kept.blend is None or not kept.blend.pays:
+        return kept
+    trees, network = tried["trees"], tried["wide_deep"]
+    both = blend(networks, kept.blend.weights, "wide_deep", task, loss)
+    return replace(
+        kept,
+        model=with_preprocessing(both.model, data.in_model),
+        network=both,
+        weight_origins=network.weight_origins,
+        trees=trees.trees,
+        learned=network.learned,
+    )
+
+
+def _weights(
+    data: TrainingData, networks: Mapping[str, Network], better: str, task: Task, loss: LossConfig
+) -> Choice | None:
+    rows = sample_rows(data.validation.split, data.in_model, rows_of(networks[better], _BLEND_ROWS))
+    outputs = {kind: rows.logits(network) for kind, network in networks.items()}
+    shift = prior_shift(task, data.statistics.factors, outputs[better].shape[1])
+    return choose_weights({kind: output + shift for kind, output in outputs.items()}, better, rows, task, loss)
 
 
 def _into(epochs: _Epochs) -> OnEpoch:
@@ -151,7 +190,8 @@ def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Traine
             f"model: kind: trees needs LightGBM, which cannot be loaded: {error}. It runs on OpenMP: install libgomp1 "
             "(Debian, Ubuntu), libgomp (Fedora) or libomp (macOS)."
         ) from error
-    epochs = options.until or spec.config.training.max_epochs
+    training = spec.config.training
+    epochs = (options.until or training.max_epochs, options.until or training.goes_on_to)
     grown = grow_trees(data, spec, epochs=epochs, report=options.report, on_epoch=options.on_epoch)
     model = with_preprocessing(grown.network.model, data.in_model)
     trees = {"trees": grown.trees, "leaves": grown.leaves}
@@ -170,20 +210,21 @@ def shuffle_rows(config: InputConfig) -> int:
 
 def training_record(data: TrainingData, trained: Trained, seconds: Mapping[str, float]) -> dict[str, Any]:
     """Returns the content of `training.json`."""
-    fitted, counts = trained.fitted, data.train.counts
+    fitted, counts, shards = trained.fitted, data.train.counts, data.shards
     return {
-        "rows": {"train": counts.rows, "eval": data.evaluation.counts.rows},
-        "rows_without_weight": {"train": counts.weightless, "eval": data.evaluation.counts.weightless},
+        "rows": {name: shard.counts.rows for name, shard in shards.items()},
+        "rows_without_weight": {name: shard.counts.weightless for name, shard in shards.items()},
         "classes": dict(zip(data.statistics.names, counts.class_rows.tolist(), strict=True)),
         "class_weights": dict(zip(data.statistics.names, data.statistics.factors.tolist(), strict=False)),
         "in_memory": data.train.split.in_memory is not None,
-        "input": {"train": data.train.split.storage_note, "eval": data.evaluation.split.storage_note},
+        "input": {name: shard.split.storage_note for name, shard in shards.items()},
         "input_shared_by": "file" if data.train.by_file else "batch",
         "batch_size": data.batch_size,
         "steps_per_epoch": data.steps_per_epoch,
         "parameters": trained.parameters,
         "trees": dict(trained.trees),
         "compared": dict(trained.compared),
+        "blend": trained.blend and trained.blend.record(),
         "epochs": fitted.epochs,
         "best_epoch": fitted.best_epoch,
         "ended_by": fitted.ended_by,

@@ -44,6 +44,7 @@ from fullpass.components.transform.component import serving_model, split_files
 from fullpass.preprocessing.columns.raw_columns import RawColumn, span_in_row_ids
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
+from fullpass.trainer.insight.words import reference_doubt
 
 SPLIT = "eval"
 
@@ -67,15 +68,16 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
             artifact_utils.get_single_instance(output_dict[name]) for name in ("evaluation", "blessing")
         )
         files, rows = split_files(examples, SPLIT) or [""], rows_of(examples, SPLIT)
-        shown = None
+        shown, doubt = None, ""
         if runs := input_dict.get("model_run"):
-            importance = read_json(f"{runs[0].uri}/{TRAINING_FILE}").get("importance", ())
+            record = read_json(f"{runs[0].uri}/{TRAINING_FILE}")
+            importance, doubt = record.get("importance", ()), reference_doubt(record)
             shown = (PreprocessingConfig.model_validate_json(exec_properties["preprocessing"]), importance)
         evaluate = EvaluateFiles(accumulator, exports, options["columns"], rows)
         pending = f"{evaluation.uri}/{PENDING}"
         with self._make_beam_pipeline() as pipeline:
             merged = pipeline | "Evaluate" >> AccumulateFiles([(file, ("",)) for file in files], evaluate, pending)
-            write = beam.Map(_write_results, accumulator, evaluation.uri, exports, shown)
+            write = beam.Map(_write_results, accumulator, evaluation.uri, exports, shown, doubt)
             _ = merged | beam.Values() | "Write" >> write
         fileio.rmtree(pending)
         measured = read_measured(evaluation.uri)
@@ -91,13 +93,15 @@ def _write_results(
     folder: str,
     exports: Sequence[str],
     shown: tuple[PreprocessingConfig, Sequence[Mapping[str, Any]]] | None,
+    doubt: str,
 ) -> None:
     """Writes the files of the evaluation, as the last step on Beam.
 
     Args:
+        doubt: Why the model is no better than the simple reference beyond chance; "" if it is.
         shown: Features and label, and the feature importances, to show the new model on a sample of the rows.
     """
-    _write(f"{folder}/{FILE}", to_json(_measured(accumulator, state)))
+    _write(f"{folder}/{FILE}", to_json(_measured(accumulator, state, doubt)))
     if curves := accumulator.curves(state):
         _write(f"{folder}/{CURVES_FILE}", curves_to_json(curves))
     if classes := accumulator.classes(state):
@@ -135,7 +139,7 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def _measured(accumulator: SliceAccumulator, state: State) -> list[MeasuredRows]:
+def _measured(accumulator: SliceAccumulator, state: State, doubt: str) -> list[MeasuredRows]:
     """Returns the metrics of each slice; all rows and the newest span come first."""
     measurements = accumulator.measure(state)
     measured = []
@@ -153,6 +157,7 @@ def _measured(accumulator: SliceAccumulator, state: State) -> list[MeasuredRows]
                 _at(place, measurements.errors[0]),
                 _at(place, measurements.differences),
                 tuple(accumulator.slices[entry] for entry in sorted(state.overflowed)) if key.entry < 0 else (),
+                doubt if key.entry < 0 and not key.newest else "",
             )
         )
     return measured

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fullpass.components.evaluation.confidence import quantile
-from fullpass.preprocessing.spec import Count, Name, Real, Spec
+from fullpass.preprocessing.spec import Count, Flag, Name, Real, Spec
 from fullpass.trainer.decision_config import DecisionConfig
 
 
@@ -104,7 +104,11 @@ class EvaluationConfig(Spec):
     slices: tuple[tuple[Name, ...], ...] = ()
     """Lists of raw columns; metrics are also computed per combination of their values."""
     decision: DecisionConfig | None = None
-    """Binary: how the threshold of the prediction is chosen on eval. null: the likelier class is predicted."""
+    """Binary: how the threshold of the prediction is chosen on validation rows. null: the likelier class is
+    predicted."""
+    beyond_reference: Flag = False
+    """true: a model that is no better than the simple reference beyond chance is not blessed. false: the report says
+    so."""
     thresholds: dict[Name, Threshold] = Field(default_factory=dict)
     """Metric -> its bounds on all rows, slices and the newest span (docs/evaluation.md). Without any, every evaluated
     model is blessed."""

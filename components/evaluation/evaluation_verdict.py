@@ -70,6 +70,7 @@ class Verdict:
         slices: Slices of all rows, then of the newest span; in each group the largest first.
         notes: What was not judged, and the reasons.
         unsliced: The entries of `evaluation.slices` that have too many slices to be measured.
+        doubt: Why the model is no better than the simple reference beyond chance; "" if it is.
     """
 
     blessed: bool
@@ -81,6 +82,7 @@ class Verdict:
     slices: tuple[Slice, ...] = ()
     notes: tuple[str, ...] = ()
     unsliced: tuple[tuple[str, ...], ...] = ()
+    doubt: str = ""
 
     @property
     def all_metrics(self) -> tuple[Measured, ...]:
@@ -141,7 +143,7 @@ def _verdict(measured: Sequence[MeasuredRows], config: EvaluationConfig) -> Verd
         )
     )
     verdict = Verdict(
-        True, (), metrics, whole.examples, metrics_newest, newest.examples, slices, unsliced=whole.unsliced
+        True, (), metrics, whole.examples, metrics_newest, newest.examples, slices, (), whole.unsliced, whole.doubt
     )
     return replace(verdict, notes=tuple(_notes(verdict, config)))
 
@@ -165,6 +167,8 @@ def _reasons(verdict: Verdict, config: EvaluationConfig) -> list[str]:
     reasons += [
         f"on the newest span {reason(m, of_newest[m.metric], '.newest_span')}" for m in verdict.newest if not m.passed
     ]
+    if config.beyond_reference and verdict.doubt:
+        reasons.append(f"{verdict.doubt} (evaluation.beyond_reference)")
     return [*reasons, *_reasons_of_slices(verdict, config), *_unjudged(verdict, config)]
 
 
@@ -212,7 +216,9 @@ def can_be_judged(name: str, rows: MeasuredRows, bounds: SliceBounds) -> bool:
 
 
 def _notes(verdict: Verdict, config: EvaluationConfig) -> Iterator[str]:
-    """Yields what was not judged."""
+    """Yields what was not judged, and a doubt that does not refuse the model."""
+    if verdict.doubt and not config.beyond_reference:
+        yield verdict.doubt
     for columns in verdict.unsliced:
         yield f"{_TOO_MANY.format(', '.join(columns))}, so none of its slices is measured"
     for newest in (False, True):

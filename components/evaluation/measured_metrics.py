@@ -23,6 +23,7 @@ class MeasuredRows:
         errors: Metric -> standard error of the value; NaN if it is unknown.
         difference_errors: Metric -> standard error of the difference between the new and the last blessed model.
         unsliced: Of all rows, the entries of `evaluation.slices` that have too many slices to be measured.
+        doubt: Of all rows, why the model is no better than the simple reference beyond chance; "" if it is.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -32,6 +33,7 @@ class MeasuredRows:
     errors: Mapping[str, Number] = field(default_factory=dict)
     difference_errors: Mapping[str, Number] = field(default_factory=dict)
     unsliced: tuple[tuple[str, ...], ...] = ()
+    doubt: str = ""
 
     @property
     def examples(self) -> int:

@@ -27,7 +27,7 @@ from fullpass.components.report.dependence import ShownDependence, dependence_se
 from fullpass.components.report.identity import Identity, identity
 from fullpass.components.report.regression import ShownErrors, errors_section
 from fullpass.components.run_artifacts import RunArtifacts
-from fullpass.trainer.insight.words import epochs_words, reference_words, tried_words
+from fullpass.trainer.insight.words import chosen_on, epochs_words, reference_words, tried_words
 
 _SHOWN_FEATURES, _TOP_VALUES, _LONGEST_NAME = 20, 3, 40
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
@@ -271,19 +271,22 @@ def training(record: Mapping[str, Any]) -> Training:
     facts = [
         ("examples", ", ".join(f"{split} {rows}" for split, rows in counts.items())),
         ("epochs", epochs_words(record)),
-        *(_of_trees(record) if record.get("trees") else _of_network(record)),
+        *_of_model(record),
     ]
     if record.get("compared"):
         facts.append(("kept model", tried_words(record)))
+    split = chosen_on(record)
+    if split == "eval":
+        facts.append(("chosen on", "eval, which judges too; to judge by other rows, add a split named validation"))
     waited = record["step_ms"] * record["input_wait"]
     step = {"waiting for input": waited, "model update": record["step_ms"] - waited}
     if record["classes"]:
         facts.append(("classes", "; ".join(f"{name}: {rows:,}" for name, rows in record["classes"].items())))
     if record.get("calibration"):
-        facts.append(("calibration", _calibration(record["calibration"])))
+        facts.append(("calibration", _calibration(record["calibration"], split)))
     if record.get("decision"):
-        facts.append(("decision", _decision(record["decision"])))
-    if quantiles := _quantiles(record["history"], record["best_epoch"]):
+        facts.append(("decision", _decision(record["decision"], split)))
+    if quantiles := _quantiles(record["history"], record["best_epoch"], split):
         facts.append(("quantiles", quantiles))
     losses = {name: record["history"][name] for name in ("loss", "val_loss") if record["history"].get(name)}
     return Training(
@@ -292,6 +295,13 @@ def training(record: Mapping[str, Any]) -> Training:
         step=Markup("") if record.get("trees") else bar_chart(step, unit="ms", label="milliseconds of a training step"),
         seconds=bar_chart(record["seconds"], unit="s", label="seconds spent in training"),
     )
+
+
+def _of_model(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    of_trees = _of_trees(record) if record.get("trees") else []
+    if (record.get("blend") or {}).get("kept"):
+        return [*of_trees[:1], ("parameters", f"{record['parameters']:,}")]
+    return of_trees or _of_network(record)
 
 
 def _of_network(record: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -311,30 +321,29 @@ def _of_trees(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _quantiles(history: Mapping[str, Sequence[float]], epoch: int) -> str:
+def _quantiles(history: Mapping[str, Sequence[float]], epoch: int, split: str) -> str:
     """Returns the share of labels below each quantile and its pinball loss, as text; "" without quantiles."""
     name = "val_coverage_"
     levels = [key.removeprefix(name) for key in history if key.startswith(name)]
     shares = {level: history[f"{name}{level}"][epoch - 1] for level in levels}
     losses = {level: history.get(f"val_pinball_{level}", [])[epoch - 1 : epoch] for level in levels}
     parts = [f"{level}: {shares[level]:.1%}" + "".join(f", loss {v:.4g}" for v in losses[level]) for level in levels]
-    return (
-        f"share of the eval split's labels below each quantile, and pinball loss: {'; '.join(parts)}" if parts else ""
-    )
+    said = f"share of the {split} split's labels below each quantile, and pinball loss: {'; '.join(parts)}"
+    return said if parts else ""
 
 
-def _decision(record: Mapping[str, Any]) -> str:
+def _decision(record: Mapping[str, Any], split: str) -> str:
     """Returns the chosen threshold, as text; intervals are of 95 %."""
     value = f"{record['measured']} {record['value']:.4g} ({record['value_low']:.4g} to {record['value_high']:.4g})"
     text = (
         f"the positive class is predicted above a probability of {record['threshold']:.4g} "
-        f"({record['low']:.4g} to {record['high']:.4g}); {value} on {record['rows']:,} rows of the eval split, on "
+        f"({record['low']:.4g} to {record['high']:.4g}); {value} on {record['rows']:,} rows of the {split} split, on "
         "which it was chosen"
     )
     return text if record["reached"] else f"{text}; no threshold reaches the required precision"
 
 
-def _calibration(record: Mapping[str, Any]) -> str:
+def _calibration(record: Mapping[str, Any], split: str) -> str:
     if "deviation" in record:
         raised = math.exp(record["shift"][0])
         return (
@@ -342,7 +351,7 @@ def _calibration(record: Mapping[str, Any]) -> str:
             f"which is {raised:.3f} times the median"
         )
     before, after = record["before"], record["after"]
-    gap = f"probabilities and shares of the eval split differ by {after['gap']:.3f}"
+    gap = f"probabilities and shares of the {split} split differ by {after['gap']:.3f}"
     if record["scale"] == 1 and not any(record["shift"]):
         return f"{gap}; a correction would gain no more than chance"
     losses = f"log loss {before['log_loss']:.4f} to {after['log_loss']:.4f}"

@@ -59,6 +59,8 @@ def _facts(summary: Summary) -> RenderableType:
         table.add_row("schema", f"{summary.schema_differences} differences from the data (SchemaComparison)")
     if summary.training is not None:
         table.add_row("training", summary.training.words)
+        if summary.training.models:
+            table.add_row("models", summary.training.models)
         if summary.training.simple_reference:
             table.add_row("simple reference", summary.training.simple_reference)
         if summary.training.beginning:

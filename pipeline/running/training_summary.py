@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.trainer.insight.words import ended_words, reference_words
+from fullpass.trainer.insight.words import ended_words, reference_words, tried_words
 from fullpass.trainer.tuning.config import TuningConfig
 from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode
 
@@ -24,8 +24,10 @@ class TrainingFacts:
     Attributes:
         input_wait: Share of the updates' time spent waiting for input.
         warm_start: Source of the initial weights, and how many of them were reused fully, partly, or not.
-        ended_by: `epochs`, early_stopping or max_minutes.
+        ended_by: `epochs`, early_stopping or time.
         reference: The result of a linear model on the same rows.
+        compared: Kind of model -> metric, if several were trained.
+        rows: The rows of each split.
     """
 
     epochs: int
@@ -37,6 +39,10 @@ class TrainingFacts:
     warm_start: dict[str, Any] | None = None
     ended_by: str = "epochs"
     reference: dict[str, Any] | None = None
+    compared: dict[str, float] | None = None
+    rows: dict[str, int] | None = None
+    model: dict[str, Any] | None = None
+    blend: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> "TrainingFacts":
@@ -60,6 +66,11 @@ class TrainingFacts:
     def simple_reference(self) -> str:
         """The result of a linear model on the same rows, as one line; "" if there is none."""
         return reference_words(self.reference)
+
+    @property
+    def models(self) -> str:
+        """The kinds of models that were tried, and which was kept, as one line; "" if there was one kind."""
+        return tried_words(vars(self)) if self.compared else ""
 
     @property
     def beginning(self) -> str:

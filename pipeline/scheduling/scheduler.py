@@ -8,10 +8,11 @@ from datetime import datetime
 from fullpass.pipeline.cron import Cron
 from fullpass.pipeline.exit_codes import Outcome, outcome_of
 from fullpass.pipeline.running.history import History, OccasionRecord
-from fullpass.pipeline.schedule_config import ScheduleConfig, length
+from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling import due
 from fullpass.pipeline.scheduling.due import Ended, Occasion, SourceState, Start, State, Wait
 from fullpass.pipeline.scheduling.run_process import RunProcess
+from fullpass.preprocessing.spec import length
 
 STATE = "scheduler"
 

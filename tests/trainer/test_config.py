@@ -36,6 +36,18 @@ def test_models_that_do_not_exist(model):
         TypeAdapter(ModelConfig).validate_python(model)
 
 
+def test_auto_epochs_go_on_and_a_time_limit_has_a_unit():
+    assert (TrainingConfig().goes_on_to, TrainingConfig(epochs=7).goes_on_to) == (300, 7)
+    assert TrainingConfig(early_stopping=None).goes_on_to == 100
+    assert (TrainingConfig().seconds, TrainingConfig(time="5m").seconds, TrainingConfig(time=None).seconds) == (
+        3600,
+        300,
+        None,
+    )
+    with pytest.raises(ValidationError, match="max_minutes is now time, with a unit. Write time: 10m"):
+        TrainingConfig.model_validate({"max_minutes": 10})
+
+
 def test_bad_records_are_refused_with_what_to_set_instead():
     from fullpass.trainer.config import InputConfig
 

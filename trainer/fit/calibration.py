@@ -19,7 +19,7 @@ import tensorflow as tf
 from scipy import optimize
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.fit.sampled_rows import SampledRows
+from fullpass.trainer.fit.sampled_rows import SampledRows, halves
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
@@ -113,10 +113,9 @@ def fit_correction(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray, 
         task: binary, multiclass or multilabel.
     """
     none = Correction(1.0, np.zeros(logits.shape[1]))
-    half = np.random.default_rng(len(logits)).permutation(len(logits)) % 2 == 0
     gains = np.zeros(len(logits))
-    for fold in (half, ~half):
-        found = _least_loss(logits[~fold], labels[~fold], weights[~fold], task)
+    for rest, fold in halves(len(logits)):
+        found = _least_loss(logits[rest], labels[rest], weights[rest], task)
         losses = [_losses(z, labels[fold], task) for z in (logits[fold], found(logits[fold]))]
         gains[fold] = (losses[0] - losses[1]) * weights[fold]
     pays = gains.mean() > _BEYOND_CHANCE * gains.std() / len(gains) ** 0.5

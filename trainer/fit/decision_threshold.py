@@ -43,7 +43,8 @@ def choose_threshold(
     reached = bool(counts.reaches(decision).any())
     if not reached:
         _LOG.warning(
-            "no threshold reaches evaluation.decision.recall_at.precision on eval; the largest precision is used"
+            "no threshold reaches evaluation.decision.recall_at.precision on the validation rows; the largest "
+            "precision is used"
         )
     low, high = np.quantile(thresholds, [_TAIL, 1 - _TAIL])
     value_low, value_high = np.nanquantile(at_best, [_TAIL, 1 - _TAIL])

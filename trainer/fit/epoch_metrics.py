@@ -29,7 +29,7 @@ _BINS = 4096
 
 
 def monitored(task: Task, loss: LossConfig) -> str:
-    """Returns the metric of the eval split whose smallest value marks the best epoch."""
+    """Returns the metric of the validation rows whose smallest value marks the best epoch."""
     return "loss" if loss.judged_by_itself else MONITOR[task]
 
 

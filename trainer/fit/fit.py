@@ -29,7 +29,7 @@ Report = Callable[[int, int, str, str], None]
 """Is called with (done, total, unit, note) while training runs."""
 
 OnEpoch = Callable[[int, dict[str, float]], None]
-"""Is called with the number of an epoch, from 1, and its metrics; those of the eval split begin with `val_`."""
+"""Is called with the number of an epoch, from 1, and its metrics; those of the validation rows begin with `val_`."""
 
 # The target duration of a call on the device with `steps_per_execution: auto`; after it Python checks the clock.
 _SECONDS_PER_CALL = 0.5
@@ -47,12 +47,12 @@ class Fitted:
     """The history of a training.
 
     Attributes:
-        history: One value per epoch, by metric; the names of eval metrics begin with `val_`.
+        history: One value per epoch, by metric; the names of their metrics on validation rows begin with `val_`.
         best_epoch: The epoch whose weights the model now has, counted from 1.
         seconds: The seconds of all epochs, tracing included, summed over interrupted runs.
         resumed_at: The updates made by earlier, interrupted runs; 0 without any.
         save_seconds: The seconds spent on writing them.
-        ended_by: The limit that ended the training: epochs, early_stopping or max_minutes.
+        ended_by: The limit that ended the training: epochs, early_stopping or time.
         restarts: The epochs after which the learning rate was reduced, and training went on from the best weights.
     """
 
@@ -77,7 +77,8 @@ class Fit:
 
     Attributes:
         early_stopping: When to stop early; None never stops early.
-        max_minutes: The minutes after which to stop; None sets no limit.
+        goes_on_to: The number of epochs up to which training goes on after `epochs` until it stops early.
+        seconds: The seconds after which to stop; None sets no limit.
         steps_per_call: The updates per call on the device; None takes as many as run in about half a second.
         checkpoints: The folder, and when to save; None saves nothing.
         save_at_end: Whether to save after the last epoch too, so that a training with more epochs resumes from there.
@@ -88,7 +89,8 @@ class Fit:
     early_stopping: EarlyStopping | None
     report: Report
     on_epoch: OnEpoch
-    max_minutes: float | None = None
+    goes_on_to: int = 0
+    seconds: float | None = None
     steps_per_call: int | None = None
     checkpoints: tuple[str, CheckpointConfig] | None = None
     save_at_end: bool = False
@@ -131,7 +133,7 @@ class _Run:
         run_train, run_evaluation = self._steps.training(), self._steps.evaluation()
         batches = self._iterate(self._train, state.epoch, state.step)
         evaluation_batches = None
-        while state.epoch < fit.epochs and not self._time_over and not self._stopped_early():
+        while state.epoch < max(fit.epochs, fit.goes_on_to) and not self._time_over and not self._stopped_early():
             self._train_epoch(run_train, batches)
             evaluation_batches = evaluation_batches or self._iterate(self._evaluation, 0, 0)
             sums = self._evaluate(run_evaluation, evaluation_batches)
@@ -142,7 +144,7 @@ class _Run:
         self._model.set_weights([weight.numpy() for weight in self._best])
         seconds = time.monotonic() - self._began
         saves, save_seconds = (self._checkpoints.saves, self._checkpoints.seconds) if self._checkpoints else (0, 0.0)
-        ended_by = "max_minutes" if self._time_over else "early_stopping" if self._stopped_early() else "epochs"
+        ended_by = "time" if self._time_over else "early_stopping" if self._stopped_early() else "epochs"
         restarts = tuple(state.restarts)
         return Fitted(state.history, state.best_epoch, seconds, resumed, saves, save_seconds, ended_by, restarts)
 
@@ -170,8 +172,8 @@ class _Run:
             state.add(ran.sums, steps=count, waited=ran.waited, spent=spent)
             self._fit.profile.at(self._done)
             most = "at most " if self._fit.early_stopping else ""
-            note = f"epoch {state.epoch + 1} of {most}{self._fit.epochs}"
-            self._fit.report(self._done, self._fit.epochs * steps, "updates", note)
+            epochs = self._fit.epochs if state.epoch < self._fit.epochs else self._fit.goes_on_to
+            self._fit.report(self._done, epochs * steps, "updates", f"epoch {state.epoch + 1} of {most}{epochs}")
             self._after_call(count, spent)
 
     def _call_of(self, run: Loop, batches: Any, count: int) -> LoopResult:
@@ -238,8 +240,8 @@ class _Run:
         return stopping is not None and state.best_epoch > 0 and state.stale >= stopping.patience
 
     def _out_of_time(self) -> bool:
-        limit = self._fit.max_minutes
-        return limit is not None and time.monotonic() - self._began >= 60 * limit
+        limit = self._fit.seconds
+        return limit is not None and time.monotonic() - self._began >= limit
 
     def _after_call(self, count: int, spent: float) -> None:
         """Saves if a checkpoint is due, stops if any worker received a stop signal, and sizes the next call."""

@@ -1,6 +1,7 @@
 """Samples rows of a split as inputs of the network, for measurements on a trained model."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from fullpass.trainer.models.weight_semantics import Network
 _BATCH, _IMAGES = 8192, 1024
 _PIXELS, _MIN_ROWS = 16 << 20, 100
 _MAX_BYTES = 64 << 20
+_REACH = 1.96
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,18 @@ def sample_rows(split: Split, in_model: InModel | None, rows: int) -> SampledRow
     batch, label, weight = split.sample(rows)
     features = {name: value.numpy() for name, value in with_model_features(batch, in_model).items()}
     return SampledRows(features, label.numpy(), _of_mean_one(weight.numpy()))
+
+
+def halves(rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields two masks of rows twice: a random half to choose on and the other half, then the reverse; bool [rows]."""
+    half = np.random.default_rng(rows).permutation(rows) % 2 == 0
+    yield ~half, half
+    yield half, ~half
+
+
+def mean_and_reach(values: np.ndarray) -> tuple[float, float]:
+    """Returns the mean of a number of each row, float [rows], and half the width of its 95 % interval."""
+    return float(values.mean()), float(_REACH * values.std() / math.sqrt(len(values)))
 
 
 def _of_mean_one(weights: np.ndarray) -> np.ndarray:

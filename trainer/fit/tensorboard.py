@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 VALIDATION = "validation"
-"""Folder of the eval split's curves."""
+"""Folder of the validation rows' curves."""
 _EVALUATION = "val_"
 
 
@@ -17,7 +17,7 @@ class Curves:
         self._evaluation = tf.summary.create_file_writer(f"{folder}/{VALIDATION}")
 
     def write(self, epoch: int, metrics: Mapping[str, float]) -> None:
-        """Writes the metrics of an epoch, counted from 1; names that begin with `val_` are of the eval split."""
+        """Writes the metrics of an epoch, counted from 1; names that begin with `val_` are of the validation rows."""
         for name, value in metrics.items():
             writer = self._evaluation if name.startswith(_EVALUATION) else self._train
             with writer.as_default(step=epoch):

@@ -1,11 +1,12 @@
-"""Reads both splits of a training and sizes their batches."""
+"""Reads the splits of a training and sizes their batches."""
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fullpass.preprocessing.columns.outputs import most_pixels, outputs
-from fullpass.trainer.config import TrainingSpec
+from fullpass.trainer.config import VALIDATION, TrainingSpec
 from fullpass.trainer.fit.optimizer import replica_batch_size
 from fullpass.trainer.input.damage import check_features
 from fullpass.trainer.input.decoder import decoder
@@ -27,15 +28,28 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The data and the statistics that a model is trained on."""
+    """The data and the statistics that a model is trained on.
+
+    Attributes:
+        train: The rows that a model learns from.
+        validation: The rows that end its training, and choose between models and their corrections.
+        evaluation: The rows that judge it; the same as `validation` if the data has no split of that name.
+    """
 
     placement: FeaturePlacement
     in_model: InModel | None
     train: SplitShard
+    validation: SplitShard
     evaluation: SplitShard
     statistics: TrainStatistics
     batch_size: int
     replica_batch_size: int
+
+    @property
+    def shards(self) -> dict[str, SplitShard]:
+        """The splits by name."""
+        own = {} if self.validation is self.evaluation else {VALIDATION: self.validation}
+        return {"train": self.train, **own, "eval": self.evaluation}
 
     @property
     def steps_per_epoch(self) -> int:
@@ -44,9 +58,16 @@ class TrainingData:
 
 
 def load_data(
-    train_files: Sequence[str], eval_files: Sequence[str], spec: TrainingSpec, workers: Workers
+    train_files: Sequence[str],
+    eval_files: Sequence[str],
+    spec: TrainingSpec,
+    workers: Workers,
+    validation_files: Sequence[str] = (),
 ) -> TrainingData:
-    """Reads this worker's shard of both splits, and checks that there is something to learn.
+    """Reads this worker's shard of all splits, and checks that there is something to learn.
+
+    Args:
+        validation_files: The files of the split validation; empty if the data has none.
 
     Raises:
         UserError: A split is empty, damaged, or has too few usable labels.
@@ -54,7 +75,8 @@ def load_data(
     label, tft_output = spec.preprocessing.label, spec.tft_output
     names = class_names(label, tft_output)
     placement = placement_of(spec.preprocessing, transformed_outputs(spec.preprocessing, tft_output))
-    files = {"train": list_files(train_files, "train"), "eval": list_files(eval_files, "eval")}
+    given = {"train": train_files, "eval": eval_files, **({VALIDATION: validation_files} if validation_files else {})}
+    files = {name: list_files(patterns, name) for name, patterns in given.items()}
     for split_files in files.values():
         check_features(split_files, placement, tft_output)
     in_model = InModel(placement, tft_output) if placement.in_model else None
@@ -76,13 +98,17 @@ def load_data(
         _LOG.info("input: split %s is %s", name, split.storage_note)
         return split
 
-    train = load_shard(files["train"], workers, lambda own: load("train", own), len(names))
-    check_label(label, names, train.counts)
-    evaluation = load_shard(files["eval"], workers, lambda own: load("eval", own), len(names))
-    for split, counts in (("train", train.counts), ("eval", evaluation.counts)):
-        check_loss(label, spec.config.training.loss, split, counts)
+    shards: dict[str, SplitShard] = {}
+    for name, of_split in files.items():
+        shards[name] = load_shard(of_split, workers, partial(load, name), len(names))
+        if name == "train":
+            check_label(label, names, shards[name].counts)
+    for name, shard in shards.items():
+        check_loss(label, spec.config.training.loss, name, shard.counts)
+    train, evaluation = shards["train"], shards["eval"]
     statistics = train_statistics(spec, train.split, train.counts, in_model, workers)
-    return sized(TrainingData(placement, in_model, train, evaluation, statistics, 0, 0), spec)
+    validation = shards.get(VALIDATION, evaluation)
+    return sized(TrainingData(placement, in_model, train, validation, evaluation, statistics, 0, 0), spec)
 
 
 def sized(data: TrainingData, spec: TrainingSpec) -> TrainingData:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow_transform as tft
 
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.trainer.config import TrainerConfig, TrainingSpec
-from fullpass.trainer.records.record_files import list_files
+from fullpass.trainer.config import VALIDATION, TrainerConfig, TrainingSpec
+from fullpass.trainer.records.record_files import has_files, list_files
 
 if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs
@@ -40,9 +40,17 @@ class TrainingInputs:
     hyperparameters: Mapping[str, Any]
     custom: Mapping[str, Any]
 
+    @property
+    def validation_files(self) -> tuple[str, ...]:
+        """The files of the split validation, beside those of train; empty if the data has none."""
+        beside = [file.replace("/Split-train/", f"/Split-{VALIDATION}/") for file in self.train_files]
+        patterns = [new for new, file in zip(beside, self.train_files, strict=True) if new != file]
+        return tuple(list_files(patterns, VALIDATION)) if any(map(has_files, patterns)) else ()
+
     def files(self) -> list[str]:
-        """Returns the files of both splits."""
-        return [*list_files(self.train_files, "train"), *list_files(self.eval_files, "eval")]
+        """Returns the files of all splits."""
+        of_two = [*list_files(self.train_files, "train"), *list_files(self.eval_files, "eval")]
+        return [*of_two, *self.validation_files]
 
 
 def parse_fn_args(

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -80,12 +81,12 @@ class BaseExport:
         return reader.get_tensor(variable_key(f"weights/{weight.variable}"))
 
 
-def describe_weights(network: Network) -> dict[str, Any]:
-    """Returns the content of `weights.json` for a network."""
+def describe_weights(network: Network, model: keras.Model | None = None) -> dict[str, Any]:
+    """Returns the content of `weights.json` for a network, or for one that is a part of an exported model."""
     ids = [item for item in network.inputs.values() if item.output.kind == "ids"]
     head = network.model.get_layer(HEAD)
     return {
-        "weights": [vars(weight) for weight in weights_of(network)],
+        "weights": [vars(weight) for weight in weights_of(network, model)],
         "features": encoded_features(network),
         "encodings": {item.name: "one_hot" if encodes_one_hot(item) else embedding_width(item) for item in ids},
         HEAD: {"scale": float(head.scale), "offset": head.offset.tolist(), "classes": list(network.classes)},

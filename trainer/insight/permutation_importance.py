@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.fit.sampled_rows import SampledRows
+from fullpass.trainer.fit.sampled_rows import SampledRows, mean_and_reach
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import ModelInput, apply_model
 from fullpass.trainer.models.weight_semantics import Network
@@ -22,7 +22,6 @@ _LOG = logging.getLogger(__name__)
 
 _ROWS_IN_ALL = 400_000
 _MIN_ROWS, _MAX_ROWS = 500, 5000
-_REACH = 1.96
 MAX_FEATURES = 256
 """With more features, only the strongest are measured: the time of a prediction grows with their number as well."""
 
@@ -60,9 +59,8 @@ def measure_importance(network: Network, evaluation: SampledRows, task: Task) ->
 
     found = []
     for feature, names in (_strongest(groups, growth_of) if many else groups).items():
-        growth = growth_of(names)
-        reach = _REACH * growth.std() / math.sqrt(len(growth))
-        found.append({"feature": feature, "importance": float(growth.mean()), "reach": float(reach)})
+        mean, reach = mean_and_reach(growth_of(names))
+        found.append({"feature": feature, "importance": mean, "reach": reach})
     return sorted(found, key=lambda entry: -entry["importance"])
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from fullpass.trainer.config import VALIDATION
+
 TOO_GOOD = 0.999
 _ALONE = 0.99
 _OF_CLASSES = ("accuracy", "multiclass_accuracy")
@@ -68,10 +70,10 @@ def ended_words(*, epochs: int, best_epoch: int, ended_by: str) -> str:
     """Returns what ended a training, and what to raise if it was a limit; "" if it made its epochs.
 
     Args:
-        ended_by: `epochs`, early_stopping or max_minutes.
+        ended_by: `epochs`, early_stopping or time.
     """
-    if ended_by == "max_minutes":
-        return "ended by max_minutes"
+    if ended_by == "time":
+        return f"ended by training.time{', the last epoch is the best: raise it' if best_epoch == epochs > 1 else ''}"
     if ended_by == "early_stopping":
         return "ended by early stopping"
     return "the last epoch is the best: raise training.epochs" if best_epoch == epochs > 1 else ""
@@ -85,15 +87,49 @@ def _ending(record: Mapping[str, Any]) -> dict[str, Any]:
 def tried_words(record: Mapping[str, Any]) -> str:
     """Returns which of several models was kept, and by what; the smallest value is the best.
 
-    Example:
-        >>> tried_words({"compared": {"trees": 0.31, "wide_deep": 0.29}, "model": {"monitor": "log_loss"}})
+    Examples:
+        >>> tried = {"compared": {"trees": 0.31, "wide_deep": 0.29}, "model": {"monitor": "log_loss"}}
+        >>> tried_words(tried)
         'wide_deep, by log_loss of the eval split: 0.29; trees 0.31'
+        >>> found = {"weights": {"trees": 0.38, "wide_deep": 0.62}, "gain": 0.0031, "reach": 0.0009, "kept": True}
+        >>> tried_words(tried | {"blend": found}).split("; ")[0]
+        '0.38 trees + 0.62 wide_deep, by 0.0031 ± 0.0009 less loss'
     """
     tried = sorted(record["compared"].items(), key=lambda pair: pair[1])
     kept, *others = [f"{kind} {value:.4g}" for kind, value in tried]
-    monitor = record.get("model", {}).get("monitor", "the smallest loss")
+    monitor = f"{(record.get('model') or {}).get('monitor', 'the smallest loss')} of the {chosen_on(record)} split"
+    blend = record.get("blend")
     kind, value = kept.rsplit(" ", 1)
-    return "; ".join([f"{kind}, by {monitor} of the eval split: {value}", *others])
+    if not blend:
+        return "; ".join([f"{kind}, by {monitor}: {value}", *others])
+    weights = " + ".join(f"{weight:.2f} {kind}" for kind, weight in blend["weights"].items())
+    gain = f"{blend['gain']:.2g} ± {blend['reach']:.2g}"
+    if blend["kept"]:
+        return "; ".join([f"{weights}, by {gain} less loss", f"{monitor}: {kept}", *others])
+    vain = f"a blend ({weights}) gains no more than chance ({gain})"
+    return "; ".join([f"{kind}, by {monitor}: {value}", *others, vain])
+
+
+def chosen_on(record: Mapping[str, Any]) -> str:
+    """Returns the split whose rows ended the training and chose, from training.json."""
+    return VALIDATION if VALIDATION in (record.get("rows") or {}) else "eval"
+
+
+def reference_doubt(record: Mapping[str, Any]) -> str:
+    """Returns why a model is no better than the simple reference beyond chance, from training.json; "" if it is.
+
+    A label of several classes per row has no reference, and no doubt.
+    """
+    if "reference" not in record or record.get("model", {}).get("task") == "multilabel":
+        return ""
+    reference = record["reference"]
+    if reference is None:
+        return "the simple reference could not be measured: train or eval has one class or one number only"
+    gain = reference["network"] - reference["reference"]
+    better = -gain if reference["metric"] == "rmse" else gain
+    if reference["reach"] is not None and better > reference["reach"]:
+        return ""
+    return f"the model is no better than a simple one beyond chance: {reference_words(reference)}"
 
 
 def reference_words(reference: Mapping[str, Any] | None) -> str:

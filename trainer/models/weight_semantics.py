@@ -72,9 +72,13 @@ class Weight:
     stated: bool = True
 
 
-def weights_of(network: Network) -> list[Weight]:
-    """Returns the weights of a network in its order; the states of random layers are omitted."""
-    indices = {id(variable): index for index, variable in enumerate(network.model.variables)}
+def weights_of(network: Network, model: keras.Model | None = None) -> list[Weight]:
+    """Returns the weights of a network in its order; the states of random layers are omitted.
+
+    Args:
+        model: The model whose variables are counted; None for that of the network.
+    """
+    indices = {id(variable): index for index, variable in enumerate((model or network.model).variables)}
     counts: dict[str, int] = {}
     found = []
     for layer in network.model.layers:

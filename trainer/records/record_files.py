@@ -40,6 +40,11 @@ def list_files(patterns: Sequence[str], split: str) -> tuple[str, ...]:
     return tuple(files)
 
 
+def has_files(pattern: str) -> bool:
+    """Returns whether a file matches a pattern."""
+    return bool(tf.io.gfile.glob(_below_folder(pattern)))
+
+
 def _below_folder(pattern: str) -> str:
     """Returns a pattern with its folder escaped, so that brackets in it are no glob syntax; TFX gives `FOLDER/*`."""
     folder, slash, name = pattern.rpartition("/")

@@ -72,8 +72,10 @@ class InOrder(keras.layers.Layer):
         return keras.ops.sort(x, axis=-1)
 
 
-def grow_trees(data: TrainingData, spec: TrainingSpec, *, epochs: int, report: Report, on_epoch: OnEpoch) -> Grown:
-    """Grows the trees of a training.
+def grow_trees(
+    data: TrainingData, spec: TrainingSpec, *, epochs: tuple[int, int], report: Report, on_epoch: OnEpoch
+) -> Grown:
+    """Grows the trees of a training, for a number of epochs, and up to a second number while they improve.
 
     Raises:
         UserError: Trees do not support a feature, the label or the loss, or there is too little memory.
@@ -97,11 +99,11 @@ def grow_trees(data: TrainingData, spec: TrainingSpec, *, epochs: int, report: R
     train = bin_rows(
         data.train.split, read, unit.targets, bins, unseen=columns.unseen, factors=data.statistics.factors.tolist()
     )
-    evaluation = bin_rows(data.evaluation.split, read, unit.targets, bins)
+    validation = bin_rows(data.validation.split, read, unit.targets, bins)
     raw = keras.Input((len(names),), name="answer")
     deviation = data.train.counts.label_deviation if label.task == "regression" else 1.0
     loss = loss_of(label.task, training.loss, label_deviation=deviation)
-    rounds = Rounds(settings, train, evaluation, keras.Model(raw, unit.head(raw)), loss, label.task, training)
+    rounds = Rounds(settings, train, validation, keras.Model(raw, unit.head(raw)), loss, label.task, training)
     with stop_requests() as stops:
         fitted = rounds.run(epochs, report, on_epoch, stops)
     never_seen = {column: np.flatnonzero(~seen).tolist() for column, seen in train.seen.items()}

@@ -87,7 +87,7 @@ class Rounds:
 
     settings: Sequence[dict[str, Any]]
     train: BinnedRows
-    evaluation: BinnedRows
+    validation: BinnedRows
     head: keras.Model
     loss: Loss
     task: Task
@@ -99,38 +99,39 @@ class Rounds:
     def __post_init__(self) -> None:
         self._boosters = [lightgbm.Booster(dict(settings), self.train.dataset) for settings in self.settings]
         for booster in self._boosters:
-            booster.add_valid(self.evaluation.dataset, "eval")
+            booster.add_valid(self.validation.dataset, "validation")
         self._sums = tf.function(self._sums_of, autograph=False, reduce_retracing=True)
 
-    def run(self, epochs: int, report: Report, on_epoch: OnEpoch, stops: Sequence[int]) -> Fitted:
-        """Grows trees until the eval split no longer improves, all epochs are done, or the time limit is reached.
+    def run(self, epochs: tuple[int, int], report: Report, on_epoch: OnEpoch, stops: Sequence[int]) -> Fitted:
+        """Grows trees until the validation rows no longer improves, all epochs are done, or the time limit is reached.
 
         Args:
-            epochs: The maximum number of epochs, of ten rounds each.
+            epochs: The number of epochs, of ten rounds each, and that up to which growth goes on until it stops early.
             stops: The stop signals that this process has received; the list grows while trees grow.
 
         Raises:
             UserError: A metric is NaN or infinite.
             StoppedError: This process received a stop signal.
         """
-        began, stopping, limit = time.monotonic(), self.training.early_stopping, self.training.max_minutes
+        began, stopping, limit = time.monotonic(), self.training.early_stopping, self.training.seconds
         best, best_epoch, ended_by = math.inf, 0, "epochs"
-        for epoch in range(1, epochs + 1):
+        for epoch in range(1, epochs[1] + 1):
             started = time.monotonic()
             full = self._grow(stops)
             found = self._measure() | {"step_ms": 1000 * (time.monotonic() - started) / ROUNDS}
             for name, value in found.items():
                 self._history.setdefault(name, []).append(value)
             on_epoch(epoch, found)
-            report(epoch * ROUNDS, epochs * ROUNDS, "rounds", f"trees, at most {epochs * ROUNDS:,} rounds")
+            most = ROUNDS * epochs[epoch > epochs[0]]
+            report(epoch * ROUNDS, most, "rounds", f"trees, at most {most:,} rounds")
             judged = found[f"val_{monitored(self.task, self.training.loss)}"]
             if judged < best - (stopping.min_delta if stopping else 0.0):
                 best, best_epoch = judged, epoch
             if full or (stopping is not None and epoch - best_epoch >= stopping.patience):
                 ended_by = "early_stopping"
                 break
-            if limit is not None and time.monotonic() - began >= 60 * limit:
-                ended_by = "max_minutes"
+            if limit is not None and time.monotonic() - began >= limit:
+                ended_by = "time"
                 break
         return Fitted(self._history, best_epoch, time.monotonic() - began, ended_by=ended_by)
 
@@ -153,11 +154,11 @@ class Rounds:
         return full
 
     def _measure(self) -> dict[str, float]:
-        """Returns the loss of train, on up to 100,000 rows, and the metrics of the eval split."""
+        """Returns the loss of train, on up to 100,000 rows, and the metrics of the validation rows."""
         step = -(-len(self.train.weight) // _MAX_MEASURED)
         sums = self._sums_over(self.train, train=True, step=step)
         found = {"loss": float(sums["loss"] / sums["weight"])}
-        of_eval = metrics_of(self.task, self._sums_over(self.evaluation), levels_of(self.training.loss))
+        of_eval = metrics_of(self.task, self._sums_over(self.validation), levels_of(self.training.loss))
         found |= {f"val_{name}": value for name, value in of_eval.items()}
         for name, value in found.items():
             if not math.isfinite(value):

@@ -67,7 +67,7 @@ class Choices(Spec):
 
 
 class TuningConfig(Spec):
-    """A hyperparameter search before training: trials compete on the eval split (docs/tuning.md)."""
+    """A hyperparameter search before training: trials compete on the validation rows (docs/tuning.md)."""
 
     search: dict[Name, Range | Choices] = Field(min_length=1)
     """Path into `model`, `training` or `features.NAME.encoding` -> values to try: `training.learning_rate: {min:

@@ -61,7 +61,7 @@ def tuner_fn(fn_args: "FnArgs") -> "TunerFnResult":
         raise UserError(
             "the Tuner runs on one machine, but TF_CONFIG names several workers. Set it for the Trainer only."
         )
-    data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, workers)
+    data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, workers, inputs.validation_files)
     trials = TrialRunner(inputs, data, strategy, tuning, work=_folder(inputs, tuning))
     return TunerFnResult(tuner=Search(trials), fit_kwargs={})
 
@@ -273,7 +273,7 @@ def _began(path: str) -> float:
 def write_search(folder: str, tuning: TuningConfig, objective: str) -> None:
     """Writes the search space: the values of each path, and the metric that trials are compared by."""
     paths = [hparams.HParam(path, _domain(spec)) for path, spec in tuning.search.items()]
-    metric = hparams.Metric(objective, group=VALIDATION, display_name=f"eval {objective}")
+    metric = hparams.Metric(objective, group=VALIDATION, display_name=f"{VALIDATION} {objective}")
     with tf.summary.create_file_writer(folder).as_default(step=0):
         hparams.hparams_config(hparams=paths, metrics=[metric])
 

@@ -17,7 +17,7 @@ OBJECTIVES: Mapping[Task, tuple[str, ...]] = {
     "multilabel": ("log_loss", "loss", "accuracy"),
     "regression": ("rmse", "mae", "loss"),
 }
-"""Metrics of the eval split by task, the default objective first."""
+"""Metrics of the validation rows by task, the default objective first."""
 _FIXED = ("seed", "distribution", "checkpoint", "profile", "steps_per_execution", "wait_for_workers", "xla")
 _ENCODING = re.compile(r"^features\.(?P<feature>.+)\.encoding(?P<inner>\.embedding)?$")
 

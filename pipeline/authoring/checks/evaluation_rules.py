@@ -44,6 +44,13 @@ def check_decision(loaded: Loaded) -> Iterator[Finding]:
         )
 
 
+def check_reference(loaded: Loaded) -> Iterator[Finding]:
+    """A label that has no simple reference is not judged by one."""
+    if loaded.config.evaluation.beyond_reference and loaded.config.label.task == "multilabel":
+        message = "multilabel has no simple reference to compare with. Remove it, and give thresholds."
+        yield Finding(("evaluation", "beyond_reference"), message)
+
+
 def check_thresholds(loaded: Loaded) -> Iterator[Finding]:
     """Thresholds bound a metric on its bad side."""
     for name, threshold in loaded.config.evaluation.thresholds.items():

@@ -23,10 +23,10 @@ from fullpass.pipeline.authoring.user_code import (
     transform_functions,
 )
 from fullpass.pipeline.config import missing_for_mlflow
-from fullpass.pipeline.schedule_config import length
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import CustomFeature, ImageFeature
 from fullpass.preprocessing.features.image_feature import UserEncoder
+from fullpass.preprocessing.spec import length
 from fullpass.trainer.config import Module, TrainerConfig
 from fullpass.trainer.loss_config import losses_for
 from fullpass.trainer.tuning.search_space import OBJECTIVES, path_problem, with_values

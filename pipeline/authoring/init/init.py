@@ -41,6 +41,8 @@ _MOST_SLICES, _SLICE_VALUES = 2, 12
 _BUDGET, _MOST_BAD_ROWS = 0.001, 0.01
 _LONGEST_PATH = 42
 _BASELINE_AUC = 0.5
+_LARGE_CLASS = 0.5
+"""Share of the largest of several classes above which a proper score judges: few can be right more often than it."""
 _SURELY = {"beyond_chance": 0.95}
 
 
@@ -230,7 +232,7 @@ def _model(
         if (profile.sample.total or rows) > _BOTH_UP_TO:
             why = "boosted trees: all features are single numbers and categories"
             return [YamlLine("model", {"kind": "trees"}, why)]
-        why = "boosted trees or a network, whichever is better; to choose one, write trees or wide_deep"
+        why = "boosted trees and a network, blended if that is better; to choose one, write trees or wide_deep"
         return [YamlLine("model", {"kind": "auto"}, why)]
     return [YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")]
 
@@ -260,9 +262,13 @@ def _push_threshold(chosen: ChosenLabel) -> tuple[dict[str, Any], str]:
     if task in ("binary", "multilabel"):
         return {"auc": {"min": _BASELINE_AUC, **_SURELY}}, "the result of any constant guess"
     if task == "multiclass":
-        share = float(np.unique(y, return_counts=True)[1].max() / len(y))
+        shares = np.unique(y, return_counts=True)[1] / len(y)
+        if shares.max() > _LARGE_CLASS:
+            entropy = float(-(shares * np.log(shares)).sum())
+            why = "the result of predicting the shares of the classes; accuracy says little about one large class"
+            return {"multiclass_log_loss": {"max": float(f"{entropy:.4g}"), **_SURELY}}, why
         why = "the result of always predicting the most common class"
-        return {"multiclass_accuracy": {"min": float(f"{share:.4g}"), **_SURELY}}, why
+        return {"multiclass_accuracy": {"min": float(f"{shares.max():.4g}"), **_SURELY}}, why
     return {"explained": {"min": 0, **_SURELY}}, "share of the label's variance; always predicting the mean explains 0"
 
 

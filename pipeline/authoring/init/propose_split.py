@@ -1,5 +1,6 @@
 """`fullpass init`: proposes how to split rows, and alternatives that fit the data."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,9 +13,13 @@ from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, wo
 from fullpass.pipeline.authoring.profile.sample import row_keys
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.preprocessing.dates.read_dates import read_dates
+from fullpass.trainer.config import VALIDATION
 
 _ENTITY = frozenset("user customer client patient account member household driver device session person".split())
 _FEW_DIFFERENT = 50
+_VALIDATION_FROM, _TENTH_FROM, _TEST_ABOVE = 500, 3_000, 20_000
+_UNTIL = (0.8, 0.9)
+"""The shares of the rows that are older than validation and than eval, in a split by time."""
 _WEEKS = 28 * 86_400
 _NEWEST = "instead: measures on the newest rows"
 _WITHOUT_EPOCH = "; then without the part epoch, of which train has no such values"
@@ -28,16 +33,29 @@ _PARTS_OF_DATES = (
 
 def split_line(profile: SourceProfile, names: Sequence[str]) -> YamlLine:
     """Returns the split of rows: by content, unless there are so few different rows that eval could be empty."""
-    ratios = {"train": 8, "eval": 2}
+    ratios = ratios_of(profile)
     different = len(row_keys(profile.sample, names).unique())
     if any(column.kind == "image" for column in profile.columns):
         different = profile.sample.seen
     if different < _FEW_DIFFERENT and different < profile.sample.seen:
         why = f"by chance: there are only {different} different rows, too few to be split by content"
         return YamlLine("split", {"method": "random", "ratios": ratios}, why)
-    return YamlLine(
-        "split", {"method": "hash", "ratios": ratios}, "by content: equal rows never fall into different splits"
-    )
+    why = "by content: equal rows never fall into different splits"
+    if VALIDATION in ratios:
+        why += "; validation ends and chooses, eval judges"
+    return YamlLine("split", {"method": "hash", "ratios": ratios}, why)
+
+
+def ratios_of(profile: SourceProfile) -> dict[str, int]:
+    """Returns the shares of the splits. Few rows give no validation, many a test part that no node looks at."""
+    rows = profile.sample.total or profile.sample.seen
+    if rows < _VALIDATION_FROM:
+        return {"train": 8, "eval": 2}
+    if rows < _TENTH_FROM:
+        return {"train": 14, VALIDATION: 3, "eval": 3}
+    if rows <= _TEST_ABOVE:
+        return {"train": 8, VALIDATION: 1, "eval": 1}
+    return {"train": 16, VALIDATION: 2, "eval": 1, "test": 1}
 
 
 def other_splits(profile: SourceProfile, *, has_epoch: bool) -> list[YamlLine]:
@@ -49,15 +67,17 @@ def other_splits(profile: SourceProfile, *, has_epoch: bool) -> list[YamlLine]:
         values = column.values
         entity = words_of(column.name) & _ENTITY and words_of(column.name) & {"id", "key", "no", "number", "name"}
         if entity and column.kind == "category" and 50 <= values.distinct < 0.7 * values.present:
-            split = {"method": "hash", "column": column.name, "ratios": {"train": 8, "eval": 2}}
+            split = {"method": "hash", "column": column.name, "ratios": ratios_of(profile)}
             notes.append(YamlLine("split", split, f"instead: keeps all rows of one {column.name} in one split"))
     dated = next((column for column in profile.columns if _spans_weeks(column)), None)
     newest = _split_by_parts(profile)
     if dated is not None and dated.dates is not None:
         moments = dated.dates.moments
-        after = float(np.nanquantile(dated.values.per_row(moments), 0.8))
-        limit = dated.values.texts[int(np.nanargmin(np.abs(moments - after)))]
-        newest = {"method": "time", "column": dated.name, "format": dated.dates.format, "until": {"train": limit}}
+        ends = np.nanquantile(dated.values.per_row(moments), _UNTIL)
+        limits = [dated.values.texts[int(np.nanargmin(np.abs(moments - end)))] for end in ends]
+        if dated.dates.format == "iso":  # the day is enough, and shorter
+            limits = [re.split("[ T]", limit)[0] for limit in limits]
+        newest = {"method": "time", "column": dated.name, "format": dated.dates.format, "until": _until(limits)}
     why = _NEWEST + (_WITHOUT_EPOCH if has_epoch else "")
     return [*notes, YamlLine("split", newest, why)] if newest is not None else notes
 
@@ -83,9 +103,15 @@ def _split_by_parts(profile: SourceProfile) -> dict[str, Any] | None:
         return None
     counts = Counter(rows)
     share = np.cumsum([counts[text] for _, text in ordered]) / len(rows)
-    limit = ordered[min(int(np.searchsorted(share, 0.8)) + 1, len(ordered) - 1)][1]
+    limits = [ordered[min(int(at) + 1, len(ordered) - 1)][1] for at in np.searchsorted(share, _UNTIL)]
     named = columns[0] if len(columns) == 1 else columns
-    return {"method": "time", "column": named, "format": form, "until": {"train": limit}}
+    return {"method": "time", "column": named, "format": form, "until": _until(limits)}
+
+
+def _until(limits: Sequence[str]) -> dict[str, str]:
+    """Returns the limits of a split by time; the newest part of the rows before eval is validation."""
+    train, validation = limits
+    return {"train": train} | ({VALIDATION: validation} if validation != train else {})
 
 
 def _is_part(column: ColumnProfile) -> bool:

@@ -296,3 +296,14 @@ def test_confidence_goes_with_a_comparison():
 )
 def test_quantiles_are_those_of_the_tables_of_students_t(confidence, t):
     assert quantile(confidence) == pytest.approx(t, abs=2e-3)
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_a_model_no_better_than_the_simple_reference_is_blessed_with_a_sentence_or_refused(required):
+    rows = [MeasuredRows((), {"auc": 0.9, "example_count": 100.0}, doubt="no better than a simple one")]
+    config = EvaluationConfig.model_validate({"metrics": ["auc"], "beyond_reference": required})
+    assert is_blessed(rows, config) is not required
+    verdict = judge(rows, config, blessed=not required)
+    assert verdict.notes == (() if required else ("no better than a simple one",))
+    assert verdict.reasons == (("no better than a simple one (evaluation.beyond_reference)",) if required else ())
+    assert is_blessed([replace(rows[0], doubt="")], config)

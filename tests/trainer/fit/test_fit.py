@@ -198,14 +198,31 @@ def test_on_a_plateau_training_goes_back_to_the_best_weights_and_the_rate_falls_
     assert float(model.get_weights()[0][0, 0]) == 2.5
 
 
+def test_epochs_go_on_while_they_improve_and_no_further_than_allowed():
+    x, y, w = data()
+    told = []
+    fitted = fit(
+        linear_model(),
+        batches(x, y, w, ROWS),
+        batches(x, y, w, ROWS),
+        optimizer=keras.optimizers.SGD(0.01),
+        epochs=2,
+        goes_on_to=5,
+        early_stopping=EarlyStopping(patience=2),
+        report=lambda done, total, unit, note: told.append((done, total)),
+    )
+    assert (fitted.epochs, fitted.best_epoch, fitted.ended_by) == (5, 5, "epochs")
+    assert told == [(1, 2), (2, 2), (3, 5), (4, 5), (5, 5)], "one update an epoch"
+
+
 def test_a_training_ends_when_its_time_is_over_and_keeps_the_best():
     """An epoch of eight updates that each wait 0.1 seconds does not fit into 0.3 seconds."""
     x, y, w = data()
     late = asleep(0.1)
     rows = batches(x, y, w, 8)
     slowed = Batches(lambda *at: rows.begin(*at).map(lambda x, y, w: (x, late(y), w)).prefetch(1), rows.steps)
-    fitted = fit(linear_model(), slowed, batches(x, y, w, ROWS), epochs=1000, max_minutes=0.3 / 60, steps_per_call=1)
-    assert (fitted.epochs, fitted.ended_by) == (1, "max_minutes")
+    fitted = fit(linear_model(), slowed, batches(x, y, w, ROWS), epochs=1000, seconds=0.3, steps_per_call=1)
+    assert (fitted.epochs, fitted.ended_by) == (1, "time")
     assert fitted.best_epoch == 1 and fitted.seconds < 10
     assert len(fitted.history["val_log_loss"]) == 1
 

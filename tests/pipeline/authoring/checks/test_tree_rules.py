@@ -28,7 +28,7 @@ NETWORKS_ONLY = {
 READ = {
     "epochs": "5",
     "early_stopping": "null",
-    "max_minutes": "null",
+    "time": "null",
     "loss": "auto",
     "calibration": "none",
     "seed": "7",

@@ -149,11 +149,21 @@ def test_outliers_of_a_number_to_predict_are_left_out(tmp_path, random):
 
 
 def test_thresholds_are_what_knowing_nothing_gives(tmp_path, random):
-    label = random.choice(["a", "b", "c"], ROWS, p=[0.6, 0.3, 0.1])
+    label = random.choice(["a", "b", "c"], ROWS, p=[0.45, 0.35, 0.2])
     config = run(tmp_path, write(tmp_path / "a.csv", {"kind": label, "x": random.normal(size=ROWS)}), label="kind")
     assert config.label.task == "multiclass"
     expected = (label == "a").mean()
     assert config.evaluation.thresholds["multiclass_accuracy"].min == pytest.approx(expected, abs=1e-3)
+
+
+def test_one_large_class_is_judged_by_the_log_loss_of_the_shares(tmp_path, random):
+    """An entropy of 0.9 ln(1/0.9) + 2 * 0.05 ln(1/0.05) = 0.3944."""
+    label = np.repeat(["a", "b", "c"], [ROWS * 9 // 10, ROWS // 20, ROWS // 20])
+    data = {"kind": label, "x": random.normal(size=len(label))}
+    thresholds = run(tmp_path, write(tmp_path / "a.csv", data), label="kind").evaluation.thresholds
+    assert list(thresholds) == ["multiclass_log_loss"]
+    bounds = thresholds["multiclass_log_loss"]
+    assert (bounds.max, bounds.beyond_chance) == (pytest.approx(0.3944, abs=2e-3), 0.95)
 
 
 def test_crosses_are_proposed_for_networks_only(tmp_path, random):
@@ -349,7 +359,22 @@ def test_columns_of_year_month_and_day_give_a_split_by_time(tmp_path, random):
     loaded = load(tmp_path / "p.yaml")
     assert loaded.config.data.split.column == ("year", "month", "day")
     assert loaded.config.data.split.until["train"] == str(when[len(when) * 4 // 5 + 1]).replace("-0", "-")
+    assert loaded.config.data.split.until["validation"] == str(when[len(when) * 9 // 10 + 1]).replace("-0", "-")
     assert not check_data(loaded).has_errors
+
+
+@pytest.mark.parametrize(
+    ("rows", "ratios"),
+    [
+        (400, {"train": 8, "eval": 2}),
+        (2_000, {"train": 14, "validation": 3, "eval": 3}),
+        (20_001, {"train": 16, "validation": 2, "eval": 1, "test": 1}),
+    ],
+)
+def test_rows_that_end_and_choose_are_not_those_that_judge(tmp_path, random, rows, ratios):
+    columns = {"x": random.normal(size=rows).round(6), "y": random.choice(["a", "b"], rows)}
+    init(str(write(tmp_path / "a.csv", columns)), output=str(tmp_path / "p.yaml"), label="y")
+    assert load(tmp_path / "p.yaml").config.data.split.ratios == ratios
 
 
 def test_a_dictionary_of_arrow_is_a_category_whatever_it_holds(tmp_path, random):

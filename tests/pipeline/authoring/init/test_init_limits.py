@@ -127,8 +127,8 @@ def test_a_row_that_repeats_thousands_of_times_makes_splits_uneven(tmp_path, ran
     data = write(tmp_path / "a.csv", {"x": x[order], "unread": ["u"] * rows, "y": y[order]})
     written = init(str(data), output=str(tmp_path / "p.yaml"), label="y", task=task)
     told = next(line for line in written.summary if "beyond chance" in line)
-    assert "in split eval and" in told and "6,000 of 14,000 rows looked at are the same" in told
-    assert ("{method: stratified, column: y, ratios: {train: 8, eval: 2}}" in told) == (task == "binary")
+    assert "in split validation and" in told and "6,000 of 14,000 rows looked at are the same" in told
+    assert ("{method: stratified, column: y, ratios: {train: 8, validation: 1, eval: 1}}" in told) == (task == "binary")
     problem = next(p for p in check_data(load(written.file)).problems if "beyond chance" in p.message)
     assert problem.path == "data.split" and problem.message in told
     if task == "binary":

@@ -1,0 +1,102 @@
+"""The blend of `model: auto`: its weights against hand-worked ones, and its export against its parts."""
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from fullpass.trainer.export.eval_scores import read_scores
+from fullpass.trainer.fit.blend import ConvexMean, choose_weights
+from fullpass.trainer.fit.sampled_rows import SampledRows
+from fullpass.trainer.fit.warm_start import read_base
+from fullpass.trainer.loss_config import Auto, LogNormal, Quantile
+from fullpass.trainer.run_fn import run_fn
+from tests.trainer.conftest import to_examples
+
+ROWS = 4000
+
+
+def rows_of(labels: np.ndarray) -> SampledRows:
+    return SampledRows({}, labels.astype(np.float32), np.ones(len(labels), np.float32))
+
+
+def test_two_independent_errors_are_weighed_by_their_precision():
+    """Errors of variance 1 and 4: the best weights are 4/5 and 1/5, and the error of the mean has variance 4/5."""
+    random = np.random.default_rng(1)
+    label = random.normal(0, 10, ROWS)
+    outputs = {"a": label + random.normal(0, 1, ROWS), "b": label + random.normal(0, 2, ROWS)}
+    outputs = {kind: output[:, None].astype(np.float32) for kind, output in outputs.items()}
+    found = choose_weights(outputs, "a", rows_of(label), "regression", Auto())
+    assert found.weights == pytest.approx({"a": 0.8, "b": 0.2}, abs=0.03)
+    assert found.gain == pytest.approx(0.2 / 100, rel=0.2), "as a share of the variance of the label"
+    assert found.pays and found.rows == ROWS
+
+
+@pytest.mark.parametrize(("rows", "pays"), [(ROWS, True), (60, False)])
+def test_a_small_gain_pays_only_beyond_chance(rows, pays):
+    random = np.random.default_rng(2)
+    logit = random.normal(0, 2, rows)
+    label = random.random(rows) < 1 / (1 + np.exp(-logit))
+    outputs = {kind: (logit + random.normal(0, 0.8, rows))[:, None].astype(np.float32) for kind in ("a", "b")}
+    assert choose_weights(outputs, "a", rows_of(label), "binary", Auto()).pays == pays
+
+
+def test_a_second_model_of_noise_gets_no_weight():
+    random = np.random.default_rng(3)
+    label = random.normal(size=ROWS)
+    outputs = {"a": label + 0.1 * random.normal(size=ROWS), "b": random.normal(size=ROWS) * 5}
+    outputs = {kind: output[:, None].astype(np.float32) for kind, output in outputs.items()}
+    found = choose_weights(outputs, "a", rows_of(label), "regression", Auto())
+    assert found.weights["b"] < 0.01 and not found.pays
+    assert choose_weights(outputs, "a", rows_of(label[:19]), "regression", Auto()) is None, "too few rows"
+
+
+def test_amounts_are_blended_by_their_logarithms_and_quantiles_without_the_prediction():
+    """The geometric mean of 1 and 100 with weights 1/4 and 3/4 is 100 ** 0.75, whose logarithm a head gets."""
+    mean = ConvexMean((0.25, 0.75), LogNormal(kind="log_normal"))([tf.constant([[1.0]]), tf.constant([[100.0]])])
+    np.testing.assert_allclose(mean, [[0.75 * np.log(100)]], rtol=1e-6)
+    both = [tf.constant([[2.0, 1.0, 2.0]]), tf.constant([[4.0, 3.0, 4.0]])]
+    np.testing.assert_allclose(ConvexMean((0.5, 0.5), Quantile(kind="quantile", levels=(0.1, 0.5)))(both), [[2.0, 3.0]])
+
+
+@pytest.fixture(scope="module")
+def blended(planted, tmp_path_factory) -> SimpleNamespace:
+    """A blend of two models of a few epochs; rows beside train end it, and rows of train itself judge it."""
+    folder = tmp_path_factory.mktemp("blend")
+    prepared = planted("binary")
+    for split, name in (("train", "train"), ("validation", "eval")):
+        shutil.copytree(prepared.directory / "transformed" / name, folder / f"Split-{split}")
+    args = prepared.fn_args(folder, model="auto", training={"epochs": 4, "learning_rate": 0.003})
+    args.eval_files, args.train_files = args.train_files, [f"{folder}/Split-train/*"]
+    run_fn(args)
+    record = json.loads((folder / "model_run" / "training.json").read_text())
+    return SimpleNamespace(export=folder / "Format-Serving", record=record, folder=folder, prepared=prepared)
+
+
+@pytest.mark.integration
+def test_run_fn_exports_a_blend_that_answers_as_it_was_trained(blended):
+    record = blended.record
+    assert record["blend"]["kept"] and record["rows"] == {"train": 1000, "validation": 300, "eval": 1000}
+    assert record["blend"]["rows"] == 300 and sum(record["blend"]["weights"].values()) == pytest.approx(1)
+    assert record["trees"]["trees"] == 10 * 4 and record["parameters"] > 2 * record["trees"]["leaves"]
+    stored = read_scores(f"{blended.folder}/model_run/eval_scores.npz")
+    order = np.argsort(stored["row_id"])
+    examples = tf.constant(to_examples(blended.prepared.rows["train"]))
+    loaded = tf.saved_model.load(str(blended.export))
+    served = loaded.serving_default(examples)
+    np.testing.assert_allclose(served["scores"], stored["scores"][order], rtol=1e-5, atol=1e-6)
+    truth = np.array([row["likes"] == "yes" for row in blended.prepared.rows["train"]])
+    loss = -np.log(np.where(truth, served["scores"], 1 - served["scores"].numpy())).mean()
+    assert loss < min(record["compared"].values()), "train itself judges, so this is a low bar"
+
+
+@pytest.mark.integration
+def test_the_next_training_begins_from_the_network_of_a_blend(blended):
+    base = read_base(str(blended.export))
+    kernel = base.value(base.weights["hidden_1/kernel"])
+    assert kernel.shape == (128, 64) and kernel.std() > 0
+    _, trained = blended.prepared.trained(base=blended.export, model="wide_deep", training={"epochs": 1})
+    assert {origin.outcome for origin in trained.weight_origins} == {"taken"}
