@@ -4,6 +4,7 @@ LightGBM grows the trees. The network is plain TensorFlow, so that all later ste
 """
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import keras
@@ -25,11 +26,13 @@ from fullpass.trainer.models.model_inputs import apply_model, keras_inputs, mode
 from fullpass.trainer.models.tasks import label_unit, logit_names, to_label_unit
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.trees.forest import ForestLayer, forest_of
-from fullpass.trainer.trees.rounds import Rounds, parameters, threads_for
+from fullpass.trainer.trees.rounds import CATEGORIES, Rounds, choose_categories, parameters, threads_for
 from fullpass.trainer.trees.tree_columns import columns_model, tree_columns
 from fullpass.trainer.trees.tree_rows import bin_rows, check_memory, find_bins
 
 _LOG = logging.getLogger(__name__)
+_FEW_IDS = 50
+"""The most ids of a feature for which it does not matter how categories are smoothed."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,15 @@ def grow_trees(
     raw = keras.Input((len(names),), name="answer")
     deviation = data.train.counts.label_deviation if label.task == "regression" else 1.0
     loss = loss_of(label.task, training.loss, label_deviation=deviation)
-    rounds = Rounds(settings, train, validation, keras.Model(raw, unit.head(raw)), loss, label.task, training)
+    head = keras.Model(raw, unit.head(raw))
+
+    def rounds_of(categories: Mapping[str, float]) -> Rounds:
+        own = [{**booster, **categories} for booster in settings]
+        return Rounds(own, train, validation, head, loss, label.task, training)
+
     with stop_requests() as stops:
+        many = any(item.output.kind == "ids" and item.size > _FEW_IDS for item in inputs.values())
+        rounds = rounds_of(choose_categories(rounds_of, stops) if many else CATEGORIES[0])
         fitted = rounds.run(epochs, report, on_epoch, stops)
     never_seen = {column: np.flatnonzero(~seen).tolist() for column, seen in train.seen.items()}
     forest = forest_of(rounds.dumps(fitted.best_epoch), never_seen)

@@ -1,8 +1,9 @@
 """Runs the rounds in which boosted trees grow, and measures metrics after every tenth round."""
 
+import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,11 +22,18 @@ from fullpass.trainer.loss_config import Huber, LossConfig, levels_of
 from fullpass.trainer.models.losses import Loss
 from fullpass.trainer.trees.tree_rows import BinnedRows
 
+_LOG = logging.getLogger(__name__)
 _MIN_OUTPUT = 1e-15
-# LightGBM's defaults suppress categories with few rows; these values are better on the data sets of docs/training.md.
-_CATEGORIES = {"cat_smooth": 5.0, "cat_l2": 1.0, "min_data_per_group": 20}
+CATEGORIES: Sequence[Mapping[str, float]] = (
+    {"cat_smooth": 5.0, "cat_l2": 1.0, "min_data_per_group": 20},
+    {"cat_smooth": 50.0, "cat_l2": 10.0, "min_data_per_group": 20},
+    {"cat_smooth": 200.0, "cat_l2": 30.0, "min_data_per_group": 20},
+)
+"""How much categories with few rows are drawn to the mean: little, which is usually best, to much. No value suits all
+data (docs/decisions/trees.md), LightGBM's defaults neither."""
 _CELLS_OF_THREAD = 500_000
 """Minimum numbers (rows times columns) per thread: with fewer, threads wait for each other longer than they work."""
+_TRIED = (5, 5)
 ROUNDS = 10
 """Rounds per epoch; each round grows one tree per column of the output."""
 _MAX_MEASURED = 100_000
@@ -47,7 +55,7 @@ def parameters(model: Trees, training: TrainingConfig, task: Task, classes: int,
         "bagging_freq": 1,
         "feature_fraction": model.feature_share,
         "lambda_l2": model.l2,
-        **_CATEGORIES,
+        **CATEGORIES[0],
         "metric": "None",
         "seed": training.seed,
         "deterministic": True,
@@ -66,6 +74,24 @@ def parameters(model: Trees, training: TrainingConfig, task: Task, classes: int,
     return [{**objective, "alpha": level} for level in levels_of(training.loss)] or [objective]
 
 
+def choose_categories(
+    rounds_of: Callable[[Mapping[str, float]], "Rounds"], stops: Sequence[int]
+) -> Mapping[str, float]:
+    """Returns those of CATEGORIES with which fifty rounds come closest to the labels of the validation rows.
+
+    Args:
+        rounds_of: Returns boosters with these parameters that have not grown yet.
+    """
+    losses = []
+    for categories in CATEGORIES:
+        rounds = rounds_of(categories)
+        history = rounds.run(_TRIED, lambda *_: None, lambda *_: None, stops).history
+        losses.append(min(history[f"val_{monitored(rounds.task, rounds.training.loss)}"]))
+    chosen = CATEGORIES[int(np.argmin(losses))]
+    _LOG.info("trees: losses of %s; categories have the parameters %s", losses, chosen)
+    return chosen
+
+
 def logits_of(predictions: np.ndarray, task: Task, loss: LossConfig) -> np.ndarray:
     """Returns the sums of leaf values, float64 [rows, columns], from LightGBM's predictions after its link function.
 
@@ -81,7 +107,7 @@ def logits_of(predictions: np.ndarray, task: Task, loss: LossConfig) -> np.ndarr
     return predictions
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Rounds:
     """Boosters that grow together."""
 

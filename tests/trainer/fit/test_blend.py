@@ -64,12 +64,12 @@ def test_amounts_are_blended_by_their_logarithms_and_quantiles_without_the_predi
 
 @pytest.fixture(scope="module")
 def blended(planted, tmp_path_factory) -> SimpleNamespace:
-    """A blend of two models of a few epochs; rows beside train end it, and rows of train itself judge it."""
+    """A blend of two models of eight epochs; rows beside train end it, and rows of train itself judge it."""
     folder = tmp_path_factory.mktemp("blend")
     prepared = planted("binary")
     for split, name in (("train", "train"), ("validation", "eval")):
         shutil.copytree(prepared.directory / "transformed" / name, folder / f"Split-{split}")
-    args = prepared.fn_args(folder, model="auto", training={"epochs": 4, "learning_rate": 0.003})
+    args = prepared.fn_args(folder, model="auto", training={"epochs": 8, "learning_rate": 0.003})
     args.eval_files, args.train_files = args.train_files, [f"{folder}/Split-train/*"]
     run_fn(args)
     record = json.loads((folder / "model_run" / "training.json").read_text())
@@ -81,7 +81,7 @@ def test_run_fn_exports_a_blend_that_answers_as_it_was_trained(blended):
     record = blended.record
     assert record["blend"]["kept"] and record["rows"] == {"train": 1000, "validation": 300, "eval": 1000}
     assert record["blend"]["rows"] == 300 and sum(record["blend"]["weights"].values()) == pytest.approx(1)
-    assert record["trees"]["trees"] == 10 * 4 and record["parameters"] > 2 * record["trees"]["leaves"]
+    assert record["trees"]["trees"] == 10 * 8 and record["parameters"] > 2 * record["trees"]["leaves"]
     stored = read_scores(f"{blended.folder}/model_run/eval_scores.npz")
     order = np.argsort(stored["row_id"])
     examples = tf.constant(to_examples(blended.prepared.rows["train"]))

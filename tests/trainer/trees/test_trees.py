@@ -425,6 +425,26 @@ def test_what_lightgbm_is_asked_to_make_smaller(loss, expected):
     assert [{key: one[key] for key in ("objective", "alpha") if key in one} for one in found] == expected
 
 
+@pytest.mark.parametrize("effect", [0.0, 2.0])
+def test_ids_without_an_effect_are_smoothed_more_than_those_with_a_large_one(effect):
+    """600 ids with ten rows each; the label is normal noise, plus the effect of the id."""
+    random = np.random.default_rng(3)
+    ids = np.repeat(np.arange(600), 10)
+    label = (effect * random.normal(size=600)[ids] + random.normal(size=len(ids))).astype(np.float32)
+    columns, train = np.column_stack([ids, random.normal(size=len(ids))]), np.arange(len(ids)) % 5 > 0
+    (common,) = parameters(Trees(kind="trees"), TrainingConfig(), "regression", 0, 1)
+    sets = [lightgbm.Dataset(columns[train], label[train], categorical_feature=[0], params=common)]
+    sets.append(lightgbm.Dataset(columns[~train], label[~train], reference=sets[0], params=common))
+    rows = [
+        tree_rows.BinnedRows(data.construct(), label[chosen], np.ones(chosen.sum(), np.float32), {})
+        for data, chosen in zip(sets, (train, ~train), strict=True)
+    ]
+    given = keras.Input((1,))
+    rest = (*rows, keras.Model(given, keras.layers.Identity()(given)), loss_of("regression"), "regression")
+    found = rounds.choose_categories(lambda one: Rounds([{**common, **one}], *rest, TrainingConfig()), [])
+    assert (found == rounds.CATEGORIES[0]) == (effect > 0)
+
+
 def test_a_request_to_stop_says_what_the_next_run_does():
     columns, label = drawn_columns(100), np.float32(np.arange(100) % 2)
     dataset = lightgbm.Dataset(columns, label, params={"verbosity": -1}).construct()
