@@ -1,5 +1,6 @@
 """HTTP servers for tests, on loopback."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,3 +24,18 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join(30)
+
+
+@contextmanager
+def receiver():
+    """A server that takes JSON: yields its address, and the list of what it has received."""
+    got = []
+
+    class Handler(QuietHandler):
+        def do_POST(self):
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+    with serving(Handler) as address:
+        yield address, got

@@ -1,10 +1,8 @@
 """A run that has ended keeps its outcome, whatever happens while it is told about."""
 
-import json
 import os
 import sqlite3
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -18,7 +16,7 @@ from fullpass.pipeline.running.execution.events import NodeResult, RunResult, St
 from fullpass.pipeline.running.run_summary import Summary
 from fullpass.pipeline.running.show_summary import print_summary
 from tests import REPOSITORY, warm_process
-from tests.loopback import QuietHandler, serving
+from tests.loopback import receiver
 
 LIMIT_SECONDS = 300
 # A row that cannot be read ends a run in its first node.
@@ -46,20 +44,6 @@ def test_a_slice_with_the_value_of_a_closing_tag_is_shown_as_it_is(capsys):
     print_summary(summary, result, console())
     out = capsys.readouterr().out
     assert "auc, zone [/red]" in out and "/data/[/b]x/quarantine.parquet" in out and "/[/i]/r.html" in out
-
-
-@contextmanager
-def receiver():
-    got = []
-
-    class Handler(QuietHandler):
-        def do_POST(self):
-            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-    with serving(Handler) as address:
-        yield address, got
 
 
 def opened(screen: str, file: Path) -> IO[str]:

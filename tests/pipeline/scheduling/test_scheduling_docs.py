@@ -8,7 +8,7 @@ from fullpass.pipeline.config import EVENTS, Hook
 from fullpass.pipeline.running.notifications import Payload, notify
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from tests import REPOSITORY
-from tests.loopback import QuietHandler, serving
+from tests.loopback import receiver
 
 TEXT = (REPOSITORY / "docs" / "scheduling.md").read_text()
 EXAMPLE = json.loads(re.search(r"(?s)```json\n(.*?)```", TEXT)[1])
@@ -31,16 +31,8 @@ def test_every_setting_and_event_is_explained():
 
 
 def test_the_payload_of_the_page_is_what_an_address_receives(tmp_path):
-    got = []
-
-    class Handler(QuietHandler):
-        def do_POST(self):
-            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
     payload = Payload(**{**EXAMPLE, "reasons": tuple(EXAMPLE["reasons"])})
-    with serving(Handler) as address:
+    with receiver() as (address, got):
         hook = Hook(url_env="ALERT_URL")
         assert notify([hook], payload, folder=tmp_path, say=print, environment={"ALERT_URL": f"{address}/"}) == 0
     assert got == [EXAMPLE] and list(EXAMPLE) == list(got[0])

@@ -22,6 +22,7 @@ from tfx.types.standard_artifacts import (
 from fullpass.components.artifacts import Report as ReportArtifact
 from fullpass.components.ingest.component import SpansOfWindow
 from fullpass.components.push.push import push
+from tests.pipeline.registry.bless_nodes import write
 
 KEEP = 2
 
@@ -60,12 +61,6 @@ def pipeline(root: Path, target: Path, span: int, *, blessed: bool = True) -> Pi
         enable_cache=True,
         metadata_connection_config=metadata.sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
     )
-
-
-def write(folder: str, name: str, text: str) -> None:
-    path = Path(folder) / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
 
 
 @component
