@@ -1,7 +1,7 @@
 """The environment file: images, resources, stores and Beam runners of nodes on Kubeflow. Data only, without TFX."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -299,16 +299,6 @@ class EnvironmentConfig(Spec):
     nodes: dict[Name, NodeConfig] = Field(default_factory=dict)
     """Name of a node, as shown by `fullpass run` -> its settings. Mappings and lists extend the defaults; other values
     replace them."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_blessed_models(cls, value: Any) -> Any:
-        if isinstance(value, Mapping) and "blessed_models" in value:
-            raise ValueError(
-                "blessed_models is no longer an option: the last blessed model is always found in the registry. Remove "
-                "it."
-            )
-        return value
 
     @field_validator("pipeline_root")
     @classmethod

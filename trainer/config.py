@@ -341,17 +341,6 @@ class InputConfig(Spec):
     service: ServiceConfig | None = None
     """Other machines parse and transform; null reads in the trainer."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _no_bad_records(cls, value: Any) -> Any:
-        if isinstance(value, Mapping) and "bad_records" in value:
-            raise ValueError(
-                "bad_records is no longer an option: a damaged record of the transformed examples fails the training "
-                "with an error that names its file, record and byte. Remove bad_records; to skip bad rows of raw data, "
-                "set data.bad_rows."
-            )
-        return value
-
     @model_validator(mode="after")
     def _local_cache(self) -> "InputConfig":
         if self.cache_dir is not None and "://" in self.cache_dir:

@@ -50,12 +50,6 @@ def test_an_empty_file_is_told_what_it_needs(tmp_path):
         load_environment(tmp_path / "env.yaml")
 
 
-def test_the_removed_key_blessed_models_is_told_what_to_do(tmp_path):
-    (tmp_path / "env.yaml").write_text(ENVIRONMENT + "blessed_models: mlmd\n")
-    with pytest.raises(ConfigError, match=r"blessed_models is no longer an option.*in the registry\. Remove it"):
-        load_environment(tmp_path / "env.yaml")
-
-
 def test_direct_artifacts_need_a_store_that_tensorflow_opens():
     with pytest.raises(ValueError, match="gs://"):
         EnvironmentConfig(image="x:1", kubeflow="2.5", registry="/r", artifacts="direct", pipeline_root="s3://b")

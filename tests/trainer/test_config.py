@@ -46,10 +46,3 @@ def test_auto_epochs_go_on_and_a_time_limit_has_a_unit():
     )
     with pytest.raises(ValidationError, match="max_minutes is now time, with a unit. Write time: 10m"):
         TrainingConfig.model_validate({"max_minutes": 10})
-
-
-def test_bad_records_are_refused_with_what_to_set_instead():
-    from fullpass.trainer.config import InputConfig
-
-    with pytest.raises(ValueError, match=r"no longer an option.*names its file, record and byte.*data\.bad_rows"):
-        InputConfig.model_validate({"bad_records": {"max_records": 3}})
