@@ -5,22 +5,20 @@ from pathlib import Path
 from fullpass.base.errors import UserError
 from fullpass.pipeline.root.layout import HISTORY, METADATA, RootLayout, lock_of
 from fullpass.pipeline.root.locks import exclusive
-from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, is_database, opened, verify
+from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, is_database, verify
 
-_OLD_TYPES = "components.artifacts."
 _SHOWN = 6
 _PATTERN_SIGNS = "*?[\\"
 
 
-def check_root(root: Path, *, reuses: bool = False) -> None:
+def check_root(root: Path) -> None:
     """Checks the metadata and the history of a root.
 
     Args:
         root: The root. The caller holds its run lock if it will write.
-        reuses: Whether artifacts of earlier runs will be reused regardless of their inputs (`--from`).
 
     Raises:
-        UserError: A file is damaged or missing, or an earlier release wrote the artifacts to reuse.
+        UserError: A file is damaged or missing.
     """
     layout = RootLayout(root)
     verify(layout.history, HISTORY_DAMAGED)
@@ -29,15 +27,6 @@ def check_root(root: Path, *, reuses: bool = False) -> None:
         return
     with exclusive(lock_of(layout.metadata)):
         verify(layout.metadata, METADATA_DAMAGED)
-        with opened(layout.metadata, METADATA_DAMAGED) as database:
-            old = database.execute(
-                "SELECT t.name FROM Artifact a JOIN Type t ON t.id = a.type_id WHERE t.name LIKE ?", [f"{_OLD_TYPES}%"]
-            ).fetchone()
-    if old and reuses:
-        raise UserError(
-            f"{layout.metadata}: an earlier release of Fullpass wrote it, with other names of artifact types "
-            f"({old[0]}), so no artifact can be reused. Run once without --from, or give the run a new root (--root)."
-        )
 
 
 def check_own_root(root: Path) -> None:

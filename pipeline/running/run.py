@@ -75,7 +75,7 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
     with ExitStack() as until_notified:
         # The lock is held from here on, because a run depends on the artifacts of earlier runs.
         with locks.run_lock(root, wait=request.wait, tell=say):
-            check_root(root, reuses=request.from_node is not None)
+            check_root(root)
             ended = _execute(loaded, root, request, console)
             # A finished run is recorded and notifies. From here on, a signal ends only the wait between two attempts.
             stop = until_notified.enter_context(stop_signals())

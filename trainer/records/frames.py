@@ -16,60 +16,36 @@ _LONGEST = (1 << 31) - 1
 _CHUNK_BYTES = 16 << 20
 
 
-class FrameError(ValueError):
-    """A record that cannot be read; no record after it can be read either.
-
-    Attributes:
-        offset: The byte at which it begins, of the uncompressed content.
-    """
-
-    def __init__(self, message: str, offset: int, cause: str):
-        super().__init__(message)
-        self.offset = offset
-        self.cause = cause
-
-
-def read_frames(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yields offset and content of each record of a TFRecord stream, decompressed, each checked by its checksum.
+def read_frames(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yields the content of each record of a TFRecord stream, decompressed, each checked by its checksum.
 
     Raises:
-        FrameError: A checksum does not match, or the stream ends inside a record or is not valid gzip data.
+        ValueError: A checksum does not match, or the stream ends inside a record or is not valid gzip data.
     """
-    number, offset = 1, 0
+    number = 1
     try:
         while head := stream.read(12):
-            if len(head) < 12:
-                raise FrameError(
-                    f"the file ends inside record {number}",
-                    offset,
-                    "the file is cut short inside the length of the record",
-                )
-            content = _content(stream, head, number, offset)
-            yield offset, content
-            number, offset = number + 1, offset + 16 + len(content)
+            yield _content(stream, head, number)
+            number += 1
     except EOFError as error:
-        raise FrameError(
-            f"the file ends inside record {number}: {error}", offset, "the gzip file is cut short"
-        ) from error
+        raise ValueError(f"the file ends inside record {number}: {error}") from error
     except (zlib.error, gzip.BadGzipFile) as error:
-        cause = f"the bytes that follow are not gzip data ({error})"
-        raise FrameError(f"record {number}: {cause}", offset, cause) from error
+        raise ValueError(f"record {number}: the bytes that follow are not gzip data ({error})") from error
 
 
-def _content(stream: IO[bytes], head: bytes, number: int, offset: int) -> bytes:
+def _content(stream: IO[bytes], head: bytes, number: int) -> bytes:
+    cut = f"the file ends inside record {number}"
+    if len(head) < 12:
+        raise ValueError(cut)
     size, checksum = struct.unpack("<QI", head)
-    corrupt = f"record {number} is corrupt"
     if masked_crc(head[:8]) != checksum or size > _LONGEST:
-        lost = "its length is damaged, so the number of records lost with it is unknown"
-        raise FrameError(f"{corrupt}: the checksum of its length does not match", offset, lost)
+        raise ValueError(f"record {number} is corrupt: the checksum of its length does not match")
     content = _read(stream, size)
     stored_sum = stream.read(4)
     if len(content) + len(stored_sum) < size + 4:
-        cause = f"the file is cut short: {len(content):,} of {size:,} bytes"
-        raise FrameError(f"the file ends inside record {number}", offset, cause)
+        raise ValueError(cut)
     if masked_crc(content) != struct.unpack("<I", stored_sum)[0]:
-        unfit = f"its {size:,} bytes do not match their checksum"
-        raise FrameError(f"{corrupt}: its checksum does not match", offset, unfit)
+        raise ValueError(f"record {number} is corrupt: its checksum does not match")
     return content
 
 

@@ -21,10 +21,10 @@ from fullpass.components.ingest.readers.reader import (
     readable,
     select_rows,
 )
-from fullpass.components.ingest.readers.tfrecord import read_records
 from fullpass.components.ingest.sources.config import ProtoSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, nearby
 from fullpass.components.ingest.sources.storage import find, open_binary, open_raw
+from fullpass.trainer.records.frames import read_frames
 
 _WRAPPED = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 _WELL_KNOWN: dict[str, Callable[[Any], Any]] = {
@@ -67,7 +67,7 @@ class ProtoReader(Reader[ProtoSource]):
         paths |= {name: _path(self._descriptor, self._fields.get(name, name)) for name in others}
         new = message_factory.GetMessageClass(self._descriptor)
         with readable(self._path, reading), open_binary(self._path) as stream:
-            for batch, numbers in numbered_batches(read_records(stream), len):
+            for batch, numbers in numbered_batches(read_frames(stream), len):
                 messages, kept = self._parsed(batch, numbers, new, reading)
                 columns = [array_of([path.value(m) for m in messages]) for path in paths.values() if path]
                 yield select_rows(pa.table(columns, names=list(paths)), kept, reading)

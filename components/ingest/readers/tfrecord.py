@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,13 +29,13 @@ class TfRecordReader(FileReader[TfRecordSource]):
     def names_in_rows(self, rows: int) -> list[str]:
         """Returns the sorted names of the features and feature lists of the first records."""
         with readable(self._path), open_binary(self._path) as stream:
-            messages = _parse_messages(islice(read_records(stream), rows), self._source.payload)
+            messages = _parse_messages(islice(read_frames(stream), rows), self._source.payload)
         return sorted({name for message in messages if message is not None for (_, name), _ in _features(message)})
 
     def _rows(self, reading: Reading) -> Iterator[Rows]:
         decode = _decoder(self._source.payload)
         with open_binary(self._path) as stream:
-            for batch, numbers in numbered_batches(read_records(stream), len):
+            for batch, numbers in numbered_batches(read_frames(stream), len):
                 yield self._decoded(batch, numbers, decode, reading)
 
     def _decoded(self, records: list[bytes], numbers: np.ndarray, decode: Decode, reading: Reading) -> Rows:
@@ -56,16 +56,6 @@ class TfRecordReader(FileReader[TfRecordSource]):
 _NAMES = {"example": "Example", "sequence_example": "SequenceExample"}
 
 
-def read_records(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yields the records of a TFRecord stream, each checked against its checksum.
-
-    Raises:
-        ValueError: A checksum is wrong, or the stream ends inside a record.
-    """
-    for _, record in read_frames(stream):
-        yield record
-
-
 def payload_of(path: str) -> str:
     """Returns the type of the first record, as a value of `TfRecordSource.payload`.
 
@@ -77,7 +67,7 @@ def payload_of(path: str) -> str:
     from tensorflow.core.example.example_pb2 import SequenceExample
 
     with readable(path), open_binary(path) as stream:
-        record = next(read_records(stream), b"")
+        record = next(read_frames(stream), b"")
     example = SequenceExample()
     try:
         example.ParseFromString(record)

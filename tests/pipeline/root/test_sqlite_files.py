@@ -96,13 +96,6 @@ def test_artifacts_whose_records_are_gone_are_not_mixed_with_new_ones(tmp_path, 
     check_root(tmp_path / "new")
 
 
-def test_artifacts_of_an_earlier_release_are_not_reused(tmp_path):
-    a_root(tmp_path, "components.artifacts.Report")
-    check_root(tmp_path)
-    with pytest.raises(UserError, match=r"earlier release.*components\.artifacts\.Report.*without --from"):
-        check_root(tmp_path, reuses=True)
-
-
 def test_a_check_that_quotes_what_is_no_text_is_told_in_words(file):
     with pytest.raises(DamagedState, match=r"file\.sqlite is damaged: .*UTF-8. Mend it\."), opened(file, "Mend it."):
         b"\x80".decode()

@@ -1,7 +1,6 @@
-"""Files with damaged records: the error names the record and the cause."""
+"""Files with damaged records: the error names the file and the cause."""
 
 import gzip
-import os
 import struct
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from fullpass.base.errors import UserError
 from fullpass.trainer.input.damage import check_features
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
+from fullpass.trainer.records.frames import masked_crc
 
 pytestmark = pytest.mark.integration
 
@@ -26,6 +26,12 @@ def frames(data: bytes) -> list[tuple[int, int]]:
         found.append((offset, size))
         offset += size + 16
     return found
+
+
+def framed(record: bytes) -> bytes:
+    """Returns a record as a TFRecord file holds it."""
+    length = struct.pack("<Q", len(record))
+    return length + struct.pack("<I", masked_crc(length)) + record + struct.pack("<I", masked_crc(record))
 
 
 def flipped(data: bytes, place: int) -> bytes:
@@ -59,43 +65,20 @@ def load(shard: Path):
     return load_split("train", tuple(sorted(map(str, shard.parent.iterdir()))), rows, ReadingPlan(2))
 
 
-def test_a_damaged_record_is_named_with_its_byte(shard):
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda content: flipped(content, frames(content)[41][0] + 20), "corrupted record at"),
+        (lambda content: flipped(content, frames(content)[10][0]), "corrupted record at"),
+        (lambda content: content + framed(b"no example"), "Could not parse example"),
+        (lambda content: content[:-7], "truncated record at"),
+    ],
+    ids=["content", "length", "no example", "cut"],
+)
+def test_a_file_with_a_damaged_record_is_named(shard, spoil, why):
     path, content, store = shard
-    offset, _ = frames(content)[41]
-    store(flipped(content, offset + 20))
-    with pytest.raises(
-        UserError, match=rf"{path}: record 42 cannot be read, at byte {offset:,}: .*checksum.*run the pipeline again"
-    ):
-        load(path)
-
-
-def test_the_first_of_several_damaged_records_is_named(shard):
-    path, content, store = shard
-    store(flipped(flipped(content, frames(content)[5][0] + 20), frames(content)[7][0] + 20))
-    with pytest.raises(UserError, match=rf"{path}: record 6 cannot"):
-        load(path)
-
-
-def test_a_record_that_is_no_example_is_named(shard):
-    path, content, store = shard
-    other = str(path.parent.parent / f"{path.name}-other")
-    with tf.io.TFRecordWriter(other) as writer:
-        writer.write(b"no example")
-    store(content + Path(other).read_bytes())
-    os.remove(other)
-    with pytest.raises(
-        UserError, match=f"{path}: record 301 cannot be read, at byte {len(content):,}: it is not an example"
-    ):
-        load(path)
-
-
-def test_a_file_that_is_cut_short_names_its_last_record(shard):
-    path, content, store = shard
-    offset, _ = frames(content)[-1]
-    store(content[:-7])
-    with pytest.raises(
-        UserError, match=rf"{path}: record 300 cannot be read, at byte {offset:,}: the file is cut short"
-    ):
+    store(spoil(content))
+    with pytest.raises(UserError, match=rf"^{path} cannot be read: {why}.*run the pipeline again"):
         load(path)
 
 
@@ -104,15 +87,7 @@ def test_a_stored_file_that_is_cut_in_the_middle_is_named(shard):
     path, _, _ = shard
     stored = path.read_bytes()
     path.write_bytes(stored[: len(stored) // 2 - 3])
-    with pytest.raises(UserError, match=rf"{path}: record \d+ cannot be read, at byte .*cut short"):
-        load(path)
-
-
-def test_a_damaged_length_is_named_with_what_it_costs(shard):
-    path, content, store = shard
-    offset, _ = frames(content)[10]
-    store(flipped(content, offset))
-    with pytest.raises(UserError, match=rf"{path}: record 11 .* at byte {offset:,}: its length.*is unknown"):
+    with pytest.raises(UserError, match=rf"{path} cannot be read: "):
         load(path)
 
 
@@ -120,7 +95,7 @@ def test_a_damaged_length_is_named_with_what_it_costs(shard):
 def test_gzip_data_that_cannot_be_inflated_is_named(shard):
     path, _, _ = shard
     path.write_bytes(b"no gzip" * 100)
-    with pytest.raises(UserError, match=f"{path}: record 1 cannot be read, at byte 0: .*not gzip data"):
+    with pytest.raises(UserError, match=f"{path} cannot be read: "):
         load(path)
 
 
