@@ -47,7 +47,6 @@ class _Plan:
         known: For each span, the keys of its states in the cache.
         missed: Indices of the spans to analyze.
         absent: Keys of the states to accumulate for these spans.
-        damaged: Indices of spans whose file in the cache was damaged.
     """
 
     spans: tuple[TrainSpan, ...]
@@ -55,7 +54,6 @@ class _Plan:
     known: tuple[frozenset[bytes], ...]
     missed: tuple[int, ...]
     absent: frozenset[bytes]
-    damaged: frozenset[int]
 
     def read(self, index: int) -> EncodedStates:
         """Returns the cached states of a span.
@@ -137,9 +135,7 @@ def _constants(
 def _analysis(plans: Sequence[_Plan], keys: Sequence[frozenset[bytes]]) -> Analysis:
     """Returns the origin of the statistics, from the plan and the accumulator keys of each phase."""
     first, later = plans[0], sum(map(len, keys[1:]))
-    whys = {
-        first.spans[n].label: _why(len(first.known[n]), len(keys[0]), damaged=n in first.damaged) for n in first.missed
-    }
+    whys = {first.spans[n].label: _why(len(first.known[n]), len(keys[0])) for n in first.missed}
     with_rows = [span for span, keys in zip(first.spans, first.known, strict=True) if span.files or keys]
     for span in with_rows if later else ():
         whys.setdefault(span.label, f"{later} of {later + len(keys[0])} analyzers depend on the statistics of others")
@@ -148,18 +144,15 @@ def _analysis(plans: Sequence[_Plan], keys: Sequence[frozenset[bytes]]) -> Analy
 
 
 def _plan(spans: Sequence[TrainSpan], cache: AnalyzerCache | None, wanted: frozenset[bytes]) -> _Plan:
-    cached = [cache.read_with_status(span.fingerprint) if cache else ({}, True) for span in spans]
-    known = tuple(wanted & states.keys() for states, _ in cached)
+    cached = (cache.read(span.fingerprint, whole=True) if cache else {} for span in spans)
+    known = tuple(wanted & states.keys() for states in cached)
     # A span without train rows has no states, and needs no analysis.
     missed = tuple(n for n, keys in enumerate(known) if keys < wanted and spans[n].files)
     absent = frozenset(key for n in missed for key in wanted - known[n])
-    damaged = frozenset(n for n, (_, whole) in enumerate(cached) if not whole)
-    return _Plan(tuple(spans), cache, known, missed, absent, damaged)
+    return _Plan(tuple(spans), cache, known, missed, absent)
 
 
-def _why(found: int, wanted: int, *, damaged: bool) -> str:
-    if damaged:
-        return f"the cached statistics of {wanted - found} of {wanted} analyzers were damaged"
+def _why(found: int, wanted: int) -> str:
     return f"{wanted - found} of {wanted} analyzers are new or changed" if found else "not analysed before"
 
 

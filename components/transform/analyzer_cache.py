@@ -74,26 +74,26 @@ class AnalyzerCache:
 
     folder: str
 
-    def read(self, fingerprint: str) -> EncodedStates:
-        """Returns the undamaged states of a span; the files of counts are checked later, when they are read.
+    def read(self, fingerprint: str, *, whole: bool = False) -> EncodedStates:
+        """Returns the undamaged states of a span; damaged ones are logged and omitted.
 
-        Damaged states are logged and omitted.
+        Args:
+            whole: Whether to check the files of counts as well; else they are checked when they are read.
         """
-        states, damage = self._read(fingerprint)
-        _warn(damage)
-        return states
-
-    def read_with_status(self, fingerprint: str) -> tuple[EncodedStates, bool]:
-        """Returns the states of `read` without those whose files of counts are damaged, and whether none is damaged."""
-        states, damage = self._read(fingerprint)
-        for key, path in _files_of(states):
+        folder = self._folder
+        content = folder.read(fingerprint + _ENDING)
+        found = {} if content is None else unpack(fingerprint, content)
+        if found is None:
+            _warn(f"{folder.path}/{fingerprint}{_ENDING} is damaged")
+            return {}
+        states = found | {key: encode_file_reference(f"{folder.path}/{name}") for key, name in _files_of(found)}
+        for key, path in _files_of(states) if whole else ():
             try:
                 TokenFile(path).check()
             except (UserError, OSError) as error:
-                damage.append(str(error))
+                _warn(str(error))
                 del states[key]
-        _warn(damage)
-        return states, not damage
+        return states
 
     def write(self, fingerprint: str, entries: Mapping[bytes, Sequence[bytes]]) -> None:
         """Replaces the states of a span atomically: a reader finds all or none. Files of counts are copied."""
@@ -140,17 +140,6 @@ class AnalyzerCache:
             logging.warning("%s", error)
             return {}
 
-    def _read(self, fingerprint: str) -> tuple[EncodedStates, list[str]]:
-        """Returns the undamaged states of a span, and messages about damage."""
-        folder = self._folder
-        content = folder.read(fingerprint + _ENDING)
-        if content is None:
-            return {}, []
-        states = unpack(fingerprint, content)
-        if states is None:
-            return {}, [f"{folder.path}/{fingerprint}{_ENDING} is damaged."]
-        return states | {key: encode_file_reference(f"{folder.path}/{name}") for key, name in _files_of(states)}, []
-
     @property
     def _folder(self) -> Folder:
         libraries = hashlib.sha256(" ".join(map(version, _LIBRARIES)).encode()).hexdigest()[:8]
@@ -163,6 +152,5 @@ def _files_of(states: Mapping[bytes, Sequence[bytes]]) -> list[tuple[bytes, str]
     return [(key, path) for key, path in files if path is not None]
 
 
-def _warn(damage: Sequence[str]) -> None:
-    for line in damage:
-        logging.warning("%s Its content is computed again.", line.rstrip(".") + ".")
+def _warn(damage: str) -> None:
+    logging.warning("%s. Its content is computed again.", damage.rstrip("."))

@@ -287,15 +287,15 @@ def test_counts_in_files_are_kept_with_their_span(tmp_path):
         token_files.write_buckets(path, token_files.by_bucket(table))
         cache.write(fingerprint, {b"counts": token_counts.encode_file_reference(path), b"other": [b"1"]})
     shutil.rmtree(folder)
-    states, whole = cache.read_with_status("first")
-    assert whole and states[b"other"] == [b"1"]
+    states = cache.read("first", whole=True)
+    assert states[b"other"] == [b"1"]
     (found,) = token_counts.decode(states[b"counts"]).tables(folder)
     assert sorted(zip(*found.to_pydict().values(), strict=True)) == [(b"a", 1), (b"b", 2)]
     cache.write("first", states)
-    assert cache.read_with_status("first") == (states, True), "what the cache has already is not copied again"
+    assert cache.read("first", whole=True) == states, "what the cache has already is not copied again"
     for damaged in tmp_path.rglob("second.*.tokens"):
         damaged.write_bytes(damaged.read_bytes()[:-3])
-    assert cache.read_with_status("second") == ({b"other": [b"1"]}, False)
+    assert cache.read("second", whole=True) == {b"other": [b"1"]}
     cache.keep(["second"], others=0)
     assert not list(tmp_path.rglob("first.*")) and list(tmp_path.rglob("second.*.tokens"))
     cache.write("second", {b"other": [b"1"]})

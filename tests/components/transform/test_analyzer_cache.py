@@ -36,7 +36,7 @@ def test_a_damaged_file_is_logged_and_its_span_is_analysed_again(tmp_path, caplo
     cache.write("f", ENTRIES)
     (path,) = tmp_path.rglob("*.accumulators")
     path.write_bytes(path.read_bytes()[:-1])
-    assert cache.read_with_status("f") == ({}, False)
+    assert cache.read("f") == {}
     assert f"{path} is damaged. Its content is computed again." in caplog.text
 
 
