@@ -40,6 +40,8 @@ from fullpass.preprocessing.features.label import Task
 
 if TYPE_CHECKING:
     from fullpass.components.predict.predict import Exported
+    from fullpass.pipeline.registry.compare import Comparison
+    from fullpass.pipeline.registry.evaluate import Evaluation
 
 Pipeline = Loaded
 """A loaded pipeline file without errors; its attributes include `config`, `file` and `folder`."""
@@ -326,6 +328,59 @@ def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = Fal
     return predicted if in_files else like(rows, predicted, given=list(map(str, getattr(rows, "columns", ()))))
 
 
+def compare(
+    a: "Outcome | PipelineFile | int",
+    b: "Outcome | PipelineFile | int",
+    rows: Rows = None,
+    *,
+    file: Path | str = "pipeline.yaml",
+    **read_as: Any,
+) -> "Comparison":
+    """Compares two models: YAMLs, features and data, and metrics and slices on the same rows, like `fullpass compare`.
+
+    Example:
+        >>> compare("pipeline.yaml", "other.yaml").table  # doctest: +SKIP
+
+    Args:
+        a, b: An outcome, a pipeline or its YAML (its newest run), a run's id, a version, or a folder of a model.
+        rows: Labelled rows in memory or the path of files; None takes the rows of the eval split.
+        file: The YAML, or folder of models, whose runs and versions a bare id or number means.
+        read_as: Keys of `data.source` that differ from those of the model's training data; only for files.
+
+    Raises:
+        UserError: There is no such model, or the rows cannot be read.
+    """
+    set_environment()
+    from fullpass.pipeline.registry.compare import compare_models
+
+    with ExitStack() as stack:
+        data, how = (None, {}) if rows is None else _labelled(stack, rows, read_as)
+        return compare_models(_model_name(a), _model_name(b), Path(file), data, how)
+
+
+def evaluate(
+    model: "Outcome | PipelineFile | int", rows: Rows, *, file: Path | str = "pipeline.yaml", **read_as: Any
+) -> "Evaluation":
+    """Measures a model on labelled rows with the metrics, intervals and slices of the Evaluator.
+
+    Example:
+        >>> evaluate("pipeline.yaml", dataframe).table  # doctest: +SKIP
+
+    Args:
+        model, file, read_as: As `a`, `file` and `read_as` of `compare`.
+        rows: A table in memory, or the path of a file, folder or glob.
+
+    Raises:
+        UserError: There is no such model, the rows cannot be read, or none of them has a usable label.
+    """
+    set_environment()
+    from fullpass.pipeline.registry.evaluate import evaluate_model
+
+    with ExitStack() as stack:
+        data, how = _labelled(stack, rows, read_as)
+        return evaluate_model(_model_name(model), data, Path(file), how)
+
+
 def versions(target: PipelineFile) -> list[Version]:
     """Returns the pushed models, newest first, each with its state, metrics, spans and who blessed it.
 
@@ -357,6 +412,20 @@ def _read(pipeline: PipelineFile) -> Loaded:
     """Returns a pipeline file without running the checks that need its data."""
 
     return pipeline if isinstance(pipeline, Loaded) else load_file(pipeline)
+
+
+def _model_name(model: "Outcome | PipelineFile | int") -> str:
+    if isinstance(model, Outcome):
+        return str(model.logs)
+    return str(model.file if isinstance(model, Loaded) else model)
+
+
+def _labelled(stack: ExitStack, rows: Rows, read_as: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Returns the path of labelled rows and how to read them; rows in memory become a temporary file."""
+    if isinstance(rows, Path | str):
+        return str(rows), read_as
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    return str(write_parquet(rows, Path(folder))), {"format": "parquet"}
 
 
 def _pushed(target: PipelineFile) -> Path:

@@ -16,13 +16,14 @@ from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import flush_streams
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window
-from fullpass.pipeline import printing
+from fullpass.pipeline import printing, read_options
 from fullpass.pipeline.authoring.checks.check import load_checked, overview
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.commands import bless, gc, lineage, models, runs
+from fullpass.pipeline.registry.measure_commands import compare, evaluate
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import commands
@@ -48,7 +49,7 @@ _USUAL = Path("pipeline.yaml")
 TASKS = {
     "Write a pipeline": ("init", "check", "show", "schema", "plan-shards"),
     "Run it": ("run", "runs", "report", "predict", "diagnose", "schedule", "backfill"),
-    "Manage models": ("models", "lineage", "bless", "rollback", "gc"),
+    "Manage models": ("models", "compare", "evaluate", "lineage", "bless", "rollback", "gc"),
     "Use a cluster": ("compile", "submit", "input-service"),
     "About": ("version",),
 }
@@ -307,32 +308,13 @@ def predict(
             "--output", "-o", help="A CSV, JSON lines or Parquet file.", show_default="JSON lines on standard output"
         ),
     ] = None,
-    format_: Annotated[
-        str | None,
-        typer.Option(
-            "--format", metavar="FORMAT", help="Format of INPUT: csv, tsv, jsonl, parquet ...", show_default="by name"
-        ),
-    ] = None,
-    separator: Annotated[
-        str | None, typer.Option(metavar="CHARACTER", help="Separator of the cells of a CSV file.")
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Column names of a CSV file that has no header line.")
-    ] = None,
-    header: Annotated[
-        bool, typer.Option("--header", help="The CSV file has a header line, although those of training had none.")
-    ] = False,
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="Text that means missing, instead of the texts of training; repeatable."),
-    ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Encoding of a CSV or text file, such as latin-1.")] = None,
-    source: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE", help="Any other key of data.source for INPUT, with its value in YAML; repeatable."
-        ),
-    ] = None,
+    format_: read_options.Format = None,
+    separator: read_options.Separator = None,
+    columns: read_options.Columns = None,
+    header: read_options.Header = False,
+    missing: read_options.Missing = None,
+    encoding: read_options.Encoding = None,
+    source: read_options.Others = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Add the effect of each column on the score of each row.")
     ] = False,
@@ -381,6 +363,8 @@ def rollback(
 
 
 app.command()(runs)
+app.command()(compare)
+app.command()(evaluate)
 app.command()(bless)
 app.command()(models)
 app.command()(lineage)

@@ -11,7 +11,6 @@ from dataclasses import asdict
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 from tfx import types
 from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
@@ -24,12 +23,11 @@ from fullpass.components.evaluation.class_results import FILE as CLASSES_FILE
 from fullpass.components.evaluation.class_results import to_json as classes_to_json
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
+from fullpass.components.evaluation.measure_rows import measured_of
 from fullpass.components.evaluation.measured_metrics import (
     ALWAYS_MEASURED,
     FILE,
-    MeasuredRows,
     read_measured,
-    text_of,
     to_json,
 )
 from fullpass.components.evaluation.regression_errors import regression_errors
@@ -101,7 +99,7 @@ def _write_results(
         doubt: Why the model is no better than the simple reference beyond chance; "" if it is.
         shown: Features and label, and the feature importances, to show the new model on a sample of the rows.
     """
-    _write(f"{folder}/{FILE}", to_json(_measured(accumulator, state, doubt)))
+    _write(f"{folder}/{FILE}", to_json(measured_of(accumulator, state, doubt)))
     if curves := accumulator.curves(state):
         _write(f"{folder}/{CURVES_FILE}", curves_to_json(curves))
     if classes := accumulator.classes(state):
@@ -137,34 +135,6 @@ def _write_shown(
 def _write(path: str, text: str) -> None:
     with fileio.open(path, "w") as file:
         file.write(text)
-
-
-def _measured(accumulator: SliceAccumulator, state: State, doubt: str) -> list[MeasuredRows]:
-    """Returns the metrics of each slice; all rows and the newest span come first."""
-    measurements = accumulator.measure(state)
-    measured = []
-    for key in sorted(state.places, key=lambda key: (key.entry, key.newest, key.values)):
-        columns = accumulator.slices[key.entry] if key.entry >= 0 else ()
-        shared = tuple(sorted((column, text_of(value)) for column, value in zip(columns, key.values, strict=True)))
-        place = state.places[key]
-        values = [_at(place, one) for one in measurements.values]
-        measured.append(
-            MeasuredRows(
-                shared,
-                values[0],
-                values[1] if len(values) > 1 else {},
-                key.newest,
-                _at(place, measurements.errors[0]),
-                _at(place, measurements.differences),
-                tuple(accumulator.slices[entry] for entry in sorted(state.overflowed)) if key.entry < 0 else (),
-                doubt if key.entry < 0 and not key.newest else "",
-            )
-        )
-    return measured
-
-
-def _at(place: int, values: Mapping[str, np.ndarray]) -> dict[str, float]:
-    return {name: float(of_slices[place]) for name, of_slices in values.items()}
 
 
 def _describe(blessing: types.Artifact, models: Sequence[types.Artifact], *, blessed: bool) -> None:

@@ -49,12 +49,15 @@ class ShownClasses:
     charts: tuple[Markup, ...]
 
 
-def classes_section(results: Sequence[ClassResults | None], rows: int) -> ShownClasses | None:
+def classes_section(
+    results: Sequence[ClassResults | None], rows: int, models: Sequence[str] = MODELS
+) -> ShownClasses | None:
     """Returns the section; None if the new model has no classes.
 
     Args:
         results: Classes of each model, the new model first.
         rows: Number of rows; if the rows have other weights than 1, matrices have shares only.
+        models: The names of the models.
     """
     if not results or results[0] is None:
         return None
@@ -65,7 +68,7 @@ def classes_section(results: Sequence[ClassResults | None], rows: int) -> ShownC
         curve_chart(new.precision_recall, x="recall", y="precision", label="precision-recall curves"),
     )
     return ShownClasses(
-        tuple(_matrix(name, one, rows) for name, one in zip(MODELS, results, strict=False) if one and one.cells),
+        tuple(_matrix(name, one, rows) for name, one in zip(models, results, strict=False) if one and one.cells),
         tuple(new.classes[0].metrics),
         tuple(_class(one, total) for one in new.classes),
         new.count - len(new.classes),

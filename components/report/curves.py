@@ -12,9 +12,9 @@ from fullpass.components.pages.charts import COLORS, Square, figure, legend, lin
 MODELS = ("new model", "last blessed")
 
 
-def curve_charts(curves: Sequence[Curves | None]) -> tuple[Markup, ...]:
-    """Returns the charts; empty if no model has curves. curves: those of each model, the new model first."""
-    of_models = {name: one for name, one in zip(MODELS, curves, strict=False) if one is not None}
+def curve_charts(curves: Sequence[Curves | None], models: Sequence[str] = MODELS) -> tuple[Markup, ...]:
+    """Returns the charts; empty if no model has curves. curves: those of each model, in the order of their names."""
+    of_models = {name: one for name, one in zip(models, curves, strict=False) if one is not None}
     if not of_models:
         return ()
     roc, precision, calibration = (

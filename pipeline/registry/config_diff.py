@@ -14,6 +14,7 @@ from ruamel.yaml.error import YAMLError
 
 from fullpass.pipeline.authoring.loading.problems import format_path
 from fullpass.pipeline.config import PipelineConfig
+from fullpass.pipeline.printing import shortened
 
 _KINDS = ("type", "kind", "method", "format")
 """Keys that decide which other keys a mapping has; mappings of different kinds are shown as a whole."""
@@ -36,11 +37,20 @@ class Change:
     new: Any
     present: tuple[bool, bool] = (True, True)
 
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The old and the new value as YAML on one line; empty where the path is absent."""
+        old, new = (
+            _text(value) if there else "" for value, there in zip((self.old, self.new), self.present, strict=True)
+        )
+        return old, new
+
     def __str__(self) -> str:
-        """Returns `training.epochs 10 -> 20`, `+ features.age number` or `- features.age`."""
+        """Returns `training.epochs 10 -> 20`, `+ features.age number` or `- features.age`, with long values cut."""
+        old, new = (shortened(text, _LONGEST) for text in self.texts)
         if not self.present[0]:
-            return f"+ {self.path} {_short(self.new)}"
-        return f"{self.path} {_short(self.old)} -> {_short(self.new)}" if self.present[1] else f"- {self.path}"
+            return f"+ {self.path} {new}"
+        return f"{self.path} {old} -> {new}" if self.present[1] else f"- {self.path}"
 
 
 @dataclass(frozen=True)
@@ -105,12 +115,11 @@ def _get(tree: Any, name: str) -> Any:
     return tree.get(name, _ABSENT) if isinstance(tree, Mapping) else _ABSENT
 
 
-def _short(value: Any) -> str:
-    """Returns a value as YAML on one line, shortened; a mapping that only says its type is the type."""
+def _text(value: Any) -> str:
+    """Returns a value as YAML on one line; a mapping that only says its type is the type."""
     if isinstance(value, Mapping) and len(value) == 1 and value.keys() <= {*_KINDS}:
         return str(next(iter(value.values())))
-    text = _flow(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return _flow(value)
 
 
 def _flow(value: Any) -> str:

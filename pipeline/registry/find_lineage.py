@@ -40,6 +40,17 @@ def find_lineage(path: Path, model_uri: str) -> dict[str, Any] | None:
     return lineage_of(origins, facts, EvaluationConfig.model_validate_json(evaluated or "{}"))
 
 
+def folders_of_examples(path: Path, model_uri: str) -> list[str]:
+    """Returns the folders of the raw examples that a model was trained and evaluated on, from the metadata in a file.
+
+    They may be gone. The list is empty if the metadata does not contain the model.
+    """
+    with locked_store(path) as store:
+        graph = _MetadataGraph(store)
+        model = graph.model_at(model_uri)
+        return [examples.uri for examples in graph.raw_examples(graph.maker(model))] if model else []
+
+
 @dataclass(frozen=True)
 class _MetadataGraph:
     """The artifacts and executions of a metadata store, and the events between them."""

@@ -1,5 +1,7 @@
 """Lists the versions in a folder of pushed models from their descriptions, without the metadata."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,10 +25,15 @@ from fullpass.components.push.push import (
     served_version,
     versions,
 )
+from fullpass.pipeline.registry.config_diff import Settings
 
 _SHOWN_METRICS = 3
 _STYLES = {"served": "green", "put aside": "dim"}
 _DAMAGED = "red"
+_UNEQUAL = Text(
+    "Metrics are of the same rows only where the letter of the eval rows is the same. `fullpass compare VERSION "
+    "VERSION` measures two versions on the same rows."
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,9 @@ class Version:
         code: The version of Fullpass, and the commit of the YAML's folder.
         blessed_by: The Evaluator, or the person who overruled it.
         damaged: The damage of its files and what to do about it; None if it is undamaged.
+        examples: Number of eval rows that the metrics are of.
+        eval_rows: Digest of these rows: their data, split and label. Metrics of versions are of the same rows if it is
+            equal; None if it is unknown.
     """
 
     version: int
@@ -55,6 +65,8 @@ class Version:
     code: str | None
     blessed_by: str | None
     damaged: str | None
+    examples: int | None = None
+    eval_rows: str | None = None
 
 
 class Versions(list[Version]):
@@ -102,7 +114,28 @@ def _read(target: Path, version: int, state: str) -> Version:
         code=code_text(lineage.get("code") or {}),
         blessed_by=blessing.get("by"),
         damaged=damage_of(folder, largest=READ_BYTES),
+        examples=lineage.get("examples_evaluated"),
+        eval_rows=_eval_rows(lineage),
     )
+
+
+def _eval_rows(lineage: dict[str, Any]) -> str | None:
+    """Returns 6 hex digits of the data and settings that decide on the eval rows of a model and their labels."""
+    spans, yaml = lineage.get("spans") or [], (lineage.get("config") or {}).get("yaml")
+    settings = Settings.read(yaml).complete if yaml else None
+    digests = [span.get("source_rows") for span in spans]
+    if not settings or not all(digests):
+        return None
+    data = {key: settings["data"].get(key) for key in ("split", "derive")}
+    facts = [digests, [span["rows"] for span in spans], data, settings["label"], lineage.get("examples_evaluated")]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:6]
+
+
+def _groups(found: list[Version]) -> dict[int, str]:
+    """Returns a letter for each version whose metrics are of known rows: the same letter for the same rows."""
+    digests = list(dict.fromkeys(version.eval_rows for version in found if version.eval_rows))
+    letters = {digest: chr(ord("a") + i) if i < 26 else digest for i, digest in enumerate(digests)}
+    return {version.version: letters[version.eval_rows] for version in found if version.eval_rows}
 
 
 def window_of(spans: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -123,9 +156,11 @@ def table(found: list[Version], target: Path) -> RenderableType:
         return f"No model has been pushed to {target}."
     names = list(dict.fromkeys(name for version in found for name in version.metrics))[:_SHOWN_METRICS]
     shown = Table(title=f"Models in {target}", box=box.SIMPLE, title_justify="left")
-    for heading in ("version", "pushed", "", *names, "spans", "rows", "config", "code", "blessed by"):
+    groups = _groups(found)
+    for heading in ("version", "pushed", "", *names, "eval rows", "spans", "rows", "config", "code", "blessed by"):
         whole = heading in ("version", "", "config")
-        shown.add_column(heading, justify="right" if heading in (*names, "rows") else "left", no_wrap=whole)
+        right = heading in (*names, "eval rows", "rows")
+        shown.add_column(heading, justify="right" if right else "left", no_wrap=whole)
     for version in found:
         metrics = [f"{version.metrics[name]:.4f}" if name in version.metrics else "" for name in names]
         style = _DAMAGED if version.damaged else _STYLES.get(version.state, "")
@@ -134,6 +169,7 @@ def table(found: list[Version], target: Path) -> RenderableType:
             version.pushed[:16].replace("T", " "),
             f"{version.state}, damaged" if version.damaged else version.state,
             *metrics,
+            f"{'' if version.examples is None else f'{version.examples:,}'} {groups.get(version.version, '?')}".strip(),
             window_text(version.spans),
             "" if version.rows is None else f"{version.rows:,}",
             version.config_hash or "",
@@ -142,7 +178,7 @@ def table(found: list[Version], target: Path) -> RenderableType:
             style=style,
         )
     damaged = [Text(version.damaged, style=_DAMAGED) for version in found if version.damaged]
-    return Group(shown, *damaged)
+    return Group(shown, *([] if len({*groups.values()}) == 1 and len(groups) == len(found) else [_UNEQUAL]), *damaged)
 
 
 def window_text(window: dict[str, Any] | None) -> str:

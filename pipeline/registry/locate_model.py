@@ -52,12 +52,13 @@ def read_lineage(model: str, config: Path) -> LineageRecord:
     Raises:
         UserError: There is no such model, or its lineage was not recorded.
     """
-    export = _export(model, config)
-    # A copy without its origin has left its pipeline, and its own record counts.
-    own = str(export.parent) if export.name == SERVING else None
-    uri = origin_of(export) if (export / ORIGIN).is_file() else own
-    metadata = metadata_above(Path(uri)) if uri else None
-    if uri and metadata and metadata.is_file():
+    return lineage_at(find_export(model, config))
+
+
+def lineage_at(export: Path) -> LineageRecord:
+    """Returns the lineage of the model of an export; see `read_lineage`."""
+    uri, metadata = recorded_as(export)
+    if uri and metadata:
         found = _from_metadata(metadata, uri)
         if found is not None:
             return LineageRecord(found, str(metadata))
@@ -70,6 +71,17 @@ def read_lineage(model: str, config: Path) -> LineageRecord:
     return LineageRecord(lineage, str(export / DESCRIPTION))
 
 
+def recorded_as(export: Path) -> tuple[str | None, Path | None]:
+    """Returns the address of the model of an export, and the metadata that may list it; None if it is not here.
+
+    A copy without its origin has left its pipeline, and its own record counts.
+    """
+    own = str(export.parent) if export.name == SERVING else None
+    uri = origin_of(export) if (export / ORIGIN).is_file() else own
+    metadata = metadata_above(Path(uri)) if uri else None
+    return uri, metadata if metadata and metadata.is_file() else None
+
+
 def pushed_to(target: Path) -> Path:
     """Returns the folder of pushed models that a YAML names, or `target` if it is a folder."""
     if target.is_dir():
@@ -80,8 +92,8 @@ def pushed_to(target: Path) -> Path:
     return Path(loaded.resolve(loaded.config.push.to))
 
 
-def _export(model: str, config: Path) -> Path:
-    """Returns the folder of the SavedModel that `model` names."""
+def find_export(model: str, config: Path) -> Path:
+    """Returns the folder of the SavedModel that `model` names, as in `read_lineage`."""
     folder = Path(model)
     if not model.isdigit() and model != LATEST:
         for export in (folder, folder / SERVING, folder / "current"):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-_ROWS, _BYTES = 2000, 64 << 20
+MOST_ROWS, _BYTES = 2000, 64 << 20
 
 
 def mixed(row_ids: np.ndarray) -> np.ndarray:
@@ -33,7 +33,7 @@ class RowSample:
     def with_rows(self, row_ids: np.ndarray, records: Sequence[bytes]) -> "RowSample":
         """Returns the sample after some rows; int64 [rows], and their records."""
         hashes = mixed(row_ids)
-        full = len(self.records) == _ROWS
+        full = len(self.records) == MOST_ROWS
         rows = np.flatnonzero(hashes < self.hashes[-1]) if full else np.arange(len(hashes))
         return RowSample.merged([self, RowSample(hashes[rows], tuple(records[row] for row in rows))])
 
@@ -43,7 +43,7 @@ class RowSample:
         samples = list(samples)
         hashes = np.concatenate([np.zeros(0, np.uint64), *(sample.hashes for sample in samples)])
         records = [record for sample in samples for record in sample.records]
-        order = np.argsort(hashes, kind="stable")[:_ROWS]
+        order = np.argsort(hashes, kind="stable")[:MOST_ROWS]
         sizes = np.cumsum([len(records[row]) for row in order])
         kept = order[: max(1, np.searchsorted(sizes, _BYTES, side="right"))]
         return RowSample(hashes[kept], tuple(records[row] for row in kept))

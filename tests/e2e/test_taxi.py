@@ -52,6 +52,17 @@ def test_the_report_says_what_the_summary_says(taxi):
     assert page.count("<svg") > 10
 
 
+def test_the_served_model_is_compared_with_its_run_on_the_rows_of_the_evaluator(taxi, fullpass):
+    summary = taxi.summary()
+    done = fullpass("fullpass", "compare", summary["run_id"], "latest", "--json", cwd=taxi.folder)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["examples"], said["reason"], said["changes"]) == (summary["rows"]["eval"], None, [])
+    assert said["rows"] == "the eval split of both, which have the same data"
+    assert {m["metric"]: m["a"] for m in said["metrics"]} == pytest.approx(summary["metrics"], rel=1e-6)
+    assert all(m["a"] == m["b"] and m["verdict"] == "equal" for m in said["metrics"])
+
+
 def test_mlflow_has_what_the_summary_says(taxi):
     summary = taxi.summary()
     [run] = (taxi.folder / "mlruns").glob("*/*/metrics")

@@ -1,6 +1,8 @@
 """The manifest of an ingestion, a file that accounts for every row. Reading it needs neither Beam nor TensorFlow."""
 
+import hashlib
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 from fullpass.base.files import read_json
 from fullpass.base.json_text import parse_fields
@@ -81,6 +83,17 @@ class Manifest:
     def rows_quarantined(self) -> int:
         """The number of quarantined rows."""
         return sum(self.quarantined.values())
+
+    @property
+    def rows_digest(self) -> str | None:
+        """16 hex digits that are equal for the same files, whose rows then have the same ids; None for a query.
+
+        Names and sizes of the files and their numbers of rows decide, not the folder, and not the columns.
+        """
+        if not self.bytes_read:
+            return None
+        counts = [(PurePath(count.path).name, count.read) for count in self.by_file]
+        return hashlib.sha256(repr((counts, self.bytes_read, self.first_file)).encode()).hexdigest()[:16]
 
     def locate(self, row_id: int) -> str:
         """Returns `file, row n` for a row id given at ingest."""

@@ -1,0 +1,123 @@
+"""Reads labelled rows of files with Ingest's readers as serialized tf.Examples, and accounts for every row."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.base.errors import UserError, did_you_mean, listed
+from fullpass.components.ingest.readers.read_source import columns_of, read
+from fullpass.components.ingest.readers.reader import BadRow, Reading, convert_rows
+from fullpass.components.ingest.sources.config import BaseSource
+from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.components.ingest.writing.encode import entries, examples, records
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, ROW_BITS, RawColumn, raw_columns, with_source_columns
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.values.raw_text import RawText
+
+_SHOWN = 5
+
+
+@dataclass
+class LabelledRows:
+    """The rows of some files, as a model's Ingest would write them. Iterate once, then read the counts.
+
+    Attributes:
+        preprocessing: The features and the label of the model.
+        text: Rules for reading text as values, as in training.
+        rows: Number of rows read, with bad ones.
+        seen: Raw columns in the rows read.
+    """
+
+    files: Sequence[SourceFile]
+    source: BaseSource
+    text: RawText
+    preprocessing: PreprocessingConfig
+    rows: int = 0
+    bad: int = 0
+    seen: set[str] = field(default_factory=set)
+    _reasons: Counter[tuple[str | None, str]] = field(default_factory=Counter)
+    _first: dict[tuple[str | None, str], BadRow] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> Mapping[str, RawColumn]:
+        """The raw columns that the model's training reads."""
+        return raw_columns(self.preprocessing)
+
+    @property
+    def needed(self) -> set[str]:
+        """The raw columns without which no row can be measured: those of the label, and of the weight."""
+        label = self.preprocessing.label
+        return with_source_columns({label.name, *filter(None, (label.weight,))}, self.preprocessing.derive) & {
+            *self.columns
+        }
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Raw columns that are in no row; the model takes them as missing."""
+        return tuple(name for name in self.columns if name not in self.seen)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The most frequent reasons why rows are bad, with the first row of each."""
+        lines = []
+        for (column, reason), count in self._reasons.most_common(_SHOWN):
+            row, where = self._first[column, reason], f" in column {column!r}" if column else ""
+            lines.append(f"{count:,} x {reason}{where}; first: {row.file}, row {row.row}: {row.text[:80]!r}")
+        return tuple(lines)
+
+    def located(self, row_ids: np.ndarray) -> str:
+        """Returns `file, rows 3, 5 and 2 more` for the first file of some row ids."""
+        file = int(row_ids.min()) >> ROW_BITS
+        numbers = [str(int(one) & (1 << ROW_BITS) - 1) for one in np.sort(row_ids) if int(one) >> ROW_BITS == file]
+        return f"{self.files[file].path}, row{'s' * (len(numbers) > 1)} {listed(numbers, most=_SHOWN)}"
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        """Yields the usable rows as serialized tf.Examples.
+
+        Raises:
+            UserError: A file cannot be read, or lacks the label or the weight; there are no rows.
+        """
+        for number, file in enumerate(self.files):
+            yield from self._read(number, file)
+        if not self.rows:
+            raise UserError(f"{self.files[0].path}: no rows.")
+        self._check(self.files[0].path, self.seen)
+        if self.bad == self.rows:
+            raise UserError(
+                "\n  ".join([f"{self.files[0].path}: none of {self.rows:,} rows can be used.", *self.reasons])
+            )
+
+    def _read(self, number: int, file: SourceFile) -> Iterator[list[bytes]]:
+        present = columns_of(file, self.source)
+        if present is not None:
+            self._check(file.path, present)
+        columns = {name: one for name, one in self.columns.items() if present is None or name in present}
+        reading = Reading(file, columns)
+        for rows in read(reading, self.source):
+            arrays, good = convert_rows(columns.values(), self.text, reading, rows)
+            self.rows += len(rows.numbers)
+            self._count(reading.take_bad())
+            ids = pa.array((number << ROW_BITS) + rows.numbers)
+            if good.any():
+                yield records(examples(entries({**arrays, RAW_ROW_ID: ids})).filter(pa.array(good)))
+        self.rows += reading.malformed
+        self._count(reading.take_bad())
+        self.seen |= columns.keys() if present is not None else reading.seen
+
+    def _count(self, bad: Sequence[BadRow]) -> None:
+        self.bad += len(bad)
+        for row in bad:
+            self._reasons[row.column, row.reason] += 1
+            self._first.setdefault((row.column, row.reason), row)
+
+    def _check(self, path: str, present: Sequence[str] | set[str]) -> None:
+        for name in sorted(self.needed - {*present}):
+            label = self.preprocessing.label
+            what = f"the weight {label.weight!r}" if name == label.weight else f"the label {label.name!r}"
+            raise UserError(
+                f"{path}: no column {name!r}, which {what} needs, so no metric can be measured."
+                f"{did_you_mean(name, present)} Columns: {listed(list(present))}."
+            )

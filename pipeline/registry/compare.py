@@ -1,0 +1,361 @@
+"""Compares two models: what their YAMLs and data changed, and their metrics on the same rows with paired intervals."""
+
+import html as html_text
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from fullpass.base import notebook_html as html
+from fullpass.base.files import write_atomically
+from fullpass.components.evaluation.confidence import half_width
+from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, MeasuredRows
+from fullpass.components.evaluation.metrics import metric_named
+from fullpass.components.pages.render import render_page
+from fullpass.components.report.classes import ShownClasses, classes_section
+from fullpass.components.report.curves import curve_charts
+from fullpass.pipeline.registry.compared_model import ComparedModel, find_model
+from fullpass.pipeline.registry.config_diff import Change, Settings, differences
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SIDES = ("A", "B")
+_SHOWN_SLICES = 10
+_NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class ComparedMetric:
+    """A metric of both models on the same rows.
+
+    Attributes:
+        a, b: The values; NaN where undefined.
+        half_width: Half the width of the 95 % interval around the difference b - a; NaN if it is unknown.
+    """
+
+    metric: str
+    a: float
+    b: float
+    half_width: float
+
+    @property
+    def difference(self) -> float:
+        """The value of B minus that of A."""
+        return self.b - self.a
+
+    @property
+    def certain(self) -> bool:
+        """Whether the 95 % interval of the difference excludes 0."""
+        return abs(self.difference) > self.half_width  # False if either is NaN
+
+    @property
+    def words(self) -> str:
+        """`B is better`, `A is better`, `they differ` for a metric without direction, or why that is unknown."""
+        if math.isnan(self.difference):
+            return "undefined"
+        if math.isnan(self.half_width):
+            return "equal" if self.difference == 0 else "too few rows to tell"
+        metric = metric_named(self.metric)
+        if not self.certain:
+            return "equal" if self.difference == 0 else "no more than chance"
+        if metric is None or metric.higher_is_better is None:
+            return "they differ"
+        return f"{SIDES[(self.difference > 0) == metric.higher_is_better]} is better"
+
+
+@dataclass(frozen=True)
+class ComparedSlice:
+    """The metrics of a slice of the rows."""
+
+    name: str
+    examples: int
+    metrics: tuple[ComparedMetric, ...]
+
+    @property
+    def moved(self) -> bool:
+        """Whether a metric differs by more than chance."""
+        return any(metric.certain for metric in self.metrics)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two models side by side. A notebook shows it as a page of its own.
+
+    Attributes:
+        models: A and B.
+        facts: Name, value of A, value of B.
+        changes: The differences of the YAMLs.
+        rows: Where the rows come from on which both were measured; empty if they could not be.
+        reason: Why they could not be measured on the same rows; empty if they were.
+        slices: Those that moved first, by the size of the difference in standard errors.
+        page: The HTML page.
+    """
+
+    models: tuple[ComparedModel, ComparedModel]
+    facts: tuple[tuple[str, str, str], ...]
+    changes: tuple[Change, ...]
+    rows: str = ""
+    examples: int = 0
+    metrics: tuple[ComparedMetric, ...] = ()
+    slices: tuple[ComparedSlice, ...] = ()
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    curves: tuple[Markup, ...] = field(default=(), repr=False)
+    classes: ShownClasses | None = field(default=None, repr=False)
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Features that only B has."""
+        return tuple(sorted(_features(self.models[1]) - _features(self.models[0])))
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """Features that only A has."""
+        return tuple(sorted(_features(self.models[0]) - _features(self.models[1])))
+
+    @property
+    def moved_words(self) -> str:
+        """How many slices have a metric that differs beyond chance, and how many metrics do so by chance."""
+        tested = [m for s in self.slices for m in s.metrics if m.half_width > 0]
+        found, moved = sum(m.certain for m in tested), sum(s.moved for s in self.slices)
+        return (
+            f"{moved} of {len(self.slices)} slices moved beyond chance: {found} of {len(tested)} metrics of slices "
+            f"differ, each at 95 %; about {len(tested) / 20:.0f} would by chance alone"
+        )
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """One row per metric: `a`, `b`, `difference`, its 95 % interval `low` and `high`, and `verdict`."""
+        import pandas as pd
+
+        rows = [(m.metric, *_numbers(m), m.words) for m in self.metrics]
+        return pd.DataFrame(rows, columns=["metric", *_COLUMNS, "verdict"]).set_index("metric")
+
+    @property
+    def slice_table(self) -> "pd.DataFrame":
+        """One row per slice and metric, with the columns of `table`."""
+        import pandas as pd
+
+        rows = [(s.name, s.examples, m.metric, *_numbers(m), m.words) for s in self.slices for m in s.metrics]
+        return pd.DataFrame(rows, columns=["slice", "examples", "metric", *_COLUMNS, "verdict"])
+
+    @property
+    def page(self) -> str:
+        """The page: one HTML file without external resources, light and dark."""
+        return render_page("compare.html", compared=self)
+
+    def write(self, file: Path | str) -> Path:
+        """Writes the page and returns its path."""
+        write_atomically(Path(file), self.page.encode())
+        return Path(file)
+
+    def record(self) -> dict[str, Any]:
+        """Returns the comparison as JSON data."""
+        return {
+            **{
+                side.lower(): {"name": one.name, "what": one.what, "export": one.export and str(one.export)}
+                for side, one in zip(SIDES, self.models, strict=True)
+            },
+            "changes": [vars(change) for change in self.changes],
+            "features": {"added": self.added, "removed": self.removed},
+            "rows": self.rows or None,
+            "examples": self.examples,
+            "reason": self.reason or None,
+            "notes": self.notes,
+            "metrics": [_record(metric) for metric in self.metrics],
+            "slices": [
+                {"slice": s.name, "examples": s.examples, "metrics": [_record(metric) for metric in s.metrics]}
+                for s in self.slices
+            ],
+        }
+
+    def _repr_html_(self) -> str:
+        a, b = self.models
+        frame = f'<iframe srcdoc="{html_text.escape(self.page)}" style="width:100%;height:60em;border:0"></iframe>'
+        return html.block(f"A: {a.name} ({a.what}); B: {b.name} ({b.what})", Markup(frame))
+
+
+_COLUMNS = ("a", "b", "difference", "low", "high")
+
+
+def compare_models(
+    a: str, b: str, file: Path, data: str | None = None, read_as: Mapping[str, Any] | None = None
+) -> Comparison:
+    """Compares two models; see `compared_model.find_model` for their names, and `score_models.rows_of_both`."""
+    models = (find_model(a, file), find_model(b, file))
+    changes = differences(*(Settings.read(one.yaml or "{}") for one in models)) if all(m.yaml for m in models) else ()
+    compared = Comparison(models, tuple(_facts(*models)), changes)
+    notes = tuple(f"{side}: {one.note}" for side, one in zip(SIDES, models, strict=True) if one.note and one.export)
+    if lacking := [
+        f"{side} ({one.name}): {one.note}" for side, one in zip(SIDES, models, strict=True) if not one.export
+    ]:
+        return _with(compared, reason="; ".join(lacking), notes=notes)
+    # TensorFlow is loaded here, so what cannot be measured is told before.
+    from fullpass.components.evaluation.measure_rows import in_batches, measure_rows
+    from fullpass.pipeline.registry.score_models import NotComparable, rows_of_both
+
+    configs = [one.config.evaluation for one in models if one.config]
+    slices = list(dict.fromkeys(entry for config in configs for entry in config.slices))
+    metrics = list(dict.fromkeys(name for config in configs for name in (*config.metrics, *config.thresholds)))
+    try:
+        both = rows_of_both(*models, data, read_as or {}, dict.fromkeys(c for entry in slices for c in entry))
+    except NotComparable as error:
+        return _with(compared, reason=str(error), notes=notes)
+    known = [entry for entry in slices if all(column in both.rows.columns for column in entry)]
+    found = measure_rows(metrics, known, in_batches(both.rows))
+    of_slices = [
+        ComparedSlice(_name(rows), rows.examples, _metrics(rows, metrics)) for rows in found.measured if rows.keys
+    ]
+    return _with(
+        compared,
+        rows=both.source,
+        examples=found.whole.examples,
+        metrics=_metrics(found.whole, metrics),
+        slices=tuple(sorted(of_slices, key=_moved_first)),
+        notes=(*notes, *both.notes),
+        curves=curve_charts(found.curves, SIDES),
+        classes=classes_section(found.classes, found.whole.examples, SIDES),
+    )
+
+
+def _with(compared: Comparison, **more: Any) -> Comparison:
+    return Comparison(compared.models, compared.facts, compared.changes, **more)
+
+
+def _metrics(rows: MeasuredRows, names: Sequence[str]) -> tuple[ComparedMetric, ...]:
+    return tuple(
+        ComparedMetric(
+            name,
+            float(rows.values[name]),
+            float(rows.baseline.get(name, _NAN)),
+            half_width(float(rows.difference_errors.get(name, _NAN))),
+        )
+        for name in names
+        if name in rows.values and name != ALWAYS_MEASURED
+    )
+
+
+def _name(rows: MeasuredRows) -> str:
+    return ", ".join(f"{column} {value}" for column, value in rows.keys)
+
+
+def _moved_first(one: ComparedSlice) -> tuple[bool, float, int]:
+    sizes = [abs(m.difference) / m.half_width for m in one.metrics if m.half_width > 0]
+    return not one.moved, -max(sizes, default=0.0), -one.examples
+
+
+def _facts(a: ComparedModel, b: ComparedModel) -> Iterator[tuple[str, str, str]]:
+    """Yields the facts of both models by name; those that neither has are left out."""
+    for name, of in _FACTS.items():
+        values = (of(a), of(b))
+        if any(values):
+            yield name, *values
+
+
+def _data(model: ComparedModel) -> str:
+    named = [span["span"] for span in model.lineage.get("spans") or () if span["span"]]
+    rows = ", ".join(f"{split} {count:,}" for split, count in model.rows.items())
+    return rows + (f"; {named[0]} to {named[-1]}, {len(named)} spans" if len(named) > 1 else "")
+
+
+def _code(model: ComparedModel) -> str:
+    code = model.lineage.get("code") or {}
+    return ", ".join(filter(None, (code.get("fullpass"), code.get("commit"), code.get("line"))))
+
+
+_FACTS = {
+    "given as": lambda model: model.name,
+    "found": lambda model: model.what,
+    "model": lambda model: str(model.export or ""),
+    "trained by run": lambda model: str(model.lineage.get("run") or ""),
+    "data": _data,
+    "code": _code,
+    "features, crosses": lambda model: str(len(_features(model)) or ""),
+}
+
+
+def _features(model: ComparedModel) -> set[str]:
+    return (
+        {*model.config.all_features, *(f"cross {c.name or ' x '.join(c.inputs)}" for c in model.config.crosses)}
+        if (model.config)
+        else set()
+    )
+
+
+def _numbers(metric: ComparedMetric) -> tuple[float, ...]:
+    low, high = metric.difference - metric.half_width, metric.difference + metric.half_width
+    return metric.a, metric.b, metric.difference, low, high
+
+
+def _record(metric: ComparedMetric) -> dict[str, Any]:
+    return {"metric": metric.metric, **dict(zip(_COLUMNS, _numbers(metric), strict=True)), "verdict": metric.words}
+
+
+def shown(compared: Comparison) -> RenderableType:
+    """Returns a comparison as tables for people."""
+    sides = Table(box=box.SIMPLE)
+    for heading in ("", *SIDES):
+        sides.add_column(heading, overflow="fold")
+    for row in compared.facts:
+        sides.add_row(*row)
+    parts: list[RenderableType] = [sides, *_changes(compared)]
+    if compared.reason:
+        return Group(
+            *parts, Text(f"\nNot measured on the same rows: {compared.reason}.", style="red"), *_notes(compared)
+        )
+    parts.append(Text(f"\n{compared.examples:,} rows, the same for both: {compared.rows}."))
+    parts += [*_notes(compared), _table("metric", [("", m) for m in compared.metrics])]
+    moved = [one for one in compared.slices if one.moved]
+    if compared.slices:
+        parts.append(Text(f"{compared.moved_words}."))
+    if moved:
+        rows = [(f"{s.name} ({s.examples:,})", m) for s in moved[:_SHOWN_SLICES] for m in s.metrics if m.certain]
+        parts.append(_table("slice (rows)", rows))
+    return Group(*parts)
+
+
+def _changes(compared: Comparison) -> list[RenderableType]:
+    if not all(one.yaml for one in compared.models):
+        return [Text("The YAML of one is unknown, so the YAMLs are not compared.")]
+    if not compared.changes:
+        return [Text("The YAMLs mean the same.")]
+    table = Table(title="What the YAMLs changed", title_justify="left", box=box.SIMPLE)
+    for heading in ("path", *SIDES):
+        table.add_column(heading, overflow="fold")
+    for change in compared.changes:
+        table.add_row(change.path, *change.texts)
+    return [table]
+
+
+def _notes(compared: Comparison) -> list[Text]:
+    return [Text(f"- {note}") for note in compared.notes]
+
+
+def _table(first: str, rows: Sequence[tuple[str, ComparedMetric]]) -> Table:
+    table = Table(box=box.SIMPLE)
+    for heading in (first, *(["metric"] if first != "metric" else []), *SIDES, "B - A", ""):
+        table.add_column(heading, justify="right" if heading in (*SIDES, "B - A") else "left", overflow="fold")
+    for name, m in rows:
+        names = [m.metric] if first == "metric" else [name, m.metric]
+        table.add_row(*names, *map(figure, (m.a, m.b)), interval(m), m.words)
+    return table
+
+
+def figure(value: float) -> str:
+    """Returns a value with four decimals; empty if it is undefined."""
+    return "" if math.isnan(value) else f"{value:.4f}"
+
+
+def interval(metric: ComparedMetric) -> str:
+    """Returns the difference with its interval as `+0.0123 ± 0.0045`."""
+    if math.isnan(metric.difference):
+        return ""
+    return f"{metric.difference:+.4f}" + ("" if math.isnan(metric.half_width) else f" ± {metric.half_width:.4f}")

@@ -1,0 +1,206 @@
+"""Measures a model on labelled rows that it was not given in a run."""
+
+import html as html_text
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from fullpass.base import notebook_html as html
+from fullpass.base.errors import UserError
+from fullpass.base.files import write_atomically
+from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict, judge
+from fullpass.components.pages.render import render_page
+from fullpass.components.report.classes import ShownClasses, classes_section
+from fullpass.components.report.curves import curve_charts
+from fullpass.components.report.regression import ShownErrors, errors_section
+from fullpass.pipeline.registry.compared_model import ComparedModel, find_model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN_SLICES = 10
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The metrics of a model on labelled rows. A notebook shows them as a page of its own.
+
+    Attributes:
+        data: The rows as the user named them.
+        rows: Number of rows read: bad ones, ones without a usable label, and measured ones.
+        unlabelled: Number of rows without a usable label, or of weight 0.
+        verdict: The metrics and slices; no threshold is applied. The `baseline` of a metric is its value when the model
+            was trained, on its eval split.
+        notes: Bad rows with their reasons, rows without a label, and absent columns.
+    """
+
+    model: ComparedModel
+    data: str
+    rows: int
+    bad: int
+    unlabelled: int
+    verdict: Verdict
+    notes: tuple[str, ...]
+    curves: tuple[Markup, ...] = field(default=(), repr=False)
+    classes: ShownClasses | None = field(default=None, repr=False)
+    errors: ShownErrors | None = field(default=None, repr=False)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Metric -> value."""
+        return {measured.metric: measured.value for measured in self.verdict.metrics}
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """One row per metric: `value`, `low` and `high` (the 95 % interval), and `at_training`."""
+        import pandas as pd
+
+        rows = [(m.metric, *_interval(m), m.baseline) for m in self.verdict.metrics]
+        return pd.DataFrame(rows, columns=["metric", "value", "low", "high", "at_training"]).set_index("metric")
+
+    @property
+    def slices(self) -> Sequence[Slice]:
+        """The slices, the largest first."""
+        return self.verdict.slices
+
+    @property
+    def page(self) -> str:
+        """The page: one HTML file without external resources, light and dark."""
+        return render_page("evaluation.html", run=self, beside="at training")
+
+    def write(self, file: Path | str) -> Path:
+        """Writes the page and returns its path."""
+        write_atomically(Path(file), self.page.encode())
+        return Path(file)
+
+    def record(self) -> dict[str, Any]:
+        """Returns the evaluation as JSON data."""
+        return {
+            "model": str(self.model.export),
+            "data": self.data,
+            "rows": self.rows,
+            "bad": self.bad,
+            "unlabelled": self.unlabelled,
+            "examples": self.verdict.examples,
+            "metrics": {
+                m.metric: dict(zip(("value", "low", "high"), _interval(m), strict=True)) | {"at_training": m.baseline}
+                for m in self.verdict.metrics
+            },
+            "slices": [{"slice": s.name, "examples": s.examples, "metrics": dict(s.values)} for s in self.slices],
+            "notes": self.notes,
+        }
+
+    def _repr_html_(self) -> str:
+        frame = f'<iframe srcdoc="{html_text.escape(self.page)}" style="width:100%;height:60em;border:0"></iframe>'
+        return html.block(f"{self.model.name} on {self.data}", Markup(frame))
+
+
+def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any] | None = None) -> Evaluation:
+    """Measures a model; see `compared_model.find_model` for its name, and `score_models.labelled_rows` for the data.
+
+    Raises:
+        UserError: There is no such model or data, the YAML of the model was not recorded, or no row can be measured.
+    """
+    found = find_model(model, file)
+    if found.export is None:
+        raise UserError(f"{model}: {found.note}.")
+    if found.config is None:
+        raise UserError(
+            f"{model}: the YAML that the model was trained by was not recorded, or is not of this release, so the "
+            "columns of label and slices are unknown. Name a run, or a model that `fullpass run` trained."
+        )
+    import numpy as np
+
+    from fullpass.components.evaluation.measure_rows import chosen, in_batches, measure_rows
+    from fullpass.components.evaluation.regression_errors import regression_errors
+    from fullpass.pipeline.registry.score_models import labelled_rows, score
+    from fullpass.preprocessing.values.row_sample import MOST_ROWS, mixed
+
+    config = found.config.evaluation
+    config = EvaluationConfig(metrics=(*dict.fromkeys((*config.metrics, *config.thresholds)),), slices=config.slices)
+    rows = labelled_rows(found.config, data, read_as or {})
+    sliced = {column: found.columns[column] for entry in config.slices for column in entry}
+    scored = score(found, rows, sliced)
+    used = scored.models[0].weights > 0
+    if not used.any():
+        raise UserError(f"{data}: no row has a label that the model can use. {_unlabelled(rows, scored, used)}")
+    measured = measure_rows(config.metrics, config.slices, in_batches(chosen(scored, used)))
+    verdict, trained = judge(measured.measured, config, blessed=True), found.lineage.get("metrics") or {}
+    verdict = replace(verdict, metrics=tuple(replace(m, baseline=trained.get(m.metric)) for m in verdict.metrics))
+    sample = chosen(scored, np.argsort(mixed(scored.row_ids), kind="stable")[:MOST_ROWS]).models[0]
+    is_regression = found.config.label.task == "regression"
+    return Evaluation(
+        model=found,
+        data=data,
+        rows=rows.rows,
+        bad=rows.bad,
+        unlabelled=int((~used).sum()),
+        verdict=verdict,
+        notes=tuple(_notes(data, rows, scored, used)),
+        curves=curve_charts(measured.curves, ("the model",)),
+        classes=classes_section(measured.classes, verdict.examples, ("the model",)),
+        errors=errors_section(regression_errors(sample)) if is_regression else None,
+    )
+
+
+def _notes(data: str, rows: Any, scored: Any, used: Any) -> Iterator[str]:
+    if rows.bad:
+        yield f"{rows.bad:,} of {rows.rows:,} rows cannot be read: {'; '.join(rows.reasons)}"
+    if not used.all():
+        yield _unlabelled(rows, scored, used)
+    if rows.absent:
+        yield f"columns that {data} lacks, taken as missing: {', '.join(rows.absent)}"
+
+
+def _unlabelled(rows: Any, scored: Any, used: Any) -> str:
+    return (
+        f"{int((~used).sum()):,} of {rows.rows:,} rows have no label that the model knows, or a weight of 0, and count "
+        f"nowhere: {rows.located(scored.row_ids[~used])}"
+    )
+
+
+def _interval(measured: Measured) -> tuple[float, float, float]:
+    reach = float("nan") if measured.half_width is None else measured.half_width
+    return measured.value, measured.value - reach, measured.value + reach
+
+
+def shown(found: Evaluation) -> RenderableType:
+    """Returns an evaluation as tables for people."""
+    heading = Text(
+        f"{found.model.what} on {found.data}: {found.verdict.examples:,} of {found.rows:,} rows measured, "
+        f"{found.bad:,} bad, {found.unlabelled:,} without a usable label."
+    )
+    notes = [Text(f"- {note}") for note in (*found.notes, *found.verdict.notes)]
+    metrics = Table(box=box.SIMPLE)
+    for name in ("metric", "value", "95 %", "at training"):
+        metrics.add_column(name, justify="left" if name == "metric" else "right")
+    for m in found.verdict.metrics:
+        value, low, high = _interval(m)
+        cells = (
+            "" if m.half_width is None else f"{low:.4f} to {high:.4f}",
+            "" if m.baseline is None else f"{m.baseline:.4f}",
+        )
+        metrics.add_row(m.metric, f"{value:.4f}" if value == value else "undefined", *cells)
+    parts: list[RenderableType] = [heading, *notes, metrics]
+    if found.slices:
+        parts += [Text(f"The largest of {len(found.slices)} slices:"), _slices(found)]
+    return Group(*parts)
+
+
+def _slices(found: Evaluation) -> Table:
+    table = Table(box=box.SIMPLE)
+    names = list(found.metrics)
+    for name in ("slice", "rows", *names):
+        table.add_column(name, justify="left" if name == "slice" else "right", overflow="fold")
+    for one in found.slices[:_SHOWN_SLICES]:
+        values = (f"{one.values[name]:.4f}" if name in one.values else "" for name in names)
+        table.add_row(one.name, f"{one.examples:,}", *values)
+    return table

@@ -1,0 +1,192 @@
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import metrics as sk
+
+import fullpass
+from fullpass.base.errors import UserError
+from fullpass.base.json_text import to_json_text
+from fullpass.pipeline.registry.compare import ComparedMetric, compare_models
+from tests import warm_process
+from tests.pipeline.registry.column_models import export
+
+pytestmark = pytest.mark.integration
+ROWS = 3000
+NAN = float("nan")
+
+
+def made_rows() -> pd.DataFrame:
+    """Returns rows of two scores: good is better than fair, most of all in Oslo; in Rome they are equal."""
+    random = np.random.default_rng(3)
+    y = random.integers(0, 2, ROWS)
+    city = random.choice(["Oslo", "Rome", "Lima"], ROWS)
+    noise = random.normal(size=(2, ROWS))
+
+    def score(signal, noise):
+        return 1 / (1 + np.exp(-(signal * (2 * y - 1) + noise)))
+
+    fair, good = score(0.8, noise[0]), score(0.9, 0.8 * noise[0] + 0.6 * noise[1])
+    good = np.where(city == "Rome", fair, np.where(city == "Oslo", score(2.0, noise[1]), good))
+    return pd.DataFrame({"y": y, "city": city, "fair": fair.astype("f4"), "good": good.astype("f4")})
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    return made_rows()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, rows) -> Path:
+    """A folder with the exports fair and good, and labelled rows in rows.csv."""
+    folder = tmp_path_factory.mktemp("compared")
+    for name in ("fair", "good"):
+        export(folder / name, name)
+    rows.to_csv(folder / "rows.csv", index=False)
+    return folder
+
+
+def compared(folder: Path, a: str, b: str, data: str | None = "rows.csv"):
+    return compare_models(str(folder / a), str(folder / b), folder / "none.yaml", data and str(folder / data))
+
+
+@pytest.fixture(scope="module")
+def comparison(folder):
+    return compared(folder, "fair", "good")
+
+
+def test_metrics_of_both_are_those_of_scikit_learn_on_the_same_rows(comparison, rows):
+    assert (comparison.examples, comparison.reason) == (ROWS, "")
+    for side, name in (("a", "fair"), ("b", "good")):
+        found, scores = comparison.table[side], rows[name].astype(float)
+        assert found["auc"] == pytest.approx(sk.roc_auc_score(rows.y, scores), abs=1e-4)
+        assert found["log_loss"] == pytest.approx(sk.log_loss(rows.y, scores), rel=1e-5)
+        assert found["accuracy"] == pytest.approx(((scores > 0.5) == rows.y).mean())
+    assert list(comparison.table["verdict"]) == ["B is better"] * 3
+
+
+def test_the_interval_of_the_difference_is_that_of_a_paired_bootstrap(comparison, rows):
+    random, differences = np.random.default_rng(0), []
+    for _ in range(400):
+        drawn = rows.iloc[random.integers(0, ROWS, ROWS)]
+        differences.append([sk.roc_auc_score(drawn.y, drawn[n]) for n in ("fair", "good")])
+    paired = np.diff(differences)[:, 0]
+    low, high = np.quantile(paired, [0.025, 0.975])
+    auc = next(m for m in comparison.metrics if m.metric == "auc")
+    # A jackknife over 40 groups has a relative uncertainty of 11 %, twice that covers it.
+    assert auc.half_width == pytest.approx((high - low) / 2, rel=0.3)
+    apart = 1.96 * np.sqrt(np.var(np.array(differences)[:, 0]) + np.var(np.array(differences)[:, 1]))
+    assert auc.half_width < 0.9 * apart  # rows are paired
+
+
+def test_slices_that_moved_come_first(comparison, rows):
+    assert [one.name for one in comparison.slices if one.moved][0] == "city Oslo"
+    rome = next(one for one in comparison.slices if one.name == "city Rome")
+    assert not rome.moved and {m.words for m in rome.metrics} == {"equal"}
+    assert rome.examples == (rows.city == "Rome").sum()
+
+
+def test_yamls_features_and_curves_are_compared(comparison):
+    assert (comparison.added, comparison.removed) == (("good",), ("fair",))
+    assert [str(change) for change in comparison.changes] == ["+ features.good number", "- features.fair"]
+    page = comparison.page
+    assert page.count("<polyline") == 6 and "city Oslo" in page and 'aria-label="ROC curve"' in page
+    assert "&lt;iframe" not in comparison._repr_html_() and "srcdoc" in comparison._repr_html_()
+    assert len(comparison.slice_table) == 9
+
+
+def test_bad_and_unlabelled_rows_are_counted_for_both(folder, rows):
+    worse = rows.head(200).astype(object)
+    worse.loc[3, "fair"] = "much"
+    worse.loc[4, "y"] = None
+    worse.loc[5, "y"] = 7
+    worse.to_csv(folder / "worse.csv", index=False)
+    found = compared(folder, "fair", "good", "worse.csv")
+    assert found.examples == 197
+    text = " ".join(found.notes)
+    assert "1 of 200 rows cannot be read by" in text and "row 5: 'much'" in text
+
+
+def test_what_cannot_be_compared_is_said_with_the_reason_and_the_yamls_are(folder, rows):
+    export(folder / "numbers", "good", classes=None, task="regression", metrics="rmse")
+    found = compared(folder, "fair", "numbers")
+    assert "the tasks differ" in found.reason and found.metrics == () and found.changes
+    other = export(folder / "other", "good", classes=("1", "0"))
+    assert f"the labels differ in {ROWS:,} of {ROWS:,} rows" in compared(folder, "fair", Path(other).name).reason
+    found = compared(folder, "fair", "good", None)
+    assert "are not on this machine" in found.reason and "--data" in found.reason
+    assert "Not measured on the same rows" in found.page
+
+
+def test_few_rows_have_no_interval(folder, rows):
+    rows.head(5).to_csv(folder / "few.csv", index=False)
+    found = compared(folder, "fair", "good", "few.csv")
+    assert {m.words for m in found.metrics} <= {"too few rows to tell", "undefined", "equal"}
+
+
+def test_words_follow_the_direction_of_the_metric():
+    def words(metric, a, b, width):
+        return ComparedMetric(metric, a, b, width).words
+
+    assert words("log_loss", 0.5, 0.4, 0.05) == "B is better" and words("auc", 0.9, 0.8, 0.05) == "A is better"
+    assert (
+        words("auc", 0.9, 0.89, 0.05) == "no more than chance" and words("calibration", 1.0, 2.0, 0.1) == "they differ"
+    )
+    assert words("auc", NAN, 0.9, 0.1) == "undefined" and words("auc", 0.9, 0.8, NAN) == "too few rows to tell"
+
+
+def say(*command) -> str:
+    """Returns what `fullpass` prints."""
+    arguments = [str(Path(sys.executable).parent / "fullpass"), *map(str, command)]
+    done = warm_process.run(arguments, cwd=None, env=dict(os.environ), timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_command_and_python_say_the_same(folder, rows, comparison):
+    data, page = folder / "rows.csv", folder / "page.html"
+    out = say("compare", folder / "fair", folder / "good", "--data", data, "--page", page)
+    assert "B is better" in out and "3,000 rows, the same for both" in out and "+ features" not in out
+    assert page.read_text() == comparison.page
+    by_frame = fullpass.compare(folder / "fair", folder / "good", rows)
+    assert [(m.a, m.b) for m in by_frame.metrics] == [(m.a, m.b) for m in comparison.metrics]
+    assert json.loads(to_json_text(comparison.record()))["metrics"][0]["a"] == comparison.metrics[0].a
+
+
+def test_an_evaluation_has_the_metrics_and_counts_every_row(folder, rows):
+    worse = rows.astype(object)
+    worse.loc[3, "good"] = "much"
+    worse.loc[[4, 9], "y"] = None
+    worse.to_csv(folder / "labelled.csv", index=False)
+    found = fullpass.evaluate(folder / "good", folder / "labelled.csv")
+    left = rows.drop([3, 4, 9])
+    assert (found.rows, found.bad, found.unlabelled, found.verdict.examples) == (ROWS, 1, 2, ROWS - 3)
+    assert found.metrics["auc"] == pytest.approx(sk.roc_auc_score(left.y, left.good), abs=1e-4)
+    low, high = found.table.loc["auc", ["low", "high"]]
+    assert low < found.metrics["auc"] < high and found.table.loc["auc", "at_training"] == 0.5
+    assert "labelled.csv, row 5: 'much'" in found.notes[0] and "labelled.csv, rows 6, 11" in found.notes[1]
+    oslo = left[left.city == "Oslo"]
+    assert next(s for s in found.slices if s.name == "city Oslo").examples == len(oslo)
+    assert "city Oslo" in found.page and found.page.count("<svg") == 3
+    said = json.loads(say("evaluate", folder / "good", folder / "labelled.csv", "--json"))
+    assert said["metrics"]["auc"]["value"] == found.metrics["auc"] and said["unlabelled"] == 2
+
+
+def test_rows_of_another_format_are_read_and_a_missing_label_is_named(folder, rows):
+    rows.to_json(folder / "rows.jsonl", orient="records", lines=True)
+    as_json = fullpass.evaluate(folder / "good", folder / "rows.jsonl")
+    assert as_json.metrics == pytest.approx(fullpass.evaluate(folder / "good", rows).metrics, rel=1e-5)
+    rows.drop(columns="y").to_csv(folder / "blind.csv", index=False)
+    with pytest.raises(UserError, match=r"blind.csv: no column 'y', which the label 'y' needs"):
+        fullpass.evaluate(folder / "good", folder / "blind.csv")
+    rows.drop(columns="city").to_csv(folder / "short.csv", index=False)
+    assert (
+        "short.csv lacks, taken as missing: city" in fullpass.evaluate(folder / "good", folder / "short.csv").notes[0]
+    )
+    rows.assign(y=9).to_csv(folder / "unknown.csv", index=False)
+    with pytest.raises(UserError, match="no row has a label that the model can use"):
+        fullpass.evaluate(folder / "good", folder / "unknown.csv")
