@@ -9,6 +9,7 @@ import webbrowser
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -355,7 +356,8 @@ def compare(
 
     with ExitStack() as stack:
         data, how = (None, {}) if rows is None else _labelled(stack, rows, read_as)
-        return compare_models(_model_name(a), _model_name(b), Path(file), data, how)
+        found = compare_models(_model_name(a), _model_name(b), Path(file), data, how)
+    return found if rows is None or isinstance(rows, Path | str) else replace(found, rows="the table")
 
 
 def evaluate(
@@ -378,7 +380,8 @@ def evaluate(
 
     with ExitStack() as stack:
         data, how = _labelled(stack, rows, read_as)
-        return evaluate_model(_model_name(model), data, Path(file), how)
+        found = evaluate_model(_model_name(model), data, Path(file), how)
+    return found if isinstance(rows, Path | str) else replace(found, data="the table")
 
 
 def versions(target: PipelineFile) -> list[Version]:

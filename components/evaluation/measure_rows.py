@@ -10,6 +10,7 @@ from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, Mea
 from fullpass.components.evaluation.score_curves import Curves
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows, SliceValue
 from fullpass.components.evaluation.slice_states import SliceAccumulator, State
+from fullpass.preprocessing.values.row_sample import MOST_ROWS, mixed
 
 _ROWS = 1 << 16
 """Rows that are accumulated at a time."""
@@ -94,6 +95,11 @@ def chosen(rows: ScoredRows, index: np.ndarray) -> ScoredRows:
     return ScoredRows(
         rows.row_ids[index], rows.spans[index], columns, tuple(model.chosen(index) for model in rows.models)
     )
+
+
+def sampled(rows: ScoredRows) -> ScoredRows:
+    """Returns the rows that the sample of an evaluation would hold (`RowSample`), in its order."""
+    return chosen(rows, np.argsort(mixed(rows.row_ids), kind="stable")[:MOST_ROWS])
 
 
 def in_batches(rows: ScoredRows) -> Iterable[ScoredRows]:

@@ -1,9 +1,8 @@
 """Compares two models: what their YAMLs and data changed, and their metrics on the same rows with paired intervals."""
 
-import html as html_text
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +12,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fullpass.base import notebook_html as html
-from fullpass.base.files import write_atomically
 from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, MeasuredRows
 from fullpass.components.evaluation.metrics import metric_named
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import ShownClasses, classes_section
 from fullpass.components.report.curves import curve_charts
+from fullpass.components.report.regression import ShownErrors, errors_section
 from fullpass.pipeline.registry.compared_model import ComparedModel, find_model
 from fullpass.pipeline.registry.config_diff import Change, Settings, differences
+from fullpass.pipeline.registry.shown_page import ShownPage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +85,7 @@ class ComparedSlice:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(ShownPage):
     """Two models side by side. A notebook shows it as a page of its own.
 
     Attributes:
@@ -96,7 +95,6 @@ class Comparison:
         rows: Where the rows come from on which both were measured; empty if they could not be.
         reason: Why they could not be measured on the same rows; empty if they were.
         slices: Those that moved first, by the size of the difference in standard errors.
-        page: The HTML page.
     """
 
     models: tuple[ComparedModel, ComparedModel]
@@ -110,6 +108,7 @@ class Comparison:
     reason: str = ""
     curves: tuple[Markup, ...] = field(default=(), repr=False)
     classes: ShownClasses | None = field(default=None, repr=False)
+    errors: tuple[ShownErrors | None, ...] = field(default=(), repr=False)
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -149,13 +148,7 @@ class Comparison:
 
     @property
     def page(self) -> str:
-        """The page: one HTML file without external resources, light and dark."""
         return render_page("compare.html", compared=self)
-
-    def write(self, file: Path | str) -> Path:
-        """Writes the page and returns its path."""
-        write_atomically(Path(file), self.page.encode())
-        return Path(file)
 
     def record(self) -> dict[str, Any]:
         """Returns the comparison as JSON data."""
@@ -177,10 +170,10 @@ class Comparison:
             ],
         }
 
-    def _repr_html_(self) -> str:
+    @property
+    def title(self) -> str:
         a, b = self.models
-        frame = f'<iframe srcdoc="{html_text.escape(self.page)}" style="width:100%;height:60em;border:0"></iframe>'
-        return html.block(f"A: {a.name} ({a.what}); B: {b.name} ({b.what})", Markup(frame))
+        return f"A: {a.name} ({a.what}); B: {b.name} ({b.what})"
 
 
 _COLUMNS = ("a", "b", "difference", "low", "high")
@@ -197,9 +190,10 @@ def compare_models(
     if lacking := [
         f"{side} ({one.name}): {one.note}" for side, one in zip(SIDES, models, strict=True) if not one.export
     ]:
-        return _with(compared, reason="; ".join(lacking), notes=notes)
+        return replace(compared, reason="; ".join(lacking), notes=notes)
     # TensorFlow is loaded here, so what cannot be measured is told before.
-    from fullpass.components.evaluation.measure_rows import in_batches, measure_rows
+    from fullpass.components.evaluation.measure_rows import in_batches, measure_rows, sampled
+    from fullpass.components.evaluation.regression_errors import regression_errors
     from fullpass.pipeline.registry.score_models import NotComparable, rows_of_both
 
     configs = [one.config.evaluation for one in models if one.config]
@@ -208,26 +202,25 @@ def compare_models(
     try:
         both = rows_of_both(*models, data, read_as or {}, dict.fromkeys(c for entry in slices for c in entry))
     except NotComparable as error:
-        return _with(compared, reason=str(error), notes=notes)
+        return replace(compared, reason=str(error), notes=notes)
     known = [entry for entry in slices if all(column in both.rows.columns for column in entry)]
     found = measure_rows(metrics, known, in_batches(both.rows))
     of_slices = [
         ComparedSlice(_name(rows), rows.examples, _metrics(rows, metrics)) for rows in found.measured if rows.keys
     ]
-    return _with(
+    return replace(
         compared,
         rows=both.source,
         examples=found.whole.examples,
         metrics=_metrics(found.whole, metrics),
         slices=tuple(sorted(of_slices, key=_moved_first)),
-        notes=(*notes, *both.notes),
+        notes=(*notes, *both.notes, *(f"too many slices of {', '.join(one)}" for one in found.whole.unsliced)),
         curves=curve_charts(found.curves, SIDES),
         classes=classes_section(found.classes, found.whole.examples, SIDES),
+        errors=tuple(errors_section(regression_errors(one)) for one in sampled(both.rows).models)
+        if models[0].config and models[0].config.label.task == "regression"
+        else (),
     )
-
-
-def _with(compared: Comparison, **more: Any) -> Comparison:
-    return Comparison(compared.models, compared.facts, compared.changes, **more)
 
 
 def _metrics(rows: MeasuredRows, names: Sequence[str]) -> tuple[ComparedMetric, ...]:

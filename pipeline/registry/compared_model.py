@@ -17,7 +17,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.push.push import SERVING
 from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, load
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.pipeline.registry.list_runs import read_runs
+from fullpass.pipeline.registry.list_runs import recorded_runs
 from fullpass.pipeline.registry.locate_model import find_export, lineage_at, recorded_as
 from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root
 from fullpass.pipeline.running.record_provenance import RUN_FACTS_FILE, config_hash
@@ -146,12 +146,12 @@ def _of_yaml(name: str, file: Path) -> ComparedModel:
     root = pipeline_root(loaded)
     wanted = config_hash(loaded.config)
     found = None
-    for run in read_runs(root, _MOST_RUNS):
+    for run in recorded_runs(root, _MOST_RUNS):
         one = _of_run(name, RootLayout(root).run_logs(run.run_id))
         if one.export and run.config_hash == wanted:
             return one
         found = found or (one if one.export else None)
     if found is None:
         return ComparedModel(name, f"YAML {file}", loaded.text, None, f"it has no model: run it (fullpass run {file})")
-    note = "the YAML has changed since; the comparison is of the YAML of that run"
+    note = f"{file} has changed since its {found.what}; the model and its YAML are as they were then"
     return ComparedModel(name, found.what, found.yaml, found.export, note)

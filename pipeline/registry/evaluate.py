@@ -1,6 +1,5 @@
 """Measures a model on labelled rows that it was not given in a run."""
 
-import html as html_text
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,9 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fullpass.base import notebook_html as html
 from fullpass.base.errors import UserError
-from fullpass.base.files import write_atomically
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict, judge
 from fullpass.components.pages.render import render_page
@@ -22,6 +19,7 @@ from fullpass.components.report.classes import ShownClasses, classes_section
 from fullpass.components.report.curves import curve_charts
 from fullpass.components.report.regression import ShownErrors, errors_section
 from fullpass.pipeline.registry.compared_model import ComparedModel, find_model
+from fullpass.pipeline.registry.shown_page import ShownPage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +28,7 @@ _SHOWN_SLICES = 10
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(ShownPage):
     """The metrics of a model on labelled rows. A notebook shows them as a page of its own.
 
     Attributes:
@@ -73,13 +71,7 @@ class Evaluation:
 
     @property
     def page(self) -> str:
-        """The page: one HTML file without external resources, light and dark."""
         return render_page("evaluation.html", run=self, beside="at training")
-
-    def write(self, file: Path | str) -> Path:
-        """Writes the page and returns its path."""
-        write_atomically(Path(file), self.page.encode())
-        return Path(file)
 
     def record(self) -> dict[str, Any]:
         """Returns the evaluation as JSON data."""
@@ -98,9 +90,9 @@ class Evaluation:
             "notes": self.notes,
         }
 
-    def _repr_html_(self) -> str:
-        frame = f'<iframe srcdoc="{html_text.escape(self.page)}" style="width:100%;height:60em;border:0"></iframe>'
-        return html.block(f"{self.model.name} on {self.data}", Markup(frame))
+    @property
+    def title(self) -> str:
+        return f"{self.model.name} on {self.data}"
 
 
 def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any] | None = None) -> Evaluation:
@@ -117,12 +109,10 @@ def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any]
             f"{model}: the YAML that the model was trained by was not recorded, or is not of this release, so the "
             "columns of label and slices are unknown. Name a run, or a model that `fullpass run` trained."
         )
-    import numpy as np
-
-    from fullpass.components.evaluation.measure_rows import chosen, in_batches, measure_rows
+    # TensorFlow is loaded here, so a wrong name is told before.
+    from fullpass.components.evaluation.measure_rows import chosen, in_batches, measure_rows, sampled
     from fullpass.components.evaluation.regression_errors import regression_errors
     from fullpass.pipeline.registry.score_models import labelled_rows, score
-    from fullpass.preprocessing.values.row_sample import MOST_ROWS, mixed
 
     config = found.config.evaluation
     config = EvaluationConfig(metrics=(*dict.fromkeys((*config.metrics, *config.thresholds)),), slices=config.slices)
@@ -135,7 +125,6 @@ def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any]
     measured = measure_rows(config.metrics, config.slices, in_batches(chosen(scored, used)))
     verdict, trained = judge(measured.measured, config, blessed=True), found.lineage.get("metrics") or {}
     verdict = replace(verdict, metrics=tuple(replace(m, baseline=trained.get(m.metric)) for m in verdict.metrics))
-    sample = chosen(scored, np.argsort(mixed(scored.row_ids), kind="stable")[:MOST_ROWS]).models[0]
     is_regression = found.config.label.task == "regression"
     return Evaluation(
         model=found,
@@ -144,10 +133,10 @@ def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any]
         bad=rows.bad,
         unlabelled=int((~used).sum()),
         verdict=verdict,
-        notes=tuple(_notes(data, rows, scored, used)),
+        notes=(*filter(None, (found.note,)), *_notes(data, rows, scored, used)),
         curves=curve_charts(measured.curves, ("the model",)),
         classes=classes_section(measured.classes, verdict.examples, ("the model",)),
-        errors=errors_section(regression_errors(sample)) if is_regression else None,
+        errors=errors_section(regression_errors(sampled(scored).models[0])) if is_regression else None,
     )
 
 

@@ -75,7 +75,7 @@ class Runs(list[ListedRun]):
 
 
 @dataclass(frozen=True)
-class _Recorded:
+class Recorded:
     """What a run left: its row in the history, the facts in its logs (YAML, code), and its summary."""
 
     run_id: str
@@ -101,29 +101,34 @@ def read_runs(root: Path, most: int) -> Runs:
     Raises:
         DamagedState: The summary of a run is damaged.
     """
-    layout = RootLayout(root)
-    records = {record.run_id: record for record in History(root).newest(most + 1)}
-    oldest = min(records, default="") if len(records) > most else ""
-    logged = {file.name for file in layout.logs.iterdir()} if layout.logs.is_dir() else set()
-    started = {name for name in logged - records.keys() if name > oldest and _started(layout, name)}
-    names = sorted({*records, *started}, reverse=True)[: most + 1]
-    found = [_recorded(layout, name, records.get(name)) for name in names]
+    found = recorded_runs(root, most + 1)
     listed = [_listed(one, before) for one, before in pairwise([*found, None]) if one is not None]
     return Runs(listed[:most])
+
+
+def recorded_runs(root: Path, most: int) -> list[Recorded]:
+    """Returns what the newest runs of a root left, newest first."""
+    layout = RootLayout(root)
+    records = {record.run_id: record for record in History(root).newest(most)}
+    oldest = min(records, default="") if len(records) == most else ""
+    logged = {file.name for file in layout.logs.iterdir()} if layout.logs.is_dir() else set()
+    started = {name for name in logged - records.keys() if name > oldest and _started(layout, name)}
+    names = sorted({*records, *started}, reverse=True)[:most]
+    return [_recorded(layout, name, records.get(name)) for name in names]
 
 
 def _started(layout: RootLayout, run_id: str) -> bool:
     return (layout.run_logs(run_id) / RUN_FACTS_FILE).is_file()
 
 
-def _recorded(layout: RootLayout, run_id: str, record: RunRecord | None) -> _Recorded:
+def _recorded(layout: RootLayout, run_id: str, record: RunRecord | None) -> Recorded:
     facts = read_bytes(str(layout.run_logs(run_id) / RUN_FACTS_FILE))
     summary = layout.run_summary(run_id)
     recorded = state_file.read(summary, _DAMAGED_SUMMARY) if summary.is_file() else {}
-    return _Recorded(run_id, record, json.loads(facts) if facts else {}, recorded)
+    return Recorded(run_id, record, json.loads(facts) if facts else {}, recorded)
 
 
-def _listed(one: _Recorded, before: _Recorded | None) -> ListedRun:
+def _listed(one: Recorded, before: Recorded | None) -> ListedRun:
     record = one.record
     spans = _spans(record) if record else None
     listed = ListedRun(
@@ -163,7 +168,7 @@ def _spans(record: RunRecord) -> tuple[str, str] | None:
     return label_of(unit, record.first), label_of(unit, record.last)
 
 
-def _changes(before: _Recorded, now: _Recorded) -> list[str]:
+def _changes(before: Recorded, now: Recorded) -> list[str]:
     """Returns what changed from one run to the next, the YAML first."""
     changes = []
     if before.yaml is None or now.yaml is None:

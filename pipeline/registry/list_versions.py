@@ -138,6 +138,12 @@ def _groups(found: list[Version]) -> dict[int, str]:
     return {version.version: letters[version.eval_rows] for version in found if version.eval_rows}
 
 
+def _are_equal(found: list[Version]) -> bool:
+    """Returns whether all metrics that are shown are known to be of the same rows."""
+    measured = {version.eval_rows for version in found if version.metrics}
+    return len(measured) < 2 and (None not in measured or len(found) < 2)
+
+
 def window_of(spans: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Returns the first and last span of a lineage and the number of spans; None for a source without spans."""
     named = [span["span"] for span in spans if span["span"]]
@@ -169,7 +175,7 @@ def table(found: list[Version], target: Path) -> RenderableType:
             version.pushed[:16].replace("T", " "),
             f"{version.state}, damaged" if version.damaged else version.state,
             *metrics,
-            f"{'' if version.examples is None else f'{version.examples:,}'} {groups.get(version.version, '?')}".strip(),
+            "" if version.examples is None else f"{version.examples:,} {groups.get(version.version, '?')}",
             window_text(version.spans),
             "" if version.rows is None else f"{version.rows:,}",
             version.config_hash or "",
@@ -178,7 +184,7 @@ def table(found: list[Version], target: Path) -> RenderableType:
             style=style,
         )
     damaged = [Text(version.damaged, style=_DAMAGED) for version in found if version.damaged]
-    return Group(shown, *([] if len({*groups.values()}) == 1 and len(groups) == len(found) else [_UNEQUAL]), *damaged)
+    return Group(shown, *([] if _are_equal(found) else [_UNEQUAL]), *damaged)
 
 
 def window_text(window: dict[str, Any] | None) -> str:

@@ -125,18 +125,18 @@ def rows_of_both(
             for one, rows in zip((a, b), read, strict=True)
             if rows.absent
         ]
-        return _paired(a, b, scored, data, notes)
+        return paired(a, b, scored, data, notes)
     if a.eval_files and b.eval_files and a.data == b.data != ():
         scored = [score(one, records_of(one.eval_files), of) for one, of in zip((a, b), columns, strict=True)]
         if len(np.intersect1d(scored[0].row_ids, scored[1].row_ids)):
-            return _paired(a, b, scored, "the eval split of both, which have the same data", [])
+            return paired(a, b, scored, "the eval split of both, which have the same data", [])
     for owner, other in ((a, b), (b, a)):
         known = owner.columns
         if owner.eval_files and all(known.get(name) == column for name, column in other.columns.items()):
             own = _sliced(owner, slices)
             scored = [score(one, records_of(owner.eval_files), own) for one in (a, b)]
             note = f"their data or splits differ, so some of these rows may be among the training rows of {other.name}"
-            return _paired(a, b, scored, f"the eval split of {owner.name}", [note])
+            return paired(a, b, scored, f"the eval split of {owner.name}", [note])
     raise NotComparable(_why_no_rows(a, b))
 
 
@@ -156,7 +156,7 @@ def _sliced(model: ComparedModel, slices: Iterable[str]) -> dict[str, RawColumn]
     return {name: column for name in slices if (column := model.columns.get(name)) is not None and column.is_single}
 
 
-def _paired(
+def paired(
     a: ComparedModel, b: ComparedModel, scored: Sequence[ScoredRows], source: str, notes: Sequence[str]
 ) -> RowsOfBoth:
     """Returns the rows that both have scored and that have a usable label for both, in the order of their ids."""
@@ -170,6 +170,8 @@ def _paired(
     both = used[0] & used[1]
     if only := int((used[0] ^ used[1]).sum()):
         notes.append(f"{only:,} rows are left out, because one model only has a usable label there")
+    if neither := int((~(used[0] | used[1])).sum()):
+        notes.append(f"{neither:,} rows have no usable label, and count nowhere")
     if not both.any():
         raise NotComparable(f"no row of {source} has a label that both models can use")
     first, second = chosen(first, both), chosen(second, both)

@@ -11,9 +11,13 @@ from sklearn import metrics as sk
 import fullpass
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
+from fullpass.components.evaluation.measure_rows import measure_rows
+from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
 from fullpass.pipeline.registry.compare import ComparedMetric, compare_models
+from fullpass.pipeline.registry.compared_model import ComparedModel
+from fullpass.pipeline.registry.score_models import paired
 from tests import warm_process
-from tests.pipeline.registry.column_models import export
+from tests.pipeline.registry.column_models import YAML, export
 
 pytestmark = pytest.mark.integration
 ROWS = 3000
@@ -115,6 +119,11 @@ def test_what_cannot_be_compared_is_said_with_the_reason_and_the_yamls_are(folde
     export(folder / "numbers", "good", classes=None, task="regression", metrics="rmse")
     found = compared(folder, "fair", "numbers")
     assert "the tasks differ" in found.reason and found.metrics == () and found.changes
+    export(folder / "figures", "fair", classes=None, task="regression", metrics="rmse")
+    numbers = compared(folder, "figures", "numbers")
+    errors = [np.sqrt(((rows[name] - rows.y) ** 2).mean()) for name in ("fair", "good")]
+    assert [numbers.metrics[0].a, numbers.metrics[0].b] == pytest.approx(errors, rel=1e-5)
+    assert numbers.page.count('aria-label="prediction over label"') == 2
     other = export(folder / "other", "good", classes=("1", "0"))
     assert f"the labels differ in {ROWS:,} of {ROWS:,} rows" in compared(folder, "fair", Path(other).name).reason
     found = compared(folder, "fair", "good", None)
@@ -171,7 +180,7 @@ def test_an_evaluation_has_the_metrics_and_counts_every_row(folder, rows):
     assert "labelled.csv, row 5: 'much'" in found.notes[0] and "labelled.csv, rows 6, 11" in found.notes[1]
     oslo = left[left.city == "Oslo"]
     assert next(s for s in found.slices if s.name == "city Oslo").examples == len(oslo)
-    assert "city Oslo" in found.page and found.page.count("<svg") == 3
+    assert "city Oslo" in found.page and found.page.count('aria-label="ROC curve"') == 1
     said = json.loads(say("evaluate", folder / "good", folder / "labelled.csv", "--json"))
     assert said["metrics"]["auc"]["value"] == found.metrics["auc"] and said["unlabelled"] == 2
 
@@ -190,3 +199,60 @@ def test_rows_of_another_format_are_read_and_a_missing_label_is_named(folder, ro
     rows.assign(y=9).to_csv(folder / "unknown.csv", index=False)
     with pytest.raises(UserError, match="no row has a label that the model can use"):
         fullpass.evaluate(folder / "good", folder / "unknown.csv")
+
+
+def side(name: str, classes: tuple[str, ...], scores: np.ndarray, labels: list[str], ids, weights=None):
+    """Returns a model of several classes, and its scored rows."""
+    known = [classes.index(label) if label in classes else 0 for label in labels]
+    usable = np.array([label in classes for label in labels]) * 1.0
+    scored = Scored(np.array(known, float), usable if weights is None else weights, scores, classes=classes)
+    text = YAML.replace("TASK", "multiclass").replace("COLUMN", name).replace("METRICS", "macro_f1")
+    rows = ScoredRows(np.array(ids), np.zeros(len(ids), int), {}, (scored,))
+    return ComparedModel(name, name, text, None), rows
+
+
+def test_classes_and_rows_that_differ_are_matched_by_name_and_by_id():
+    random = np.random.default_rng(5)
+    labels = random.choice(["x", "y", "z"], 400).tolist()
+    first, second = random.dirichlet([1] * 3, 400), random.dirichlet([1] * 4, 400)
+    a, rows_a = side("a", ("x", "y", "z"), first, labels, range(400))
+    order = random.permutation(400)[:300]  # other rows, in another order
+    b, rows_b = side("b", ("z", "w", "y", "x"), second[order], [labels[i] for i in order], order)
+    both = paired(a, b, (rows_a, rows_b), "the rows", [])
+    assert len(both.rows.row_ids) == 300
+    assert "100 of 400 rows of a are not among the rows of the other" in both.notes[0]
+    assert both.notes[1] == "the classes differ: b alone knows w"
+    found = measure_rows(["macro_f1", "multiclass_accuracy"], [], [both.rows]).whole
+    kept = np.sort(order)
+    truth = np.array(labels)[kept]
+    said = (
+        np.array(["x", "y", "z"])[first[kept].argmax(axis=1)],
+        np.array(["z", "w", "y", "x"])[second[kept].argmax(axis=1)],
+    )
+    for values, predicted in zip((found.values, found.baseline), said, strict=True):
+        assert values["multiclass_accuracy"] == pytest.approx((predicted == truth).mean())
+        assert values["macro_f1"] == pytest.approx(sk.f1_score(truth, predicted, average="macro"))
+
+
+def test_rows_that_one_model_cannot_use_and_other_weights_are_said():
+    scores = np.random.default_rng(6).dirichlet([1] * 2, 40)
+    labels = ["x", "y"] * 19 + ["v", "v"]
+    a, rows_a = side("a", ("x", "y"), scores, labels, range(40))
+    b, rows_b = side("b", ("x", "y"), scores, labels, range(40), weights=np.full(40, 2.0))
+    both = paired(a, b, (rows_a, rows_b), "the rows", [])
+    assert len(both.rows.row_ids) == 38 and (both.rows.models[1].weights == 1).all()
+    assert both.notes == (
+        "2 rows are left out, because one model only has a usable label there",
+        "the weights of rows differ; both models are measured with those of a",
+    )
+
+
+def test_a_metric_that_is_no_number_is_undefined():
+    rows = ScoredRows(
+        np.arange(50),
+        np.zeros(50, int),
+        {},
+        tuple(Scored(np.ones(50), np.ones(50), s) for s in (np.ones(50), np.full(50, NAN))),
+    )
+    found = measure_rows(["rmse", "r2"], [], [rows]).whole
+    assert found.values["rmse"] == 0 and np.isnan(found.baseline["rmse"]) and np.isnan(found.values["r2"])

@@ -1,0 +1,31 @@
+"""A result that is a page: it is written to a file, and a notebook shows it in a frame of its own."""
+
+from pathlib import Path
+
+from markupsafe import Markup
+
+from fullpass.base import notebook_html as html
+from fullpass.base.files import write_atomically
+
+
+class ShownPage:
+    """The base of results that have a page and a title."""
+
+    @property
+    def page(self) -> str:
+        """The page: one HTML file without external resources, light and dark."""
+        raise NotImplementedError
+
+    @property
+    def title(self) -> str:
+        """One line about the result."""
+        raise NotImplementedError
+
+    def write(self, file: Path | str) -> Path:
+        """Writes the page and returns its path."""
+        write_atomically(Path(file), self.page.encode())
+        return Path(file)
+
+    def _repr_html_(self) -> str:
+        frame = Markup('<iframe srcdoc="{}" style="width:100%;height:60em;border:0"></iframe>').format(self.page)
+        return html.block(self.title, frame)
