@@ -278,8 +278,12 @@ def analyze(pipeline: PipelineFile, rows: Rows, folder: Path | str | None = None
     return Transform(loaded, rows, folder)
 
 
-def open_model(model: PipelineFile) -> "Exported":
+def open_model(model: PipelineFile, *, warm: bool = False) -> "Exported":
     """Loads an exported model by its own folder, by its push folder (newest version), or by the pipeline YAML.
+
+    Args:
+        model: The folder, or the YAML.
+        warm: Whether to predict a row first, so that the first answer comes as fast as later ones.
 
     Example:
         >>> open_model("serving").classes  # doctest: +SKIP
@@ -291,7 +295,10 @@ def open_model(model: PipelineFile) -> "Exported":
     set_environment()
     from fullpass.components.predict.predict import load_export
 
-    return load_export(_pushed(model))
+    exported = load_export(_pushed(model))
+    if warm:
+        exported.warm_up()
+    return exported
 
 
 def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = False, **read_as: Any) -> Any:

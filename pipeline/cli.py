@@ -23,6 +23,7 @@ from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.commands import bless, gc, lineage, models, runs
+from fullpass.pipeline.registry.export_commands import export
 from fullpass.pipeline.registry.measure_commands import compare, evaluate
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.request import RunRequest
@@ -49,7 +50,7 @@ _USUAL = Path("pipeline.yaml")
 TASKS = {
     "Write a pipeline": ("init", "check", "show", "schema", "plan-shards"),
     "Run it": ("run", "runs", "report", "predict", "diagnose", "schedule", "backfill"),
-    "Manage models": ("models", "compare", "evaluate", "lineage", "bless", "rollback", "gc"),
+    "Manage models": ("models", "compare", "evaluate", "lineage", "bless", "rollback", "export", "gc"),
     "Use a cluster": ("compile", "submit", "input-service"),
     "About": ("version",),
 }
@@ -368,6 +369,7 @@ app.command()(evaluate)
 app.command()(bless)
 app.command()(models)
 app.command()(lineage)
+app.command()(export)
 app.command()(gc)
 
 

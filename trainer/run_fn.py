@@ -7,8 +7,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import keras
 import tensorflow as tf
 
+from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.base.progress import report
 from fullpass.preprocessing.apply.stable_ids import FOLDER as LEDGERS
@@ -36,6 +38,7 @@ from fullpass.trainer.insight.insight import EVAL_ROWS, measure_insight
 from fullpass.trainer.insight.words import epochs_words
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
+from fullpass.trainer.portable.portable_network import portable_network
 from fullpass.trainer.records.record_files import list_files
 from fullpass.trainer.train import RunOptions, Trained, shuffle_rows, train, training_record
 from fullpass.trainer.tuning.config import TuningConfig
@@ -135,8 +138,9 @@ def _export(
     weights: dict[str, Any] = {"trees": dict(trained.trees)}
     if trained.learned is not None:
         weights = describe_weights(trained.learned, trained.network.model)
+    served = served_model(inputs.spec, trained.network, data.statistics.names)
     export_model(
-        replace(served_model(inputs.spec, trained.network, data.statistics.names), threshold=decision.get("threshold")),
+        replace(served, threshold=decision.get("threshold"), portable=_portable(trained.network)),
         folder,
         name=inputs.custom.get("name", "model"),
         source=inputs.custom.get("source", {}),
@@ -144,6 +148,14 @@ def _export(
         facts={"made_from": inputs.custom.get("made_from"), **({"decision": decision} if decision else {})},
         extras={WEIGHTS_FILE: to_json_text(weights), **_ledgers(inputs.transform_output)},
     )
+
+
+def _portable(network: Network) -> keras.Model | str:
+    """Returns a network of layers of Keras alone, or why there is none."""
+    try:
+        return portable_network(network.model)
+    except UserError as error:
+        return str(error)
 
 
 def _write_scores(inputs: TrainingInputs, data: TrainingData, trained: Trained) -> None:

@@ -23,7 +23,7 @@ from fullpass.components.predict.write_tables import format_to_write, to_json, w
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.trainer.export.export_files import DESCRIPTION, SERVING_RAW, verify_export
-from fullpass.trainer.input.raw_tensors import to_request
+from fullpass.trainer.input.raw_tensors import dense_shape, missing_value, to_request
 
 PREDICTION = "prediction"
 PROBABILITY = "probability_"
@@ -56,6 +56,14 @@ class Exported:
     classes: tuple[str, ...]
     levels: tuple[float, ...]
     source: Mapping[str, Any]
+
+    def warm_up(self) -> None:
+        """Predicts a row whose columns are all missing: TensorFlow prepares a graph when it first runs."""
+        one = {
+            name: np.full([1, *(width or 1 for width in dense_shape(column)[1:])], missing_value(column).numpy())
+            for name, column in self.columns.items()
+        }
+        self.predict(**to_request(one, self.columns, self.keys))
 
     def _repr_html_(self) -> str:
         kinds = {name: f"{column.type}{', several' if column.many else ''}" for name, column in self.columns.items()}

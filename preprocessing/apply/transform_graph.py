@@ -23,9 +23,7 @@ class TransformGraph:
 
     def __init__(self, directory: str):
         self.saved = tf.saved_model.load(directory)
-        whole = self.saved.transform_fn
-        # A saved tf.function has one concrete function; TF Transform saves the concrete function itself.
-        self._function = whole.concrete_functions[0] if hasattr(whole, "concrete_functions") else whole
+        self._function = concrete_function(self.saved)
 
     @property
     def outputs(self) -> list[str]:
@@ -70,6 +68,13 @@ class GraphPart:
             if isinstance(fetched, tf.Tensor):
                 results[name].set_shape(fetched.shape)  # Pruning loses the shape.
         return results
+
+
+def concrete_function(saved: Any) -> Any:
+    """Returns the function of a loaded transform graph, from raw columns to all outputs."""
+    whole = saved.transform_fn
+    # A saved tf.function has one concrete function; TF Transform saves the concrete function itself.
+    return whole.concrete_functions[0] if hasattr(whole, "concrete_functions") else whole
 
 
 def rows_of(raw: Raw) -> tf.Tensor:

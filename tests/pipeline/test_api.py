@@ -3,14 +3,24 @@
 import ast
 import json
 import re
+import shutil
 import subprocess
 import sys
 import webbrowser
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
+import grpc
 import numpy as np
 import pyarrow as pa
 import pytest
+from tensorflow_serving.apis.predict_pb2 import PredictResponse
+from tensorflow_serving.apis.prediction_service_pb2_grpc import (
+    PredictionServiceServicer,
+    add_PredictionServiceServicer_to_server,
+)
+from typer.testing import CliRunner
 
 import fullpass
 from fullpass.base import state_file
@@ -268,3 +278,64 @@ def test_the_page_on_the_api_runs_as_it_stands(tmp_path, monkeypatch, browser):
     mixed = fullpass.predict(page["model"], {"fare": ["30", "much"], "company": ["Acme", "Acme"]})
     assert mixed["prediction"].to_pylist() == ["1", None]
     assert "column 'fare': not a number" in mixed["bad_row"][1].as_py()
+    the_page_on_serving_runs_on(Path("serving"))
+
+
+class OfServing(PredictionServiceServicer):
+    """Answers calls in the protocol of TF Serving, whose program is not in the environment."""
+
+    def __init__(self, folder):
+        import tensorflow as tf
+
+        self._tf, self._loaded = tf, tf.saved_model.load(folder)
+
+    def Predict(self, request, context):
+        given = {name: self._tf.constant(self._tf.make_ndarray(value)) for name, value in request.inputs.items()}
+        answer = PredictResponse()
+        for name, value in getattr(self._loaded, request.model_spec.signature_name)(**given).items():
+            answer.outputs[name].CopyFrom(self._tf.make_tensor_proto(value))
+        return answer
+
+
+def the_page_on_serving_runs_on(served):
+    from fastapi.testclient import TestClient
+
+    for to, folder in (("litert", "phone"), ("onnx", "server")):
+        done = CliRunner().invoke(app, ["export", str(served), "--to", to, "--out", folder], catch_exceptions=False)
+        assert "0 predictions differ" in done.output
+        (compared,) = re.findall(r"On (\S+) rows the largest difference from the SavedModel is (\S+) ", done.output)
+        assert int(compared[0]) > 700 and float(compared[1]) < 1e-5
+    server = grpc.server(ThreadPoolExecutor(1))
+    add_PredictionServiceServicer_to_server(OfServing(str(served / "current")), server)
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    page: dict = {}
+    text = (REPOSITORY / "docs" / "serving.md").read_text().replace("localhost:8500", f"localhost:{port}")
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(block, "docs/serving.md", "exec"), page)  # noqa: S102
+    server.stop(None)
+    (high, low), answers = page["scores"], page["answers"]
+    assert high > 0.5 > low and [answer["prediction"] for answer in answers] == ["1", "0"]
+    np.testing.assert_allclose(answers[1]["probabilities"]["1"], low, atol=1e-5)  # without a company in both
+    answered = TestClient(page["app"]).post("/predict", json=[{"fare": 20.0, "company": "Acme"}, {"fare": 3.5}])
+    found = [(row["prediction"], row["probability_1"]) for row in answered.json()]
+    expected = [(answer["prediction"], pytest.approx(answer["probabilities"]["1"], abs=1e-5)) for answer in answers]
+    assert found == expected
+    logits = page["network"]({"fare_xf": np.zeros(1, np.float32), "company_xf": np.zeros(1, np.int64)})
+    assert logits.shape == (1, 1)
+    another_network_is_refused(page["model"], page["network"])
+
+
+def another_network_is_refused(model, network):
+    from fullpass.components.portable.export_portable import export_portable
+
+    copy = Path(shutil.copytree(model.directory, "copy"))
+    for weight in network.weights:
+        weight.assign(1.01 * weight)
+    network.save(copy / "assets.extra" / "network.keras")
+    rows = [{"fare": np.array([5.0, 20.0], np.float32), "company": np.array([b"Acme", b""])}]
+    with pytest.raises(fullpass.UserError, match=r"does not answer like the SavedModel: \d of 2 rows differ"):
+        export_portable(replace(model, directory=copy), "onnx", Path("refused"), rows)
+    assert not Path("refused").exists() and not Path("refused.tmp").exists()
+    with pytest.raises(fullpass.UserError, match="already exists"):
+        export_portable(model, "onnx", Path("server"), rows)

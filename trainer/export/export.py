@@ -3,6 +3,7 @@
 saved_model.pb, variables/, assets/           the signatures of `signatures.py`, with vocabularies
 assets.extra/fullpass.json                    task, classes, raw columns and keys, how data is read, versions, lineage,
                                               checksums of all other files
+assets.extra/network.keras                    the network alone, of layers of Keras, unless fullpass.json says why not
 assets.extra/weights.json                     the meaning of the rows of its weights, for a warm start from it
 assets.extra/stable_ids/                      since when tokens of vocabularies with stable ids are retired
 assets.extra/requests.jsonl                   a few rows of raw columns, one JSON object each
@@ -11,6 +12,7 @@ assets.extra/tf_serving_warmup_requests       the same rows as calls that TF Ser
 """
 
 import importlib.metadata
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
@@ -19,14 +21,25 @@ from typing import Any
 import tensorflow as tf
 
 from fullpass.base import state_file
+from fullpass.preprocessing.columns.outputs import input_name
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.trainer.export.export_files import DESCRIPTION, FILES, SERVING_DEFAULT, SERVING_RAW, listed_files
+from fullpass.trainer.export.export_files import (
+    DESCRIPTION,
+    FILES,
+    NETWORK,
+    SERVING_DEFAULT,
+    SERVING_RAW,
+    listed_files,
+)
 from fullpass.trainer.export.run_provenance import read_run_facts
 from fullpass.trainer.export.sample_requests import rest_body, to_columns, to_json, to_row, warmup_log
-from fullpass.trainer.export.signatures import Served, column_keys, signatures_of
+from fullpass.trainer.export.signatures import Served, column_keys, feature_keys, signatures_of
 from fullpass.trainer.input.raw_tensors import DTYPES
+from fullpass.trainer.models.model_inputs import apply_model
 
 EXTRA = "assets.extra"
+_SAME = 1e-4
+"""The largest difference of logits between a network and its file, as a share of the largest logit."""
 _VERSIONS_OF = ("fullpass", "tensorflow", "keras", "tensorflow-transform")
 
 
@@ -58,7 +71,8 @@ def export_model(
         tf.io.gfile.makedirs(f"{pending}/{EXTRA}/{path}".rpartition("/")[0])
         _write(f"{pending}/{EXTRA}/{path}", content)
     _write_requests(f"{pending}/{EXTRA}", served.columns, samples)
-    described = describe(served, name, source) | dict(facts) | {FILES: listed_files(pending)}
+    network = _write_network(served, pending, module.transform_features(tf.constant(list(samples))))
+    described = describe(served, name, source) | dict(facts) | {"network": network, FILES: listed_files(pending)}
     _write(f"{pending}/{DESCRIPTION}", state_file.encode(described, indent=2).decode())
     tf.io.gfile.rename(pending, directory)
 
@@ -71,9 +85,11 @@ def describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, 
         "name": name,
         "task": served.label.task,
         "label": served.label.name,
+        **({"separator": served.label.separator} if served.label.task == "multilabel" else {}),
         "classes": list(served.names),
         "levels": list(served.levels),
         "columns": columns,
+        "features": [{"name": name, "key": key} for name, key in feature_keys(served.model).items()],
         "source": dict(source),
         "versions": {package: importlib.metadata.version(package) for package in _VERSIONS_OF},
         "lineage": read_run_facts(),
@@ -85,6 +101,27 @@ def _described(column: RawColumn) -> dict[str, Any]:
     defaults = asdict(RawColumn(column.name, column.type))
     non_default = {field: value for field, value in asdict(column).items() if value != defaults[field]}
     return {"type": column.type, **({"width": column.width} if column.type == "vector" else {}), **non_default}
+
+
+def _write_network(served: Served, folder: str, block: Mapping[str, tf.Tensor]) -> dict[str, Any]:
+    """Writes the network as a file of Keras; returns its largest difference from the model, or why there is none.
+
+    Args:
+        block: The transformed features of some rows, on which the two are compared.
+    """
+    features = {input_name(name): value for name, value in block.items()}
+    network = served.portable
+    if isinstance(network, str):
+        return {"absent": network}
+    expected = apply_model(served.model, features, training=False)
+    difference = float(tf.reduce_max(tf.abs(apply_model(network, features, training=False) - expected)))
+    scale = max(1.0, float(tf.reduce_max(tf.abs(expected))))
+    if not difference <= _SAME * scale:
+        return {"absent": f"in float32 its logits differ from those of the model by up to {difference:g}."}
+    with tempfile.TemporaryDirectory() as local:
+        network.save(f"{local}/network.keras")
+        tf.io.gfile.copy(f"{local}/network.keras", f"{folder}/{NETWORK}")
+    return {"largest_difference": difference}
 
 
 def _write_requests(folder: str, columns: Mapping[str, RawColumn], samples: Sequence[bytes]) -> None:

@@ -7,12 +7,14 @@
     therefore be omitted in `loaded.serving_raw(...)` in Python and in TF Serving's gRPC Predict
     (SignatureDef.defaults). Over its REST API an omitted column is an empty list in the columnar form
     `{"inputs": {"fare": []}}`. `loaded.signatures["serving_raw"]` requires all columns.
+`serving_features(**features)`: one tensor per transformed feature that the network reads, by its key in
+    `feature_keys`, in the form in which `transform_features` returns it.
 `transform_features(examples)`: the transformed features, label, weight, row number and span of raw examples.
 
 The loaded export also has the function `labels(examples)`, which returns only the label, weight, row number and span of
 `transform_features`. It is separate because a signature computes all of its outputs, even those that are not used.
 
-Both serving signatures return:
+The serving signatures return:
     scores: the input of metrics. binary: float32 [batch], the probability of class 1. multiclass, multilabel: float32
         [batch, classes]. regression: float32 [batch], the predicted value.
     prediction: string [batch], the likeliest class, or the positive class if its probability is above the threshold of
@@ -39,7 +41,7 @@ from fullpass.preprocessing.columns.raw_columns import ROW_BITS, SPAN_FILE_BITS,
 from fullpass.preprocessing.features.label import Label
 from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.export.eval_scores import scores_of
-from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
+from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_FEATURES, SERVING_RAW, TRANSFORM_FEATURES
 from fullpass.trainer.input.decoder import as_pixels, with_dense_label, without_gaps
 from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, names_by_dtype, no_rows, to_sparse
 from fullpass.trainer.loss_config import levels_of
@@ -56,6 +58,7 @@ class Served:
         tft_output: The transform graph, with the specs of its inputs and outputs.
         names: The class names in id order; empty for regression.
         levels: The levels of the quantiles that a regression returns; empty without any.
+        portable: The network of layers of Keras alone, or why there is none.
     """
 
     model: keras.Model
@@ -66,6 +69,7 @@ class Served:
     names: tuple[str, ...]
     levels: tuple[float, ...] = ()
     threshold: float | None = None
+    portable: keras.Model | str = "it was not asked for."
 
 
 def served_model(spec: TrainingSpec, network: Network, names: tuple[str, ...]) -> Served:
@@ -97,6 +101,11 @@ def column_keys(columns: Sequence[str]) -> dict[str, str]:
     return {name: keys[name] for name in columns}
 
 
+def feature_keys(model: keras.Model) -> dict[str, str]:
+    """Returns, per Keras input of a network, the name of its input in `serving_features`."""
+    return column_keys([tensor.name for tensor in model.inputs])
+
+
 def signatures_of(served: Served) -> tuple[tf.Module, dict[str, Callable[..., dict[str, tf.Tensor]]]]:
     """Returns a module that holds everything the signatures use, and the signatures by name."""
     spec = served.tft_output.raw_feature_spec()
@@ -104,13 +113,15 @@ def signatures_of(served: Served) -> tuple[tf.Module, dict[str, Callable[..., di
     saved = graph.saved
     sparse = {name: tf.SparseTensorSpec([None, None], feature.dtype) for name, feature in spec.items()}
 
+    module = tf.Module()
+    module.serving_features = _serving_features(served)
+
     @tf.function(autograph=False, input_signature=[sparse])
     def predict(raw: dict[str, tf.SparseTensor]) -> dict[str, tf.Tensor]:
         transformed = saved.transform_fn(raw)
         inputs = {input_name(name): as_pixels(_dense(transformed[name])) for name in served.features}
-        return _outputs(served, apply_model(served.model, inputs, training=False))
+        return module.serving_features(*(inputs[tensor.name] for tensor in served.model.inputs))
 
-    module = tf.Module()
     # Tracks the transform graph's tables and files and the weights. TensorFlow cannot revive Keras objects.
     module.transform = saved
     module.weights = [variable.value for variable in served.model.variables]
@@ -120,7 +131,7 @@ def signatures_of(served: Served) -> tuple[tf.Module, dict[str, Callable[..., di
     module.serving_raw = _serving_raw(served, spec, predict)
     module.transform_features = _of_examples(spec, lambda raw: _block(served, saved.transform_fn(raw)))
     module.labels = _of_examples({name: spec[name] for name in part.columns}, lambda raw: _block(served, part(raw)))
-    names = (SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES)
+    names = (SERVING_DEFAULT, SERVING_RAW, SERVING_FEATURES, TRANSFORM_FEATURES)
     return module, {name: getattr(module, name) for name in names}
 
 
@@ -153,6 +164,18 @@ def _serving_raw(served: Served, spec: Mapping[str, tf.io.VarLenFeature], predic
     serving_raw.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     specs = [tf.TensorSpec(dense_shape(c), DTYPES[c.type], name=keys[name]) for name, c in served.columns.items()]
     return tf.function(serving_raw, autograph=False, input_signature=specs)
+
+
+def _serving_features(served: Served) -> Callable:
+    keys = feature_keys(served.model)
+
+    def serving_features(*values: tf.Tensor) -> dict[str, tf.Tensor]:
+        return _outputs(served, apply_model(served.model, dict(zip(keys, values, strict=True)), training=False))
+
+    parameters = [inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD) for key in keys.values()]
+    serving_features.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    specs = [tf.TensorSpec(t.shape, t.dtype, name=keys[t.name]) for t in served.model.inputs]
+    return tf.function(serving_features, autograph=False, input_signature=specs)
 
 
 def _block(served: Served, transformed: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[str, tf.Tensor]:

@@ -18,7 +18,7 @@ from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.losses import AUTO
 
 _MIN_PROBABILITY = 1e-7
-_LARGEST_LOGARITHM = 80.0
+LARGEST_LOGARITHM = 80.0
 
 
 def logit_names(task: Task, classes: Sequence[str], loss: LossConfig = AUTO) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ class Exponential(keras.layers.Layer):
         super().__init__(dtype="float32", **options)
 
     def call(self, x):
-        return keras.ops.exp(keras.ops.clip(x, -_LARGEST_LOGARITHM, _LARGEST_LOGARITHM))
+        return keras.ops.exp(keras.ops.clip(x, -LARGEST_LOGARITHM, LARGEST_LOGARITHM))
 
 
 class RisingQuantiles(keras.layers.Layer):

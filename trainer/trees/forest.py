@@ -64,6 +64,16 @@ class Forest:
         """The number of leaves of all trees."""
         return int((self.turns >= 0).sum())
 
+    def decisions(self, columns: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns what each decision compares, int32, and the largest value that goes left, float32 [trees, decisions].
+
+        A decision takes only one comparison: missing numbers are -inf in a first copy of the columns and inf in a
+        second copy, and the results of the sets, 0 or 1, follow.
+        """
+        reads_ids = self.in_set >= 0
+        source = np.where(reads_ids, 2 * columns + self.in_set, self.column + columns * ~self.missing_left)
+        return source.astype(np.int32), np.where(reads_ids, np.float32(0.5), self.threshold)
+
 
 def forest_of(
     dumps: Sequence[Mapping[str, Any]], never_seen: Mapping[int, Sequence[int]] = MappingProxyType({})
@@ -172,18 +182,16 @@ class ForestLayer(keras.layers.Layer):
 
     def __init__(self, forest: Forest, **options):
         super().__init__(trainable=False, autocast=False, dtype="float32", **options)
-        self._forest = forest
+        self.forest = forest
         self._follow = tf.function(self._outputs, autograph=False, reduce_retracing=True)
 
     def build(self, shape):
-        forest = self._forest
-        columns, reads_ids = shape[1], forest.in_set >= 0
-        # Missing numbers are -inf in a first copy of the columns and inf in a second copy. The results of the sets
-        # follow. So a decision takes only one comparison.
-        source = np.where(reads_ids, 2 * columns + forest.in_set, forest.column + columns * ~forest.missing_left)
+        forest = self.forest
+        reads_ids = forest.in_set >= 0
+        source, threshold = forest.decisions(shape[1])
         held = {
-            "source": source.astype(np.int32).ravel(),
-            "threshold": np.where(reads_ids, np.float32(0.5), forest.threshold)[:, :, None],
+            "source": source.ravel(),
+            "threshold": threshold[:, :, None],
             "path": forest.path,
             "turns": forest.turns[:, :, None],
             "value": forest.value[:, None, :],
@@ -201,12 +209,12 @@ class ForestLayer(keras.layers.Layer):
         return self._follow(tf.convert_to_tensor(columns))
 
     def compute_output_shape(self, shape):
-        return (shape[0], self._forest.outputs)
+        return (shape[0], self.forest.outputs)
 
     def _outputs(self, columns: tf.Tensor) -> tf.Tensor:
         """Returns the output for rows, chunk by chunk, so that a large batch takes no more memory than a chunk."""
         columns = tf.transpose(columns)
-        rows, together = tf.shape(columns)[1], max(1, _CELLS // self._forest.value.size)
+        rows, together = tf.shape(columns)[1], max(1, _CELLS // self.forest.value.size)
         chunks = tf.maximum(1, (rows + together - 1) // together)
         outputs = tf.TensorArray(tf.float32, size=chunks, infer_shape=False)
 
@@ -215,21 +223,21 @@ class ForestLayer(keras.layers.Layer):
             return chunk + 1, outputs.write(chunk, self._chunk_outputs(part))
 
         _, outputs = tf.while_loop(lambda chunk, _: chunk < chunks, add, (0, outputs))
-        return tf.ensure_shape(outputs.concat(), [None, self._forest.outputs])
+        return tf.ensure_shape(outputs.concat(), [None, self.forest.outputs])
 
     def _chunk_outputs(self, columns: tf.Tensor) -> tf.Tensor:
         """Returns the output, float32 [rows, outputs], for columns [columns, rows]."""
         missing = tf.math.is_nan(columns)
         known = [tf.where(missing, -np.inf, columns), tf.where(missing, np.inf, columns)]
-        if len(self._forest.set_start):
+        if len(self.forest.set_start):
             known.append(self._outside(tf.where(missing, -1.0, columns)))
-        shape = [*self._forest.column.shape, tf.shape(columns)[1]]
+        shape = [*self.forest.column.shape, tf.shape(columns)[1]]
         seen = tf.reshape(tf.gather(tf.concat(known, 0), self._tensor("source")), shape)
         left = tf.cast(seen <= self._tensor("threshold"), tf.float32)
         on_leaf = tf.cast(tf.matmul(self._tensor("path"), left) == self._tensor("turns"), tf.float32)
         # Each tree has exactly one active leaf per row, so this product is exact.
         of_trees = tf.cast(tf.matmul(self._tensor("value"), on_leaf), tf.float64)
-        by_round = tf.reshape(of_trees, [-1, self._forest.outputs, shape[2]])
+        by_round = tf.reshape(of_trees, [-1, self.forest.outputs, shape[2]])
         return tf.cast(tf.transpose(tf.reduce_sum(by_round, axis=0)), tf.float32)
 
     def _outside(self, columns: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,122 @@
+"""The network of layers of Keras alone, against the network that was built: in memory, and in a fresh process."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fullpass.base.errors import UserError
+
+pytestmark = pytest.mark.integration
+
+KINDS = {
+    "linear": ({"kind": "linear"}, "binary", {}),
+    "wide_deep": ({"kind": "wide_deep", "hidden": [8]}, "multiclass", {}),
+    "members": ({"kind": "mlp", "hidden": [8, 8], "members": 4, "batch_norm": True}, "multilabel", {}),
+    "cross": ({"kind": "dcn", "hidden": [8], "low_rank": 3}, "regression", {}),
+    "quantiles": ({"kind": "mlp", "hidden": [8]}, "regression", {"loss": {"kind": "quantile", "levels": [0.1, 0.5]}}),
+    "counts": ({"kind": "mlp", "hidden": [8]}, "regression", {"loss": "poisson"}),
+    "trees": ({"kind": "trees"}, "binary", {"epochs": 5}),
+}
+LOAD = """
+import sys
+sys.modules["fullpass"] = None
+import keras, numpy as np
+for kind in sys.argv[2:]:
+    model = keras.models.load_model(f"{sys.argv[1]}/{kind}.keras")
+    rows = dict(np.load(f"{sys.argv[1]}/{kind}.npz"))
+    np.save(f"{sys.argv[1]}/{kind}.npy", model(rows, training=False))
+"""
+
+
+@pytest.fixture(scope="module")
+def answers(planted, tmp_path_factory):
+    """Returns a folder with each portable network and rows, and by kind the logits of both networks.
+
+    The weights are random; trees are grown.
+    """
+    from fullpass.trainer.fit.sampled_rows import sample_rows
+    from fullpass.trainer.models.model_inputs import apply_model
+    from fullpass.trainer.portable.portable_network import portable_network
+
+    folder, found = tmp_path_factory.mktemp("portable"), {}
+    for kind, (model, task, training) in KINDS.items():
+        data, built = network_of(planted(task), model, training)
+        sampled = sample_rows(data.evaluation.split, data.in_model, 300).features
+        features = {tensor.name: sampled[tensor.name] for tensor in built.inputs}
+        portable = portable_network(built)
+        assert {type(layer).__module__.partition(".")[0] for layer in portable.layers} == {"keras"}
+        found[kind] = [apply_model(one, features, training=False).numpy() for one in (built, portable)]
+        portable.save(folder / f"{kind}.keras")
+        np.savez(folder / f"{kind}.npz", **features)
+    return folder, found
+
+
+def network_of(prepared, model, training):
+    from fullpass.trainer.fit.build_training import build_training
+
+    if model["kind"] == "trees":
+        data, trained = prepared.trained(model=model, training=training)
+        return data, trained.network.model
+    data, spec, strategy = prepared.loaded(model=model, training=training)
+    built = build_training(spec, data.statistics, data.in_model, updates=1, strategy=strategy).network.model
+    drawn = np.random.default_rng(1)
+    for variable in built.trainable_variables:
+        variable.assign(drawn.normal(0, 0.3, variable.shape))
+    return data, built
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_answers_like_the_network(answers, kind):
+    expected, found = answers[1][kind]
+    assert np.ptp(expected) > 0
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-5 * expected.std())
+
+
+def test_keras_loads_it_without_fullpass(answers):
+    folder, logits = answers
+    subprocess.run([sys.executable, "-c", LOAD, str(folder), *KINDS], check=True)
+    for kind in KINDS:
+        np.testing.assert_allclose(np.load(folder / f"{kind}.npy"), logits[kind][1], rtol=1e-6, err_msg=kind)
+
+
+@pytest.mark.parametrize("to", ["litert", "onnx"])
+def test_other_runtimes_answer_like_keras(answers, to):
+    """Writes the saved networks in another format, and runs them on other numbers of rows."""
+    import keras
+    import tensorflow as tf
+
+    from fullpass.components.portable.export_portable import WRITERS
+    from fullpass.trainer.export.signatures import feature_keys
+    from fullpass.trainer.internals.tf_internals import frozen
+
+    folder, logits_of = answers
+    for kind in KINDS:
+        model = keras.models.load_model(folder / f"{kind}.keras")
+        keys, rows = feature_keys(model), dict(np.load(folder / f"{kind}.npz"))
+        specs = [tf.TensorSpec(tensor.shape, tensor.dtype, name=keys[tensor.name]) for tensor in model.inputs]
+
+        @tf.function(autograph=False, input_signature=specs)
+        def logits(*values, model=model, keys=keys):
+            return model(dict(zip(keys, values, strict=True)), training=False)
+
+        run = WRITERS[to](frozen(logits.get_concrete_function()), keys, folder / f"{kind}.{to}")
+        expected = logits_of[kind][1]
+        for count in (1, 7):
+            found = run({keys[name]: values[:count] for name, values in rows.items()})
+            np.testing.assert_allclose(found, expected[:count], rtol=2e-5, atol=1e-5 * expected.std(), err_msg=kind)
+
+
+def test_a_layer_of_a_user_is_refused_by_name():
+    import keras
+
+    from fullpass.trainer.portable.portable_network import portable_network
+
+    class Doubled(keras.layers.Layer):
+        def call(self, x):
+            return 2 * x
+
+    x = keras.Input((3,), name="x")
+    with pytest.raises(UserError, match=r"its layer twice \(.*Doubled\)"):
+        portable_network(keras.Model({"x": x}, Doubled(name="twice")(x)))

@@ -1,0 +1,1 @@
+"""A trained network of layers of Keras alone."""
