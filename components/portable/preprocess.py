@@ -8,6 +8,7 @@
 name, its inputs and its options; `STEPS` computes it. A text is bytes, and a category is looked up in `tables`.
 """
 
+import functools
 import json
 import re
 import struct
@@ -124,7 +125,7 @@ def _each(function, dtype=object):
     """Returns a function that applies `function` to every element of its arrays."""
 
     def apply(*arrays, **_):
-        together = np.broadcast_arrays(*arrays)
+        together = arrays if len(arrays) == 1 else np.broadcast_arrays(*arrays)
         made = np.empty(together[0].size, dtype)
         made[:] = [function(*values) for values in zip(*(array.ravel().tolist() for array in together), strict=True)]
         return made.reshape(together[0].shape)
@@ -218,6 +219,7 @@ def _to_number(values, out_type="float32", **_):
     return _each(int if out_type.startswith("int") else float, out_type)(values)
 
 
+@functools.cache
 def expression(pattern):
     """Returns a regular expression of RE2 as one of Python; `$` is the end of the text only."""
     pattern = pattern[:-1] + r"\Z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern
@@ -334,7 +336,6 @@ def _weak(at, s, a, b):
 
 
 STEPS = {
-    **{name: _unary(lambda a: a) for name in ("Identity", "EnsureShape", "StopGradient")},
     "Abs": _unary(np.abs),
     "AddV2": _binary(np.add),
     "All": _reduce(np.all),

@@ -12,6 +12,8 @@ from fullpass.components.portable import preprocess
 from fullpass.preprocessing.columns.outputs import input_name
 
 _TABLE = "LookupTableFindV2"
+_SAME = ("Identity", "EnsureShape", "StopGradient")
+"""Operations that return their input."""
 Step = tuple[str, list[str], list[str], dict[str, Any]]
 """Name, names of the inputs, names of the outputs, options."""
 
@@ -79,7 +81,7 @@ class GraphReader:
                 continue
             seen.add(operation.name)
             pending += [tensor.op for tensor in operation.inputs]
-            if operation.type not in (*preprocess.STEPS, "Const", "Placeholder", _TABLE):
+            if operation.type not in (*preprocess.STEPS, *_SAME, "Const", "Placeholder", _TABLE):
                 unknown.add(operation.type)
             if "Regex" in operation.type and "pattern" in operation.node_def.attr:
                 try:
@@ -102,6 +104,9 @@ class GraphReader:
         return self._names[tensor.name]
 
     def _append(self, operation: tf.Operation) -> None:
+        if operation.type in _SAME:
+            self._names[operation.outputs[0].name] = self._names[operation.inputs[0].name]
+            return
         outputs = [self._name(output) for output in operation.outputs]
         if operation.type in ("Const", "Placeholder"):
             value = operation.get_attr("value") if operation.type == "Const" else self._captured[operation.name].numpy()
