@@ -125,12 +125,12 @@ class ConvexMean(keras.layers.Layer):
 
     def __init__(self, weights: Sequence[float], loss: LossConfig, **options):
         super().__init__(dtype="float32", **options)
-        self._weights, self._loss = tuple(weights), loss
+        self.shares, self.loss = tuple(weights), loss
 
     def call(self, outputs):
-        if isinstance(self._loss, Quantile):
+        if isinstance(self.loss, Quantile):
             outputs = [output[:, 1:] for output in outputs]
-        return _mean(outputs, self._weights, self._loss)
+        return _mean(outputs, self.shares, self.loss)
 
 
 def _mean(outputs: Sequence[Any], weights: Sequence[float], loss: LossConfig) -> Any:

@@ -13,6 +13,8 @@ import numpy as np
 from keras import ops
 
 from fullpass.base.errors import UserError
+from fullpass.trainer.fit.blend import ConvexMean
+from fullpass.trainer.loss_config import Quantile
 from fullpass.trainer.models import image_encoders, layers, members, networks, tasks
 from fullpass.trainer.models.augment_images import AugmentImages
 from fullpass.trainer.trees.forest import ForestLayer
@@ -53,10 +55,12 @@ class _Rebuilt:
         rebuild = _REBUILD.get(type(layer))
         if rebuild is not None:
             return rebuild(self, layer, *args, **{k: v for k, v in kwargs.items() if k != "training"})
-        if isinstance(layer, keras.Model) or not type(layer).__module__.startswith("keras."):
+        if not type(layer).__module__.startswith("keras."):
             raise _NotPortableError(f"{layer.name} ({type(layer).__module__}.{type(layer).__qualname__})")
         if not isinstance(layer, keras.layers.Layer):
             return layer(*args, **kwargs)  # an operation
+        if isinstance(layer, keras.Model):
+            return keras.models.clone_model(layer, call_function=self, clone_function=lambda one: one)(*args, **kwargs)
         return self.standard(layer, lambda: _copy_of(layer), *args, **kwargs)
 
     def standard(
@@ -232,6 +236,13 @@ def _side_by_side(_: _Rebuilt, layer: SideBySide, parts: Sequence[Any]) -> Any:
     return ops.concatenate([ops.cast(part, "float32") for part in parts], axis=1)
 
 
+def _convex_mean(_: _Rebuilt, layer: ConvexMean, outputs: Sequence[Any]) -> Any:
+    if isinstance(layer.loss, Quantile):
+        outputs = [ops.take(output, _after_first(output), axis=-1) for output in outputs]
+    parts = [ops.log(output) for output in outputs] if layer.loss.logarithmic else outputs
+    return ops.add(*(ops.multiply(part, float(share)) for part, share in zip(parts, layer.shares, strict=True)))
+
+
 def _forest(_: _Rebuilt, layer: ForestLayer, columns: Any) -> Any:
     """Returns the output of trees: all decisions at once, and the leaf by a product, as `ForestLayer` does.
 
@@ -297,6 +308,7 @@ _REBUILD: Mapping[type, Callable[..., Any]] = {
     AugmentImages: lambda _, layer, images: ops.cast(images, "float32"),
     WithMissing: _with_missing,
     SideBySide: _side_by_side,
+    ConvexMean: _convex_mean,
     InOrder: lambda _, layer, x: ops.sort(x, axis=-1),
     ForestLayer: _forest,
 }

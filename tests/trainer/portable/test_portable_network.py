@@ -17,6 +17,7 @@ KINDS = {
     "cross": ({"kind": "dcn", "hidden": [8], "low_rank": 3}, "regression", {}),
     "quantiles": ({"kind": "mlp", "hidden": [8]}, "regression", {"loss": {"kind": "quantile", "levels": [0.1, 0.5]}}),
     "counts": ({"kind": "mlp", "hidden": [8]}, "regression", {"loss": "poisson"}),
+    "blend": ({"kind": "mlp", "hidden": [8]}, "binary", {}),
     "trees": ({"kind": "trees"}, "binary", {"epochs": 5}),
 }
 LOAD = """
@@ -43,6 +44,8 @@ def answers(planted, tmp_path_factory):
     folder, found = tmp_path_factory.mktemp("portable"), {}
     for kind, (model, task, training) in KINDS.items():
         data, built = network_of(planted(task), model, training)
+        if kind == "blend":
+            built = blend_of(planted(task), model)
         sampled = sample_rows(data.evaluation.split, data.in_model, 300).features
         features = {tensor.name: sampled[tensor.name] for tensor in built.inputs}
         portable = portable_network(built)
@@ -51,6 +54,22 @@ def answers(planted, tmp_path_factory):
         portable.save(folder / f"{kind}.keras")
         np.savez(folder / f"{kind}.npz", **features)
     return folder, found
+
+
+def blend_of(prepared, model):
+    """Returns the blend of two networks, as `model: auto` makes it."""
+    from fullpass.trainer.fit.blend import blend
+    from fullpass.trainer.fit.build_training import build_training
+    from fullpass.trainer.models.losses import AUTO
+
+    made = {}
+    for config in (model, {"kind": "linear"}):
+        data, spec, strategy = prepared.loaded(model=config)
+        built = build_training(spec, data.statistics, data.in_model, updates=1, strategy=strategy)
+        made[config["kind"]] = built.network
+        for variable in built.model.trainable_variables:
+            variable.assign(np.random.default_rng(3).normal(0, 0.3, variable.shape))
+    return blend(made, {"mlp": 0.25, "linear": 0.75}, "mlp", "binary", AUTO).model
 
 
 def network_of(prepared, model, training):
