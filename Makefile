@@ -34,7 +34,7 @@ endif
 PYTHONS := $(PYTHON)
 endif
 
-.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-mlflow check-report check-newest pictures lock lock-checks clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -160,9 +160,12 @@ examples/taxi/serving/current: | $(PROJECT)
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$@.part"
 	@mv $@.part $@
 
-check-report: env  ## checks the report in headless Chromium: no loading, phone width, dark mode, sortable tables; REPORT=FILE for a report other than taxi's
+check-report: env  ## checks the report in headless Chromium: no loading, no cut or overlapping labels, phone width, dark mode, sortable tables; REPORT=FILE for a report other than taxi's
 	$(if $(REPORT),,$(BIN)/fullpass run examples/taxi/pipeline.yaml)
 	REPORT="$${REPORT:-$$(ls -t examples/taxi/runs/taxi/Report/report/*/report.html | head -1)}" $(BIN)/pytest tests/live/report.py $(ARGS)
+
+check-wheel: env | $(UV)  ## installs the wheel with its extras into a clean environment, and runs the demo from there; needs a package index
+	UV="$(UV)" $(BIN)/pytest tests/live/wheel.py $(ARGS)
 
 check-s3: env .tools/s3fs $(filter .tools/bin/versitygw,$(VERSITYGW))  ## checks a registry and a source on a real S3 server; needs Go, or VERSITYGW=PROGRAM
 	PYTHONPATH="$(CURDIR)/.tools/s3fs" VERSITYGW="$(abspath $(VERSITYGW))" $(BIN)/pytest tests/live/s3.py $(ARGS)

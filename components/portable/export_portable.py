@@ -24,9 +24,9 @@ from fullpass.components.portable.read_graph import GraphReader
 from fullpass.components.predict.predict import Exported
 from fullpass.preprocessing.apply.transform_graph import concrete_function
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.internals.tf_internals import frozen
 from fullpass.trainer.export.export_files import NETWORK, read_description
 from fullpass.trainer.input.raw_tensors import to_request
-from fullpass.trainer.internals.tf_internals import frozen
 from fullpass.trainer.models.tasks import probabilities_of
 
 Format = Literal["litert", "onnx"]

@@ -78,7 +78,7 @@ def report(name: str, cause: str) -> None:
     """
     message = f"{name}: {cause}"
     print_text(message, err=True)
-    print(FAILURE + json.dumps(message[:_MOST_BYTES]), file=sys.stderr)
+    print_text(FAILURE + json.dumps(message[:_MOST_BYTES]), err=True)
     log = Path(os.environ.get(LOG_VARIABLE, _USUAL_LOG))
     if log.exists():
         log.write_bytes(message.encode(errors="backslashreplace")[:_MOST_BYTES])

@@ -4,6 +4,7 @@
 
 * `prune`: a part of a graph as a function. TensorFlow offers it only for graphs of TensorFlow 1
   (`tf.compat.v1.wrap_function`). A saved function that is called as a whole runs all of its lookups.
+* `frozen`: formats other than the SavedModel hold variables as constants.
 * `started_context`: whether TensorFlow has started its threads, after which a forked process would hang.
 """
 
@@ -12,11 +13,17 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.eager import context, wrap_function
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 
 def prune(graph: tf.Graph, feeds: list[tf.Tensor], fetches: Any) -> Callable[..., Any]:
     """Returns the function that computes `fetches`, in their structure, from the values of `feeds`."""
     return wrap_function.WrappedFunction(graph, wrap_function.VariableHolder()).prune(feeds, fetches)
+
+
+def frozen(function: Any) -> Any:
+    """Returns a concrete function with its variables as constants, and with all functions that it calls inlined."""
+    return convert_variables_to_constants_v2(function)
 
 
 def started_context() -> Any:

@@ -11,7 +11,7 @@ from fullpass.pipeline.root.layout import RootLayout, metadata_above, pipeline_r
 from tests import REPOSITORY
 
 NAMES = {path.name for path in RootLayout(Path("/root")).paths()} | {layout.IN_FLIGHT_LOCK}
-WORDS = {"checksums", "logs", "schedule", "work"}
+WORDS = {"checksums", "logs", "schedule", "tables", "work"}
 """Names that are words elsewhere: these count only as a part of a path."""
 
 

@@ -3,9 +3,10 @@
 import subprocess
 import sys
 
+import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.internals.tf_internals import prune
+from fullpass.preprocessing.internals.tf_internals import frozen, prune
 
 
 def test_a_part_of_a_graph_computes_only_what_it_fetches():
@@ -29,3 +30,20 @@ def test_the_context_starts_with_the_first_computation():
         "assert started_context()._context_handle is not None\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0
+
+
+def test_a_frozen_function_has_constants_and_no_calls():
+    weight = tf.Variable([2.0, 3.0])
+    inner = tf.function(lambda x: x * weight)
+    function = tf.function(lambda x: inner(x) + 1.0, input_signature=[tf.TensorSpec([None, 2])])
+    found = frozen(function.get_concrete_function())
+    assert {one.type for one in found.graph.get_operations()} <= {
+        "Placeholder",
+        "Const",
+        "Mul",
+        "AddV2",
+        "Identity",
+        "NoOp",
+    }
+    assert [tensor.shape.as_list() for tensor in found.inputs] == [[None, 2]]
+    np.testing.assert_array_equal(found(tf.constant([[1.0, 1.0]]))[0], [[3.0, 4.0]])

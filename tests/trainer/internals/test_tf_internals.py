@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fullpass.trainer.internals.tf_internals import GET_WORKERS, frozen, variable_key
+from fullpass.trainer.internals.tf_internals import GET_WORKERS, variable_key
 
 pytestmark = pytest.mark.integration
 
@@ -33,20 +33,3 @@ def test_a_variable_of_an_export_is_found_by_its_path(tmp_path: Path):
     tf.saved_model.save(module, str(tmp_path))
     stored = tf.train.load_checkpoint(str(tmp_path / "variables" / "variables"))
     np.testing.assert_array_equal(stored.get_tensor(variable_key("weights/1")), [3.0])
-
-
-def test_a_frozen_function_has_constants_and_no_calls():
-    weight = tf.Variable([2.0, 3.0])
-    inner = tf.function(lambda x: x * weight)
-    function = tf.function(lambda x: inner(x) + 1.0, input_signature=[tf.TensorSpec([None, 2])])
-    found = frozen(function.get_concrete_function())
-    assert {one.type for one in found.graph.get_operations()} <= {
-        "Placeholder",
-        "Const",
-        "Mul",
-        "AddV2",
-        "Identity",
-        "NoOp",
-    }
-    assert [tensor.shape.as_list() for tensor in found.inputs] == [[None, 2]]
-    np.testing.assert_array_equal(found(tf.constant([[1.0, 1.0]]))[0], [[3.0, 4.0]])

@@ -107,8 +107,8 @@ def test_other_runtimes_answer_like_keras(answers, to):
     import tensorflow as tf
 
     from fullpass.components.portable.export_portable import WRITERS
+    from fullpass.preprocessing.internals.tf_internals import frozen
     from fullpass.trainer.export.signatures import feature_keys
-    from fullpass.trainer.internals.tf_internals import frozen
 
     folder, logits_of = answers
     for kind in KINDS:
