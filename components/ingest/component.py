@@ -60,6 +60,7 @@ def describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) ->
     examples.set_string_custom_property("file_format", "tfrecords_gzip")  # readers use the file name's suffix
     examples.set_int_custom_property(_READ, manifest.read)
     examples.set_int_custom_property("rows_quarantined", manifest.rows_quarantined)
+    examples.set_string_custom_property("rows_digest", manifest.rows_digest or "")
     examples.set_int_custom_property("rows_per_second", round(manifest.rows_per_second))
     for split, rows in manifest.written.items():
         examples.set_int_custom_property(f"rows_{split}", rows)
@@ -87,9 +88,9 @@ class Ingest(
     """Converts raw files to TFRecord files of tf.Examples, in splits and shards.
 
     Outputs: `examples`, one artifact per span that is not known, with the properties span and version and the custom
-    properties fingerprint, label, rows_read, rows_quarantined, rows_<split>, and overlap_<split>_<other>, the number of
-    rows of a split that are also in the other split. Each artifact also holds `ingest.json` (the manifest) and, if any
-    row was bad, `quarantine.parquet`.
+    properties fingerprint, label, rows_digest, rows_read, rows_quarantined, rows_<split>, and
+    overlap_<split>_<other>, the number of rows of a split that are also in the other split. Each artifact also holds
+    `ingest.json` (the manifest) and, if any row was bad, `quarantine.parquet`.
     """
 
     def __init__(self, request: Request, *, known: Collection[KnownSpan] = ()):

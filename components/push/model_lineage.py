@@ -15,7 +15,6 @@ from fullpass.base.files import names_under, read_bytes
 from fullpass.components.artifact_files import COMPARISON_FILE
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
-from fullpass.components.ingest.writing.manifest import MANIFEST, read_manifest
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.push import LINEAGE, SERVING
 from fullpass.trainer.export.export_files import read_description
@@ -85,17 +84,11 @@ def _span_facts(examples: RecordedArtifact) -> Json:
         "number": _span_number(examples),
         "version": int(properties.get("version", 0)),
         "fingerprint": properties.get("fingerprint"),
-        "source_rows": _rows_digest(examples.uri),
+        "source_rows": properties.get("rows_digest") or None,
         "rows_read": int(properties.get("rows_read", 0)),
         "rows_quarantined": int(properties.get("rows_quarantined", 0)),
         "rows": {split: int(properties.get(f"rows_{split}", 0)) for split in splits},
     }
-
-
-def _rows_digest(folder: str) -> str | None:
-    """Returns `Manifest.rows_digest`; None if the examples are gone."""
-    present = read_bytes(f"{folder}/{MANIFEST}") is not None
-    return read_manifest(folder).rows_digest if present else None
 
 
 def folder_digest(folder: str) -> str | None:

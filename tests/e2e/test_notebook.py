@@ -30,7 +30,7 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
     (ran,) = outputs["outcome = fullpass.run(pipeline)"]
     page = text_of(ran)
     assert ran.output_type == "display_data" and page.startswith("Blessed and pushed (run ")
-    assert re.search(r"train [12],\d{3}, eval \d{3}", page) and "Trainer ok" in page
+    assert re.search(r"train [12],\d{3}, validation \d{3}, eval \d{3}", page) and "Trainer ok" in page
     assert page.count("Loading TensorFlow") == 1
     (report,) = re.findall('href="([^"]+report.html)"', ran.data["text/html"])
     assert (tmp_path / report).is_file(), "relative to the notebook"

@@ -242,7 +242,7 @@ def test_history_older_than_the_kept_runs_is_removed_except_trainings(project: P
 def test_old_files_of_every_folder_of_the_layout_are_removed(project: Project):
     layout = RootLayout(project.root)
     assert unknown_in(layout) == set()
-    files = (".sqlite", ".lock", ".json")
+    files = (".sqlite", ".lock", ".json", ".html")
     folders = [path for path in layout.paths() if path.suffix not in files and path != layout.mark]
     stale = [folder / "old" / "old.log" for folder in folders if folder != layout.schedule]
     stale.append(layout.schedule / "old.log")
