@@ -276,11 +276,10 @@ _FACTS = {
 
 
 def _features(model: ComparedModel) -> set[str]:
-    return (
-        {*model.config.all_features, *(f"cross {c.name or ' x '.join(c.inputs)}" for c in model.config.crosses)}
-        if (model.config)
-        else set()
-    )
+    if model.config is None:
+        return set()
+    crosses = (f"cross {cross.name or ' x '.join(cross.inputs)}" for cross in model.config.crosses)
+    return {*model.config.all_features, *crosses}
 
 
 def _numbers(metric: ComparedMetric) -> tuple[float, ...]:

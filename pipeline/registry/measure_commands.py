@@ -1,8 +1,9 @@
 """The commands `fullpass compare` and `fullpass evaluate`, which measure models on given rows."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -13,6 +14,12 @@ from fullpass.pipeline import read_options
 from fullpass.pipeline.printing import console, print_data, print_text
 from fullpass.pipeline.startup import large_imports, noise_to, without_keras
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from fullpass.pipeline.registry.shown_page import ShownPage
+
+Shown = TypeVar("Shown", bound="ShownPage")
 _File = Annotated[
     Path, typer.Option("--file", "-f", metavar="FILE|DIR", help="The YAML, or folder of models, of ids and numbers.")
 ]
@@ -47,14 +54,7 @@ def compare(
 
     with noise_to(Path(os.devnull)), large_imports():
         compared = comparing.compare_models(a, b, file, data, read_as)
-    if page is not None:
-        compared.write(page)
-    if as_json:
-        print_data(to_json_text(compared.record(), indent=2))
-        return
-    console().print(comparing.shown(compared))
-    if page is not None:
-        print_text(f"Page: {page}")
+    _give(compared, comparing.shown, page, as_json=as_json)
 
 
 def evaluate(
@@ -83,11 +83,16 @@ def evaluate(
 
     with noise_to(Path(os.devnull)), large_imports():
         found = evaluating.evaluate_model(model, rows, file, read_as)
+    _give(found, evaluating.shown, page, as_json=as_json)
+
+
+def _give(found: Shown, shown: Callable[[Shown], "RenderableType"], page: Path | None, *, as_json: bool) -> None:
+    """Writes the page of a result, if one is named, and prints the result as tables or as JSON."""
     if page is not None:
         found.write(page)
     if as_json:
         print_data(to_json_text(found.record(), indent=2))
         return
-    console().print(evaluating.shown(found))
+    console().print(shown(found))
     if page is not None:
         print_text(f"Page: {page}")

@@ -1,6 +1,8 @@
 """A result that is a page: it is written to a file, and a notebook shows it in a frame of its own."""
 
+from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
@@ -8,18 +10,22 @@ from fullpass.base import notebook_html as html
 from fullpass.base.files import write_atomically
 
 
-class ShownPage:
-    """The base of results that have a page and a title."""
+class ShownPage(ABC):
+    """The base of results that have a page, a title, and JSON data."""
 
     @property
+    @abstractmethod
     def page(self) -> str:
         """The page: one HTML file without external resources, light and dark."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def title(self) -> str:
         """One line about the result."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def record(self) -> dict[str, Any]:
+        """Returns the result as JSON data."""
 
     def write(self, file: Path | str) -> Path:
         """Writes the page and returns its path."""
