@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fullpass.components.evaluation.metrics import level_of
 from fullpass.components.evaluation.scored_rows import Scored
 
 MOMENTS = ("weight", "label_mean", "score_mean", "label_variance", "score_variance", "covariance")
@@ -154,6 +155,13 @@ def _covered(rows: Scored) -> np.ndarray:
     return np.where(np.isnan(low), np.nan, (low <= rows.labels) & (rows.labels <= high))
 
 
+def _below(rows: Scored, level: float) -> np.ndarray:
+    """Returns whether the label is at most the quantile of a level; NaN if the model does not predict it."""
+    if rows.quantiles is None or rows.levels is None or not np.isclose(rows.levels, level).any():
+        return np.full(len(rows.labels), np.nan)
+    return (rows.labels <= rows.quantiles[:, np.isclose(rows.levels, level).argmax()]) * 1.0
+
+
 def _width(rows: Scored) -> np.ndarray:
     low, high = _outer(rows)
     return high - low
@@ -188,6 +196,12 @@ TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
     "width": _width,
 }
 """Term -> function that returns its unweighted value in each row, float64 [rows]."""
+
+
+def term_in_rows(term: str, rows: Scored) -> np.ndarray:
+    """Returns the unweighted value of a term in each row, float64 [rows]. `coverage[LEVEL]` is a term, too."""
+    level = level_of(term)
+    return TERMS[term](rows) if level is None else _below(rows, level)
 
 
 @dataclass(frozen=True)
@@ -260,5 +274,10 @@ FORMULAS: Mapping[str, Formula] = {
     "interval_width": _ratio("width", "weight"),
     "explained": Formula(("weight", "squared_error", "label_variance"), _explained),
 }
-"""Metrics that are functions of sums. Others need sums per class (`class_counts.py`) or histograms
-(`score_buckets.py`)."""
+"""Metrics that are functions of sums, without those of one quantile. Others need sums per class (`class_counts.py`) or
+histograms (`score_buckets.py`)."""
+
+
+def formula_of(name: str) -> Formula | None:
+    """Returns the formula of a metric; None if it is no function of sums."""
+    return FORMULAS.get(name) if level_of(name) is None else _ratio(name, "weight")

@@ -85,8 +85,24 @@ def class_of(name: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
+_COVERAGE = re.compile(r"coverage\[(0\.\d+)\]")
+
+
+def level_of(name: str) -> float | None:
+    """Returns the level of a metric of one quantile, `coverage[LEVEL]`; None for any other name.
+
+    Example:
+        >>> level_of("coverage[0.9]")
+        0.9
+    """
+    found = _COVERAGE.fullmatch(name)
+    return float(found[1]) if found else None
+
+
 def metric_named(name: str) -> Metric | None:
     """Returns the properties of a metric, or None if there is no such metric."""
+    if level_of(name) is not None:
+        return Metric(("regression",), None)
     of_class = class_of(name)
     return OF_A_CLASS[of_class[0]] if of_class else METRICS.get(name)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS, quantile
+from fullpass.components.evaluation.metrics import level_of
 from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, SparseHistograms
 from fullpass.preprocessing.values.row_sample import mixed
 
@@ -17,7 +18,7 @@ COARSE = 64
 """Number of adjacent score buckets that are merged to one in the histograms of groups."""
 
 
-OF_SHARES = (
+_SHARES = (
     "accuracy",
     "multiclass_accuracy",
     "top_2_accuracy",
@@ -26,9 +27,14 @@ OF_SHARES = (
     "top_10_accuracy",
     "interval_coverage",
 )
-"""Metrics that are a share of the rows."""
+"""Metrics that are a share of the rows, besides the coverage of one quantile."""
 _FEWEST = 8
 """A standard error from rows of fewer groups is too uncertain to be one."""
+
+
+def is_share(metric: str) -> bool:
+    """Returns whether a metric is a share of the rows."""
+    return metric in _SHARES or level_of(metric) is not None
 
 
 def group_of(row_ids: np.ndarray) -> np.ndarray:

@@ -16,21 +16,23 @@ from fullpass.components.evaluation.class_results import ClassResults, class_res
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.metric_terms import (
     COUNT,
-    FORMULAS,
     MOMENTS,
     TERMS,
     Sums,
     all_and_without_each,
+    formula_of,
     merged,
     moments_of,
+    term_in_rows,
 )
+from fullpass.components.evaluation.metrics import level_of
 from fullpass.components.evaluation.one_vs_rest import MOST_CURVES, class_areas, is_one_vs_rest
 from fullpass.components.evaluation.sampling_error import (
     COARSE,
-    OF_SHARES,
     areas_without,
     at_least,
     group_of,
+    is_share,
     standard_errors,
     sums_without_each,
 )
@@ -140,11 +142,12 @@ class SliceAccumulator:
     @property
     def terms(self) -> tuple[str, ...]:
         """The terms whose sums the metrics need; the first is the number of rows."""
-        return tuple(dict.fromkeys((COUNT, *(term for term in self._needed if term in TERMS))))
+        known = (term for term in self._needed if term in TERMS or level_of(term) is not None)
+        return tuple(dict.fromkeys((COUNT, *known)))
 
     @property
     def _needed(self) -> list[str]:
-        return [term for name in self.metrics if name in FORMULAS for term in FORMULAS[name].terms]
+        return [term for name in self.metrics if (formula := formula_of(name)) for term in formula.terms]
 
     @property
     def _has_moments(self) -> bool:
@@ -247,7 +250,7 @@ class SliceAccumulator:
         present = rows > 0
         errors = [{name: standard_errors(one[name], present) for name in self.metrics} for one in without]
         for one in errors:
-            one |= {name: at_least(one[name], rows.sum(axis=-1)) for name in OF_SHARES if name in one}
+            one |= {name: at_least(one[name], rows.sum(axis=-1)) for name in one if is_share(name)}
         differences = {
             name: standard_errors(without[0][name] - without[1][name], present)
             for name in (self.metrics if self.models > 1 else ())
@@ -265,8 +268,9 @@ class SliceAccumulator:
             whole, less = (
                 {**dict(zip(MOMENTS, of, strict=True)), **sums} for of, sums in ((every, whole), (without_each, less))
             )
-        values = {name: FORMULAS[name].value(whole) for name in self.metrics if name in FORMULAS}
-        without = {name: FORMULAS[name].value(less) for name in values}
+        formulas = {name: formula for name in self.metrics if (formula := formula_of(name))}
+        values = {name: formula.value(whole) for name, formula in formulas.items()}
+        without = {name: formula.value(less) for name, formula in formulas.items()}
         histograms, grouped = (SparseHistograms.joined(of[model]) for of in (state.histograms, state.grouped))
         for name in (name for name in self.metrics if name in AREAS):
             values[name] = attrgetter(AREAS[name])(CurveAreas(histograms, slices))
@@ -332,7 +336,7 @@ class _BatchContributions:
         self._terms = np.zeros((len(terms), len(counted)))
         some = scored.chosen(counted)
         for row, term in zip(self._terms, terms, strict=True):
-            row[counted] = 1.0 if term == COUNT else TERMS[term](some) * some.weights
+            row[counted] = 1.0 if term == COUNT else term_in_rows(term, some) * some.weights
         self._scored = scored
         self._curves = curves
         if classes:

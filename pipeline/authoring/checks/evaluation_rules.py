@@ -6,7 +6,7 @@ from pathlib import Path
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
 from fullpass.components.evaluation.config import Bounds, SlicedBounds
-from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS, OF_QUANTILES, metric_named
+from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS, OF_QUANTILES, level_of, metric_named
 from fullpass.components.ingest.spans.spans import has_spans
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
@@ -114,7 +114,10 @@ def check_slices(loaded: Loaded) -> Iterator[Finding]:
 
 def _metric_problem(name: str, task: Task) -> str | None:
     of_class = [f"{known}[CLASS]" for known, metric in OF_A_CLASS.items() if task in metric.tasks]
-    fitting = ", ".join([*(known for known, metric in METRICS.items() if task in metric.tasks), *of_class])
+    of_quantile = ["coverage[LEVEL]"] if task == "regression" else []
+    fitting = ", ".join(
+        [*(known for known, metric in METRICS.items() if task in metric.tasks), *of_class, *of_quantile]
+    )
     metric = metric_named(name)
     if metric is None:
         return f"unknown metric.{did_you_mean(name, METRICS)} Accepted for task {task}: {fitting}."
@@ -125,7 +128,11 @@ def _metric_problem(name: str, task: Task) -> str | None:
 
 def _quantile_problem(name: str, loaded: Loaded) -> str | None:
     levels = levels_of(loaded.config.training.loss)
-    if name not in OF_QUANTILES or len(levels) > 1 or (levels and name == "pinball"):
+    level = level_of(name)
+    if level is not None and levels:
+        known = ", ".join(f"coverage[{known:g}]" for known in levels)
+        return None if level in levels else f"the model has no quantile of level {level:g}. Accepted: {known}."
+    if level is None and (name not in OF_QUANTILES or len(levels) > 1 or (levels and name == "pinball")):
         return None
     return (
         f"{name} is for models of quantiles. Set training.loss: {{kind: quantile, levels: [0.1, 0.5, 0.9]}}, "

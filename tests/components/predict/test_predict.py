@@ -152,6 +152,14 @@ def test_a_regression_predicts_numbers(exported, rows, tmp_path):
     assert np.corrcoef([float(row["prediction"]) for row in found], prices)[0, 1] > 0.9
 
 
+METRICS_OF_QUANTILES = (
+    "pinball",
+    "interval_coverage",
+    "interval_width",
+    *(f"coverage[{level}]" for level in (0.1, 0.5, 0.7, 0.9)),
+)
+
+
 def test_quantiles_are_columns_of_their_own(planted, rows, tmp_path):
     """They are in the export, in the predictions, and in training.json with the share of labels below each."""
     prepared = planted("regression")
@@ -177,10 +185,13 @@ def test_quantiles_are_columns_of_their_own(planted, rows, tmp_path):
     losses = np.where(errors > 0, levels * errors, (levels - 1) * errors).mean(axis=0)
     best = [record["history"][f"val_pinball_{level}"][record["best_epoch"] - 1] for level in (0.1, 0.5, 0.9)]
     assert best == pytest.approx(losses, rel=0.01)
-    measured = evaluated(str(tmp_path / "Format-Serving"), records, ("pinball", "interval_coverage", "interval_width"))
+    measured = evaluated(str(tmp_path / "Format-Serving"), records, METRICS_OF_QUANTILES)
     assert measured["pinball"] == pytest.approx(losses.mean(), rel=1e-5)
     inside = (quantiles[:, 0] <= prices) & (prices <= quantiles[:, 2])
     assert measured["interval_coverage"] == pytest.approx(inside.mean(), rel=1e-6)
+    for column, level in enumerate((0.1, 0.5, 0.9)):
+        assert measured[f"coverage[{level}]"] == pytest.approx((prices <= quantiles[:, column]).mean(), rel=1e-6)
+    assert np.isnan(measured["coverage[0.7]"]), "the model has no such quantile"
     assert measured["interval_width"] == pytest.approx((quantiles[:, 2] - quantiles[:, 0]).mean(), rel=1e-5)
 
 

@@ -226,6 +226,18 @@ MISTAKES = {
         {12: "  name: tips", 13: "  task: regression", 20: "    pinball: {max: 1}"},
         ("evaluation.thresholds.pinball", 20, "pinball is for models of quantiles", "kind: quantile"),
     ),
+    "coverage of a quantile without any": mistake(
+        {12: "  name: tips", 13: "  task: regression", 20: "    coverage[0.9]: {min: 0.85}"},
+        ('evaluation.thresholds["coverage[0.9]"]', 20, "coverage[0.9] is for models of quantiles", "kind: quantile"),
+    ),
+    "coverage of a level that is not predicted": mistake(
+        {
+            12: "  name: tips",
+            13: "  task: regression",
+            20: "    coverage[0.8]: {min: 0.75}\ntraining: {loss: {kind: quantile, levels: [0.1, 0.9]}}",
+        },
+        ('evaluation.thresholds["coverage[0.8]"]', 20, "no quantile of level 0.8", "coverage[0.1], coverage[0.9]"),
+    ),
     "metric of another task": mistake(
         {20: "    auc: {min: 0.8}\n  metrics: [auc, rmse]"}, ("evaluation.metrics[1]", 21, "rmse is for regression")
     ),
