@@ -30,7 +30,7 @@ from fullpass.pipeline.registry.config_diff import Settings
 _SHOWN_METRICS = 3
 _STYLES = {"served": "green", "put aside": "dim"}
 _DAMAGED = "red"
-_UNEQUAL = Text(
+_UNEQUAL = (
     "Metrics are of the same rows only where the letter of the eval rows is the same. `fullpass compare VERSION "
     "VERSION` measures two versions on the same rows."
 )
@@ -73,19 +73,35 @@ class Versions(list[Version]):
     """Pushed models, newest first; a notebook shows them as a table."""
 
     def _repr_html_(self) -> str:
-        return html.block("Pushed models" if self else "No model has been pushed", html.table(*cells(self)))
+        title = "Pushed models" if self else "No model has been pushed"
+        return html.block(title, html.table(*cells(self)), rows_note(self))
 
 
 def cells(found: Sequence[Version]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Returns headings and rows of a table of text."""
     names = list(dict.fromkeys(name for version in found for name in version.metrics))
+    groups = _groups(found)
     rows = [
-        (str(version.version), version.pushed[:16].replace("T", " "), version.damaged or version.state)
-        + tuple(f"{version.metrics[name]:.4f}" if name in version.metrics else "" for name in names)
-        + (window_text(version.spans), "" if version.rows is None else f"{version.rows:,}", version.folder)
+        (
+            str(version.version),
+            version.pushed[:16].replace("T", " "),
+            version.damaged or version.state,
+            *(f"{version.metrics[name]:.4f}" if name in version.metrics else "" for name in names),
+            _eval_rows_text(version, groups),
+            window_text(version.spans),
+            "" if version.rows is None else f"{version.rows:,}",
+            version.folder,
+        )
         for version in found
     ]
-    return ("version", "pushed", "state", *names, "spans", "rows", "folder"), rows
+    return ("version", "pushed", "state", *names, "eval rows", "spans", "rows", "folder"), rows
+
+
+def rows_note(found: Sequence[Version]) -> str:
+    """Returns what the letters of the eval rows mean; empty if all metrics are of the same rows."""
+    measured = {version.eval_rows for version in found if version.metrics}
+    are_equal = len(measured) < 2 and (None not in measured or len(found) < 2)
+    return "" if are_equal else _UNEQUAL
 
 
 def read_versions(target: Path, most: int | None = None) -> Versions:
@@ -131,17 +147,15 @@ def _eval_rows(lineage: dict[str, Any]) -> str | None:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:6]
 
 
-def _groups(found: list[Version]) -> dict[int, str]:
+def _groups(found: Sequence[Version]) -> dict[int, str]:
     """Returns a letter for each version whose metrics are of known rows: the same letter for the same rows."""
     digests = list(dict.fromkeys(version.eval_rows for version in found if version.eval_rows))
     letters = {digest: chr(ord("a") + i) if i < 26 else digest for i, digest in enumerate(digests)}
     return {version.version: letters[version.eval_rows] for version in found if version.eval_rows}
 
 
-def _are_equal(found: list[Version]) -> bool:
-    """Returns whether all metrics that are shown are known to be of the same rows."""
-    measured = {version.eval_rows for version in found if version.metrics}
-    return len(measured) < 2 and (None not in measured or len(found) < 2)
+def _eval_rows_text(version: Version, groups: dict[int, str]) -> str:
+    return "" if version.examples is None else f"{version.examples:,} {groups.get(version.version, '?')}"
 
 
 def window_of(spans: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -175,7 +189,7 @@ def table(found: list[Version], target: Path) -> RenderableType:
             version.pushed[:16].replace("T", " "),
             f"{version.state}, damaged" if version.damaged else version.state,
             *metrics,
-            "" if version.examples is None else f"{version.examples:,} {groups.get(version.version, '?')}",
+            _eval_rows_text(version, groups),
             window_text(version.spans),
             "" if version.rows is None else f"{version.rows:,}",
             version.config_hash or "",
@@ -184,7 +198,7 @@ def table(found: list[Version], target: Path) -> RenderableType:
             style=style,
         )
     damaged = [Text(version.damaged, style=_DAMAGED) for version in found if version.damaged]
-    return Group(shown, *([] if _are_equal(found) else [_UNEQUAL]), *damaged)
+    return Group(shown, *filter(None, [Text(rows_note(found))]), *damaged)
 
 
 def window_text(window: dict[str, Any] | None) -> str:

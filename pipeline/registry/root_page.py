@@ -21,7 +21,7 @@ from fullpass.pipeline.printing import report_errors
 from fullpass.pipeline.registry.list_runs import ListedRun, read_runs
 from fullpass.pipeline.registry.list_runs import cells as run_cells
 from fullpass.pipeline.registry.list_versions import cells as version_cells
-from fullpass.pipeline.registry.list_versions import read_versions
+from fullpass.pipeline.registry.list_versions import read_versions, rows_note
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 
 MOST_RUNS = 100
@@ -64,13 +64,15 @@ def write_root_page(loaded: Loaded, root: Path | None = None) -> Path:
     layout, runs = RootLayout(folder), read_runs(folder, MOST_RUNS)
     headings, rows = run_cells(runs, None)
     linked = [(_linked(folder, run), *row[1:]) for run, row in zip(runs, rows, strict=True)]
+    models = read_versions(Path(loaded.resolve(loaded.config.push.to)), MOST_RUNS)
     page = render_page(
         "root.html",
         name=loaded.config.name,
         folder=str(folder),
         written=f"{datetime.now().astimezone():%Y-%m-%d %H:%M %z}",
         newest=_shown(layout, runs[0]) if runs else None,
-        models=version_cells(read_versions(Path(loaded.resolve(loaded.config.push.to)), MOST_RUNS)),
+        models=version_cells(models),
+        models_note=rows_note(models),
         runs=(headings, linked),
         older=10 * MOST_RUNS if len(runs) == MOST_RUNS else 0,
     )

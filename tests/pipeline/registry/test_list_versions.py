@@ -40,9 +40,13 @@ def test_versions_measured_on_the_same_rows_have_the_same_letter(tmp_path):
     text = shown(tmp_path)
     assert [text.count(f"20 {mark}") for mark in "?abcd"] == [1, 1, 1, 1, 2]
     assert "`fullpass compare VERSION VERSION`" in text
+    in_notebook = read_versions(tmp_path)._repr_html_()
+    assert [in_notebook.count(f"20 {mark}<") for mark in "?abcd"] == [1, 1, 1, 1, 2]
+    assert "`fullpass compare VERSION VERSION`" in in_notebook
 
 
 def test_nothing_is_said_if_all_rows_are_the_same(tmp_path):
     pushed(tmp_path, 1, "d1")
     pushed(tmp_path, 2, "d1")
     assert "fullpass compare" not in shown(tmp_path) and shown(tmp_path).count("20 a") == 2
+    assert "fullpass compare" not in read_versions(tmp_path)._repr_html_()
