@@ -300,7 +300,7 @@ class SliceAccumulator:
     def classes(self, state: State) -> list[ClassResults | None]:
         """Returns the classes of each model over all rows; empty if rows are not counted by class.
 
-        The new model has curves of its classes, if a metric needs them.
+        Classes have curves if a metric needs them.
         """
         if not self.has_classes:
             return []
@@ -308,8 +308,9 @@ class SliceAccumulator:
         found = []
         for model, (parts, names) in enumerate(zip(state.confusion, state.classes, strict=True)):
             curves = None
-            if self._one_vs_rest and model == 0:
-                curves = (SparseHistograms.joined(state.histograms[0]), SparseHistograms.joined(state.grouped[0]))
+            if self._one_vs_rest:
+                of_model = (state.histograms[model], state.grouped[model])
+                curves = tuple(map(SparseHistograms.joined, of_model))
             found.append(class_results(ConfusionCells.joined(parts), names, place, curves))
         return found
 

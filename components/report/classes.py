@@ -1,13 +1,14 @@
 """What the report shows of classes: confusion matrices, a table of metrics, and curves one against the rest."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
 from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
 from fullpass.components.evaluation.confidence import half_width
+from fullpass.components.evaluation.score_curves import Curve
 from fullpass.components.pages.charts import shortened
 from fullpass.components.report.curves import MODELS, curve_chart
 
@@ -39,7 +40,7 @@ class ShownClasses:
         names: Names of the metrics of a class.
         rows: A class, its share of the rows, and its metrics.
         left_out: Number of classes that `rows` do not show.
-        charts: Curves of the classes of the new model.
+        charts: Curves of the classes of one model, or of each class by all models.
     """
 
     matrices: tuple[ShownMatrix, ...]
@@ -63,17 +64,32 @@ def classes_section(
         return None
     new = results[0]
     total = sum(one.weight for one in new.classes)
-    charts = (
-        curve_chart(new.roc, x="false positive rate", y="true positive rate", label="ROC curves", diagonal=True),
-        curve_chart(new.precision_recall, x="recall", y="precision", label="precision-recall curves"),
-    )
     return ShownClasses(
         tuple(_matrix(name, one, rows) for name, one in zip(models, results, strict=False) if one and one.cells),
         tuple(new.classes[0].metrics),
         tuple(_class(one, total) for one in new.classes),
         new.count - len(new.classes),
-        charts if new.roc else (),
+        _charts({name: one for name, one in zip(models, results, strict=False) if one and one.roc}),
     )
+
+
+def _charts(results: Mapping[str, ClassResults]) -> tuple[Markup, ...]:
+    """Returns the curves of all classes of one model together, or a ROC curve per class with all models."""
+    if len(results) < 2:
+        return tuple(
+            chart
+            for one in results.values()
+            for chart in (
+                _roc(one.roc),
+                curve_chart(one.precision_recall, x="recall", y="precision", label="precision-recall curves"),
+            )
+        )
+    shared = [name for name in next(iter(results.values())).roc if all(name in one.roc for one in results.values())]
+    return tuple(_roc({f"{_name(name)}, {model}": one.roc[name] for model, one in results.items()}) for name in shared)
+
+
+def _roc(curves: Mapping[str, Curve]) -> Markup:
+    return curve_chart(curves, x="false positive rate", y="true positive rate", label="ROC curves", diagonal=True)
 
 
 def _matrix(model: str, results: ClassResults, rows: int) -> ShownMatrix:

@@ -384,6 +384,24 @@ def test_the_confusion_matrix_names_classes():
     assert classes_section([], 0) is None and classes_section([None], 0) is None
 
 
+def test_the_curves_of_a_class_lie_over_each_other_if_two_models_have_them():
+    cells = (Cell("yes", "yes", 45, 0.75, 0.01),)
+    one, other = (
+        replace(classes(("yes", "no"), cells), roc={name: curves(level).roc for name in ("yes", "no")})
+        for level in (0.1, 0.5)
+    )
+    alone = classes_section([one, None], 100, ("A", "B")).charts
+    assert [legend(chart) for chart in alone] == [["yes", "no"], []]
+    both = classes_section([one, other], 100, ("A", "B")).charts
+    assert [legend(chart) for chart in both] == [["yes, A", "yes, B"], ["no, A", "no, B"]]
+    lines = [line.get("points") for line in ET.fromstring(str(both[0])).iter("polyline")]
+    assert len(set(lines)) == 2, "each line is of another model"
+
+
+def legend(chart):
+    return [span[0].tail.strip() for span in ET.fromstring(str(chart)).iter("span")]
+
+
 def test_cells_of_five_classes_have_no_intervals():
     cells = tuple(Cell(f"c{i}", f"c{j}", 4.0, 0.2, 0.01) for i in range(5) for j in range(5))
     [matrix] = classes_section([classes(tuple(f"c{i}" for i in range(5)), cells, (20.0,) * 5)], 100).matrices
