@@ -11,7 +11,7 @@ from tests.e2e.kubeflow_package import ROWS_OF_SPAN, SPAN_BY_SPAN, compiled, wri
 from tests.kubeflow.backend.launcher import TaskFailed
 from tests.kubeflow.backend.run import Backend
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 LOOK_UPS = {"find-ingest-inputs", "find-last-blessed-model", "import-last-blessed-model", "last-blessed-model",
             "end-last-blessed-model", "record-last-blessed-model"}  # fmt: skip

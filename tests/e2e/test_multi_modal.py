@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.e2e.conftest import Owner
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 ROWS, NEW = 120, 6
 SWATCH = (4, 4, 3)

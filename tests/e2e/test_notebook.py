@@ -18,6 +18,7 @@ def text_of(output) -> str:
 
 
 @pytest.mark.e2e
+@pytest.mark.long
 def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
     shutil.copy(NOTEBOOK, tmp_path)
     notebook = nbformat.read(tmp_path / NOTEBOOK.name, 4)

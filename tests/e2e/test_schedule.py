@@ -105,6 +105,7 @@ def command(folder, *arguments):
             running.end(signal.SIGTERM)
 
 
+@pytest.mark.long
 def test_a_late_day_is_trained_once_though_the_scheduler_is_killed_meanwhile(fullpass, folder):
     file = write_yaml(folder, "timeout: 20m")
     with command(folder, "schedule", "run", file) as first:

@@ -11,7 +11,7 @@ import pytest
 from tests import REPOSITORY, warm_process
 from tests.e2e.conftest import BIN
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 PAGE = REPOSITORY / "docs" / "tutorial.md"
 BLOCK = re.compile(r"^```(bash|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -262,6 +262,7 @@ def test_anybody_runs_the_command_line(anybody):
 
 
 @pytest.mark.integration
+@pytest.mark.long
 def test_anybody_runs_nodes_of_a_package(anybody, taxi_package, tmp_path):
     """Runs the look-up of files, and Ingest, with their container commands, on a volume like a cloud disk."""
     pipeline = {**taxi_package.pipeline}

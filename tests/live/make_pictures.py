@@ -1,4 +1,4 @@
-"""`make pictures`: runs the taxi example in a terminal and draws the README's pictures of the run and its report."""
+"""`make pictures`: runs the taxi example and the notebook, and draws the pictures of the README and the docs."""
 
 import fcntl
 import io
@@ -13,6 +13,9 @@ import tempfile
 import termios
 from pathlib import Path
 
+import nbformat
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
 from PIL import Image
 from rich.console import Console
 from rich.text import Text
@@ -23,6 +26,10 @@ from tests.live.browser import Page, find_chromium, open_browser
 FOLDER = REPOSITORY / "docs" / "pictures"
 COLUMNS, LINES = 104, 70
 LARGEST_BYTES = 300_000
+_NOTEBOOK_STYLE = (
+    "body{font:14px sans-serif;margin:16px} .jp-InputArea,.input_area{background:#f3f3f3;padding:4px 8px;margin:10px 0}"
+    " pre{margin:0} .jp-InputPrompt,.jp-OutputPrompt,.prompt,.anchor-link{display:none}"
+)
 _CONTROL = re.compile(r"(\x1b\[[0-9;?]*[A-Za-z]|\r|\n)")
 
 
@@ -86,6 +93,19 @@ def draw_terminal(page: Page, lines: list[str], title: str, path: Path) -> None:
         page.screenshot(path, height=height)
 
 
+def draw_notebook(page: Page, folder: Path, path: Path) -> None:
+    """Draws the example notebook after its cells ran in a folder."""
+    notebook = nbformat.read(REPOSITORY / "examples" / "notebook" / "trips.ipynb", 4)
+    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(folder)}}).execute()
+    # The usual template would load scripts from the internet.
+    body, _ = HTMLExporter(template_name="basic").from_notebook_node(notebook)
+    file = folder / "notebook.html"
+    body = body.replace(str(folder), "~/taxi")
+    file.write_text(f"<!DOCTYPE html><meta charset=utf-8><style>{_NOTEBOOK_STYLE}</style>{body}", encoding="utf-8")
+    page.show(file.as_uri(), width=1000)
+    page.screenshot(path, height=1200)
+
+
 def shrink(path: Path) -> None:
     """Reduces a picture to 64 colors, which takes a third of the size and looks the same."""
     with Image.open(path) as picture:
@@ -122,7 +142,21 @@ def main() -> None:
         page.screenshot(FOLDER / "report.png", height=1000)
         page.show(report.as_uri(), width=390, phone=True, dark=True)
         page.screenshot(FOLDER / "report-phone.png", height=1000)
-    for name in ("run.png", "report.png", "report-phone.png"):
+
+        other = yaml.with_name("without_company.yaml")
+        text = yaml.read_text(encoding="utf-8").replace("name: taxi", "name: without-company", 1)
+        kept = [line for line in text.splitlines(keepends=True) if "company:" not in line and "company_" not in line]
+        other.write_text("".join(kept), encoding="utf-8")
+        subprocess.run([*fullpass, "run", str(other)], check=True)
+        comparison = Path(folder) / "comparison.html"
+        compared = ["compare", str(yaml), str(other), "--page", str(comparison)]
+        subprocess.run([*fullpass, *compared], check=True)
+        text = comparison.read_text(encoding="utf-8").replace(folder, "~/taxi")
+        comparison.write_text(text, encoding="utf-8")
+        page.show(comparison.as_uri(), width=1000)
+        page.screenshot(FOLDER / "comparison.png", height=1000)
+        draw_notebook(page, Path(folder), FOLDER / "notebook.png")
+    for name in ("run.png", "report.png", "report-phone.png", "comparison.png", "notebook.png"):
         shrink(FOLDER / name)
 
 

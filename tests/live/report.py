@@ -13,11 +13,13 @@ from fullpass.components.evaluation.class_results import Cell, ClassResults, OfC
 from fullpass.components.evaluation.score_curves import Curve
 from fullpass.components.evaluation.shown_files import ColumnDependence, Decile, Dependence, RegressionErrors
 from fullpass.components.pages.charts import line_chart
+from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import classes_section
 from fullpass.components.report.component import render
 from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.regression import errors_section
 from fullpass.components.report.report_data import Run, insight_section
+from fullpass.pipeline.registry.root_page import ShownNode, ShownRun
 from tests.components.report.test_report import HOSTILE, data_verdict, run
 from tests.live.browser import Page, find_chromium, open_browser
 from tests.live.servers import needed
@@ -139,6 +141,17 @@ def wide_run() -> Run:
     )
 
 
+def root_page() -> str:
+    """Returns the page of a root whose texts all contain markup, with a DAG of two layers."""
+    node = ShownNode("Trainer", "failed", "bad", "2.5 s", ("Ingest", HOSTILE), (("log", "logs/1"), (HOSTILE, "a")))
+    layers = ((replace(node, id="Ingest", status="ok", style="good", after=()), node), (node,) * 4)
+    facts = (("outcome", "failed"), ("", f"{HOSTILE} " * 20))
+    table = (("version", "state", "auc", "folder"), [("1", "served", "0.9", HOSTILE), ("2", "kept", "0.8", HOSTILE)])
+    shown = ShownRun(facts, (("report", "r.html"),), layers)
+    given = {"newest": shown, "models": table, "models_note": HOSTILE, "runs": table, "older": 1000}
+    return render_page("root.html", name=HOSTILE, folder=HOSTILE, written="2026-01-02", **given)
+
+
 def test_nothing_is_cut_beyond_the_side_or_on_top_of_something_else(browser, tmp_path):
     """The report is shown in DejaVu Sans, the wide font that Linux takes if a page names none."""
     file = tmp_path / "report.html"
@@ -151,14 +164,17 @@ def test_nothing_is_cut_beyond_the_side_or_on_top_of_something_else(browser, tmp
         assert browser.evaluate("[innerWidth, document.scrollingElement.scrollWidth]") == [width, width]
 
 
-@pytest.fixture(scope="module", params=["a run", "a hostile run", "a stop of the data gate"])
+@pytest.fixture(scope="module", params=["a run", "a hostile run", "a stop of the data gate", "a root"])
 def url(request, tmp_path_factory) -> str:
-    """The URL of a report: of a real run, of a run whose texts all contain markup, and of a stop of the data gate."""
+    """The URL of a report: of a real run, of a run whose texts all contain markup, of a stop of the data gate, and
+    of a root."""
     file = tmp_path_factory.mktemp("page") / "report.html"
     if request.param == "a run":
         file = needed("REPORT", "Give the report.html of a run.")
     elif request.param == "a hostile run":
         file.write_text(render(run(blessed=False)), encoding="utf-8")
+    elif request.param == "a root":
+        file.write_text(root_page(), encoding="utf-8")
     else:
         file.write_text(render_gate("taxi", data_verdict()), encoding="utf-8")
     return file.as_uri()
@@ -232,7 +248,7 @@ def test_the_policy_of_the_page_lets_no_other_script_run(browser, url, tmp_path)
     assert len(blocked) == 2 and all("Content Security Policy" in text for text in blocked), blocked
 
 
-@pytest.mark.parametrize("url", ["a hostile run", "a stop of the data gate"], indirect=True)
+@pytest.mark.parametrize("url", ["a hostile run", "a stop of the data gate", "a root"], indirect=True)
 def test_markup_of_the_data_is_shown_as_text(browser, url):
     browser.show(url, width=DESK)
     assert browser.evaluate(f"document.body.innerText.includes({json.dumps(HOSTILE)})")

@@ -210,7 +210,7 @@ def test_every_kind_of_feature_is_there(analysed):
     assert {feature.type for feature in declared().features.values()} == set(FEATURE_TYPES)
 
 
-@pytest.mark.parametrize("place", ["input", "model"])
+@pytest.mark.parametrize("place", [pytest.param("input", marks=pytest.mark.long), "model"])
 def test_all_features_at_one_place(analysed, tmp_path, place):
     assert_same(at_places(analysed, declared(place), tmp_path / "transformed"), analysed.values)
 

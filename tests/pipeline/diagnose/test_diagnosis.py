@@ -99,6 +99,7 @@ def slow_files(monkeypatch):
     monkeypatch.setattr(record_files, "open_records", open_slowly)
 
 
+@pytest.mark.long
 def test_a_slow_function_of_a_feature(tmp_path: Path, monkeypatch):
     usual = conftest.transform
 
@@ -191,6 +192,7 @@ def records_read(given, evaluation: list[str], monkeypatch) -> int:
     return [*starts, len(seen)][: epochs + 1][-1]
 
 
+@pytest.mark.long
 def test_what_is_promised_for_a_slow_disk_is_what_training_is_spared(prepared, tmp_path: Path, monkeypatch):
     """Reading takes nearly all of the time, so the gain equals the reduction of records read; no time is measured."""
     rows = 1200
