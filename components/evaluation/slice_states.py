@@ -309,8 +309,8 @@ class SliceAccumulator:
         for model, (parts, names) in enumerate(zip(state.confusion, state.classes, strict=True)):
             curves = None
             if self._one_vs_rest:
-                of_model = (state.histograms[model], state.grouped[model])
-                curves = tuple(map(SparseHistograms.joined, of_model))
+                whole, grouped = state.histograms[model], state.grouped[model]
+                curves = (SparseHistograms.joined(whole), SparseHistograms.joined(grouped))
             found.append(class_results(ConfusionCells.joined(parts), names, place, curves))
         return found
 

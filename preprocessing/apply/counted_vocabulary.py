@@ -4,7 +4,7 @@ import heapq
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import apache_beam as beam
 import numpy as np
@@ -86,14 +86,14 @@ class CountTokens(_StableRepr, beam.PTransform):
 
     def expand(self, batches: beam.PCollection) -> beam.PCollection:
         counted = batches | beam.FlatMap(lambda batch: Counter(batch[0].tolist()).items())
-        return counted | beam.CombinePerKey(sum)  # type: ignore[arg-type]
+        return counted | beam.CombinePerKey(cast(Any, sum))
 
 
 class MergeCounts(_StableRepr, beam.PTransform):
     """(token, count) of parts of the rows -> (token, count) of all rows."""
 
     def expand(self, counts: beam.PCollection) -> beam.PCollection:
-        return counts | beam.CombinePerKey(sum)  # type: ignore[arg-type]
+        return counts | beam.CombinePerKey(cast(Any, sum))
 
 
 class WriteVocabulary(PTransformAnalyzer):

@@ -35,7 +35,7 @@ class RowSample:
         hashes = mixed(row_ids)
         full = len(self.records) == MOST_ROWS
         rows = np.flatnonzero(hashes < self.hashes[-1]) if full else np.arange(len(hashes))
-        return RowSample.merged([self, RowSample(hashes[rows], tuple(records[row] for row in rows))])
+        return RowSample.merged([self, RowSample(hashes[rows], tuple(records[row] for row in rows.tolist()))])
 
     @staticmethod
     def merged(samples: "Iterable[RowSample]") -> "RowSample":

@@ -142,6 +142,10 @@ def _keep(kept: np.ndarray, value: np.ndarray) -> np.ndarray:
     return np.where(kept, value, np.float32("nan"))
 
 
+def _where(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return _keep(_present(condition), np.where(condition == 1, a, b))
+
+
 def _round(x: np.ndarray, digits: int = 0) -> np.ndarray:
     return np.round(x.astype(np.float64) * 10.0**digits) / 10.0**digits
 
@@ -213,7 +217,7 @@ TEXT: Mapping[str, Callable[..., object]] = {
 NULL_HANDLING: Mapping[str, Callable[..., np.ndarray]] = {
     "and": _and,
     "or": _or,
-    "where": lambda condition, a, b: _keep(_present(condition), np.where(condition == 1, a, b)),
+    "where": _where,
     "coalesce": lambda *values: functools.reduce(lambda a, b: np.where(_present(a), a, b), values),
     "is_missing": lambda a: np.where(_present(a), np.float32(0), np.float32(1)),
     "missing_if": lambda a, condition: _keep(condition == 0, a),

@@ -196,7 +196,7 @@ def _is_leak(name: str, told: _Told, labels: _Labels, target: Target) -> bool:
     if told.state == "missing":
         return True
     name = name.lower()
-    classes = "|".join(re.escape(labels.names[i].lower()) for i in np.flatnonzero(told.where))
+    classes = "|".join(re.escape(labels.names[i].lower()) for i in np.flatnonzero(told.where).tolist())
     is_of_label = re.match(re.escape(target.name.lower()) + r"[\W\d_]", name) is not None
     return is_of_label or re.search(rf"(?:^|[\W_])(?=\D)(?:{classes})$", name) is not None
 
