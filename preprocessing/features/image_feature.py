@@ -56,6 +56,8 @@ class Cnn(TaggedSpec):
     tag: ClassVar[str] = "cnn"
     width: Count = 32
     """Channels of the first stage; they double with each stage, up to eight times this number."""
+    stride: Literal[1, 2] = 1
+    """Step of the first convolution. 2 halves both sides at once: a quarter of the operations, for many images."""
     blocks: Count = 1
     """Residual blocks per stage."""
     dropout: Annotated[Fraction, Field(lt=1)] = 0.2

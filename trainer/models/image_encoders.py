@@ -82,8 +82,8 @@ def cnn(images: keras.KerasTensor, config: Cnn, name: str) -> keras.KerasTensor:
     4 pixels are left.
     """
     layers = _Named(name)
-    side = min(images.shape[1:3])
-    x = layers.convolution(images, config.width)
+    side = -(-min(images.shape[1:3]) // config.stride)
+    x = layers.convolution(images, config.width, stride=config.stride)
     while side > _LARGEST_STAGE:
         x = layers.convolution(layers.active(x), config.width, stride=2)
         side = -(-side // 2)

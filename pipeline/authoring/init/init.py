@@ -17,7 +17,7 @@ from fullpass.components.ingest.sources.config import ImagesSource
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.data_check.data_check import check_sample
 from fullpass.pipeline.authoring.init.propose_crosses import combine_columns
-from fullpass.pipeline.authoring.init.propose_features import feature_of
+from fullpass.pipeline.authoring.init.propose_features import feature_of, with_fast_encoder
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
 from fullpass.pipeline.authoring.init.select_columns import SelectedColumns, propose_sequences, select_columns
@@ -102,7 +102,7 @@ def init(
         data=_data_lines(profile, chosen, selection, bad_rows),
         splits=other_splits(profile, has_epoch=any(c.has_trend for c in selection.features)),
         label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
-        features=_with_unique_names([*_features(selection), *combined.features]),
+        features=_with_unique_names([*_features(profile, selection), *combined.features]),
         left_out=selection.left_out,
         sequences=sequences,
         crosses=combined.crosses,
@@ -133,10 +133,12 @@ def _refuse_bad_rows(data: str, profile: SourceProfile, allowed: float | None) -
     )
 
 
-def _features(selection: SelectedColumns) -> list[YamlLine]:
+def _features(profile: SourceProfile, selection: SelectedColumns) -> list[YamlLine]:
     lines = []
     for one in selection.features:
         line = feature_of(one.column, one.strength, one.text)
+        if one.column.image is not None and one.column.kind == "image":
+            line = with_fast_encoder(line, profile.sample.total or profile.sample.seen)
         why = f"{line.why}; CHECK: {one.doubt}; is it known at serving time?" if one.doubt else line.why
         lines.append(replace(line, why=why))
     return lines
@@ -218,7 +220,10 @@ def _model(
     """Returns the line `model`, followed by `training` if the model needs it."""
     rows, kinds = profile.sample.seen, {candidate.column.kind for candidate in selection.features}
     if "image" in kinds:
-        return [YamlLine("model", {"kind": "mlp", "hidden": [64]}, "layers above the network of the image")]
+        return [
+            YamlLine("model", {"kind": "mlp", "hidden": [64]}, "layers above the network of the image"),
+            YamlLine("training", {"time": "15m"}, "its longest time; the best epoch so far is kept"),
+        ]
     linear = None if sequences else _linear_for_texts(chosen, selection)
     if linear is not None:
         return [

@@ -20,6 +20,8 @@ _OFTEN_BEFORE = 0.05
 _MANY_VALUES, _VERY_MANY_VALUES = 32, 200
 _TOP_K = 10_000
 _OFTEN = 0.02
+_MANY_PIXELS = 10_000_000
+"""All pixels of a source of images of which two cores train some twenty epochs in ten minutes."""
 _LATITUDE, _LONGITUDE = ("latitude", "lat"), ("longitude", "lon", "lng", "long")
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 
@@ -166,6 +168,15 @@ def _image(column: ColumnProfile) -> tuple[str, Any]:
     if shape is None:
         return column.why, "image"
     return column.why, {"type": "image", "size": list(shape.size), **({"channels": 1} if shape.channels == 1 else {})}
+
+
+def with_fast_encoder(line: YamlLine, rows: int) -> YamlLine:
+    """Returns the entry of an image feature with a network for many pixels, if `rows` such images have many."""
+    height, width = line.value["size"]
+    if rows * height * width < _MANY_PIXELS:
+        return line
+    why = f"{line.why}; about {rows:,} images: stride 2 trains about four times as fast"
+    return replace(line, value={**line.value, "encoder": {"cnn": {"stride": 2}}}, why=why)
 
 
 def _list(column: ColumnProfile) -> tuple[str, Any]:

@@ -195,6 +195,20 @@ def test_a_narrow_network_learns_from_batches_of_any_size():
         assert all(np.isfinite(found).all() for found in gradients(tf.constant(pixels[:rows])))
 
 
+def test_a_stride_halves_the_image_and_keeps_the_stages_after_it():
+    def sides(size, stride):
+        feature = ImageFeature.model_validate(
+            {"type": "image", "size": [size, size], "encoder": {"cnn": {"stride": stride}}}
+        )
+        images = keras.Input((size, size, 1))
+        model = keras.Model(images, encode_image(images, feature, "image_xf"))
+        convolutions = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
+        return [layer.output.shape[1] for layer in convolutions], model.output.shape[-1]
+
+    assert sides(28, 1) == ([28, 28, 28, 14, 14, 7, 7], 128)
+    assert sides(28, 2) == ([14, 14, 14, 7, 7], 64)
+
+
 def test_mixup_blends_images_and_labels_and_trains(tmp_path):
     from fullpass.trainer.fit.steps import Blend
 
