@@ -6,6 +6,7 @@ the metadata. Nothing of the failed attempt remains in memory.
 """
 
 import logging
+import math
 import os
 import sys
 import time
@@ -39,7 +40,7 @@ def restart_if_connection_was_lost(name: str, error: BaseException) -> None:
     if not is_lost_connection(error):
         return
     attempt = int(os.environ.get(ATTEMPT_VARIABLE, "1"))
-    waits = [float(text) for text in os.environ.get(WAITS_VARIABLE, _WAITS).split()]
+    waits = _waits(os.environ.get(WAITS_VARIABLE, _WAITS))
     if attempt > len(waits):
         return
     wait = waits[attempt - 1]
@@ -55,6 +56,21 @@ def restart_if_connection_was_lost(name: str, error: BaseException) -> None:
         [sys.executable, "-P", *sys.orig_argv[1:]],
         {**os.environ, ATTEMPT_VARIABLE: str(attempt + 1)},
     )
+
+
+def _waits(text: str) -> list[float]:
+    try:
+        waits = [float(word) for word in text.split()]
+        if all(0 <= wait < math.inf for wait in waits):
+            return waits
+    except ValueError:
+        pass
+    # The failure itself must be told, so this is no error of its own.
+    logging.error(
+        "%s is %r; it lists the seconds before each further attempt, such as %r. These are used.",
+        WAITS_VARIABLE, text, _WAITS,
+    )  # fmt: skip
+    return [float(word) for word in _WAITS.split()]
 
 
 def is_lost_connection(error: BaseException) -> bool:

@@ -249,6 +249,13 @@ def test_errors_of_data_are_never_tried_again(quick, tmp_path, error):
     assert (tmp_path / "tries").read_text() == "x"
 
 
+@pytest.mark.parametrize("text", ["ten", "10 -1", "nan", "10s 60s", "1e999"])
+def test_waits_that_cannot_be_read_are_told_and_do_not_hide_the_failure(text, caplog):
+    assert lost_connections._waits(text) == [10.0, 60.0]
+    assert f"FULLPASS_RECONNECT_SECONDS is {text!r}" in caplog.text
+    assert lost_connections._waits("") == [] and lost_connections._waits("0.5 3") == [0.5, 3.0]
+
+
 def test_a_signal_while_waiting_for_the_next_attempt_ends_the_container(monkeypatch, tmp_path):
     monkeypatch.setenv(lost_connections.WAITS_VARIABLE, "300")
     done = ends("print('ready', flush=True); raise ConnectionError", tmp_path / "log", stop=True)
