@@ -57,7 +57,8 @@ def curves_of(cells: SparseHistograms, grouped: SparseHistograms, place: int) ->
     whole = _dense(cells, place, 1)[:, 0]
     if not (whole.sum(axis=1) > 0).all():
         return None
-    groups = _dense(grouped, place, GROUPS)
+    # Only the first bucket of every COARSE buckets has rows, so the others add no point to a curve.
+    groups = _dense(grouped, place, GROUPS)[:, :, ::COARSE]
     without = sums_without_each(groups, axis=1)
     present = groups.sum(axis=(0, 2)) > 0
 
@@ -70,7 +71,9 @@ def curves_of(cells: SparseHistograms, grouped: SparseHistograms, place: int) ->
     return Curves(
         curve(_GRID, _roc(whole), [_roc(one) for one in left]),
         curve(_RECALLS, _precision(whole), [_precision(one) for one in left]),
-        curve(_mean_scores(whole, tenths), _positive(whole, tenths), [_positive(one, tenths) for one in left]),
+        curve(
+            _mean_scores(whole, tenths), _positive(whole, tenths), [_positive(one, tenths // COARSE) for one in left]
+        ),
         tuple(map(float, _thresholds(whole))),
     )
 
