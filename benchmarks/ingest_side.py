@@ -75,7 +75,7 @@ def ours(file: Path, output: Path, *, compression: str) -> dict[str, float]:
     schema = pa.parquet.read_schema(file.with_suffix(".parquet"))
     columns = {f.name: RawColumn(f.name, "string" if pa.types.is_string(f.type) else "number") for f in schema}
     request = Request(config, tuple(RATIOS), tuple(columns.values()), compression == "gzip")
-    component = Ingest(request.with_window(Window(None, (Span(0, files),)), ()))
+    component = Ingest(request.with_window(Window(None, (Span(0, files),)), (), {}))
     return _do(IngestExecutor, output, dict(component.exec_properties))
 
 

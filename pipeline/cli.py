@@ -6,6 +6,7 @@ import sys
 from importlib import import_module
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal, cast, get_args
 
 import typer
@@ -316,6 +317,10 @@ def predict(
     missing: read_options.Missing = None,
     encoding: read_options.Encoding = None,
     source: read_options.Others = None,
+    join: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PATH", help="The table of a join, if the rows lack its columns; repeatable."),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Add the effect of each column on the score of each row.")
     ] = False,
@@ -324,26 +329,29 @@ def predict(
 
     An absent column counts as missing. A row that cannot be read has no prediction; `bad_row` holds the reason.
     """
-    from fullpass.components.predict.input_source import read_as_of
+    from fullpass.components.predict.input_source import read_as_of, tables_of
 
     continue_in_fork()
     read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
+    tables = tables_of(join)
     without_keras()
     from fullpass.pipeline.api import open_model
 
     with large_imports():
         exported = open_model(model)
-    from fullpass.components.predict.predict import predict_file, predict_tables
+    from fullpass.components.predict.predict import predict_file, predict_tables, with_tables
     from fullpass.components.predict.write_tables import to_json
 
-    if output is not None:
-        done = predict_file(exported, rows, str(output), read_as=read_as, explained=explain)
-        printing.print_text(f"{done.rows - done.bad:,} rows predicted, in {output}")
-    else:
-        done = predict_tables(exported, rows, read_as, explained=explain)
-        for table in done:
-            for row in table.to_pylist():
-                printing.print_data(to_json(row))
+    with TemporaryDirectory() as folder:
+        exported = with_tables(exported, tables, folder)
+        if output is not None:
+            done = predict_file(exported, rows, str(output), read_as=read_as, explained=explain)
+            printing.print_text(f"{done.rows - done.bad:,} rows predicted, in {output}")
+        else:
+            done = predict_tables(exported, rows, read_as, explained=explain)
+            for table in done:
+                for row in table.to_pylist():
+                    printing.print_data(to_json(row))
     for line in done.notes():
         printing.print_text(line, err=True)
 

@@ -184,6 +184,7 @@ class PipelineConfig(Spec):
             compute_at=self.input.compute_at,
             function=self.preprocessing,
             stable_ids=self.stable_ids,
+            lookups={name: tuple(join.keys) for name, join in self.data.joins.items() if join.serve == "lookup"},
         )
 
     @property
@@ -201,6 +202,7 @@ class PipelineConfig(Spec):
             bad_rows=data.bad_rows,
             split_leakage=data.split_leakage,
             derive=derive,
+            joins=data.joins,
             span=data.span,
         )
 

@@ -36,6 +36,8 @@ class PreprocessingConfig(Spec):
     """`package.module:function` that replaces the transforms of all features: columns in, transformed features out."""
     stable_ids: StableIds | Flag = False
     """Default for all learned vocabularies."""
+    lookups: dict[Name, tuple[Name, ...]] = Field(default_factory=dict)
+    """Join whose table the model contains -> key columns, by which a request finds its columns JOIN.COLUMN."""
 
     @model_validator(mode="before")
     @classmethod

@@ -18,6 +18,7 @@ from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.trainer.decision_config import DecisionConfig
 from fullpass.trainer.export.eval_scores import SCORES_FILE, write_scores
 from fullpass.trainer.export.export import export_model
+from fullpass.trainer.export.joined_tables import read_tables
 from fullpass.trainer.export.run_provenance import TRAINING_FILE, read_run_facts
 from fullpass.trainer.export.sample_requests import read_samples
 from fullpass.trainer.export.signatures import served_model
@@ -138,14 +139,19 @@ def _export(
     weights: dict[str, Any] = {"trees": dict(trained.trees)}
     if trained.learned is not None:
         weights = describe_weights(trained.learned, trained.network.model)
-    served = served_model(inputs.spec, trained.network, data.statistics.names)
+    tables = read_tables(inputs.transform_output, inputs.spec.preprocessing)
+    served = served_model(inputs.spec, trained.network, data.statistics.names, tables)
     export_model(
         replace(served, threshold=decision.get("threshold"), portable=_portable(trained.network)),
         folder,
         name=inputs.custom.get("name", "model"),
         source=inputs.custom.get("source", {}),
         samples=read_samples(inputs.transform_output),
-        facts={"made_from": inputs.custom.get("made_from"), **({"decision": decision} if decision else {})},
+        facts={
+            "made_from": inputs.custom.get("made_from"),
+            **({"decision": decision} if decision else {}),
+            **({"joins": inputs.custom["joins"]} if "joins" in inputs.custom else {}),
+        },
         extras={WEIGHTS_FILE: to_json_text(weights), **_ledgers(inputs.transform_output)},
     )
 

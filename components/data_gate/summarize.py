@@ -1,6 +1,7 @@
 """Summarizes spans: from the records of a run, on Beam, or from raw files before a run."""
 
 from collections.abc import Iterator, Sequence
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from fullpass.components.data_gate.distribution import Distribution
 from fullpass.components.data_gate.series import SeriesSource, Sketches
 from fullpass.components.data_gate.span_summary import Summary, SummaryStore, merge_parts
 from fullpass.components.ingest.component import FINGERPRINT, LABEL
-from fullpass.components.ingest.ingestion import Ingestion, ingestion_of
+from fullpass.components.ingest.ingestion import Ingestion, ingestion_of, with_joins
 from fullpass.components.ingest.readers.read_source import parts_of
 from fullpass.components.ingest.readers.reader import FilePart
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
@@ -70,12 +71,13 @@ def summarize_raw(request: Request, span: SpanRequest, source: SeriesSource) -> 
     Raises:
         UserError: A file cannot be read, or lacks a column.
     """
-    ingestion = ingestion_of(request, span, folder="")
-    parts = [
-        _sketch_part(ingestion, index, part, source)
-        for index, file in enumerate(span.files)
-        for part in parts_of(file, request.config.source)
-    ]
+    with TemporaryDirectory() as folder:
+        (ingestion,) = with_joins([ingestion_of(request, span, folder)], request, folder)
+        parts = [
+            _sketch_part(ingestion, index, part, source)
+            for index, file in enumerate(span.files)
+            for part in parts_of(file, request.config.source)
+        ]
     rows = sum(part.rows for part in parts)
     return merge_parts(span.number, span.label, span.fingerprint, rows, [part.distributions() for part in parts])
 

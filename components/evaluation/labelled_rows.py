@@ -3,11 +3,15 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError, did_you_mean, listed
+from fullpass.components.ingest.joins.build_index import build_index
+from fullpass.components.ingest.joins.config import Joins
+from fullpass.components.ingest.joins.join_index import JoinIndex
 from fullpass.components.ingest.readers.read_source import columns_of, read
 from fullpass.components.ingest.readers.reader import BadRow, Reading, convert_rows
 from fullpass.components.ingest.sources.config import BaseSource
@@ -27,6 +31,7 @@ class LabelledRows:
     Attributes:
         preprocessing: The features and the label of the model.
         text: Rules for reading text as values, as in training.
+        joins: Joins of the rows, and `tables` their files.
         rows: Number of rows read, with bad ones.
         seen: Raw columns in the rows read.
     """
@@ -35,6 +40,8 @@ class LabelledRows:
     source: BaseSource
     text: RawText
     preprocessing: PreprocessingConfig
+    joins: Joins = field(default_factory=dict)
+    tables: Mapping[str, Sequence[SourceFile]] = field(default_factory=dict)
     rows: int = 0
     bad: int = 0
     seen: set[str] = field(default_factory=set)
@@ -80,8 +87,13 @@ class LabelledRows:
         Raises:
             UserError: A file cannot be read, or lacks the label or the weight; there are no rows.
         """
-        for number, file in enumerate(self.files):
-            yield from self._read(number, file)
+        with TemporaryDirectory() as folder:
+            tables = [
+                build_index(name, join, self.tables[name], self.columns.values(), 1.0, folder)
+                for name, join in self.joins.items()
+            ]
+            for number, file in enumerate(self.files):
+                yield from self._read(number, file, tables)
         if not self.rows:
             raise UserError(f"{self.files[0].path}: no rows.")
         self._check(self.files[0].path, self.seen)
@@ -90,14 +102,19 @@ class LabelledRows:
                 "\n  ".join([f"{self.files[0].path}: none of {self.rows:,} rows can be used.", *self.reasons])
             )
 
-    def _read(self, number: int, file: SourceFile) -> Iterator[list[bytes]]:
+    def _read(self, number: int, file: SourceFile, tables: Sequence[JoinIndex]) -> Iterator[list[bytes]]:
         present = columns_of(file, self.source)
+        added = {column.name for table in tables for column in table.columns}
         if present is not None:
-            self._check(file.path, present)
-        columns = {name: one for name, one in self.columns.items() if present is None or name in present}
-        reading = Reading(file, columns)
+            self._check(file.path, [*present, *added])
+        columns = {n: c for n, c in self.columns.items() if n not in added and (present is None or n in present)}
+        keys = {name: RawColumn(name, "string") for table in tables for name in table.join.left_columns}
+        reading = Reading(file, {**columns, **{name: key for name, key in keys.items() if name not in added}})
         for rows in read(reading, self.source):
+            for table in tables:
+                rows = table.add_columns(rows, reading, self.text)
             arrays, good = convert_rows(columns.values(), self.text, reading, rows)
+            arrays |= {name: rows.table.column(name).combine_chunks() for name in sorted(added)}
             self.rows += len(rows.numbers)
             self._count(reading.take_bad())
             ids = pa.array((number << ROW_BITS) + rows.numbers)
@@ -105,6 +122,7 @@ class LabelledRows:
                 yield records(examples(entries({**arrays, RAW_ROW_ID: ids})).filter(pa.array(good)))
         self.rows += reading.malformed
         self._count(reading.take_bad())
+        self.seen |= added
         self.seen |= columns.keys() if present is not None else reading.seen
 
     def _count(self, bad: Sequence[BadRow]) -> None:

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from fullpass.components.evaluation.score_rows import load_export
 from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence
-from fullpass.preprocessing.columns.raw_columns import RawColumn, feature_columns, serving_columns, with_source_columns
+from fullpass.preprocessing.columns.raw_columns import RawColumn, feature_columns, request_columns, with_source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY, DateFormat, compile_format
 from fullpass.preprocessing.dates.date_ops import parse
@@ -80,7 +80,7 @@ def dependence_of_export(
     Args:
         sampled: A sample of the serialized eval rows.
     """
-    columns = serving_columns(config)
+    columns = request_columns(config)
     shown = most_important(column_readers(config), importance, _MOST_COLUMNS)
     if not (shown and sampled):
         return None
@@ -204,7 +204,7 @@ def column_readers(config: PreprocessingConfig) -> list[ColumnReaders]:
                 formats[column].append(feature.format)
     return [
         _readers(column, config, readers[name], tuple(formats[name]))
-        for name, column in serving_columns(config).items()
+        for name, column in request_columns(config).items()
     ]
 
 

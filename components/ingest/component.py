@@ -1,6 +1,7 @@
 """The Ingest component, a custom ExampleGen. The stock ExampleGens lose zeros, shards and bad rows."""
 
 import copy
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -9,16 +10,19 @@ from tfx.dsl.components.common import resolver
 from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
+from fullpass.base.redact import redact_tree
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.ingest.ingest import finish, run
-from fullpass.components.ingest.ingestion import ingestion_of
+from fullpass.components.ingest.ingestion import ingestion_of, with_joins
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
 from fullpass.components.ingest.stratified_pass import with_cuts
 from fullpass.components.ingest.writing.manifest import Manifest
+from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 
 FINGERPRINT = "fingerprint"
 LABEL = "label"
+JOINS = "joins"
 _READ = "rows_read"
 
 
@@ -32,6 +36,8 @@ class IngestExecutor(base_beam_executor.BaseBeamExecutor):
         ingestions = [
             ingestion_of(request, span, artifact.uri) for span, artifact in zip(request.spans, artifacts, strict=True)
         ]
+        if ingestions:  # `finish` removes the folder when all rows are read
+            ingestions = with_joins(ingestions, request, f"{ingestions[0].folder}/{PENDING}/joins")
         ingestions = [with_cuts(ingestion, self._make_beam_pipeline) for ingestion in ingestions]
         if ingestions:
             with self._make_beam_pipeline() as pipeline:
@@ -64,6 +70,11 @@ def describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) ->
     examples.set_int_custom_property("rows_per_second", round(manifest.rows_per_second))
     for split, rows in manifest.written.items():
         examples.set_int_custom_property(f"rows_{split}", rows)
+    for join in manifest.joins:
+        examples.set_int_custom_property(f"unmatched_{join.name}", join.unmatched)
+    if manifest.joins:
+        tables = {join.name: {"files": join.files, "rows": join.table_rows} for join in manifest.joins}
+        examples.set_string_custom_property(JOINS, json.dumps(redact_tree(tables)))
     for overlap in manifest.overlaps:
         examples.set_int_custom_property(f"overlap_{overlap.second}_{overlap.first}", overlap.rows)
 
@@ -88,8 +99,9 @@ class Ingest(
     """Converts raw files to TFRecord files of tf.Examples, in splits and shards.
 
     Outputs: `examples`, one artifact per span that is not known, with the properties span and version and the custom
-    properties fingerprint, label, rows_digest, rows_read, rows_quarantined, rows_<split>, and
-    overlap_<split>_<other>, the number of rows of a split that are also in the other split. Each artifact also holds
+    properties fingerprint, label, rows_digest, rows_read, rows_quarantined, rows_<split>, joins (the files and rows of
+    the joined tables), unmatched_<join>, and overlap_<split>_<other>, the number of rows of a split that are also in
+    the other split. Each artifact also holds
     `ingest.json` (the manifest) and, if any row was bad, `quarantine.parquet`.
     """
 

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from fullpass.components.ingest.joins.config import Joins
 from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.writing.shards import Layout
 from fullpass.preprocessing.config import ColumnType
@@ -148,6 +149,8 @@ class DataConfig(Spec):
     """Files, a database, or a function that returns rows."""
     types: dict[Name, ColumnType] = Field(default_factory=dict)
     """Column -> its type, if no feature determines it."""
+    joins: Joins = Field(default_factory=dict)
+    """Name -> table whose columns are added to the rows, as NAME.COLUMN (docs/joins.md)."""
     derive: dict[Name, Name] = Field(default_factory=dict)
     """New column -> expression over columns and derived columns above it."""
     split: Split = HashSplit(method="hash")
@@ -187,4 +190,5 @@ class IngestConfig(Spec):
     split_leakage: SplitLeakage = SplitLeakage()
     derive: dict[Name, Name] = Field(default_factory=dict)
     """The derived columns that the split reads."""
+    joins: Joins = Field(default_factory=dict)
     span: SpanColumn | None = None

@@ -32,7 +32,7 @@ from fullpass.components.ingest.readers.row_hash import hashes
 from fullpass.components.ingest.splitting.assign import NO_SPLIT, columns_of_split
 from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter, check_overlaps, count_overlaps
 from fullpass.components.ingest.writing.encode import entries, examples, records
-from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, FileCount, Manifest
+from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, FileCount, JoinCount, Manifest
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
 from fullpass.components.ingest.writing.shards import Chunk
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, ROW_BITS
@@ -68,6 +68,7 @@ def finish(ingestion: Ingestion) -> Manifest:
         _check_lists(ingestion, {name for result in results for name in result["seen"]})
     _check_budget(ingestion, manifest, bad)
     if ingestion.span is None:
+        _check_joins(manifest)
         # A single span may have no row for a split. A window must have one; Transform checks this.
         _check_splits(manifest)
     overlaps = count_overlaps({s: [Run(**run) for r in results for run in r["hashes"][s]] for s in ingestion.splits})
@@ -117,6 +118,7 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
     rows_read = 0
     seen: set[str] = set()
     bad: list[BadRow] = []
+    unmatched = Counter[str]()
     try:
         for number, part in task.parts:
             reading = ingestion.reading(ingestion.files[number], part)
@@ -127,6 +129,7 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
                 rate.report(rows_read - before, reading.consumed, reading.path.rsplit("/", 1)[-1])
             rows_read += reading.malformed
             seen |= reading.seen
+            unmatched += reading.unmatched
             rate.add_part(rows_read - before, reading.file.size if part == WHOLE else reading.consumed)
             unusable = reading.take_bad()
             bad += unusable
@@ -148,6 +151,7 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
         "hashes": {split: [asdict(run) for run in writer.runs] for split, writer in runs.items()},
         "bad": [asdict(row) for row in bad],
         "seen": sorted(seen),
+        "unmatched": unmatched,
     }
 
 
@@ -211,6 +215,10 @@ def _sum(ingestion: Ingestion, results: Sequence[dict]) -> Manifest:
         ),
         seconds=max(result["seconds"][1] for result in results) - min(result["seconds"][0] for result in results),
         first_file=ingestion.first_file,
+        joins=tuple(
+            JoinCount(j.name, j.files, j.rows, j.set_aside, sum(r["unmatched"].get(j.name, 0) for r in results))
+            for j in ingestion.joins
+        ),
     )
 
 
@@ -242,6 +250,15 @@ def _check_lists(ingestion: Ingestion, seen: set[str]) -> None:
             raise UserError(
                 f"data.source.path: no row of {ingestion.files[0].path} has a list {name!r}.{did_you_mean(name, seen)} "
                 "Correct the feature's `column`, or remove the feature."
+            )
+
+
+def _check_joins(manifest: Manifest) -> None:
+    for join in manifest.joins:
+        if join.unmatched == manifest.read:
+            raise UserError(
+                f"data.joins.{join.name}: none of the {manifest.read:,} rows has a match. Do the keys have the same "
+                "spelling, and the dates the same zone? `fullpass check --data` shows some keys of both."
             )
 
 

@@ -1,13 +1,18 @@
 """One ingestion: its files, and how their rows are read, converted and assigned to splits."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
+from tfx.dsl.io import fileio
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import IngestConfig, StratifiedSplit
+from fullpass.components.ingest.joins.build_index import build_index
+from fullpass.components.ingest.joins.config import is_joined
+from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex
 from fullpass.components.ingest.readers.read_source import read
 from fullpass.components.ingest.readers.reader import EmptyFileError, FilePart, Reading, Rows, convert_rows
 from fullpass.components.ingest.readers.row_hash import contents, hashes
@@ -18,6 +23,7 @@ from fullpass.components.ingest.splitting.assign import assign, raw_split_column
 from fullpass.components.ingest.splitting.stratified import Cuts, classes_of, splits_by_cuts
 from fullpass.components.ingest.writing.shards import Layout
 from fullpass.preprocessing.columns.raw_columns import SPAN_FILE_BITS, RawColumn, span_in_row_ids
+from fullpass.preprocessing.values.row_keys import TABLES
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,7 @@ class Ingestion:
 
     Attributes:
         cuts: Cuts of a stratified split, computed in an earlier pass.
+        joins: The joined tables, once `with_joins` has read them.
         span: Number of the span; None if the source has no spans.
     """
 
@@ -36,6 +43,7 @@ class Ingestion:
     folder: str
     gzip: bool
     cuts: Cuts = field(default_factory=dict)
+    joins: tuple[JoinIndex, ...] = ()
     span: int | None = None
 
     @property
@@ -60,19 +68,30 @@ class Ingestion:
         return self.config.records.layout(gzip=self.gzip)
 
     def reading(self, file: SourceFile, part: FilePart) -> Reading:
-        """Returns the reading of a part: the columns of the examples, and those that determine the split and span."""
-        names = (*raw_split_columns(self.config.split), *([self.config.span.column] if self.config.span else []))
-        columns = {name: RawColumn(name, "string") for name in names}
-        columns |= {column.name: column for column in self._columns_read()}
-        needs_all_columns = file.split is None and reads_whole_rows(self.config.split)
-        return Reading(file, columns, part, all_columns="to_hash" if needs_all_columns else None)
+        """Returns the reading of a part: the columns of the examples, and those of split, span and joins."""
+        config = self.config
+        columns = {column.name: column for column in self._columns_read()}
+        named = (*raw_split_columns(config.split), *([config.span.column] if config.span else []))
+        columns |= {name: RawColumn(name, "string") for name in named if name not in columns}
+        # Keys are read as text, since a number loses the spelling of its token.
+        keys = [name for join in config.joins.values() for name in join.left_columns]
+        columns |= {name: RawColumn(name, "string") for name in keys}
+        own = {name: column for name, column in columns.items() if not is_joined(name, config.joins)}
+        needs_all_columns = file.split is None and reads_whole_rows(config.split)
+        return Reading(file, own, part, all_columns="to_hash" if needs_all_columns else None)
 
     def read(self, reading: Reading) -> Iterator[tuple[int, Rows]]:
-        """Yields the number of rows read, and the rows of the span. Rows without a span are added to the bad rows.
+        """Yields the number of rows read, and the rows of the span, with the joined columns.
 
-        If a file holds many spans, only the rows of this span count as read. If `SourceFile.rest` is set, rows without
-        a span count, too.
+        Rows without a span, or with a date that a join cannot read, are added to the bad rows. If a file holds many
+        spans, only the rows of this span count as read. If `SourceFile.rest` is set, rows without a span count, too.
         """
+        for count, rows in self._rows_of_span(reading):
+            for join in self.joins:
+                rows = join.add_columns(rows, reading, self.config.source.raw_text)
+            yield count, rows
+
+    def _rows_of_span(self, reading: Reading) -> Iterator[tuple[int, Rows]]:
         span = self.config.span
         if span is None or self.span is None:
             try:
@@ -104,7 +123,12 @@ class Ingestion:
 
         The other rows are added to `reading`, with the reason.
         """
-        return convert_rows(self._columns_read(), self.config.source.raw_text, reading, rows)
+        columns, joins = self._columns_read(), self.config.joins
+        own = [column for column in columns if not is_joined(column.name, joins)]
+        arrays, good = convert_rows(own, self.config.source.raw_text, reading, rows)
+        # Joined columns were converted when their table was read.
+        joined = {c.name: rows.table.column(c.name).combine_chunks() for c in columns if c.name not in arrays}
+        return arrays | joined, good
 
     def classes_and_hashes(self, rows: Rows, arrays: Mapping[str, pa.Array]) -> tuple[pa.Array, np.ndarray]:
         """Returns the inputs of a stratified split: the class of each row, string, and its content hash, uint64."""
@@ -121,12 +145,43 @@ class Ingestion:
         table = rows.all_columns if reads_whole_rows(split) else rows.table
         return assign(split, table, rows.numbers, file_index=index)
 
+    def columns_joined(self) -> list[RawColumn]:
+        """Returns the joined columns that the examples, the split or another join need."""
+        keys = (name for join in self.config.joins.values() for name in join.left_columns)
+        named = (*raw_split_columns(self.config.split), *keys)
+        columns = {name: RawColumn(name, "string", token=True) for name in named}
+        columns |= {column.name: column for column in self._columns_read()}
+        return [column for name, column in columns.items() if is_joined(name, self.config.joins)]
+
     def _columns_read(self) -> tuple[RawColumn, ...]:
         """Returns the columns of the examples, and the column of a stratified split if no feature reads it."""
         split, known = self.config.split, {column.name for column in self.columns}
         if isinstance(split, StratifiedSplit) and split.column not in {*known, *self.config.derive}:
             return (*self.columns, RawColumn(str(split.column), "string", token=True))
         return self.columns
+
+
+def with_joins(ingestions: Sequence[Ingestion], request: Request, folder: str) -> list[Ingestion]:
+    """Reads the joined tables once, and returns the ingestions with them.
+
+    Args:
+        folder: Folder for the tables, which must exist while rows are read.
+
+    Raises:
+        UserError: A table cannot be read, or repeats a key.
+    """
+    if not ingestions or not request.config.joins:
+        return list(ingestions)
+    columns, most_bad = ingestions[0].columns_joined(), request.config.bad_rows.max_fraction
+    joins = tuple(
+        build_index(name, join, request.joined[name], columns, most_bad, folder)
+        for name, join in request.config.joins.items()
+    )
+    for join, ingestion in product(joins, ingestions):
+        if join.join.serve == "lookup":
+            fileio.makedirs(f"{ingestion.folder}/{TABLES}")
+            fileio.copy(f"{join.folder}/{LOOKUP}", f"{ingestion.folder}/{TABLES}/{join.name}.arrow", overwrite=True)
+    return [replace(ingestion, joins=joins) for ingestion in ingestions]
 
 
 def ingestion_of(request: Request, span: SpanRequest, folder: str) -> Ingestion:

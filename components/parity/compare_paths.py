@@ -19,7 +19,7 @@ from fullpass.components.internals.tfx_internals import path_utils
 from fullpass.components.parity.compare import ComparedFeature, Comparison, RowName, Tolerance, compare, same_width
 from fullpass.components.transform.component import split_files
 from fullpass.preprocessing.columns.outputs import LABEL, ROW_ID, SPAN
-from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, serving_columns
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, request_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
@@ -77,7 +77,7 @@ def compare_paths(
     trained = TrainedRows(_training_blocks(config, ready, transform_graph, classes, batch_rows))
     manifests = [read_manifest(artifact.uri) for artifact in examples]
     scores = _Scores(f"{model_run.uri}/{SCORES_FILE}")
-    columns = serving_columns(config)
+    columns = request_columns(config)
     least = 0.0 if config.label.task == "regression" else 1.0  # the scores are probabilities
     comparison, rows = Comparison(), 0
     with ThreadPoolExecutor(2) as threads:

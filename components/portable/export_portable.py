@@ -73,6 +73,11 @@ def export_portable(model: Exported, to: Format, folder: Path, rows: Iterable[Co
     if folder.exists():
         raise UserError(f"{folder} already exists. Name another folder with --out, or remove it.")
     description: dict[str, Any] = dict(read_description(str(model.directory)) or {})
+    if tables := description.get("lookups"):
+        raise UserError(
+            f"{model.directory}: the model looks columns up in {', '.join(tables)}, and files contain no tables. Train "
+            "it with `serve: given` (data.joins)."
+        )
     function, keys = _network(model, description)
     pending = folder.with_name(f"{folder.name}.tmp")
     shutil.rmtree(pending, ignore_errors=True)

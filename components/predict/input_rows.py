@@ -1,6 +1,6 @@
 """Reads the rows to predict with Ingest's readers, in batches of dense columns; bad rows keep their position."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import cast
@@ -8,7 +8,9 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.errors import UserError, did_you_mean, listed
+from fullpass.components.ingest.joins.config import joined_columns
+from fullpass.components.ingest.joins.join_index import JoinIndex
 from fullpass.components.ingest.readers.read_source import columns_of, read
 from fullpass.components.ingest.readers.reader import BadRow, Reading, bounded, check_columns, convert_rows, numbered
 from fullpass.components.ingest.sources.config import CsvSource
@@ -40,11 +42,25 @@ class InputBatch:
 class InputRows:
     """The rows of some files, batch by batch."""
 
-    def __init__(self, files: Sequence[SourceFile], how: InputSource, columns: Mapping[str, RawColumn]):
-        """Constructs the reader; iteration opens the files."""
+    def __init__(
+        self,
+        files: Sequence[SourceFile],
+        how: InputSource,
+        columns: Mapping[str, RawColumn],
+        tables: Sequence[JoinIndex] = (),
+        joins: Collection[str] = (),
+    ):
+        """Constructs the reader; iteration opens the files.
+
+        Args:
+            tables: Tables that are joined with a file without their columns.
+            joins: Names of all joins of training.
+        """
         self._files = files
         self._how = how
         self._columns = columns
+        self._tables = tables
+        self._joins = joins
         self._seen: set[str] = set()
 
     @property
@@ -56,22 +72,33 @@ class InputRows:
         """Yields the rows.
 
         Raises:
-            UserError: A file is empty or not of its format, or has none of the columns that the model reads.
+            UserError: A file is empty or not of its format, has none of the columns that the model reads, or lacks
+                joined columns whose table is not given.
         """
         for file in self._files:
             yield from self._read(file)
 
     def _read(self, file: SourceFile) -> Iterator[InputBatch]:
         present = columns_of(file, self._how.source)
+        tables = [table for table in self._tables if not joined_columns(table.name, present or ())]
+        added = {column.name for table in tables for column in table.columns}
         if present is not None:
-            self._check_columns(file.path, present)
-        needed = {name: column for name, column in self._columns.items() if present is None or name in present}
-        reading = Reading(file, needed, all_columns="to_show")
+            self._check_columns(file.path, [*present, *added])
+            self._check_joins(file.path, [*present, *added])
+        needed = {n: c for n, c in self._columns.items() if n not in added and (present is None or n in present)}
+        keys = {name: RawColumn(name, "string") for table in tables for name in table.join.left_columns}
+        reading = Reading(
+            file, {**needed, **{n: key for n, key in keys.items() if n not in added}}, all_columns="to_show"
+        )
         bad: list[BadRow] = []
         shown = _with_unique_names(pa.table([pa.array([], pa.string())] * len(present or ()), names=present or ()))
         for rows in read(reading, self._how.source):
             rows = replace(rows, all_columns=_with_unique_names(cast(pa.Table, rows.all_columns)))
+            for table in tables:
+                rows = table.add_columns(rows, reading, self._how.text)
             arrays, good = convert_rows(needed.values(), self._how.text, reading, rows)
+            arrays |= {name: rows.table.column(name).combine_chunks() for name in added}
+            self._seen |= added
             self._seen |= needed.keys() if present is not None else reading.seen
             shown = cast(pa.Table, rows.all_columns)
             if not self._seen:
@@ -80,11 +107,20 @@ class InputRows:
             bad += reading.take_bad()
             reached = [row for row in bad if row.row <= rows.numbers[-1]]
             bad = [row for row in bad if row.row > rows.numbers[-1]]
-            inputs = {n: _dense(arrays[n].filter(pa.array(good)), c) for n, c in needed.items()}
+            inputs = {n: _dense(arrays[n].filter(pa.array(good)), c) for n, c in self._columns.items() if n in arrays}
             yield _batch(rows.numbers, shown, good, reached, inputs)
         bad += reading.take_bad()
         if bad:
             yield _batch(np.zeros(0, np.int64), shown.slice(0, 0), np.zeros(0, bool), bad, {})
+
+    def _check_joins(self, path: str, present: Sequence[str]) -> None:
+        for name in self._joins:
+            lacking = joined_columns(name, self._columns)
+            if lacking and not lacking.keys() & {*present}:
+                raise UserError(
+                    f"{path}: the columns {listed(list(lacking))} are absent, which training joined. Give them in the "
+                    f"file, or give the table: --join {name}=PATH."
+                )
 
     def _check_columns(self, path: str, present: Sequence[str]) -> None:
         hint = ""

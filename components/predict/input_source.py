@@ -123,6 +123,19 @@ def _carried(trained: Mapping[str, Any], kind: type[BaseSource]) -> dict[str, An
     return {**carried, "missing": missing, "missing_in": trained.get("missing_in", {})}
 
 
+def tables_of(written: Sequence[str] | None) -> dict[str, str]:
+    """Returns the tables of `--join`: name of the join -> path.
+
+    Raises:
+        UsageError: An option is not NAME=PATH.
+    """
+    pairs = {one: one.partition("=") for one in written or ()}
+    for one, (name, _, path) in pairs.items():
+        if not (name and path):
+            raise UsageError(f"--join {one!r}: expected NAME=PATH, such as --join weather=weather.csv.")
+    return {name: path for name, _, path in pairs.values()}
+
+
 def read_as_of(
     format_: str | None,
     separator: str | None,

@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
@@ -14,7 +14,10 @@ import tensorflow as tf
 
 from fullpass.base import notebook_html as html
 from fullpass.base import state_file
-from fullpass.base.errors import UserError, listed
+from fullpass.base.errors import UsageError, UserError, did_you_mean, listed
+from fullpass.components.ingest.joins.build_index import build_index
+from fullpass.components.ingest.joins.config import Join
+from fullpass.components.ingest.joins.join_index import JoinIndex
 from fullpass.components.ingest.readers.reader import BadRow
 from fullpass.components.predict.explain import explain
 from fullpass.components.predict.input_rows import InputBatch, InputRows, TableRows
@@ -32,6 +35,8 @@ BASE = "base"
 EFFECT = "effect_"
 BAD_ROW = "bad_row"
 """Column of the output with the reason why a row has no prediction; null for a row with a prediction."""
+_MOST_BAD = 0.001
+"""Largest share of unusable rows of a joined table."""
 _AS_TRAINED: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -47,6 +52,8 @@ class Exported:
         classes: Class names; empty for regression.
         levels: Levels of the quantiles that a regression predicts; empty if it predicts none.
         source: Reading options of the training data: the keys of `data.source` without the location of the data.
+        joins: Join of the training data -> its keys of `data.joins`, without the location of the table.
+        tables: Joined tables that were given to add the columns that an input lacks.
     """
 
     directory: Path
@@ -56,6 +63,8 @@ class Exported:
     classes: tuple[str, ...]
     levels: tuple[float, ...]
     source: Mapping[str, Any]
+    joins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    tables: Sequence[JoinIndex] = ()
 
     def warm_up(self) -> None:
         """Predicts a row whose columns are all missing: TensorFlow prepares a graph when it first runs."""
@@ -113,7 +122,32 @@ def load_export(path: Path) -> Exported:
         classes=tuple(description["classes"]),
         levels=tuple(description.get("levels", ())),
         source={"format": "csv", **description.get("source", {})},
+        joins=description.get("joins", {}),
     )
+
+
+def with_tables(model: Exported, paths: Mapping[str, str], folder: str) -> Exported:
+    """Returns a model whose inputs are joined with tables, if they lack the joined columns.
+
+    Args:
+        paths: Name of a join -> file, folder, glob or address of its table.
+        folder: Folder for the sorted tables, which must exist while rows are predicted.
+
+    Raises:
+        UserError: The model has no such join, or a table cannot be read.
+    """
+    tables = []
+    for name, path in paths.items():
+        if name not in model.joins:
+            raise UsageError(
+                f"--join {name}={path}: the model has no such join.{did_you_mean(name, model.joins)} Its joins: "
+                f"{listed(list(model.joins)) or 'none'}."
+            )
+        how = input_source(model.joins[name]["source"], path, {})
+        join = Join.model_validate({**model.joins[name], "source": how.source})
+        files = input_files(how.source, path)
+        tables.append(build_index(name, join, files, model.columns.values(), _MOST_BAD, folder))
+    return replace(model, tables=tables)
 
 
 class Predictions:
@@ -205,7 +239,7 @@ def predict_tables(
         UserError: There is no such file, or it cannot be read with these options.
     """
     how = input_source(model.source, path, read_as)
-    rows = InputRows(input_files(how.source, path), how, model.columns)
+    rows = InputRows(input_files(how.source, path), how, model.columns, model.tables, model.joins)
     return Predictions(model, path, rows, explained=explained)
 
 

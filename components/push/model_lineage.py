@@ -87,6 +87,7 @@ def _span_facts(examples: RecordedArtifact) -> Json:
         "source_rows": properties.get("rows_digest") or None,
         "rows_read": int(properties.get("rows_read", 0)),
         "rows_quarantined": int(properties.get("rows_quarantined", 0)),
+        "joins": json.loads(str(properties.get("joins") or "{}")),
         "rows": {split: int(properties.get(f"rows_{split}", 0)) for split in splits},
     }
 

@@ -55,6 +55,8 @@ def identity(
         for label, manifest in zip(labels, manifests, strict=True)
         for one in manifest.by_file
     ]
+    tables = dict.fromkeys(join for manifest in manifests for join in manifest.joins)
+    files += [(redact(path), f"join {join.name}", f"{join.table_rows:,}", "") for join in tables for path in join.files]
     known = tuple((name, value) for name, value in facts if value)
     return Identity(known, config.get("yaml", ""), tuple(files[-_MOST_FILES:]), max(0, len(files) - _MOST_FILES))
 

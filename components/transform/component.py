@@ -30,6 +30,7 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
         # TF Transform imports Keras, which is not needed to build a pipeline.
         from fullpass.components.transform.analyze_spans import TrainSpan
         from fullpass.components.transform.full_pass import ANALYZED_SPLIT, FullPass, finish, run
+        from fullpass.trainer.export.joined_tables import copy_tables
 
         examples = by_span(input_dict["examples"])
         graph = artifact_utils.get_single_instance(output_dict["transform_graph"])
@@ -65,6 +66,7 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
         if analysis is not None:
             graph.set_string_custom_property(ANALYSIS, analysis.to_json())
         written = finish(full_pass)
+        copy_tables(examples[-1].uri, graph.uri)  # all spans were joined with the same tables
         if transformed is not None:
             transformed.split_names = examples[0].split_names
             transformed.span = examples[-1].span

@@ -20,6 +20,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
 from fullpass.base.redact import redact_streams
 from fullpass.components.ingest.config import DataConfig, WindowConfig
+from fullpass.components.ingest.joins.tables import find_tables
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
@@ -102,9 +103,11 @@ def find_ingest_inputs(task: ExecutorInput) -> Outputs:
     folder = Path(task.parameters["folder"])
     if SPANS in task.parameters:
         return {}, _window_inputs(task, request, folder)
-    files = find_inputs(request.config.source, lambda path: resolve_path(path, folder))
+    resolve = partial(resolve_path, directory=folder)
+    files = find_inputs(request.config.source, resolve)
     logging.info("%d files, %s bytes", len(files), f"{sum(file.size for file in files):,}")
-    return {}, {REQUEST: _record_request(task, request.with_window(Window(None, (Span(0, files),)), ()))}
+    tables = find_tables(request.config.joins, resolve)
+    return {}, {REQUEST: _record_request(task, request.with_window(Window(None, (Span(0, files),)), (), tables))}
 
 
 def _record_request(task: ExecutorInput, request: Request, *, again: bool = False) -> str:
@@ -122,7 +125,8 @@ def _window_inputs(task: ExecutorInput, request: Request, folder: Path) -> dict[
     window = _find_window(task, request, folder)
     for line in window.lines():
         logging.info("%s", line)
-    request = request.with_window(window, registry.known_spans(pipeline))
+    tables = find_tables(request.config.joins, partial(resolve_path, directory=folder))
+    request = request.with_window(window, registry.known_spans(pipeline), tables)
     newest = request.spans[-1]
     records = container_records(os.environ, task.message)
     if records is not None:

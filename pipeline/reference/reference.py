@@ -62,6 +62,9 @@ _SHORTER = {
 }
 """Phrases of `describe_forms`, as regular expressions -> how tables write them; applied in this order."""
 
+_SHOWN_VALUES = ("data.joins",)
+"""Mappings with keys of the user's whose values have a section."""
+
 
 def pages() -> dict[str, str]:
     """Returns the text of each page by file name."""
@@ -133,6 +136,8 @@ def _sections(path: str, section: Schema, schema: Schema, *, level: int) -> Iter
         lists = [form["items"] for form in resolve(section, schema) if isinstance(form.get("items"), dict)]
         for item in lists:
             yield from _sections(f"{path}[*]", item, schema, level=level)
+        for item in _values(section, schema) if path in _SHOWN_VALUES else ():
+            yield from _sections(f"{path}.*", item, schema, level=level)
         return
     yield f"{'#' * level} {path}"
     if path in EXAMPLES:
@@ -153,10 +158,16 @@ def _sections(path: str, section: Schema, schema: Schema, *, level: int) -> Iter
         yield text.partition("\n\n")[2] if in_table else text
         yield table
         for key, inner in form["properties"].items():
-            yield from _sections(f"{path}.{key}", inner, schema, level=level + 1)
-    values = [f for f in resolve(section, schema) if isinstance(f.get("additionalProperties"), dict)]
-    for form in values:
-        yield from _sections(f"{path}.*", form["additionalProperties"], schema, level=level + 1)
+            if (path, key) != ("data.joins.*", "source"):  # the formats of data.source
+                yield from _sections(f"{path}.{key}", inner, schema, level=level + 1)
+    for item in _values(section, schema):
+        yield from _sections(f"{path}.*", item, schema, level=level + 1)
+
+
+def _values(section: Schema, schema: Schema) -> list[Schema]:
+    """Returns the schemas of the values of a section that is a mapping with any keys."""
+    forms = resolve(section, schema)
+    return [form["additionalProperties"] for form in forms if isinstance(form.get("additionalProperties"), dict)]
 
 
 def _members(section: Schema, schema: Schema) -> list[Schema]:

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from fullpass.base.errors import UserError
+from fullpass.base.errors import UserError, listed
 from fullpass.components.push.push import (
     DESCRIPTION,
     LINEAGE,
@@ -165,6 +165,8 @@ def _spans(tree: Tree, spans: list[dict[str, Any]]) -> None:
         version = f" v{span['version']}" if span["version"] else ""
         name = f"{span['span'] or 'all'}{version}"
         branch.add(Text(f"{name}  {span['fingerprint'] or ''}  {span['rows_read']:,} read: {splits}{bad}"))
+    for name, table in (spans[-1].get("joins") or {}).items() if spans else ():
+        branch.add(Text(f"joined with {name}, {table['rows']:,} rows: {listed(table['files'])}"))
 
 
 def _metrics(tree: Tree, lineage: dict[str, Any]) -> None:

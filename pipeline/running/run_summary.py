@@ -1,7 +1,7 @@
 """The summary of a run, read from its artifacts: rows, metrics against thresholds, the verdict with its reasons."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -91,6 +91,7 @@ class Summary:
     Attributes:
         spans_without_rows: Labels of the spans of the window whose files hold no row; `(the newest)` marks the newest.
         overlaps: For each pair of splits, the rows that are in both.
+        unmatched: Name of a join -> number of rows without a match.
         uneven: Splits whose labels are distributed otherwise than in all rows.
         pushed: The version that the model was pushed as.
         newly_pushed: False if this model was pushed before.
@@ -107,6 +108,7 @@ class Summary:
     spans_without_rows: tuple[str, ...] = ()
     quarantine: tuple[str, ...] = ()
     overlaps: tuple[Overlap, ...] = ()
+    unmatched: Mapping[str, int] = field(default_factory=dict)
     uneven: tuple[Imbalance, ...] = ()
     analysis: Analysis | None = None
     schema_differences: int = 0
@@ -187,6 +189,7 @@ def summarize(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> 
         spans_without_rows=_without_rows(examples),
         quarantine=tuple(f"{e.uri}/quarantine.parquet" for e in examples if e.properties.get("rows_quarantined")),
         overlaps=_overlaps(examples, splits),
+        unmatched={name: _total(examples, f"unmatched_{name}") for name in config.data.joins} if examples else {},
         uneven=uneven_labels(made.uri("statistics"), config.label.name, splits) if made.all("statistics") else (),
         analysis=read_analysis(str(analysis)) if analysis else None,
         schema_differences=int(comparison.properties.get("differences", 0)) if comparison else 0,
@@ -252,6 +255,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "rows_quarantined": summary.rows_quarantined,
         "spans_without_rows": list(summary.spans_without_rows),
         "rows_in_two_splits": {f"{o.second} in {o.first}": o.rows for o in summary.overlaps},
+        "rows_unmatched": dict(summary.unmatched),
         "uneven_labels": [imbalance.words for imbalance in summary.uneven],
         "analysis": asdict(summary.analysis) if summary.analysis else None,
         "blessed": verdict.blessed if verdict else None,

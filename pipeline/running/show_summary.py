@@ -11,6 +11,7 @@ from rich.text import Text
 from fullpass.base.errors import listed
 from fullpass.components.data_gate.gate_verdict import GateVerdict
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
+from fullpass.components.ingest.writing.manifest import unmatched_words
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.pipeline.running.execution.events import RunResult
 from fullpass.pipeline.running.run_summary import Summary, stopped_by_gate
@@ -49,6 +50,8 @@ def _facts(summary: Summary) -> RenderableType:
     for overlap in summary.overlaps:
         if overlap.rows:
             table.add_row("overlap", overlap.words)
+    for name, rows in summary.unmatched.items():
+        table.add_row("join", unmatched_words(name, rows, summary.rows_read))
     for imbalance in summary.uneven:
         table.add_row("labels", Text(imbalance.words))
     for line in _gate(summary.data) if summary.data else ():

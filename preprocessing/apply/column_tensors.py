@@ -76,7 +76,7 @@ class Columns:
     def string(self, name: str) -> StringColumn:
         """Returns a column as text. Whole numbers have no point, others the fewest digits that keep them exact."""
         value = self._value(name)
-        return value if isinstance(value, StringColumn) else _format_number(value)
+        return value if isinstance(value, StringColumn) else number_as_text(value)
 
     def token(self, name: str) -> StringColumn:
         """Returns a column as tokens; a raw column that anything reads so already holds tokens."""
@@ -125,7 +125,7 @@ class Columns:
         if column.type == "string":
             return lists.with_values(as_tokens(lists.values)) if column.token else lists
         values = tf.where(tf.math.is_finite(lists.values), lists.values, _MISSING)
-        return lists.with_values(values if numbers else _format_number(values).values)
+        return lists.with_values(values if numbers else number_as_text(values).values)
 
     @cached_property
     def row_id(self) -> tf.Tensor:
@@ -220,7 +220,7 @@ def _repeated(values: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
     return tf.gather(values, tf.squeeze(of_each, [0]))
 
 
-def _format_number(number: tf.Tensor) -> StringColumn:
+def number_as_text(number: tf.Tensor) -> StringColumn:
     present = ~tf.math.is_nan(number)
     whole = tf.equal(number, tf.floor(number)) & (tf.abs(number) < 2.0**63)
     as_integer = tf.strings.as_string(tf.cast(tf.where(whole, number, 0.0), tf.int64))

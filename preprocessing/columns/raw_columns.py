@@ -82,8 +82,17 @@ def raw_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
 
 
 def serving_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
-    """Returns the raw columns that features need, which a request to the served model may contain."""
+    """Returns the raw columns that features need: those that exist in serving, where `request_columns` give them."""
     needed = with_source_columns({use.column for use in _feature_uses(config)}, config.derive)
+    return {name: column for name, column in raw_columns(config).items() if name in needed}
+
+
+def request_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
+    """Returns the raw columns that a request contains: those that features need, with the keys of looked up ones."""
+    needed = set(serving_columns(config))
+    for join, keys in reversed(config.lookups.items()):
+        found = {name for name in needed if name.startswith(f"{join}.")}
+        needed = needed - found | (set(keys) if found else set())
     return {name: column for name, column in raw_columns(config).items() if name in needed}
 
 
@@ -177,6 +186,9 @@ def _uses(config: PreprocessingConfig) -> Iterator[_Use]:
         yield _Use(config.label.weight, "number", "label.weight")
     for column in config.slices:
         yield _Use(column, "token", "evaluation.slices")
+    for join, keys in config.lookups.items():
+        for column in keys:
+            yield _Use(column, "token", f"data.joins.{join}.on")
     for name, text in config.derive.items():
         for column in sorted(parse(text).columns):
             yield _Use(column, "any", f"data.derive.{name}")

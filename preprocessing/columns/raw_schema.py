@@ -7,7 +7,7 @@ from typing import Literal
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.base.errors import did_you_mean
-from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, request_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 
 TRAINING = "TRAINING"
@@ -39,7 +39,7 @@ def raw_schema(config: PreprocessingConfig) -> schema_pb2.Schema:
     list has any number of floats or byte strings. The row number of ingest is an integer.
     """
     schema = schema_pb2.Schema(default_environment=[TRAINING, SERVING])
-    serving = serving_columns(config)
+    serving = request_columns(config)
     for name, column in raw_columns(config).items():
         _add(schema, column, serving=name in serving)
     row_id = schema.feature.add(name=RAW_ROW_ID, type=schema_pb2.INT, not_in_environment=[SERVING])

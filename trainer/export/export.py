@@ -91,6 +91,7 @@ def describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, 
         "columns": columns,
         "features": [{"name": name, "key": key} for name, key in feature_keys(served.model).items()],
         "source": dict(source),
+        **({"lookups": [table.name for table in served.tables]} if served.tables else {}),
         "versions": {package: importlib.metadata.version(package) for package in _VERSIONS_OF},
         "lineage": read_run_facts(),
     }

@@ -37,11 +37,12 @@ import tensorflow_transform as tft
 
 from fullpass.preprocessing.apply.transform_graph import TransformGraph, missing_column, rows_of
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN, feature_names, input_name
-from fullpass.preprocessing.columns.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, serving_columns
+from fullpass.preprocessing.columns.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, request_columns
 from fullpass.preprocessing.features.label import Label
 from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.export.eval_scores import scores_of
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_FEATURES, SERVING_RAW, TRANSFORM_FEATURES
+from fullpass.trainer.export.joined_tables import JoinedTable
 from fullpass.trainer.input.decoder import as_pixels, with_dense_label, without_gaps
 from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, names_by_dtype, no_rows, to_sparse
 from fullpass.trainer.loss_config import levels_of
@@ -58,6 +59,7 @@ class Served:
         tft_output: The transform graph, with the specs of its inputs and outputs.
         names: The class names in id order; empty for regression.
         levels: The levels of the quantiles that a regression returns; empty without any.
+        tables: The joined tables that the export contains.
         portable: The network of layers of Keras alone, or why there is none.
     """
 
@@ -70,14 +72,18 @@ class Served:
     levels: tuple[float, ...] = ()
     threshold: float | None = None
     portable: keras.Model | str = "it was not asked for."
+    tables: Sequence[JoinedTable] = ()
 
 
-def served_model(spec: TrainingSpec, network: Network, names: tuple[str, ...]) -> Served:
+def served_model(
+    spec: TrainingSpec, network: Network, names: tuple[str, ...], tables: Sequence[JoinedTable] = ()
+) -> Served:
     """Returns the parts of an export of a trained network."""
     return Served(
         model=network.model,
         tft_output=spec.tft_output,
-        columns=serving_columns(spec.preprocessing),
+        columns=request_columns(spec.preprocessing),
+        tables=tables,
         features=feature_names(transformed_outputs(spec.preprocessing, spec.tft_output)),
         label=spec.preprocessing.label,
         names=names,
@@ -124,10 +130,11 @@ def signatures_of(served: Served) -> tuple[tf.Module, dict[str, Callable[..., di
 
     # Tracks the transform graph's tables and files and the weights. TensorFlow cannot revive Keras objects.
     module.transform = saved
+    module.tables = list(served.tables)
     module.weights = [variable.value for variable in served.model.variables]
     known = {name: spec[name] for name in served.columns}
     part = graph.part([LABEL, EXAMPLE_WEIGHT, ROW_ID])
-    module.serving_default = _of_examples(known, lambda raw: predict(_completed(raw, spec, rows_of(raw))))
+    module.serving_default = _of_examples(known, lambda raw: predict(_completed(served, raw, spec, rows_of(raw))))
     module.serving_raw = _serving_raw(served, spec, predict)
     module.transform_features = _of_examples(spec, lambda raw: _block(served, saved.transform_fn(raw)))
     module.labels = _of_examples({name: spec[name] for name in part.columns}, lambda raw: _block(served, part(raw)))
@@ -154,7 +161,7 @@ def _serving_raw(served: Served, spec: Mapping[str, tf.io.VarLenFeature], predic
     def serving_raw(*values: tf.Tensor) -> dict[str, tf.Tensor]:
         given = dict(zip(served.columns, values, strict=True))
         batch = _common_length(given)
-        return predict(_completed(to_sparse(given, batch), spec, batch))
+        return predict(_completed(served, to_sparse(given, batch), spec, batch))
 
     # The defaults end up in SignatureDef.defaults, which TF Serving fills in for inputs that a gRPC request lacks.
     parameters = [
@@ -217,9 +224,14 @@ def _dense(value: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
 
 
 def _completed(
-    raw: Mapping[str, tf.SparseTensor], spec: Mapping[str, tf.io.VarLenFeature], batch: tf.Tensor
+    served: Served, raw: Mapping[str, tf.SparseTensor], spec: Mapping[str, tf.io.VarLenFeature], batch: tf.Tensor
 ) -> dict[str, tf.SparseTensor]:
-    """Returns `raw` with every input column of the transform graph; absent columns are missing in every row."""
+    """Returns `raw` with every input column of the transform graph: absent columns are missing in every row.
+
+    Columns of joined tables are looked up; a table may have a column of one above it as its key.
+    """
+    for table in served.tables:
+        raw = {**raw, **table.look_up(raw, batch)}
     return {name: raw[name] if name in raw else missing_column(batch, f.dtype) for name, f in spec.items()}
 
 

@@ -3,6 +3,7 @@
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -82,6 +83,19 @@ class Rows:
     numbers: np.ndarray
     all_columns: pa.Table | None = None
 
+    def filter(self, mask: np.ndarray) -> "Rows":
+        """Returns the rows where `mask`, bool [rows], is true."""
+        kept = pa.array(mask)
+        all_columns = None if self.all_columns is None else self.all_columns.filter(kept)
+        return Rows(self.table.filter(kept), self.numbers[mask], all_columns)
+
+    def with_columns(self, columns: Iterable[tuple[str, pa.Array]]) -> "Rows":
+        """Returns the rows with further columns; `all_columns` stays as it is."""
+        table = self.table
+        for name, column in columns:
+            table = table.append_column(name, column)
+        return replace(self, table=table)
+
 
 @dataclass
 class Reading:
@@ -93,6 +107,7 @@ class Reading:
         consumed: Number of bytes of the part read so far; 0 if unknown.
         seen: Columns found so far, by readers that find columns only in the rows.
         all_columns: Form of the rows with every column of the source; None if these are not needed.
+        unmatched: Name of a join -> number of rows without a match.
     """
 
     file: SourceFile
@@ -103,6 +118,7 @@ class Reading:
     consumed: int = 0
     seen: set[str] = field(default_factory=set)
     all_columns: AllColumns | None = None
+    unmatched: Counter[str] = field(default_factory=Counter)
 
     @property
     def path(self) -> str:

@@ -4,8 +4,8 @@ import ast
 import gc
 import hashlib
 import json
-from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import fullpass
 from fullpass.base.json_text import parse_json
 from fullpass.components.ingest.config import IngestConfig
-from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.components.ingest.sources.files import SourceFile, fingerprint
 from fullpass.components.ingest.spans.spans import Window, span_fingerprint
 from fullpass.components.library_versions import READING, version
 from fullpass.preprocessing.columns.raw_columns import RawColumn
@@ -49,6 +49,7 @@ class Request:
     Attributes:
         config: The part of `data:` that determines the records.
         spans: All spans of the window.
+        joined: The files of the joined tables, by the name of the join: the same for all spans.
     """
 
     config: IngestConfig
@@ -57,12 +58,15 @@ class Request:
     gzip: bool
     spans: tuple[SpanRequest, ...] = ()
     spanned: bool = False
+    joined: dict[str, tuple[SourceFile, ...]] = field(default_factory=dict)
 
     def to_json(self, *, known: Collection[KnownSpan] = ()) -> str:
         """Returns the request for the spans that are not known, in the form that the executor reads."""
         have = {(span.number, span.fingerprint) for span in known}
         new_spans = [span for span in self.spans if (span.number, span.fingerprint) not in have]
-        return json.dumps(self._common() | {"spanned": self.spanned, "spans": [asdict(span) for span in new_spans]})
+        joined = {name: [asdict(file) for file in files] for name, files in self.joined.items()}
+        own = {"spanned": self.spanned, "spans": [asdict(span) for span in new_spans], "joined": joined}
+        return json.dumps(self._common() | own)
 
     def _common(self) -> dict[str, Any]:
         return {
@@ -72,18 +76,27 @@ class Request:
             "gzip": self.gzip,
         }
 
-    def with_window(self, window: Window, known: Collection[KnownSpan]) -> "Request":
-        """Returns the request for the spans of a window; a span that differs from its known version gets a new one."""
+    def with_window(
+        self, window: Window, known: Collection[KnownSpan], joined: Mapping[str, tuple[SourceFile, ...]]
+    ) -> "Request":
+        """Returns the request for the spans of a window; a span that differs from its known version gets a new one.
+
+        Args:
+            joined: The files of the joined tables. If one changes, every span differs.
+        """
         common = self._common()
         # The fingerprint of a span contains the paths of its files; their notation in the YAML changes no record.
         common["config"]["source"].pop("path", None)
+        for name, join in common["config"]["joins"].items():
+            join["source"].pop("path", None)
+            join["files"] = fingerprint(joined.get(name, ()))
         text = json.dumps(common, sort_keys=True)
         spans = []
         for span in window.spans:
-            fingerprint = span_fingerprint(span, text, code_digest())
-            version = span.version or _next_version(span.number, fingerprint, known)
-            spans.append(SpanRequest(span.number, window.label(span.number), version, fingerprint, span.files))
-        return Request(**{**vars(self), "spans": tuple(spans), "spanned": window.unit is not None})
+            digest = span_fingerprint(span, text, code_digest())
+            version = span.version or _next_version(span.number, digest, known)
+            spans.append(SpanRequest(span.number, window.label(span.number), version, digest, span.files))
+        return replace(self, spans=tuple(spans), spanned=window.unit is not None, joined=dict(joined))
 
 
 def _next_version(number: int, fingerprint: str, known: Collection[KnownSpan]) -> int:

@@ -59,11 +59,7 @@ def span_numbers(table: pa.Table, span: SpanColumn) -> np.ndarray:
 def rows_of_span(rows: Rows, span: SpanColumn, number: int) -> Rows:
     """Returns the rows of one span."""
     mine = span_numbers(rows.table, span) == number
-    if mine.all():
-        return rows
-    mask = pa.array(mine)
-    all_columns = None if rows.all_columns is None else rows.all_columns.filter(mask)
-    return Rows(rows.table.filter(mask), rows.numbers[mine], all_columns)
+    return rows if mine.all() else rows.filter(mine)
 
 
 def rows_without_span(rows: Rows, span: SpanColumn) -> list[tuple[int, str]]:

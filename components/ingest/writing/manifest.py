@@ -53,6 +53,32 @@ class FileCount:
 
 
 @dataclass(frozen=True)
+class JoinCount:
+    """What a join found for the rows read.
+
+    Attributes:
+        files: Paths of the table.
+        table_rows: Number of its rows that can match; the `set_aside` are unreadable, without a key, or repeat one.
+        unmatched: Number of rows read for which the table has no row.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    table_rows: int
+    set_aside: int
+    unmatched: int
+
+    def words(self, read: int) -> str:
+        """Returns the number of rows without a match, of the number of rows read, as text for people."""
+        return unmatched_words(self.name, self.unmatched, read)
+
+
+def unmatched_words(name: str, unmatched: int, read: int) -> str:
+    """Returns the number of rows for which the table of a join has no row, as text for people."""
+    return f"{unmatched:,} of {read:,} rows ({unmatched / max(read, 1):.2%}) have no match in {name}"
+
+
+@dataclass(frozen=True)
 class Manifest:
     """The account of every row of an ingestion.
 
@@ -71,6 +97,7 @@ class Manifest:
     bytes_read: int
     by_file: tuple[FileCount, ...]
     overlaps: tuple[Overlap, ...] = ()
+    joins: tuple[JoinCount, ...] = ()
     seconds: float = field(default=0.0, compare=False)
     first_file: int = 0
 

@@ -11,6 +11,7 @@ from fullpass.pipeline.authoring.checks import (
     data_rules,
     evaluation_rules,
     feature_rules,
+    join_rules,
     label_rules,
     run_rules,
     source_rules,
@@ -23,12 +24,16 @@ from fullpass.pipeline.printing import print_text
 
 Check = Callable[[Loaded], Iterator[Finding]]
 
-_SUBJECTS = (source_rules, data_rules, feature_rules, label_rules, evaluation_rules, run_rules, tree_rules)
+_SUBJECTS = (source_rules, join_rules, data_rules, feature_rules, label_rules, evaluation_rules, run_rules, tree_rules)
 CHECKS: tuple[Check, ...] = tuple(
     rule for subject in _SUBJECTS for name, rule in vars(subject).items() if name.startswith("check_")
 )
 """Every function `check_*` of the modules."""
-_LOCAL_DATA_CHECKS: tuple[Check, ...] = (source_rules.check_source, source_rules.check_credentials)
+_LOCAL_DATA_CHECKS: tuple[Check, ...] = (
+    source_rules.check_source,
+    source_rules.check_credentials,
+    join_rules.check_tables,
+)
 # These rules check this machine. Only the machine that runs the pipeline sends notifications.
 _LOCAL_RUN_CHECKS: tuple[Check, ...] = (run_rules.check_notify, run_rules.check_mlflow)
 

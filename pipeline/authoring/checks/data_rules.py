@@ -158,7 +158,7 @@ def check_columns_of_files(loaded: Loaded) -> Iterator[Finding]:
     present = columns_present(loaded)
     if present is None:
         return
-    for keys, column in _columns_read(loaded):
+    for keys, column in columns_read(loaded):
         if column not in present and column not in loaded.config.data.derive:
             yield Finding(
                 keys, f'no column "{column}" in the data.{did_you_mean(column, present)} Columns: {", ".join(present)}.'
@@ -172,7 +172,7 @@ def _split_keys(loaded: Loaded) -> Keys:
     return ("data", "split", field[loaded.config.data.split.method])
 
 
-def _columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
+def columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
     """Yields every column the file reads, with the path of a key that reads it."""
     config = loaded.config
     for name, feature in config.all_features.items():
@@ -181,6 +181,10 @@ def _columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
     for name, expression in expressions.items():
         yield from ((("data", "derive", name), column) for column in sorted(expression.columns))
     yield ("label", "name"), config.label.name
+    for name, join in config.data.joins.items():
+        yield from ((("data", "joins", name, "on"), column) for column in join.keys)
+        if join.as_of is not None:
+            yield ("data", "joins", name, "as_of", "left"), join.as_of.left
     if config.data.span is not None:
         yield ("data", "span", "column"), config.data.span.column
     if config.label.weight is not None:
@@ -197,7 +201,7 @@ def _type_hint(loaded: Loaded, expression: Expression, error: ExpressionError) -
     pointed_at = {found["quoted"] or found["plain"]} & expression.columns if found else set()
     data = loaded.config.data
     raw = known_raw_columns(loaded.config)
-    firm = {column for keys, column in _columns_read(loaded) if keys[0] in ("features", "sequences")}
+    firm = {column for keys, column in columns_read(loaded) if keys[0] in ("features", "sequences")}
     other = {"string": "number", "number": "string"}
     undeclared = [
         f"{name}: {other[raw[name].type]}"
@@ -210,7 +214,7 @@ def _type_hint(loaded: Loaded, expression: Expression, error: ExpressionError) -
 def _unused(loaded: Loaded) -> Iterator[Finding]:
     config = loaded.config
     expressions, _ = parsed(config.data.derive)
-    readers = [column for keys, column in _columns_read(loaded) if keys[:2] != ("data", "derive")]
+    readers = [column for keys, column in columns_read(loaded) if keys[:2] != ("data", "derive")]
     used = with_source_columns(readers, expressions)
     for name in config.data.derive:
         if name not in used:

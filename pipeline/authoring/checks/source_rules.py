@@ -5,6 +5,7 @@ from pathlib import PurePath
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
+from fullpass.components.ingest.joins.tables import find_tables, of_join
 from fullpass.components.ingest.readers.bigquery import has_credentials
 from fullpass.components.ingest.readers.read_source import columns_of
 from fullpass.components.ingest.readers.reader import EmptyFileError
@@ -101,15 +102,35 @@ def check_window(loaded: Loaded) -> Iterator[Finding]:
 
 
 def columns_present(loaded: Loaded) -> list[str] | None:
-    """Returns the columns of the first file; None if they need rows to be read, or the separator seems wrong."""
+    """Returns the columns of the first file, and the joined columns.
+
+    None if finding them needs rows to be read, or the separator seems wrong.
+    """
     source, file = loaded.config.data.source, _first_file(loaded)
     if file is None:
         return None
     try:
         columns = columns_of(file, source)
+        tables = {name: columns_of_table(loaded, name) for name in loaded.config.data.joins}
     except UserError:
         return None
-    return None if _other_separator(source, columns) is not None else columns
+    if columns is None or None in tables.values() or _other_separator(source, columns) is not None:
+        return None
+    return [*columns, *(f"{name}.{column}" for name, of in tables.items() for column in of or ())]
+
+
+def columns_of_table(loaded: Loaded, name: str) -> list[str] | None:
+    """Returns the columns of the first file of a joined table; None if they need rows to be read.
+
+    Raises:
+        UserError: There is no such file, or it is empty or has another format.
+    """
+    join = loaded.config.data.joins[name]
+    file = find_tables({name: join}, loaded.resolve)[name][0]
+    if isinstance(join.source, FileSource) and (other := contradiction(file.path, join.source)) is not None:
+        raise UserError(f"data.joins.{name}.source.format: {join.source.format}, but {file.path} is {other}.")
+    with of_join(name):
+        return columns_of(file, join.source) if isinstance(join.source, FileSource) or file.size else None
 
 
 def _without_column(loaded: Loaded) -> DataConfig:

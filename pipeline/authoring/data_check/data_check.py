@@ -8,6 +8,7 @@ from rich.table import Table
 
 from fullpass.base.errors import did_you_mean, listed
 from fullpass.base.user_modules import use_modules_of
+from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.readers.read_source import columns_of, names_of
 from fullpass.components.ingest.readers.reader import EmptyFileError
 from fullpass.components.ingest.sources.config import CsvSource
@@ -16,6 +17,7 @@ from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.ingest.splitting.assign import raw_split_columns, reads_whole_rows
 from fullpass.pipeline.authoring.data_check import column_findings, label_findings, row_findings
+from fullpass.pipeline.authoring.data_check.joined_sample import with_joined_columns
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, first_reader, sampled_data
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded
@@ -89,6 +91,8 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
         nothing = Finding(("data", "source", "path"), "no row in any span of the window; the files are empty.")
         return DataReport(_problems(loaded, [nothing]), 0, 0)
     needed = _needed(loaded)
+    joined = [name for name in needed if is_joined(name, loaded.config.data.joins)]
+    needed = [name for name in needed if name not in joined]
     absent = dict(_absent(loaded, files, needed))
     present, findings = [name for name in needed if name not in absent], list(absent.values())
     if not present:
@@ -101,6 +105,9 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
     if not sample.rows:
         findings.append(Finding(("data", "source", "path"), _why_no_row(sample)))
         return DataReport(_problems(loaded, findings), 0, sample.seen)
+    if not absent:
+        sample, of_joins = with_joined_columns(loaded, sample, joined)
+        findings += of_joins
     problems = in_file_order([*_problems(loaded, findings), *check_sample(loaded, sample)])
     return DataReport(problems, sample.rows, sample.seen)
 
@@ -138,6 +145,7 @@ def _needed(loaded: Loaded) -> list[str]:
     names = list(known_raw_columns(loaded.config))
     if not loaded.config.data.source.given_splits:
         names += raw_split_columns(loaded.config.data.split)
+    names += [name for join in loaded.config.data.joins.values() for name in join.left_columns]
     return list(dict.fromkeys(names))
 
 

@@ -15,6 +15,7 @@ EXAMPLES: Mapping[str, str] = {
     "data.source.columns": "[age, workclass, income]",
     "data.source.missing": '["", NA, "?"]',
     "data.types": "{zip_code: string}",
+    "data.joins.*": "{source: {format: csv, path: companies.csv}, on: company}",
     "data.derive": "{big_tipper: tips > 0.2 * fare}",
     "data.derive.*": "tips > 0.2 * fare",
     "data.split": "{method: hash, column: trip_id, ratios: {train: 8, eval: 1, test: 1}}",

@@ -9,6 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.components.ingest.joins.build_index import build_index
+from fullpass.components.ingest.joins.config import Join
 from fullpass.components.ingest.sources.config import (
     CsvSource,
     ImagesSource,
@@ -308,3 +310,27 @@ def test_what_travels_with_a_model_says_how_data_is_read_and_not_where_it_is(sou
     described = source.description()
     assert described.keys() | _PLACES >= type(source).model_fields.keys()
     assert not described.keys() & _PLACES
+
+
+def test_a_file_without_joined_columns_is_joined_or_refused(tmp_path):
+    join = Join(source=csv_source(), on="place", as_of={"left": "at", "right": "at", "within": "1h"})
+    write(tmp_path / "table.csv", "place,at,temp\nA,2024-01-01T00:00,1\nB,2024-01-01T00:00,2\n")
+    path = write(tmp_path / "rows.csv", "place,at,fare\nB,2024-01-01T00:30,5\nA,soon,6\nB,2024-01-01T09:00,7\n")
+    columns = raw(**{"fare": "number", "weather.temp": "number"})
+    how = input_source(csv_source().description(), str(path), {})
+    files = input_files(how.source, str(path))
+    with pytest.raises(UserError, match=r"rows.csv: the columns weather.temp are absent.*--join weather=PATH"):
+        list(InputRows(files, how, columns, (), ("weather",)))
+
+    def files_of(file):
+        return input_files(input_source(csv_source().description(), str(file), {}).source, str(file))
+
+    table = files_of(tmp_path / "table.csv")
+    index = build_index("weather", join, table, columns.values(), 0, str(tmp_path / "index"))
+    (batch,) = InputRows(files, how, columns, (index,), ("weather",))
+    assert batch.inputs["fare"].tolist() == [5, 7]
+    np.testing.assert_array_equal(batch.inputs["weather.temp"], [2, np.nan])
+    assert batch.good.tolist() == [True, False, True] and batch.bad[0].reason == "no date of the format iso"
+    given = write(tmp_path / "given.csv", "fare,weather.temp\n5,30\n")
+    (batch,) = InputRows(files_of(given), how, columns, (index,), ("weather",))
+    assert batch.inputs["weather.temp"].tolist() == [30]

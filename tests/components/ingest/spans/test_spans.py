@@ -340,14 +340,17 @@ def test_ranges_shorten_what_is_long():
 
 
 FILE = SourceFile("/data/a.csv", None, 10, "v1")
+TABLE = SourceFile("/data/t.csv", None, 10, "v1")
 COLUMNS = (RawColumn("a", "number"),)
 
 
-def request(file=FILE, known=(), columns=COLUMNS, path="{SPAN}.csv", version=0, **data):
-    config = DataConfig.model_validate({"source": {"format": "csv", "path": path}, **data})
-    ingest = {"source": config.source, "split": config.split, "records": config.records, "bad_rows": config.bad_rows}
+def request(file=FILE, known=(), columns=COLUMNS, path="{SPAN}.csv", version=0, table=TABLE, on="a", **data):
+    joins = {"t": {"source": {"format": "csv", "path": path}, "on": on}}
+    config = DataConfig.model_validate({"source": {"format": "csv", "path": path}, "joins": joins, **data})
+    taken = ("source", "split", "records", "bad_rows", "joins")
+    ingest = {name: getattr(config, name) for name in taken}
     asked = Request(IngestConfig(**ingest), config.split_names, tuple(columns), gzip=False)
-    return asked.with_window(Window("number", (Span(5, (file,), version),)), known)
+    return asked.with_window(Window("number", (Span(5, (file,), version),)), known, {"t": (table,)})
 
 
 @pytest.mark.parametrize(
@@ -359,6 +362,8 @@ def request(file=FILE, known=(), columns=COLUMNS, path="{SPAN}.csv", version=0, 
         {"columns": [RawColumn("a", "string")]},
         {"split": {"method": "random", "seed": 2}},
         {"records": {"shard_mb": 1}},
+        {"on": ["a", "c"]},
+        {"table": SourceFile("/data/t.csv", None, 10, "v2")},
     ],
 )
 def test_whatever_changes_records_changes_the_fingerprint_and_is_a_new_version(changed):

@@ -402,3 +402,19 @@ def test_booleans_and_identities_are_judged_as_the_graph_reads_them():
     read = boolean_ids(column, feature.true, feature.false).numpy() > 0
     assert [feature.reads(text) for text in texts] == read.tolist()
     assert [Identity(size=8).has_id(text) for text in texts] == (_identity(tf.constant(texts), 8).numpy() > 1).tolist()
+
+
+def test_joins_are_checked_with_the_sample(tmp_path):
+    source = (
+        "  source: {format: csv, path: data.csv}\n  joins: {towns: {source: {format: csv, path: t.csv}, on: city}}\n"
+    )
+    features = "{people: {type: number, column: towns.people}, age: number}"
+    write(tmp_path / "data.csv", columns())
+    (tmp_path / "t.csv").write_text("city,people\nOslo,5\nRome,many\n")
+    bern = int((columns()["city"] == "Bern").sum())
+    (join, number) = of(tmp_path, source, features)
+    assert join[:2] == ("warning", "data.joins.towns")
+    assert join[2].startswith(f"{bern} of 1,000 rows") and 'no match in towns, such as "Bern".' in join[2]
+    assert number[:2] == ("error", "features.people") and '"many"' in number[2]
+    (tmp_path / "t.csv").write_text("city,people\noslo,5\n")
+    assert [found for found in of(tmp_path, source, features) if found[0] == "error"][0][1] == "data.joins.towns"

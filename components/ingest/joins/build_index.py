@@ -1,0 +1,272 @@
+"""Sorts a joined table once, out of core, into the files of a `JoinIndex`.
+
+The rows are dealt to buckets by the highest bits of the hash of their key. Each bucket is then sorted in memory, by
+hash, time and position in the table; one after the other, the sorted buckets are the sorted table.
+"""
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from absl import logging
+
+from fullpass.base.errors import UserError
+from fullpass.base.files import is_address
+from fullpass.base.progress import report
+from fullpass.components.ingest.joins.config import MOST_LOOKED_UP, Join, joined_columns
+from fullpass.components.ingest.joins.join_index import (
+    FIRST,
+    LOOKUP,
+    SECOND,
+    TIME,
+    VALUES,
+    JoinIndex,
+    keys_of,
+    times_of,
+)
+from fullpass.components.ingest.joins.tables import of_join
+from fullpass.components.ingest.readers.read_source import parts_of, read
+from fullpass.components.ingest.readers.reader import BadRow, Reading, convert_rows, text_at
+from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK
+
+_BUCKET_BYTES = 32 << 20
+_MOST_BITS = 8
+_UNKNOWN_BITS = 4
+"""Bits of the bucket of a row if the size of the table is unknown, such as that of a query."""
+_BUFFERED_ROWS = 1 << 19
+_FILE, _ROW = "file", "row"
+_OWN = (FIRST, SECOND, TIME, KEY, _FILE, _ROW)
+
+
+def build_index(
+    name: str, join: Join, files: Sequence[SourceFile], columns: Iterable[RawColumn], most_bad: float, folder: str
+) -> JoinIndex:
+    """Sorts a table into a new folder, and returns the index.
+
+    Args:
+        files: The files of the table.
+        columns: The raw columns that the pipeline reads; those of other tables are left out.
+        most_bad: Largest share of unusable rows.
+        folder: Folder around that of the index, or its address.
+
+    Raises:
+        UserError: The table cannot be read, has too many unusable rows, repeats a key, or has no row with a key.
+    """
+    by_name = {column.name: column for column in columns}
+    mine = tuple(by_name[column] for column in joined_columns(name, by_name))
+    folder = f"{folder}/{uuid.uuid4().hex}"  # a retry must not write into files that this process has mapped
+    work = tempfile.mkdtemp(prefix="fullpass-join-") if is_address(folder) else folder
+    Path(work).mkdir(parents=True, exist_ok=True)
+    with of_join(name):
+        table = _Table(name, join, files, mine)
+        buckets = _Buckets(Path(work) / "unsorted", _bits(files))
+        for batch in table.batches():
+            buckets.add(batch)
+        table.check(most_bad)
+        rows = _write_sorted(table, buckets, Path(work))
+    if is_address(folder):
+        from tfx.dsl.io import fileio  # loads TensorFlow, which a check of a sample does without
+
+        fileio.makedirs(folder)
+        for file in Path(work).iterdir():
+            fileio.copy(str(file), f"{folder}/{file.name}")
+        shutil.rmtree(work)
+    logging.info("join %s: %s of %s rows of the table can match", name, f"{rows:,}", f"{table.rows:,}")
+    return JoinIndex(name, join, mine, folder, tuple(file.path for file in files), rows, table.rows - rows)
+
+
+def _bits(files: Sequence[SourceFile]) -> int:
+    if not all(file.size for file in files):
+        return _UNKNOWN_BITS
+    return min(max(sum(file.size for file in files) // _BUCKET_BYTES, 1).bit_length() - 1, _MOST_BITS)
+
+
+@dataclass
+class _Table:
+    """The rows of a joined table, as they are read.
+
+    Attributes:
+        rows: Number of rows read so far.
+        bad: The first of the rows that cannot be used, and `bad_rows` their number.
+    """
+
+    name: str
+    join: Join
+    files: Sequence[SourceFile]
+    columns: Sequence[RawColumn]
+    rows: int = 0
+    bad_rows: int = 0
+    bad: list[BadRow] = field(default_factory=list)
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Yields the usable rows: hashes and time, key, file and row, and the columns under their joined names."""
+        prefix = len(self.name) + 1
+        own = [RawColumn(**{**vars(column), "name": column.name[prefix:]}) for column in self.columns]
+        # The key and the date are read as text, since a number loses the spelling of its token.
+        wanted = {column.name: column for column in own}
+        wanted |= {name: RawColumn(name, "string") for name in self.join.right_columns}
+        for number, file in enumerate(self.files):
+            for part in parts_of(file, self.join.source):
+                reading = Reading(file, wanted, part)
+                for rows in read(reading, self.join.source):
+                    arrays, good = convert_rows(own, self.join.source.raw_text, reading, rows)
+                    found = self._searchable(reading, rows.table, rows.numbers, good)
+                    values = {column.name: arrays[column.name[prefix:]] for column in self.columns}
+                    found |= {_FILE: pa.array(np.full(len(good), number, np.int32)), _ROW: pa.array(rows.numbers)}
+                    self.rows += len(good)
+                    yield pa.table({**found, **values}).filter(pa.array(good))
+                    report(self.rows, None, "rows", f"join {self.name}")
+                self.rows += reading.malformed
+                bad = reading.take_bad()
+                self.bad_rows += len(bad)
+                self.bad += bad[: 1 - len(self.bad)]
+
+    def _searchable(
+        self, reading: Reading, table: pa.Table, numbers: np.ndarray, good: np.ndarray
+    ) -> dict[str, pa.Array]:
+        """Returns hashes, time and key of rows; sets `good` to False for rows that cannot match."""
+        text, as_of = self.join.source.raw_text, self.join.as_of
+        keys = keys_of(table, list(self.join.keys.values()), text)
+        good &= keys.present
+        times = np.zeros(len(good), np.int64)
+        if as_of is not None:
+            format = as_of.right_format or as_of.format
+            times, known, unreadable = times_of(table, as_of.right, text, format)
+            for row in np.flatnonzero(unreadable).tolist():
+                cell = text_at(table.column(as_of.right), row)
+                reading.add_bad(int(numbers[row]), as_of.right, f"no date of the format {format}", cell)
+            good &= known
+            times = times + as_of.delay
+        return {FIRST: pa.array(keys.first), SECOND: pa.array(keys.second), TIME: pa.array(times), KEY: keys.texts}
+
+    def check(self, most_bad: float) -> None:
+        """Checks that the table has rows, and few unusable ones.
+
+        Raises:
+            UserError: It has none, or too many.
+        """
+        if not self.rows:
+            paths = ", ".join(file.path for file in self.files)
+            raise UserError(f"no rows in {paths}; only a header line, or nothing. Give the rows, or remove the join.")
+        if self.bad_rows <= most_bad * self.rows:
+            return
+        first = self.bad[0]
+        where = f" in column {first.column!r}" if first.column else ""
+        raise UserError(
+            f"{self.bad_rows:,} of {self.rows:,} rows of the table cannot be used; data.bad_rows allows "
+            f"{most_bad:.2%}. The first: {first.file}, row {first.row}: {first.reason}{where}: "
+            f"{first.text[:80]!r}. Declare a missing token (data.joins.{self.name}.source.missing), fix the file, or "
+            "raise data.bad_rows."
+        )
+
+    def check_lookup(self, rows: int) -> None:
+        """Checks that a model can contain the table: it has few rows, and one value per column.
+
+        Raises:
+            UserError: It cannot.
+        """
+        several = [column.name for column in self.columns if not column.is_single]
+        if rows > MOST_LOOKED_UP or several:
+            what = f"{', '.join(several)} holds lists" if several else f"it has more than {MOST_LOOKED_UP:,} rows"
+            raise UserError(f"a model cannot contain the table (serve: lookup): {what}. Use serve: given.")
+
+    def kept(self, bucket: pa.Table) -> np.ndarray:
+        """Returns the rows of a sorted bucket that count, bool [rows]: one row per key and date.
+
+        Raises:
+            UserError: A key is repeated, and no rule says which row counts.
+        """
+        same = np.ones(max(bucket.num_rows - 1, 0), bool)
+        for name in (FIRST, SECOND, TIME):
+            values = bucket.column(name).to_numpy()
+            same &= values[1:] == values[:-1]
+        if self.join.duplicates == "refuse" and same.any():
+            row = int(same.argmax())
+            key = bucket.column(KEY)[row].as_py().decode("utf-8", "replace").replace(KEY_MARK, ", ")
+            where = [f"{self.files[bucket.column(_FILE)[i].as_py()].path}, row {bucket.column(_ROW)[i].as_py()}"
+                     for i in (row, row + 1)]  # fmt: skip
+            date = " and the same date" if self.join.as_of else ""
+            raise UserError(
+                f"two rows of the table have the key {key!r}{date}: {where[0]}, and {where[1]}. Name further key "
+                f"columns (data.joins.{self.name}.on), make the key unique, or choose a row by "
+                "`duplicates: first` or `duplicates: last`."
+            )
+        if self.join.duplicates == "last":
+            return np.append(~same, True)
+        return np.append(True, ~same)
+
+
+class _Buckets:
+    """Rows dealt to files by the highest bits of their hash."""
+
+    def __init__(self, folder: Path, bits: int):
+        self._folder, self._bits = folder, bits
+        self._buffer: list[pa.Table] = []
+        self._writers: dict[int, pa.ipc.RecordBatchFileWriter] = {}
+        folder.mkdir()
+
+    def add(self, batch: pa.Table) -> None:
+        """Adds rows."""
+        self._buffer.append(batch)
+        if sum(table.num_rows for table in self._buffer) >= _BUFFERED_ROWS:
+            self._deal()
+
+    def _deal(self) -> None:
+        rows = pa.concat_tables(self._buffer).combine_chunks()
+        self._buffer = []
+        bucket = (rows.column(FIRST).to_numpy() >> np.uint64(63 - self._bits)) >> np.uint64(1)
+        order = np.argsort(bucket, kind="stable")
+        rows, bucket = rows.take(pa.array(order)), bucket[order]
+        for number in np.unique(bucket).tolist():
+            begin, end = np.searchsorted(bucket, number), np.searchsorted(bucket, number, "right")
+            if number not in self._writers:
+                self._writers[number] = pa.ipc.new_file(f"{self._folder}/{number}", rows.schema)
+            self._writers[number].write_table(rows.slice(begin, end - begin))
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yields the buckets in the order of their hashes, and removes each."""
+        if self._buffer:
+            self._deal()
+        for number, writer in sorted(self._writers.items()):
+            writer.close()
+            path = self._folder / str(number)
+            yield pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+            path.unlink()
+        self._folder.rmdir()
+
+
+def _write_sorted(table: _Table, buckets: _Buckets, folder: Path) -> int:
+    """Writes the files of the index, and returns the number of rows in it."""
+    total, looked_up = 0, list[pa.Table]()
+    names = (FIRST, SECOND, *([TIME] if table.join.as_of else []))
+    with ExitStack() as files:
+        arrays = {name: files.enter_context(open(folder / name, "wb")) for name in names}
+        writer = None
+        for bucket in buckets.tables():
+            by = (bucket.column(name).to_numpy() for name in (TIME, SECOND, FIRST))
+            bucket = bucket.take(pa.array(np.lexsort(tuple(by))))  # lexsort is stable
+            bucket = bucket.filter(pa.array(table.kept(bucket))).combine_chunks()
+            for name, file in arrays.items():
+                bucket.column(name).to_numpy().tofile(file)
+            values = bucket.drop(list(_OWN))
+            writer = writer or files.enter_context(pa.ipc.new_file(str(folder / VALUES), values.schema))
+            writer.write_table(values)
+            total += bucket.num_rows
+            if table.join.serve == "lookup":
+                looked_up.append(bucket.drop([name for name in _OWN if name != KEY]))
+                table.check_lookup(total)
+    if not total:
+        raise UserError(f"no row of the table has {', '.join(table.join.right_columns)}, so nothing can match.")
+    if looked_up:
+        whole = pa.concat_tables(looked_up)
+        with pa.ipc.new_file(str(folder / LOOKUP), whole.schema) as file:
+            file.write_table(whole)
+    return total

@@ -1,0 +1,215 @@
+"""Finds the matching rows of a joined table: a binary search in files that all workers share.
+
+`build_index.py` sorts the table once by (hash of the key, time when the row is known). The hashes and times are
+memory-mapped arrays and the columns a memory-mapped Arrow file, so a worker needs memory for one batch only, whatever
+the size of the table, and every runner of Beam finds the same rows.
+"""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fullpass.base.errors import prefix_errors
+from fullpass.base.files import is_address
+from fullpass.components.ingest.joins.config import AsOf, Join
+from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
+from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.dates.read_dates import read_dates
+from fullpass.preprocessing.values.arrow_text import as_mask
+from fullpass.preprocessing.values.convert import convert_raw
+from fullpass.preprocessing.values.raw_text import RawText
+from fullpass.preprocessing.values.row_keys import KEY_MARK
+
+FIRST, SECOND, TIME, VALUES = "hash-1.uint64", "hash-2.uint64", "known-at.int64", "values.arrow"
+"""Files of an index: both halves of the hashes of the keys, microseconds since 1970 UTC, and the columns."""
+LOOKUP = "lookup.arrow"
+"""The keys and columns of a table that the model contains."""
+_HALVES = ("fullpass joins 1", "fullpass joins 2")  # keys of SipHash, 16 bytes each
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of some rows.
+
+    Attributes:
+        texts: binary [rows], the tokens of the key joined by `KEY_MARK`; null if one of them is missing.
+        first, second: uint64 [rows], two independent hashes; equal pairs are equal keys.
+    """
+
+    texts: pa.Array
+    first: np.ndarray
+    second: np.ndarray
+
+    @property
+    def present(self) -> np.ndarray:
+        """bool [rows], whether the row has a key."""
+        return as_mask(self.texts.is_valid())
+
+
+def keys_of(table: pa.Table, columns: Sequence[str], text: RawText) -> Keys:
+    """Returns the keys of rows: the tokens of the key columns, in any Arrow type."""
+    tokens = [_cells(table, name, text, token=True) for name in columns]
+    texts = tokens[0] if len(tokens) == 1 else pc.binary_join_element_wise(*tokens, pa.scalar(KEY_MARK.encode()))
+    distinct = texts.dictionary_encode()
+    objects = distinct.dictionary.to_numpy(zero_copy_only=False)
+    rows = distinct.indices.fill_null(len(objects)).to_numpy()
+    halves = (pd.util.hash_array(objects, hash_key=key, categorize=False) for key in _HALVES)
+    return Keys(texts, *(np.append(half, np.uint64(0))[rows] for half in halves))
+
+
+def times_of(table: pa.Table, column: str, text: RawText, format: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns times, int64 microseconds since 1970 UTC, whether a row has one, and whether it is unreadable, bool."""
+    cells = _cells(table, column, text, token=False)
+    read = read_dates(cells.cast(pa.string()), format)
+    return read.utc, read.valid, as_mask(cells.is_valid()) & ~read.valid
+
+
+def _cells(table: pa.Table, name: str, text: RawText, *, token: bool) -> pa.Array:
+    column = table.column(name).combine_chunks()
+    return convert_raw(column, RawColumn(name, "string", token=token), text).flat
+
+
+@dataclass(frozen=True)
+class Found:
+    """Matches of some rows.
+
+    Attributes:
+        positions: int64 [rows], position of the match in the joined table; -1 without one.
+        unreadable: bool [rows], whether the row has a date that cannot be read.
+    """
+
+    positions: np.ndarray
+    unreadable: np.ndarray
+
+
+@dataclass(frozen=True)
+class JoinIndex:
+    """A joined table, ready to find rows in.
+
+    Attributes:
+        columns: The joined columns, named NAME.COLUMN.
+        folder: Folder of the index, or its address.
+        files: Paths of the table.
+        rows: Number of its rows that can match.
+        set_aside: Number of its rows that cannot be read, have no key or date, or repeat a key.
+    """
+
+    name: str
+    join: Join
+    columns: tuple[RawColumn, ...]
+    folder: str
+    files: tuple[str, ...]
+    rows: int
+    set_aside: int = 0
+
+    def add_columns(self, rows: Rows, reading: Reading, text: RawText) -> Rows:
+        """Returns the rows with the joined columns, in the form of a tf.Example; null in rows without a match.
+
+        Counts the rows without a match, and removes rows with an unreadable date, which become bad rows.
+
+        Args:
+            text: Rules for reading the text of `rows`.
+        """
+        with prefix_errors(reading.path):
+            found = self.find(rows.table, text)
+        positions = found.positions
+        if self.join.as_of is not None and found.unreadable.any():
+            column, reason = self.join.as_of.left, f"no date of the format {self.join.as_of.format}"
+            for row in np.flatnonzero(found.unreadable).tolist():
+                reading.add_bad(int(rows.numbers[row]), column, reason, text_at(rows.table.column(column), row))
+            rows, positions = rows.filter(~found.unreadable), positions[~found.unreadable]
+        reading.unmatched[self.name] += int((positions < 0).sum())
+        return rows.with_columns(self.columns_at(positions))
+
+    def find(self, table: pa.Table, text: RawText) -> Found:
+        """Returns the rows of the joined table that match the rows of another.
+
+        Args:
+            text: Rules for reading the text of `table`.
+        """
+        keys, as_of = keys_of(table, list(self.join.keys), text), self.join.as_of
+        searched, times = keys.present, np.zeros(table.num_rows, np.int64)
+        unreadable = np.zeros(table.num_rows, bool)
+        if as_of is not None:
+            times, known, unreadable = times_of(table, as_of.left, text, as_of.format)
+            searched = searched & known
+        positions = np.full(table.num_rows, -1)
+        index = _opened(self.folder, as_of)
+        positions[searched] = index.find(keys.first[searched], keys.second[searched], times[searched])
+        return Found(positions, unreadable)
+
+    def columns_at(self, positions: np.ndarray) -> list[tuple[str, pa.Array]]:
+        """Returns names and values of the joined columns at some positions, null where a position is -1."""
+        arrays = _opened(self.folder, self.join.as_of).take(positions)
+        return [(column.name, array) for column, array in zip(self.columns, arrays, strict=True)]
+
+
+class _OpenIndex:
+    """The files of an index, mapped into memory."""
+
+    def __init__(self, folder: str, as_of: AsOf | None):
+        self._first = np.memmap(f"{folder}/{FIRST}", np.uint64, "r")
+        self._second = np.memmap(f"{folder}/{SECOND}", np.uint64, "r")
+        self._time = None if as_of is None else np.memmap(f"{folder}/{TIME}", np.int64, "r")
+        # `time` is the date plus the delay.
+        self._longest = None if as_of is None or as_of.oldest is None else as_of.oldest - as_of.delay
+        file = pa.ipc.open_file(pa.memory_map(f"{folder}/{VALUES}"))
+        self._schema = file.schema
+        self._batches = [file.get_batch(i) for i in range(file.num_record_batches)]
+        self._ends = np.cumsum([batch.num_rows for batch in self._batches])
+
+    def find(self, first: np.ndarray, second: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Returns the position of the match of each key and time, int64 [rows]; -1 without a match."""
+        begin, end = (np.searchsorted(self._first, first, side) for side in ("left", "right"))
+        low, high = begin.copy(), end.copy()
+        while len(rows := np.flatnonzero(low < high)):
+            middle = (low[rows] + high[rows]) // 2
+            found = self._second[middle]
+            before = found < second[rows]
+            same = found == second[rows]
+            before |= same if self._time is None else same & (self._time[middle] <= times[rows])
+            low[rows[before]] = middle[before] + 1
+            high[rows[~before]] = middle[~before]
+        positions = low - 1
+        matched = positions >= begin
+        rows = np.flatnonzero(matched)
+        matched[rows] = self._second[positions[rows]] == second[rows]
+        if self._time is not None and self._longest is not None:
+            rows = np.flatnonzero(matched)
+            matched[rows] = times[rows] - self._time[positions[rows]] <= self._longest
+        return np.where(matched, positions, -1)
+
+    def take(self, positions: np.ndarray) -> list[pa.Array]:
+        """Returns the columns of some rows, null where a position is -1."""
+        wanted = np.unique(positions[positions >= 0])
+        if not len(wanted) or not len(self._schema):
+            return [pa.nulls(len(positions), field.type) for field in self._schema]
+        cuts = np.concatenate([[0], np.searchsorted(wanted, self._ends)])
+        pieces = [
+            pc.take(batch, pa.array(wanted[begin:end] - (last - batch.num_rows)))
+            for batch, last, begin, end in zip(self._batches, self._ends, cuts[:-1], cuts[1:], strict=True)
+            if begin < end
+        ]
+        rows = pa.array(np.searchsorted(wanted, positions), mask=positions < 0)
+        return [column.combine_chunks().take(rows) for column in pa.Table.from_batches(pieces).columns]
+
+
+@lru_cache(maxsize=16)
+def _opened(folder: str, as_of: AsOf | None) -> _OpenIndex:
+    return _OpenIndex(_local_copy(folder) if is_address(folder) else folder, as_of)
+
+
+def _local_copy(address: str) -> str:
+    from tfx.dsl.io import fileio  # loads TensorFlow, which a check of a sample does without
+
+    folder = tempfile.mkdtemp(prefix="fullpass-join-")
+    for name in fileio.listdir(address):
+        fileio.copy(os.path.join(address, name), f"{folder}/{name}")
+    return folder

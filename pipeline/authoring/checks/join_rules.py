@@ -1,0 +1,45 @@
+"""Checks of the section `data.joins`: the tables can be read, have the keys, and something reads their columns."""
+
+from collections.abc import Iterator
+
+from fullpass.base.errors import UserError, did_you_mean
+from fullpass.components.ingest.joins.config import is_joined, joined_columns
+from fullpass.pipeline.authoring.checks.data_rules import columns_read
+from fullpass.pipeline.authoring.checks.source_rules import columns_of_table
+from fullpass.pipeline.authoring.loading.load import Finding, Loaded
+from fullpass.pipeline.authoring.loading.problems import Keys
+
+
+def check_tables(loaded: Loaded) -> Iterator[Finding]:
+    """Every joined table exists, has its declared format, and has the columns of its key and date."""
+    for name, join in loaded.config.data.joins.items():
+        keys: Keys = ("data", "joins", name)
+        try:
+            present = columns_of_table(loaded, name)
+        except UserError as error:
+            yield Finding((*keys, "source"), str(error).removeprefix(f"data.joins.{name}.source."))
+            continue
+        for column in join.right_columns if present is not None else ():
+            if column not in (present or ()):
+                hint = did_you_mean(column, present or ())
+                yield Finding(keys, f'no column "{column}" in the table.{hint} Columns: {", ".join(present or ())}.')
+
+
+def check_joins(loaded: Loaded) -> Iterator[Finding]:
+    """Every join has a reader, reads only columns of the source or of joins above it, and determines no span."""
+    data = loaded.config.data
+    read = [column for keys, column in columns_read(loaded) if keys[:2] != ("data", "joins")]
+    above: set[str] = set()
+    for name, join in data.joins.items():
+        keys: Keys = ("data", "joins", name)
+        later = [column for other in data.joins.values() for column in other.left_columns]
+        if not joined_columns(name, [*read, *later]):
+            yield Finding(keys, f"nothing reads a column of it, such as {name}.COLUMN. Add a feature, or remove it.")
+        for column in join.left_columns:
+            if is_joined(column, data.joins.keys() - above):
+                yield Finding((*keys, "on"), f"{column} is a column of a join that is not above it. Move that one up.")
+            elif column in data.derive:
+                yield Finding((*keys, "on"), f"{column} is derived, but joins come before derived columns.")
+        above.add(name)
+    if data.span is not None and is_joined(data.span.column, data.joins):
+        yield Finding(("data", "span", "column"), "is a joined column. The span of a row must be in the row itself.")

@@ -1,0 +1,63 @@
+"""Rules of `data.joins`: one wrong thing at a time."""
+
+import pytest
+
+from fullpass.pipeline.authoring.checks.check import check
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.authoring.loading.problems import ConfigError
+
+PLANES = "planes: {source: {format: csv, path: planes.csv}, on: plane}"
+MAKERS = "makers: {source: {format: csv, path: makers.csv}, on: {planes.maker: name}}"
+SEATS = "seats: {type: number, column: planes.seats}"
+COUNTRY = "country: {type: category, column: makers.country}"
+
+
+def problems(folder, joins, features=SEATS, data=""):
+    (folder / "rows.csv").write_text("plane,at,y\nN1,2024-01-01,0\n")
+    (folder / "planes.csv").write_text("plane,seats,maker\nN1,5,Airbus\n")
+    (folder / "makers.csv").write_text("name,country\nAirbus,France\n")
+    source = f"source: {{format: csv, path: rows.csv}}\n  joins: {{{joins}}}\n{data}"
+    text = f"name: a\ndata:\n  {source}\nlabel: {{name: y, task: binary}}\nfeatures: {{{features}}}\n"
+    (folder / "p.yaml").write_text(text)
+    return [(p.severity, p.path, p.message) for p in check(load(folder / "p.yaml"))]
+
+
+def test_joins_of_joins_are_accepted(tmp_path):
+    assert problems(tmp_path, f"{PLANES}, {MAKERS}", COUNTRY) == []
+
+
+@pytest.mark.parametrize(
+    ("joins", "features", "path", "message"),
+    [
+        (PLANES.replace("planes.csv", "plane.csv"), SEATS, "data.joins.planes.source", "is no file. Did you mean"),
+        (PLANES.replace("on: plane", "on: tail"), SEATS, "data.joins.planes", 'no column "tail" in the table'),
+        (
+            PLANES.replace("on: plane", "on: {tail: plane}"),
+            SEATS,
+            "data.joins.planes.on",
+            'no column "tail" in the data',
+        ),
+        (PLANES, SEATS.replace("seats}", "seat}"), "features.seats", 'Did you mean "planes.seats"?'),
+        (PLANES, "plane: category", "data.joins.planes", "nothing reads a column of it"),
+        (f"{MAKERS}, {PLANES}", f"{SEATS}, {COUNTRY}", "data.joins.makers.on", "Move that one up"),
+        (PLANES.replace("on: plane", "on: late"), SEATS, "data.joins.planes.on", "joins come before derived columns"),
+    ],
+)
+def test_a_wrong_join_is_named(tmp_path, joins, features, path, message):
+    derive = "  derive: {late: 'y > 0'}\n" if "on: late" in joins else ""
+    found = problems(tmp_path, joins, features, derive)
+    assert [(p, severity) for severity, p, text in found if message in text] == [(path, "error")], found
+
+
+@pytest.mark.parametrize(
+    ("join", "message"),
+    [
+        (PLANES.replace("planes:", "my.planes:"), "a dot ends its name"),
+        (PLANES.replace("planes.csv", "{train: a.csv, eval: b.csv}"), "one table for all splits"),
+        (PLANES.replace("}, on", "}, serve: lookup, as_of: {left: at, right: at}, on"), "joins by key only"),
+        (PLANES.replace("}, on", "}, as_of: {left: at, right: at, within: 1h, available_after: 2h}, on"), "too old"),
+    ],
+)
+def test_an_impossible_join_does_not_load(tmp_path, join, message):
+    with pytest.raises(ConfigError, match=message):
+        problems(tmp_path, join)

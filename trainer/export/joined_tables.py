@@ -1,0 +1,83 @@
+"""Joined tables inside an export: a request gives the key, and the graph looks up the columns (`serve: lookup`).
+
+Ingest writes such a table beside its examples, and Transform copies it to the transform graph, from which the Trainer
+exports it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+
+from fullpass.preprocessing.apply.column_tensors import number_as_text
+from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.expressions.tensor_ops import as_tokens
+from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK, TABLES
+from fullpass.trainer.input.raw_tensors import DTYPES, missing_value, to_dense, to_sparse
+
+
+def copy_tables(examples: str, transform_output: str) -> None:
+    """Copies the tables of an Examples artifact to the folder of a transform graph."""
+    for path in tf.io.gfile.glob(f"{examples}/{TABLES}/*.arrow"):
+        tf.io.gfile.makedirs(f"{transform_output}/{TABLES}")
+        tf.io.gfile.copy(path, f"{transform_output}/{TABLES}/{path.rpartition('/')[2]}", overwrite=True)
+
+
+def read_tables(transform_output: str, config: PreprocessingConfig) -> "list[JoinedTable]":
+    """Returns the tables that an export of a configuration contains, in the order of the YAML."""
+    tables, known = [], raw_columns(config)
+    for name, keys in config.lookups.items():
+        with tf.io.gfile.GFile(f"{transform_output}/{TABLES}/{name}.arrow", "rb") as file:
+            table = pa.ipc.open_file(pa.BufferReader(file.read())).read_all()
+        tables.append(JoinedTable(name, [known[key] for key in keys], table, known))
+    return tables
+
+
+class JoinedTable(tf.Module):
+    """The rows of a joined table, found by key."""
+
+    def __init__(self, name: str, keys: Sequence[RawColumn], table: pa.Table, columns: Mapping[str, RawColumn]):
+        """Constructs the hash table.
+
+        Args:
+            keys: Key columns of a request.
+            table: `KEY` and the columns, of which `columns` describes those that exist in the graph.
+        """
+        super().__init__(name=name)
+        self._keys = list(keys)
+        self._columns = {column: columns[column] for column in table.column_names if column in columns}
+        rows = tf.lookup.KeyValueTensorInitializer(
+            tf.constant(table.column(KEY).to_pylist(), tf.string), tf.range(table.num_rows, dtype=tf.int64)
+        )
+        self._rows = tf.lookup.StaticHashTable(rows, default_value=table.num_rows)
+        # The last value is that of an unknown key.
+        self._values = {column: _values(table.column(column), of) for column, of in self._columns.items()}
+
+    def look_up(self, raw: Mapping[str, tf.SparseTensor], batch: tf.Tensor) -> dict[str, tf.SparseTensor]:
+        """Returns the columns of the table for the keys of some rows.
+
+        Args:
+            raw: Raw columns as parsed from examples; an absent key column is missing in every row.
+            batch: Number of rows, int64 [].
+        """
+        keys = [_tokens(raw[column.name], column) for column in self._keys if column.name in raw]
+        if len(keys) < len(self._keys):
+            return {}
+        complete = tf.reduce_all(tf.stack([tf.not_equal(key, "") for key in keys]), axis=0)
+        found = self._rows.lookup(tf.where(complete, tf.strings.join(keys, KEY_MARK), ""))
+        rows = tf.where(complete, found, self._rows.default_value)
+        return to_sparse({column: tf.gather(values, rows) for column, values in self._values.items()}, batch)
+
+
+def _values(column: pa.ChunkedArray, raw: RawColumn) -> tf.Tensor:
+    missing = missing_value(raw).numpy()
+    cells = np.array([missing if cell is None else cell for cell in column.to_pylist()] + [missing], object)
+    return tf.constant(cells if raw.type == "string" else cells.astype(np.float32), DTYPES[raw.type])
+
+
+def _tokens(value: tf.SparseTensor, column: RawColumn) -> tf.Tensor:
+    """Returns a key column as tokens, string [rows], "" for missing."""
+    dense = to_dense(value, column)
+    return as_tokens(dense) if column.type == "string" else number_as_text(dense).values
