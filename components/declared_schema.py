@@ -10,7 +10,7 @@ from tfx.types import standard_artifacts
 from fullpass.components.artifact_files import STATISTICS_FILE
 from fullpass.components.artifacts import SchemaComparison as SchemaComparisonArtifact
 from fullpass.components.internals.tfx_internals import base_node, io_utils
-from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RAW_TRAIN_ROW
 from fullpass.preprocessing.columns.raw_schema import compare_schemas, describe_differences, raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 
@@ -40,7 +40,9 @@ def SchemaComparison(
     import tensorflow_data_validation as tfdv
 
     declared = io_utils.SchemaReader().read(f"{schema.uri}/schema.pbtxt")
-    counted = [feature for feature in declared.feature if feature.name != RAW_ROW_ID]  # has no statistics
+    counted = [
+        feature for feature in declared.feature if feature.name not in (RAW_ROW_ID, RAW_TRAIN_ROW)
+    ]  # has no statistics
     del declared.feature[:]
     declared.feature.extend(counted)
     statistics_of_train = tfdv.load_stats_binary(f"{statistics.uri}/Split-train/{STATISTICS_FILE}")

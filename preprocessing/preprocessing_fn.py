@@ -21,6 +21,7 @@ from fullpass.preprocessing.apply.number_chains import (
 )
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.apply.statistics import Statistics, principal_components
+from fullpass.preprocessing.apply.target import target
 from fullpass.preprocessing.apply.text import text
 from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.columns.raw_columns import RawColumn
@@ -129,6 +130,7 @@ FEATURES: Mapping[str, Callable[..., Mapping[str, Transformed | Quantity]]] = {
     "category": category,
     "boolean": boolean,
     "count": count,
+    "target": target,
     "date": date,
     "text": text,
     "vector": vector,

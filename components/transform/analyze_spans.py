@@ -17,7 +17,7 @@ from fullpass.components.accumulate import AccumulateFiles, FileAccumulator
 from fullpass.components.read_records import RecordReader
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
-from fullpass.components.transform.read_examples import ReadExamples, ToRecordBatches, parser_of
+from fullpass.components.transform.read_examples import ANALYZED_SPLIT, ReadExamples, ToRecordBatches, parser_of
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
 from fullpass.preprocessing.analysis.analyze import BatchAccumulator, analyze_on_beam, merge_states, write_graph
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
@@ -166,10 +166,10 @@ class _AnalyzeFiles(FileAccumulator):
     def start(self, constants: Any) -> None:
         accumulators = _of(self._function, self._plan.absent)
         self._accumulator = BatchAccumulator(self._function, accumulators, constants or {})
-        self._parse = parser_of(self._function.schema, self._accumulator.columns)
+        self._parse = parser_of(self._function.schema, self._accumulator.columns, ANALYZED_SPLIT)
 
     def accumulate(self, path: str, groups: tuple[Any, ...]) -> Iterator[tuple[Any, EncodedStates]]:
-        encoded = self._accumulator.accumulate(self._reader.parsed(path, self._parse.tensors))
+        encoded = self._accumulator.accumulate(self._reader.parsed(path, self._parse))
         if encoded:
             yield groups[0], encoded
 

@@ -48,11 +48,15 @@ class ApplyGraph(beam.DoFn):
     """Transforms batches: (serialized raw examples, folder of the transform graph) -> `TransformedRows`.
 
     A separate thread encodes a batch while the graph computes the next one; both run C++ code that releases the GIL.
+
+    Args:
+        split: The split of the examples; rows of train are transformed out of fold.
     """
 
-    def __init__(self, config: PreprocessingConfig, schema: bytes):
+    def __init__(self, config: PreprocessingConfig, schema: bytes, split: str):
         self._config = config
         self._schema = schema
+        self._split = split
         self._shared = Shared()
         self._transformer: BatchTransformer | None = None
 
@@ -96,7 +100,7 @@ class ApplyGraph(beam.DoFn):
         self._single = [f.name for f in transformer.schema.feature if f.HasField("shape") and not f.shape.dim]
         self._raw = sorted({*columns_for(self._config, "input"), *columns_for(self._config, "model")})
         self._layout = None if self._raw else layout_of_schema(transformer.schema)
-        self._parse = parser_of(self._schema, {*transformer.columns, *self._raw}).tensors
+        self._parse = parser_of(self._schema, {*transformer.columns, *self._raw}, self._split)
         return transformer
 
     def _load(self, directory: str, names: Sequence[str]) -> GraphPart:

@@ -24,7 +24,7 @@ from fullpass.components.transform.analyzer_cache import AnalyzerCache
 from fullpass.components.transform.apply_graph import ApplyGraph, TransformedRows
 from fullpass.components.transform.column_writer import ColumnWriter
 from fullpass.components.transform.own_outputs import id_sizes
-from fullpass.components.transform.read_examples import ReadExamples
+from fullpass.components.transform.read_examples import ANALYZED_SPLIT, ReadExamples
 from fullpass.preprocessing.analysis.traced_preprocessing import Function
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -34,7 +34,6 @@ from fullpass.trainer.export.sample_requests import write_samples
 from fullpass.trainer.records import blocks
 from fullpass.trainer.records.columns import ColumnFile, publish_columns
 
-ANALYZED_SPLIT = "train"
 SAMPLED_SPLIT = "eval"
 
 
@@ -151,10 +150,10 @@ class _WriteRows(beam.DoFn):
 
 
 def _transform(full_pass: FullPass, pipeline: beam.Pipeline, graph: beam.PCollection) -> None:
-    apply = ApplyGraph(full_pass.preprocessing, full_pass.schema.SerializeToString())
     for split, files in full_pass.examples.items():
         read = ReadExamples(files, f"{split} transformed", full_pass.rows.get(split))
         raw = pipeline | f"Raw[{split}]" >> read
+        apply = ApplyGraph(full_pass.preprocessing, full_pass.schema.SerializeToString(), split)
         applied = raw | f"Transform[{split}]" >> beam.ParDo(apply, beam.pvalue.AsSingleton(graph))
         chunks = applied | f"Write[{split}]" >> beam.ParDo(_WriteRows(full_pass, split))
         _ = chunks | f"Shards[{split}]" >> JoinChunks(full_pass.layout)

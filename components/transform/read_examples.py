@@ -1,6 +1,6 @@
 """Reads raw examples on Beam. An element is a file or a list of examples, never a single example."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import apache_beam as beam
 import pyarrow as pa
@@ -8,17 +8,36 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.components.read_records import RecordReader
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RAW_TRAIN_ROW
 from fullpass.preprocessing.internals.tfx_bsl_internals import ExamplesToRecordBatchDecoder
+from fullpass.preprocessing.values.raw_batches import as_train_rows
 from fullpass.trainer.input.raw_examples import RawExamples
+
+ANALYZED_SPLIT = "train"
 
 _DTYPES = {schema_pb2.FLOAT: tf.float32, schema_pb2.INT: tf.int64, schema_pb2.BYTES: tf.string}
 
 
-def parser_of(schema: bytes, columns: Iterable[str]) -> RawExamples:
-    """Returns the parser of some columns of a serialized schema."""
+Parse = Callable[[Sequence[bytes]], dict[str, tf.SparseTensor]]
+"""Serialized raw examples -> their columns, as [rows, values] without missing values."""
+
+
+def parser_of(schema: bytes, columns: Iterable[str], split: str) -> Parse:
+    """Returns the parser of some columns of a serialized schema. Only rows of the train split get RAW_TRAIN_ROW."""
     wanted = set(columns)
+    folds = RAW_TRAIN_ROW in wanted and split == ANALYZED_SPLIT
+    if folds:
+        wanted |= {RAW_ROW_ID}
     features = schema_pb2.Schema.FromString(schema).feature
-    return RawExamples({one.name: _DTYPES[one.type] for one in features if one.name in wanted})
+    parse = RawExamples({one.name: _DTYPES[one.type] for one in features if one.name in wanted}).tensors
+    if not folds:
+        return parse
+
+    def of_train(examples: Sequence[bytes]) -> dict[str, tf.SparseTensor]:
+        parsed = parse(examples)
+        return {**parsed, RAW_TRAIN_ROW: parsed[RAW_ROW_ID]}
+
+    return of_train
 
 
 class ReadExamples(beam.PTransform):
@@ -47,13 +66,16 @@ class _ReadFile(beam.DoFn):
 
 
 class ToRecordBatches(beam.DoFn):
-    """Decodes lists of serialized examples for the analyzers that run in TF Transform's own Beam graph."""
+    """Decodes train rows, as lists of serialized examples, for the analyzers of TF Transform's own Beam graph."""
 
     def __init__(self, schema: bytes):
         self._schema = schema
 
     def setup(self) -> None:
         self._decoder = ExamplesToRecordBatchDecoder(self._schema)
+        features = schema_pb2.Schema.FromString(self._schema).feature
+        self._folds = any(feature.name == RAW_TRAIN_ROW for feature in features)
 
     def process(self, records: list[bytes]) -> Iterator[pa.RecordBatch]:
-        yield self._decoder.DecodeBatch(records)
+        batch = self._decoder.DecodeBatch(records)
+        yield as_train_rows(batch) if self._folds else batch

@@ -169,7 +169,10 @@ class _CombinedPerKey(Accumulator):
 
 @dataclass(frozen=True)
 class _CountedTokens(Accumulator):
-    """folder: for the files of states with many tokens; every worker must be able to reach it."""
+    """Counts tokens, or sums the int64 amounts of a second tensor per token.
+
+    folder: for the files of states with many tokens; every worker must be able to reach it.
+    """
 
     folder: str
 
@@ -177,8 +180,13 @@ class _CountedTokens(Accumulator):
         return TokenCounts()
 
     def add(self, state: TokenCounts, values: tuple[np.ndarray, ...]) -> TokenCounts:
-        counted = pc.value_counts(pa.array(values[0].tolist(), pa.large_binary()))
-        state.add(pa.table([counted.field(0), counted.field(1)], schema=TOKENS), self.folder)
+        tokens = pa.array(values[0].tolist(), pa.large_binary())
+        if len(values) > 1:
+            counted = token_counts.sums([pa.table([tokens, pa.array(values[1])], schema=TOKENS)])
+        else:
+            counts = pc.value_counts(tokens)
+            counted = pa.table([counts.field(0), counts.field(1)], schema=TOKENS)
+        state.add(counted, self.folder)
         return state
 
     def merge(self, states: Sequence[TokenCounts]) -> TokenCounts:

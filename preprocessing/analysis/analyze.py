@@ -20,10 +20,12 @@ from tfx_bsl.public.tfxio import TensorAdapter
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, Tensors, trace
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
+from fullpass.preprocessing.columns.raw_columns import RAW_TRAIN_ROW, row_columns
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
 from fullpass.preprocessing.internals.tft_internals import METADATA_DIR_NAME, DatasetMetadata, write_metadata
+from fullpass.preprocessing.values.raw_batches import as_train_rows
 
 
 def analyze_table(
@@ -53,6 +55,8 @@ def analyze_table(
         `BatchTransformer(graph, adapter_of(raw_schema(config)))` transforms batches.
     """
     schema = raw_schema(config)
+    if RAW_TRAIN_ROW in row_columns(config):
+        batches = list(map(as_train_rows, batches))
     with tempfile.TemporaryDirectory() as temporary:
         function = Function(config.model_dump_json(), schema.SerializeToString(), temporary, base_model)
         phases = trace(function).phases

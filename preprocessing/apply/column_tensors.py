@@ -12,7 +12,14 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError, did_you_mean, prefix_errors
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
-from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
+from fullpass.preprocessing.columns.raw_columns import (
+    RAW_ROW_ID,
+    RAW_TRAIN_ROW,
+    RawColumn,
+    raw_columns,
+    row_columns,
+    serving_columns,
+)
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.expressions.expression import Expression, parse
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, Value, as_tokens, evaluate
@@ -25,7 +32,8 @@ def raw_feature_spec(config: PreprocessingConfig, *, serving: bool) -> dict[str,
     """Returns the parsing spec of raw examples; with `serving`, only the columns that features need."""
     columns = serving_columns(config) if serving else raw_columns(config)
     spec = {name: tf.io.VarLenFeature(_DTYPES[column.type]) for name, column in columns.items()}
-    return spec if serving else {**spec, RAW_ROW_ID: tf.io.VarLenFeature(tf.int64)}
+    rows = {} if serving else dict.fromkeys(row_columns(config), tf.io.VarLenFeature(tf.int64))
+    return {**spec, **rows}
 
 
 class Columns:
@@ -52,6 +60,8 @@ class Columns:
         self._inputs = inputs
         self.tables: dict[str, Any] = {}
         """Tables of shared vocabularies, by the feature that owns the vocabulary."""
+        self.labelled: Any = None
+        """The label, once it is transformed; see `label.labelled`."""
         self._lists = {name for name, column in raw.items() if column.many}
         self._values: dict[str, tf.Tensor | StringColumn] = {}
         # Any column gives the batch size; the chosen one must exist in serving.
@@ -131,6 +141,11 @@ class Columns:
     def row_id(self) -> tf.Tensor:
         """The row number that ingest assigned: int64 [batch], -1 if there is none."""
         return self._dense([RAW_ROW_ID], tf.constant(-1, tf.int64))[:, 0]
+
+    @cached_property
+    def train_row(self) -> tf.Tensor:
+        """The row number of a row of the train split: int64 [batch], -1 for any other row."""
+        return self._dense([RAW_TRAIN_ROW], tf.constant(-1, tf.int64))[:, 0]
 
     def of_serving(self) -> dict[str, tf.Tensor | StringColumn]:
         """Returns, by name, the columns that need no training-only column; without vectors and lists."""

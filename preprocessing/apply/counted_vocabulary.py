@@ -44,7 +44,13 @@ def _tokens_of(pairs: list[tuple[int, bytes]]) -> list[bytes]:
 
 
 def counted_vocabulary(
-    tokens: tf.Tensor, limits: Limits, name: str, *, learn: LearnFrom = _tokens_of, arrange: Arrange | None = None
+    tokens: tf.Tensor,
+    limits: Limits,
+    name: str,
+    *,
+    learn: LearnFrom = _tokens_of,
+    arrange: Arrange | None = None,
+    amounts: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Returns the path of a vocabulary file.
 
@@ -55,7 +61,10 @@ def counted_vocabulary(
         tokens: string [n].
         learn: Replaces the chosen tokens by other tokens; by default they stay.
         arrange: Orders the tokens as lines of the file; by default by descending frequency.
+        amounts: int64 [n], what each occurrence of a token adds to its count; by default 1.
     """
+    usable = ~tf.strings.regex_full_match(tokens, r"\C*[\n\r]\C*")
+    counted = [tokens] if amounts is None else [tokens, amounts]
     analyzer = tft.experimental.CacheablePTransformAnalyzer(
         make_accumulators_ptransform=CountTokens(),
         merge_accumulators_ptransform=MergeCounts(),
@@ -63,11 +72,11 @@ def counted_vocabulary(
         cache_coder=_CountCoder(),
     )
     (path,) = tft.experimental.ptransform_analyzer(
-        inputs=[tf.boolean_mask(tokens, ~tf.strings.regex_full_match(tokens, r"\C*[\n\r]\C*"))],
+        inputs=[tf.boolean_mask(tensor, usable) for tensor in counted],
         ptransform=analyzer,
         output_dtypes=[tf.string],
         output_shapes=[[]],
-        output_asset_default_values=[NO_TOKEN],
+        output_asset_default_values=[NO_TOKEN if amounts is None else NO_TOKEN + b" 0"],
         name=name,
     )
     tft.annotate_asset(name, name)
@@ -82,11 +91,16 @@ class _StableRepr:
 
 
 class CountTokens(_StableRepr, beam.PTransform):
-    """Batches of tokens -> (token, count)."""
+    """Batches of tokens, and of the amounts that they add, by default 1 -> (token, count)."""
 
     def expand(self, batches: beam.PCollection) -> beam.PCollection:
-        counted = batches | beam.FlatMap(lambda batch: Counter(batch[0].tolist()).items())
+        counted = batches | beam.FlatMap(_counted)
         return counted | beam.CombinePerKey(cast(Any, sum))
+
+
+def _counted(batch: tuple[np.ndarray, ...]) -> Iterable[tuple[bytes, int]]:
+    tokens, *amounts = (array.tolist() for array in batch)
+    return zip(tokens, *amounts, strict=True) if amounts else Counter(tokens).items()
 
 
 class MergeCounts(_StableRepr, beam.PTransform):

@@ -19,12 +19,19 @@ Labelled = tuple[tf.Tensor | tf.SparseTensor, tf.Tensor]
 
 def label(declared: Label, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
     """Returns the transformed label, and the weight of each example: 0 where it has no usable label."""
-    value, usable = TASKS[declared.task](declared, columns)
+    value, usable = labelled(declared, columns)
     if declared.weight is None:
         weight = tf.ones_like(usable, tf.float32)
     else:
         weight = tf.maximum(fill_remaining_with_zero(columns.number(declared.weight)), 0.0)
     return {LABEL: value, EXAMPLE_WEIGHT: tf.where(usable, weight, 0.0)}
+
+
+def labelled(declared: Label, columns: Columns) -> Labelled:
+    """Returns the label without its weight; it is transformed once per batch."""
+    if columns.labelled is None:
+        columns.labelled = TASKS[declared.task](declared, columns)
+    return columns.labelled
 
 
 def _regression(declared: Label, columns: Columns) -> Labelled:

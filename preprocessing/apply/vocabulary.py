@@ -120,16 +120,16 @@ def count_table(tokens: tf.Tensor, name: str) -> Callable[[tf.Tensor], tf.Tensor
     """Returns a function string [n] -> int64 [n]: token counts in the train split, 0 if absent. An analyzer."""
     # The file is text, because a table that reads records cannot be saved a second time, inside the export. A line is a
     # count, a blank and a token; so blanks in tokens are replaced before the file is written and before a query.
-    path = tft.vocabulary(_as_word(tokens), vocab_filename=name, store_frequency=True)
+    path = tft.vocabulary(as_word(tokens), vocab_filename=name, store_frequency=True)
 
     def make(path: tf.Tensor) -> tf.lookup.StaticHashTable:
         initializer = tf.lookup.TextFileInitializer(path, tf.string, 1, tf.int64, 0, delimiter=" ")
         return tf.lookup.StaticHashTable(initializer, 0)
 
-    return lambda queries: lookup_in_file(make, path, _as_word(queries))[0]
+    return lambda queries: lookup_in_file(make, path, as_word(queries))[0]
 
 
-def _as_word(tokens: tf.Tensor) -> tf.Tensor:
+def as_word(tokens: tf.Tensor) -> tf.Tensor:
     """Returns tokens with blanks and line breaks replaced by unit and record separators."""
     return tf.strings.regex_replace(tf.strings.regex_replace(tokens, " ", "\x1f"), "[\r\n]", "\x1e")
 

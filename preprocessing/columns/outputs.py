@@ -129,6 +129,11 @@ def count_name(feature: str) -> str:
     return f"count_{_file_name(feature)}"
 
 
+def target_name(feature: str) -> str:
+    """Returns the name of the file in which a target feature keeps the sums of the label."""
+    return f"target_{_file_name(feature)}"
+
+
 def _file_name(text: str) -> str:
     """Returns a unique name of letters, digits and underscores; TF Transform replaces other characters."""
     safe = re.sub(r"[^A-Za-z0-9_]", "_", text)[:100]

@@ -13,6 +13,7 @@ from fullpass.preprocessing.features.feature import (
     DurationFeature,
     Feature,
     ImageFeature,
+    TargetFeature,
     VectorFeature,
 )
 from fullpass.preprocessing.features.label import Label
@@ -20,6 +21,8 @@ from fullpass.preprocessing.features.lists import list_options, reads_list
 
 RAW_ROW_ID = "fullpass_row"
 """Raw int64 column that ingest adds: the row number, which later findings refer to."""
+RAW_TRAIN_ROW = "fullpass_train_row"
+"""Raw int64 column that Transform adds to train rows if a feature needs folds: the row number."""
 ROW_BITS = 36
 """Lowest bits of a row id: the row in its file."""
 SPAN_FILE_BITS = 15
@@ -94,6 +97,12 @@ def request_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
         found = {name for name in needed if name.startswith(f"{join}.")}
         needed = needed - found | (set(keys) if found else set())
     return {name: column for name, column in raw_columns(config).items() if name in needed}
+
+
+def row_columns(config: PreprocessingConfig) -> tuple[str, ...]:
+    """Returns the int64 columns with row numbers: that of ingest, and that of train rows if a feature needs folds."""
+    folds = any(isinstance(feature, TargetFeature) for feature in config.features.values())
+    return (RAW_ROW_ID, RAW_TRAIN_ROW) if folds else (RAW_ROW_ID,)
 
 
 def span_in_row_ids(span: int) -> int:
@@ -213,6 +222,9 @@ def _uses_of(name: str, feature: Feature) -> Iterator[_Use]:
     elif isinstance(feature, DurationFeature):
         yield _Use(feature.start, "string", by)
         yield _Use(feature.end, "string", by)
+    elif isinstance(feature, TargetFeature) and feature.columns is not None:
+        for source in feature.columns:
+            yield _Use(source, "token", by)
     elif isinstance(feature, VectorFeature) and feature.columns is not None:
         for source in feature.columns:
             yield _Use(source, "number", by)

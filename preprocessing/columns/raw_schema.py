@@ -7,7 +7,7 @@ from typing import Literal
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.base.errors import did_you_mean
-from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, request_columns
+from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns, request_columns, row_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 
 TRAINING = "TRAINING"
@@ -42,8 +42,9 @@ def raw_schema(config: PreprocessingConfig) -> schema_pb2.Schema:
     serving = request_columns(config)
     for name, column in raw_columns(config).items():
         _add(schema, column, serving=name in serving)
-    row_id = schema.feature.add(name=RAW_ROW_ID, type=schema_pb2.INT, not_in_environment=[SERVING])
-    _optional(row_id, least=0, most=1)
+    for name in row_columns(config):
+        row = schema.feature.add(name=name, type=schema_pb2.INT, not_in_environment=[SERVING])
+        _optional(row, least=0, most=1)
     return schema
 
 

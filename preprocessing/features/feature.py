@@ -13,6 +13,7 @@ from fullpass.preprocessing.features.id_features import BooleanFeature, Category
 from fullpass.preprocessing.features.ids import Encoding
 from fullpass.preprocessing.features.image_feature import ImageFeature
 from fullpass.preprocessing.features.number_features import CountFeature, DurationFeature, NumberFeature, VectorFeature
+from fullpass.preprocessing.features.target_feature import TargetFeature
 from fullpass.preprocessing.spec import Count, Name, SelectedBy, members_by_tag
 
 
@@ -50,6 +51,7 @@ Feature = Annotated[
     | DurationFeature
     | TextFeature
     | CountFeature
+    | TargetFeature
     | VectorFeature
     | ImageFeature
     | CustomFeature,

@@ -5,7 +5,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from fullpass.base.errors import UserError, did_you_mean
-from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
+from fullpass.preprocessing.columns.raw_columns import (
+    RAW_ROW_ID,
+    RAW_TRAIN_ROW,
+    RawColumn,
+    raw_columns,
+    row_columns,
+    serving_columns,
+)
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.values.convert import convert_raw
 from fullpass.preprocessing.values.raw_text import RawText
@@ -36,12 +43,22 @@ def raw_batches(
             f"The table has no column {name!r}, which the features read.{did_you_mean(name, table.column_names)}"
         )
     columns = list(raw_columns(config).values())
+    absent = row_columns(config)[1:]
     first = 0
     for batch in table.to_batches(BATCH_ROWS):
         arrays = [_raw_column(column, batch, text or RawText(), first) for column in columns]
         rows = pa.array([[row] for row in range(first, first + batch.num_rows)], pa.large_list(pa.int64()))
-        yield pa.RecordBatch.from_arrays([*arrays, rows], [*(column.name for column in columns), RAW_ROW_ID])
+        names = [*(column.name for column in columns), RAW_ROW_ID, *absent]
+        yield pa.RecordBatch.from_arrays([*arrays, rows, *(pa.nulls(len(rows), rows.type) for _ in absent)], names)
         first += batch.num_rows
+
+
+def as_train_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns raw rows as rows of the train split: RAW_TRAIN_ROW holds their numbers."""
+    kept = [name for name in batch.schema.names if name != RAW_TRAIN_ROW]
+    numbers = batch.column(batch.schema.get_field_index(RAW_ROW_ID))
+    arrays = [batch.column(batch.schema.get_field_index(name)) for name in kept]
+    return pa.RecordBatch.from_arrays([*arrays, numbers], [*kept, RAW_TRAIN_ROW])
 
 
 def _raw_column(column: RawColumn, batch: pa.RecordBatch, text: RawText, first: int) -> pa.Array:

@@ -21,10 +21,12 @@ from fullpass.preprocessing.features.feature import (
     DurationFeature,
     Feature,
     NumberFeature,
+    TargetFeature,
 )
 from fullpass.preprocessing.features.ids import Embedding, Vocabulary
 from fullpass.preprocessing.features.image_feature import ImageFeature, Pretrained
 from fullpass.preprocessing.features.lists import list_options, reads_list
+from fullpass.preprocessing.features.target_feature import encoded_parts
 
 
 def check_output_names(loaded: Loaded) -> Iterator[Finding]:
@@ -52,6 +54,16 @@ def check_crosses(loaded: Loaded) -> Iterator[Finding]:
             problem = _cross_input_problem(name, features, crosses)
             if problem is not None:
                 yield Finding(("crosses", i, "inputs", j), problem)
+
+
+def check_target_encodings(loaded: Loaded) -> Iterator[Finding]:
+    """The label has a mean, or classes that are known."""
+    for name, feature in loaded.config.features.items():
+        if isinstance(feature, TargetFeature):
+            try:
+                encoded_parts(loaded.config.label)
+            except UserError as error:
+                yield Finding(("features", name), str(error))
 
 
 def check_separators(loaded: Loaded) -> Iterator[Finding]:

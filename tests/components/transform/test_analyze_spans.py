@@ -4,6 +4,7 @@ import shutil
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from threading import Barrier
 
 import numpy as np
@@ -223,6 +224,21 @@ def test_cached_spans_need_not_be_read_for_any_analyzer(records, analyse, tmp_pa
     assert found.keys() == expected.keys()
     for name, values in found.items():
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
+
+
+def test_sums_of_the_label_are_cached_and_equal_in_the_analysis_of_tf_transform(records, analyse, tmp_path):
+    features = {"mean_tip": {"type": "target", "column": "zone"}}
+    config = {"features": features, "label": CONFIG["label"]}
+    cache, spans = str(tmp_path / "cache"), [records(1), records(2)]
+    first, _ = analyse(spans, cache, config)
+    again, analysis = analyse([replace(span, files=()) for span in spans], cache, config)
+    assert analysis.missed == {}
+    words = {"type": "text", "column": "zone", "output": "tf_idf"}  # no accumulators, so TF Transform analyzes
+    beam, _ = analyse(spans, None, {**config, "features": {**features, "words": words}})
+    written = [Path(one.vocabulary_file_by_name("target_mean_tip")).read_bytes() for one in (first, again, beam)]
+    zones = {zone for span in (1, 2) for zone in rows(span)["zone"]}
+    assert {line.split()[0].decode() for line in written[0].splitlines()} == {"*", *(f"={zone}" for zone in zones)}
+    assert written[0] == written[1] == written[2]
 
 
 def test_what_uses_the_statistics_of_others_is_computed_anew_and_the_others_are_not(records, analyse, tmp_path):

@@ -1,0 +1,62 @@
+"""The target encoding of categories."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from fullpass.base.errors import UserError
+from fullpass.preprocessing.features.base_feature import BaseFeature
+from fullpass.preprocessing.features.label import Label
+from fullpass.preprocessing.spec import Name
+
+
+class TargetFeature(BaseFeature):
+    """The label's mean in train for a category, or for a combination of several (target encoding).
+
+    Transformed: float32 [batch], or [batch, classes] for a multiclass label: (mean of the value - mean of all) /
+    standard deviation of all, where (sum + smoothing * mean of all) / (rows + smoothing) is the mean of the value; 0 if
+    missing or unseen. A train row is encoded out of fold: all three are those of the rows in the other folds. Rows
+    without a usable label do not count; weights are not used. An analyzer, computed at `transform` only.
+
+    Source: Micci-Barreca (2001), with the folds of scikit-learn's TargetEncoder.
+    """
+
+    example: ClassVar[str] = """\
+plane_delay: {type: target, column: tailnum}
+route_delay: {type: target, columns: [origin, dest], smoothing: 50}
+"""
+
+    column_holds: ClassVar = "token"
+
+    type: Literal["target"]
+    compute_at: Literal["transform"] = "transform"
+    """Always transform, where train rows have folds."""
+    columns: tuple[Name, ...] | None = Field(default=None, min_length=2)
+    """Columns whose combination is encoded; missing if any is missing."""
+    smoothing: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0
+    """Number of rows with the mean of all that are added to those of each value."""
+    folds: Annotated[int, Field(strict=True, ge=2, le=100)] = 5
+    """Number of parts of train; the number of the row at ingest determines its part."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "TargetFeature":
+        if self.columns is not None and self.column is not None:
+            raise ValueError("give columns or column, not both.")
+        return self
+
+
+def encoded_parts(label: Label) -> tuple[str, ...]:
+    """Returns what is summed per value: the rows, then the rows of each class, or the label and its square.
+
+    Raises:
+        UserError: The label has no mean, or its classes are not known before the data is read.
+    """
+    match label.task:
+        case "binary":
+            return ("n", "1")
+        case "regression":
+            return ("n", "s", "q")
+        case "multiclass" if label.classes is not None:
+            return ("n", *map(str, range(len(label.classes))))
+    fix = "List the classes in label.classes." if label.task == "multiclass" else "Remove it, or use `type: count`."
+    raise UserError(f"a target encoding needs known classes or a number. Received: label.task {label.task}. {fix}")
