@@ -40,9 +40,8 @@ def SchemaComparison(
     import tensorflow_data_validation as tfdv
 
     declared = io_utils.SchemaReader().read(f"{schema.uri}/schema.pbtxt")
-    counted = [
-        feature for feature in declared.feature if feature.name not in (RAW_ROW_ID, RAW_TRAIN_ROW)
-    ]  # has no statistics
+    without_statistics = (RAW_ROW_ID, RAW_TRAIN_ROW)
+    counted = [feature for feature in declared.feature if feature.name not in without_statistics]
     del declared.feature[:]
     declared.feature.extend(counted)
     statistics_of_train = tfdv.load_stats_binary(f"{statistics.uri}/Split-train/{STATISTICS_FILE}")

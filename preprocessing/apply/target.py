@@ -45,9 +45,10 @@ class _Amounts(NamedTuple):
 def target(name: str, feature: TargetFeature, columns: Columns) -> dict[str, tf.Tensor]:
     """Transforms a category into the label's mean for it: float32 [batch], or [batch, classes] if multiclass."""
     label = columns.config.label
+    parts = encoded_parts(label)
     keys = _keys([columns.token(one) for one in feature.columns or (feature.column or name,)])
     fold = tf.where(columns.train_row >= 0, _fold(columns.train_row, feature.folds), -1)
-    sums = _sums(keys, fold, label, columns, feature.folds, name)
+    sums = _sums(keys, fold, parts, columns, feature.folds, name)
     found = sums(tf.concat([keys.values, [_TOTAL]], 0))
     # Of a train row the sums of its own fold are left out; other rows have no fold.
     others = tf.one_hot(fold, feature.folds, on_value=0.0, off_value=1.0, dtype=tf.float64)[:, :, tf.newaxis]
@@ -68,16 +69,16 @@ def _fold(row: tf.Tensor, folds: int) -> tf.Tensor:
 
 
 def _sums(
-    keys: StringColumn, fold: tf.Tensor, label: Label, columns: Columns, folds: int, name: str
+    keys: StringColumn, fold: tf.Tensor, parts: Sequence[str], columns: Columns, folds: int, name: str
 ) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns a function from words, string [n], to sums in train: float64 [n, folds, parts], 0 if unseen."""
+    label = columns.config.label
     value, usable = labelled(label, columns)
     usable &= fold >= 0
     of_fold = tf.strings.as_string(fold)
     added = _amounts(label, value)
     tokens = [tf.strings.join([of_fold, one.part, keys.values], " ") for one in added]
     kept = [usable & tf.not_equal(one.steps, 0) for one in added]
-    parts = encoded_parts(label)
     path = counted_vocabulary(
         tf.concat([tf.boolean_mask(*pair) for pair in zip(tokens, kept, strict=True)], 0),
         _ALL,
