@@ -22,6 +22,9 @@ from fullpass.preprocessing.apply.counted_vocabulary import CountTokens
 from fullpass.preprocessing.internals.tft_internals import LMomentsCombiner, QuantilesCombiner, analyzer_nodes, nodes
 from fullpass.preprocessing.internals.tfx_bsl_internals import QuantilesSketch
 
+_LINE = r"\A[^\n\r]+\z"
+"""The tokens that a line of a vocabulary file can hold, as a regular expression over bytes."""
+
 EncodedStates = dict[bytes, list[bytes]]
 """Key of an accumulator -> its encoded state. The encoded state of many tokens holds the path of their file."""
 
@@ -178,7 +181,8 @@ class _CountedTokens(Accumulator):
 
     def add(self, state: TokenCounts, values: tuple[np.ndarray, ...]) -> TokenCounts:
         counted = pc.value_counts(pa.array(values[0].tolist(), pa.large_binary()))
-        state.add(pa.table([counted.field(0), counted.field(1)], schema=TOKENS), self.folder)
+        counts = pa.table([counted.field(0), counted.field(1)], schema=TOKENS)
+        state.add(counts.filter(pc.match_substring_regex(counts["token"], _LINE)), self.folder)
         return state
 
     def merge(self, states: Sequence[TokenCounts]) -> TokenCounts:

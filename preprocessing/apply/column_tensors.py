@@ -6,7 +6,6 @@ TF Transform could not compute it from a request that lacks them.
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
 
 import tensorflow as tf
 
@@ -50,8 +49,6 @@ class Columns:
         self._raw = raw = raw_columns(config)
         serving = serving_columns(config)
         self._inputs = inputs
-        self.tables: dict[str, Any] = {}
-        """Tables of shared vocabularies, by the feature that owns the vocabulary."""
         self._lists = {name for name, column in raw.items() if column.many}
         self._values: dict[str, tf.Tensor | StringColumn] = {}
         # Any column gives the batch size; the chosen one must exist in serving.
@@ -155,10 +152,16 @@ class Columns:
             matrix = self._dense(numbers, tf.constant(_MISSING))
             matrix = tf.where(tf.math.is_finite(matrix), matrix, _MISSING)
             self._values.update(zip(numbers, tf.unstack(matrix, num=len(numbers), axis=1), strict=True))
-        if strings:
-            texts = tf.unstack(self._dense(list(strings), tf.constant("")), num=len(strings), axis=1)
-            for (name, is_token), text in zip(strings.items(), texts, strict=True):
-                self._values[name] = _present_strings(as_tokens(text) if is_token else text)
+        for is_token in (True, False):
+            names = [name for name, token in strings.items() if token == is_token]
+            if names:
+                self._values.update(zip(names, self._texts(names, tokens=is_token), strict=True))
+
+    def _texts(self, names: list[str], *, tokens: bool) -> list[StringColumn]:
+        matrix = self._dense(names, tf.constant(""))
+        values = as_tokens(matrix) if tokens else matrix
+        both = [tf.unstack(cells, num=len(names), axis=1) for cells in (values, tf.not_equal(values, ""))]
+        return [StringColumn(*column) for column in zip(*both, strict=True)]
 
     def _dense(self, names: list[str], default: tf.Tensor) -> tf.Tensor:
         """Returns columns as one matrix: [batch, columns]. Uses a few ops in total, not a few per column.
@@ -172,7 +175,7 @@ class Columns:
         positions = tf.constant([position for position, _ in found], tf.int64)
         counts = tf.concat(tf.shape_n([sparse.values for _, sparse in found], tf.int64), 0)
         rows = tf.concat([sparse.indices for _, sparse in found], 0)[:, :1]
-        indices = tf.concat([rows, _repeated(positions, counts)[:, tf.newaxis]], 1)
+        indices = tf.concat([rows, repeated(positions, counts)[:, tf.newaxis]], 1)
         values = tf.concat([sparse.values for _, sparse in found], 0)
         cells = tf.SparseTensor(indices, values, shape)
         return tf.ensure_shape(tf.sparse.to_dense(cells, default, validate_indices=False), [None, len(names)])
@@ -186,7 +189,8 @@ def derived_value(expression: Expression, columns: Mapping[str, Value]) -> Value
     """
     value = evaluate(expression, columns)
     if isinstance(value, StringColumn):
-        return _present_strings(tf.where(value.present, value.values, ""))
+        text = tf.where(value.present, value.values, "")
+        return StringColumn(text, tf.not_equal(text, ""))
     return tf.where(tf.math.is_finite(value), value, _MISSING)
 
 
@@ -208,11 +212,7 @@ def _is_dense(sparse: tf.SparseTensor, rows: tf.Tensor, width: int) -> tf.Tensor
     return tf.cond(as_many, each_in_its_place, lambda: tf.constant(value=False))
 
 
-def _present_strings(values: tf.Tensor) -> StringColumn:
-    return StringColumn(values, tf.not_equal(values, ""))
-
-
-def _repeated(values: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
+def repeated(values: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
     """Works like tf.repeat with a third of its ops: the ops are traced many times and run for every request."""
     ends = tf.cumsum(counts)
     each = tf.range(tf.reduce_sum(counts))
