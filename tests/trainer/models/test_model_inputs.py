@@ -52,6 +52,14 @@ def test_numbers_and_vectors_stay_as_they_are():
     assert (a.tolist(), v.tolist()) == ([[1], [2]], [[3, 4], [5, 6]])
 
 
+def test_neighbours_of_one_kind_are_one_tensor_and_the_order_stays():
+    outputs = [Output(name, name, "ids" if name in "cde" else "dense") for name in "abcdvfe"]
+    tft_output = graph(ids={"c": 2, "d": 3, "e": 2}, dense={"a": None, "b": None, "v": 2, "f": None})
+    values = {"a": [1.0], "b": [2.0], "c": [1], "d": [2], "v": [[3.0, 4.0]], "f": [5.0], "e": [0]}
+    found, _ = encoded(outputs, tft_output, values)
+    assert [tensor.tolist() for tensor in found] == [[[1, 2]], [[0, 1, 0, 0, 1]], [[3, 4]], [[5]], [[1, 0]]]
+
+
 @pytest.mark.parametrize(("size", "encoding", "width"), [(32, "auto", 32), (33, "auto", 11), (33, "one_hot", 33)])
 def test_auto_is_one_hot_up_to_32_ids(size, encoding, width):
     (found,), model = encoded([Output("c", "c", "ids", encoding=encoding)], graph(ids={"c": size}), {"c": [0, 5]})
