@@ -1,6 +1,6 @@
 """Reads the rows to predict with Ingest's readers, in batches of dense columns; bad rows keep their position."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import cast
@@ -17,6 +17,7 @@ from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.predict.input_source import InputSource
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.features.history import AGE, group_of
 from fullpass.preprocessing.values.list_values import flatten, lengths_of
 from fullpass.preprocessing.values.raw_text import RawText
 
@@ -100,6 +101,7 @@ class InputRows:
             arrays |= {name: rows.table.column(name).combine_chunks() for name in added}
             self._seen |= added
             self._seen |= needed.keys() if present is not None else reading.seen
+            _check_histories(file.path, self._seen, self._columns)
             shown = cast(pa.Table, rows.all_columns)
             if not self._seen:
                 self._check_columns(file.path, shown.column_names)
@@ -145,6 +147,7 @@ class TableRows:
     def __init__(self, table: pa.Table, text: RawText, columns: Mapping[str, RawColumn]):
         _check_columns(self.NAME, table.column_names, tuple(columns))
         present = set(table.column_names)
+        _check_histories(self.NAME, present, columns)
         self.absent = tuple(name for name in columns if name not in present)
         self._table = table
         self._text = text
@@ -167,6 +170,18 @@ def _check_columns(path: str, present: Sequence[str], columns: Sequence[str], hi
             f"{path}: none of the columns that the model reads is in the input.{did_you_mean(columns[0], present)} "
             f"The model reads: {', '.join(columns)}. The input has: {', '.join(present)}.{hint}"
         )
+
+
+def _check_histories(path: str, present: Set[str], columns: Mapping[str, RawColumn]) -> None:
+    """Raises UserError for a history of which the input has no list at all: its features would all be missing."""
+    for name in columns:
+        if name.endswith(f".{AGE}") and name not in present and columns[name].group == group_of(name.partition(".")[0]):
+            lists = [other for other, column in columns.items() if column.group == columns[name].group]
+            raise UserError(
+                f"{path}: no column {name!r}. The model reads the history of each row as lists of equal length, the "
+                f"oldest event first: {', '.join(lists)}; {name} is how many seconds before the row an event was. Add "
+                "the lists, as in JSON lines or Parquet, empty for a row without events."
+            )
 
 
 def _with_unique_names(table: pa.Table) -> pa.Table:

@@ -13,8 +13,10 @@ from fullpass.base.errors import UserError, did_you_mean, prefix_errors
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.expressions.expression import Expression, parse
+from fullpass.preprocessing.expressions.expression import Expression, lists_in, parse
+from fullpass.preprocessing.expressions.past_ops import PastColumn
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, Value, as_tokens, evaluate
+from fullpass.preprocessing.features.history import age_column, history_of
 
 _MISSING = float("nan")
 _DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}
@@ -51,6 +53,7 @@ class Columns:
         self._inputs = inputs
         self._lists = {name for name, column in raw.items() if column.many}
         self._values: dict[str, tf.Tensor | StringColumn] = {}
+        self._events: dict[str, tf.RaggedTensor] = {}  # history -> positions in its lists
         # Any column gives the batch size; the chosen one must exist in serving.
         known = [name for name in (*serving, *raw, RAW_ROW_ID) if name in inputs]
         self.batch_size = tf.cast(inputs[known[0]].dense_shape[0], tf.int64)
@@ -102,6 +105,8 @@ class Columns:
     def elements(self, name: str, *, numbers: bool) -> tf.RaggedTensor:
         """Returns the lists of a column: one ragged row of float32 or string each, NaN or "" for missing elements.
 
+        Of a history, these are the events that the history declares, whatever else a request contains.
+
         Args:
             name: A raw column of lists.
             numbers: Whether to return numbers; text stays text. Otherwise numbers become text, as in `string`.
@@ -109,20 +114,43 @@ class Columns:
         column = self._raw.get(name)
         if column is None or not column.many:
             raise UserError(f"column {name!r} is not a list.{did_you_mean(name, self._inputs)}")
-        if name in self._inputs:
-            sparse = self._inputs[name]
-            lists = tf.RaggedTensor.from_value_rowids(
-                sparse.values, sparse.indices[:, 0], self.batch_size, validate=False
-            )
-        else:
-            dtype = _DTYPES[column.type]
-            lists = tf.RaggedTensor.from_row_lengths(
-                tf.zeros([0], dtype), tf.zeros([self.batch_size], tf.int64), validate=False
-            )
+        lists = self._lists_of(column)
+        history = history_of(name, self.config.history)
+        if history is not None:
+            lists = self._events_of(history, lists)
         if column.type == "string":
             return lists.with_values(as_tokens(lists.values)) if column.token else lists
         values = tf.where(tf.math.is_finite(lists.values), lists.values, _MISSING)
         return lists.with_values(values if numbers else number_as_text(values).values)
+
+    def _lists_of(self, column: RawColumn) -> tf.RaggedTensor:
+        """Returns the lists of a column as they are parsed, empty ones if it is absent."""
+        if column.name in self._inputs:
+            sparse = self._inputs[column.name]
+            return tf.RaggedTensor.from_value_rowids(
+                sparse.values, sparse.indices[:, 0], self.batch_size, validate=False
+            )
+        nothing = tf.zeros([0], _DTYPES[column.type])
+        return tf.RaggedTensor.from_row_lengths(nothing, tf.zeros([self.batch_size], tf.int64), validate=False)
+
+    def _events_of(self, history: str, lists: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Returns the elements of the events that are old enough, not too old, and among the last `max_length`."""
+        if history not in self._events:
+            declared = self.config.history[history]
+            ages = self._lists_of(self._raw[age_column(f"{history}.")])
+            seconds = ages.flat_values
+            counts = (seconds > 0) & (seconds >= declared.delay / 1e6)
+            if declared.longest is not None:
+                counts &= seconds <= declared.longest / 1e6
+            positions = tf.ragged.range(ages.row_lengths())
+            positions = tf.ragged.boolean_mask(positions, ages.with_values(counts))
+            self._events[history] = positions[:, -declared.max_length :]
+        positions = self._events[history]
+        rows = positions.value_rowids()
+        there = positions.values < tf.gather(lists.row_lengths(), rows)
+        missing = tf.constant([""] if lists.dtype == tf.string else [_MISSING], lists.dtype)
+        where = tf.where(there, tf.gather(lists.row_starts(), rows) + positions.values + 1, 0)
+        return positions.with_values(tf.gather(tf.concat([missing, lists.flat_values], 0), where))
 
     @cached_property
     def row_id(self) -> tf.Tensor:
@@ -142,8 +170,15 @@ class Columns:
 
     def _derived(self, text: str) -> tf.Tensor | StringColumn:
         expression = parse(text)
-        read = {name: self._value(name) for name in expression.columns}
+        lists = lists_in(expression)
+        read: dict[str, Value | PastColumn] = {
+            name: self._past(name) if name in lists else self._value(name) for name in expression.columns
+        }
         return derived_value(expression, read or self._values)
+
+    def _past(self, name: str) -> PastColumn:
+        is_text = self._raw[name].type == "string"
+        return PastColumn(self.elements(name, numbers=not is_text), self.elements(age_column(name), numbers=True))
 
     def _read(self, columns: Iterable[RawColumn]) -> None:
         numbers = [column.name for column in columns if column.type == "number" and not column.many]
@@ -181,7 +216,7 @@ class Columns:
         return tf.ensure_shape(tf.sparse.to_dense(cells, default, validate_indices=False), [None, len(names)])
 
 
-def derived_value(expression: Expression, columns: Mapping[str, Value]) -> Value:
+def derived_value(expression: Expression, columns: Mapping[str, Value | PastColumn]) -> Value:
     """Returns a derived column as features receive it: a number that is not finite is missing, and so is an empty text.
 
     Args:
