@@ -12,7 +12,16 @@ from fullpass.base.errors import UserError, did_you_mean, listed
 from fullpass.components.ingest.joins.config import joined_columns
 from fullpass.components.ingest.joins.join_index import JoinIndex
 from fullpass.components.ingest.readers.read_source import columns_of, read
-from fullpass.components.ingest.readers.reader import BadRow, Reading, bounded, check_columns, convert_rows, numbered
+from fullpass.components.ingest.readers.reader import (
+    WHOLE,
+    BadRow,
+    FilePart,
+    Reading,
+    bounded,
+    check_columns,
+    convert_rows,
+    numbered,
+)
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.predict.input_source import InputSource
@@ -50,14 +59,16 @@ class InputRows:
         columns: Mapping[str, RawColumn],
         tables: Sequence[JoinIndex] = (),
         joins: Collection[str] = (),
+        parts: Sequence[tuple[int, FilePart]] | None = None,
     ):
         """Constructs the reader; iteration opens the files.
 
         Args:
             tables: Tables that are joined with a file without their columns.
             joins: Names of all joins of training.
+            parts: The number of a file in `files` and a part of it, in order; by default all files.
         """
-        self._files = files
+        self._parts = [(files[n], part) for n, part in parts or [(n, WHOLE) for n in range(len(files))]]
         self._how = how
         self._columns = columns
         self._tables = tables
@@ -76,10 +87,10 @@ class InputRows:
             UserError: A file is empty or not of its format, has none of the columns that the model reads, or lacks
                 joined columns whose table is not given.
         """
-        for file in self._files:
-            yield from self._read(file)
+        for file, part in self._parts:
+            yield from self._read(file, part)
 
-    def _read(self, file: SourceFile) -> Iterator[InputBatch]:
+    def _read(self, file: SourceFile, part: FilePart) -> Iterator[InputBatch]:
         present = columns_of(file, self._how.source)
         tables = [table for table in self._tables if not joined_columns(table.name, present or ())]
         added = {column.name for table in tables for column in table.columns}
@@ -88,9 +99,8 @@ class InputRows:
             self._check_joins(file.path, [*present, *added])
         needed = {n: c for n, c in self._columns.items() if n not in added and (present is None or n in present)}
         keys = {name: RawColumn(name, "string") for table in tables for name in table.join.left_columns}
-        reading = Reading(
-            file, {**needed, **{n: key for n, key in keys.items() if n not in added}}, all_columns="to_show"
-        )
+        columns = {**needed, **{n: key for n, key in keys.items() if n not in added}}
+        reading = Reading(file, columns, part, all_columns="to_show")
         bad: list[BadRow] = []
         shown = _with_unique_names(pa.table([pa.array([], pa.string())] * len(present or ()), names=present or ()))
         for rows in read(reading, self._how.source):
