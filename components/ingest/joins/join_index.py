@@ -142,7 +142,9 @@ class JoinIndex:
             searched = searched & known
         positions = np.full(table.num_rows, -1)
         index = _opened(self.folder, as_of)
-        positions[searched] = index.find(keys.first[searched], keys.second[searched], times[searched])
+        rows = np.flatnonzero(searched)
+        rows = rows[np.argsort(keys.first[rows])]  # searches of neighbours touch the same pages of the file
+        positions[rows] = index.find(keys.first[rows], keys.second[rows], times[rows])
         return Found(positions, unreadable)
 
     def columns_at(self, positions: np.ndarray) -> list[tuple[str, pa.Array]]:
