@@ -173,9 +173,7 @@ def encode(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
     """
     tables = _tables(inputs)
     numbers, others = _by_knots(inputs)
-    found = [
-        _encode_run(list(run), tables, inputs) for _, run in itertools.groupby(others, lambda item: _kind(item, tables))
-    ]
+    found = [_encode_run(list(run), tables, inputs) for _, run in itertools.groupby(others, _kind)]
     return [_embed_numbers(numbers), *found] if numbers else found
 
 
@@ -218,7 +216,7 @@ def embedding_width(item: ModelInput) -> int:
 def dense_part(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
     """Returns the dense inputs as float [batch, width], in their order; the pixels of an image side by side."""
     dense = [item for item in inputs.values() if item.output.kind != "ids"]
-    return [_as_matrix(list(run)) for _, run in itertools.groupby(dense, lambda item: _kind(item, {}))]
+    return [_as_matrix(list(run)) for _, run in itertools.groupby(dense, _kind)]
 
 
 def _derive(name: str, feature: Any, tft_output: tft.TFTransformOutput) -> Output:
@@ -323,11 +321,11 @@ def _encoded_part(item: ModelInput, inputs: Mapping[str, ModelInput]) -> AxisPar
     return AxisPart("embedding", item.name, encoded_width(item.output, embedding_width(item)))
 
 
-def _kind(item: ModelInput, tables: Mapping[str, IdTable]) -> str:
+def _kind(item: ModelInput) -> str:
     """Returns a text that is equal for neighbours that are encoded together."""
     if item.output.kind == "dense" and len(item.keras_input.shape) == 1:
         return "numbers"
-    one_hot = item.output.kind == "ids" and not item.output.multi and table_name(item) not in tables
+    one_hot = item.output.kind == "ids" and not item.output.multi and encodes_one_hot(item)
     return "one-hot ids" if one_hot else f"alone: {item.name}"
 
 
@@ -342,7 +340,8 @@ def _encode_run(
         return first.encoded
     if first.output.kind == "dense":
         return _as_matrix(items)
-    table = tables.get(table_name(first))
+    # A feature is one-hot even if another one, which must be embedded, has a table of the same vocabulary.
+    table = None if encodes_one_hot(first) else tables[table_name(first)]
     if table is None and not first.output.multi:
         return OneHot([item.size for item in items])([item.ids for item in items])
     return _encode(first, table, inputs)

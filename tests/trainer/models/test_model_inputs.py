@@ -16,6 +16,7 @@ from fullpass.trainer.models.model_inputs import (
     ModelInput,
     embedding_width,
     encode,
+    encoded_axis,
     keras_inputs,
     model_inputs,
     transformed_outputs,
@@ -131,6 +132,16 @@ def test_a_shared_embedding_is_one_table():
 def test_a_shared_embedding_needs_equal_sizes_and_widths(sizes, width, expected):
     with pytest.raises(UserError, match=f"'zones'.*{expected}"):
         shared(*sizes, width)
+
+
+def test_a_one_hot_feature_stays_so_beside_a_list_of_its_vocabulary_that_is_embedded():
+    """The list needs a table of the vocabulary for its attention; the feature alone has few ids."""
+    outputs = [Output("c", "c", "ids", table="c"), Output("l", "l", "ids", multi=True, pooling="attention", table="c")]
+    inputs = model_inputs(outputs, graph(ids={"c": 8, "l": 8}, multi=["l"]))
+    feature, pooled = encode(inputs)
+    assert feature.shape == (None, 8)
+    widths = [part.rows for part in encoded_axis(inputs)]
+    assert widths == [8, pooled.shape[1]]
 
 
 def test_a_name_with_a_slash_is_an_input_too():
