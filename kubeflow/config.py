@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fullpass.kubeflow.kfp_internals import Release
 from fullpass.pipeline.config import BeamConfig
+from fullpass.pipeline.cron import cron_problem
 from fullpass.preprocessing.spec import Count, Flag, Name, Spec
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -270,6 +271,36 @@ class NodeConfig(Spec):
         return max(holding, key=lambda volume: len(volume.mount), default=None)
 
 
+class PredictionConfig(Spec):
+    """Batch prediction, a package of its own. In paths, {YYYY}, {MM}, {DD} and {HH} are the date of a run, in UTC."""
+
+    rows: Name
+    """Rows to predict: a file, folder, glob or address; relative paths start at `folder`."""
+    output: Name
+    """Folder to write, on a volume of Predict or an address; its suffix is the format: .csv, .tsv, .jsonl, .parquet or
+    .tfrecord."""
+    model: Name = "pushed"
+    """pushed: the newest version in `push_to`; blessed: the newest blessed model of `registry`; or a folder or address.
+    """
+    source: dict[Name, Any] = Field(default_factory=dict)
+    """Keys of `data.source` by which the rows are read, where they differ from those of training."""
+    explain: Flag = False
+    """Whether to write the effect of each column on the score of each row."""
+    cron: Name | None = None
+    """When `fullpass schedule apply --predict` runs it, as in `schedule.cron` of the YAML."""
+    lag: Time | None = None
+    """Time by which the date of a run is before its planned time, such as 1d; from 2.17 on, before the start until
+    2.16."""
+
+    @field_validator("cron")
+    @classmethod
+    def _valid_cron(cls, text: str | None) -> str | None:
+        problem = None if text is None else cron_problem(text)
+        if problem is not None:
+            raise ValueError(problem)
+        return text
+
+
 class EnvironmentConfig(Spec):
     """The environment file."""
 
@@ -291,6 +322,7 @@ class EnvironmentConfig(Spec):
     s3://bucket/folder with credentials from `defaults`."""
     push_to: MountPath | None = None
     """Folder that a model server watches, on a volume of Pusher; by default `push.to` of the YAML, in `folder`."""
+    predict: PredictionConfig | None = None
     image_pull_secrets: tuple[Name, ...] = ()
     """Names of the secrets for pulling the image."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
@@ -361,6 +393,7 @@ EXAMPLES = {
     "kubeflow": '"2.5"',
     "registry": "/models/registry",
     "defaults": "{memory: {request: 4Gi, limit: 8Gi}}",
+    "predict": '{rows: "/data/{YYYY}-{MM}-{DD}.csv", output: "/models/predictions/{YYYY}-{MM}-{DD}.parquet"}',
     "nodes": "{Trainer: {accelerator: {resource: nvidia.com/gpu, count: 1}}}",
 }
 """YAML path -> example value, for messages."""

@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from fullpass.base.errors import did_you_mean
+from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
-from fullpass.kubeflow.config import EXAMPLES, NAMES, EnvironmentConfig
+from fullpass.kubeflow.config import EXAMPLES, NAMES, EnvironmentConfig, PredictionConfig
 from fullpass.kubeflow.kfp_internals import ON_ERROR_SINCE, is_before
 from fullpass.pipeline.authoring.loading.load import FileForm, load_as
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path
@@ -36,6 +36,17 @@ class Environment:
     file: Path
     tree: Tree
 
+    @property
+    def prediction(self) -> PredictionConfig:
+        """The batch prediction.
+
+        Raises:
+            UserError: The file declares none.
+        """
+        if self.config.predict is None:
+            raise UserError(f"{self.file}: predict is missing. Add predict: {EXAMPLES['predict']}.")
+        return self.config.predict
+
 
 def load_environment(path: Path | str) -> Environment:
     """Returns an environment file.
@@ -47,21 +58,18 @@ def load_environment(path: Path | str) -> Environment:
     return Environment(config, Path(path), tree)
 
 
-def require(
-    environment: Environment, nodes: Sequence[str], *, push_to: str, registry_nodes: Sequence[str]
-) -> list[Problem]:
+def require(environment: Environment, nodes: Sequence[str], lasting: Sequence[tuple[Keys, str, str]]) -> list[Problem]:
     """Returns the warnings about an environment file for a pipeline.
 
     Args:
-        push_to: Folder that models are pushed to, in the Pusher's container.
-        registry_nodes: Nodes whose containers open the registry.
+        lasting: Key, node and folder of everything that must outlive the node's pod; addresses do.
 
     Raises:
         ConfigError: The file does not fit the pipeline.
     """
     problems = [
         *_unknown_nodes(environment.tree, environment.config.nodes, nodes),
-        *_volumes(environment, push_to, registry_nodes),
+        *_volumes(environment, lasting),
         *_image_tags(environment),
         *_retries(environment),
     ]
@@ -80,14 +88,11 @@ def _unknown_nodes(tree: Tree, given: Iterable[str], nodes: Sequence[str]) -> li
     ]  # fmt: skip
 
 
-def _volumes(environment: Environment, push_to: str, registry_nodes: Sequence[str]) -> Iterator[Problem]:
+def _volumes(environment: Environment, lasting: Sequence[tuple[Keys, str, str]]) -> Iterator[Problem]:
     """Checks that folders that must outlive a pod are on a volume."""
     config = environment.config
-    lasting = [(("push_to",), "Pusher", push_to)]
-    if not is_address(config.registry):
-        lasting += [(("registry",), node, config.registry) for node in registry_nodes]
     for keys, node, folder in lasting:
-        if config.node(node).volume_of(folder) is None:
+        if not is_address(folder) and config.node(node).volume_of(folder) is None:
             mounts = [volume.mount for volume in config.node(node).volumes]
             yield _problem(
                 environment.tree,

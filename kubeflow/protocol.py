@@ -15,6 +15,7 @@ Json = dict[str, Any]
 
 NODE_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.entrypoint")
 LOOKUP_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.lookup")
+PREDICT_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.predict_rows")
 WORKER_LAUNCHER_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.deploy.worker_launcher")
 
 WITHOUT_TENSORFLOW = frozenset(
@@ -51,6 +52,10 @@ ENTRIES = "entries"
 """The folder with the entry of each span, which names the span's records."""
 WINDOW = "window"
 """JSON: the newest span of a window, and a digest of all its spans."""
+ROWS, OUTPUT, MODEL = "rows", "output", "model"
+"""Pipeline parameters of a batch prediction: what it reads, what it writes, and the folder or address of the model."""
+DATE = "date"
+"""Pipeline parameter: the date of a batch prediction, such as 2026-01-02; empty for that of its planned time."""
 MODEL_URI = "model_uri"
 EMPTY_ARTIFACT = "nothing"
 """An empty artifact, whose URI is imported if a look-up found nothing."""
@@ -69,6 +74,11 @@ FAILURE = "fullpass-failure: "
 
 PACK_ABOVE = 1_000
 """Texts of more characters are packed. Shorter texts stay parameters, which Kubeflow's page of a run shows."""
+
+
+def name_of_prediction(pipeline: str) -> str:
+    """Returns the name of the package, runs and schedule of a batch prediction with models of a pipeline."""
+    return f"{pipeline}-predict"
 
 
 def pack(value: Any) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 import typer
 import typer.core
 
-from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import flush_streams
 from fullpass.components.ingest.readers.crashes import continue_in_fork
@@ -307,7 +308,10 @@ def predict(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="A CSV, JSON lines or Parquet file.", show_default="JSON lines on standard output"
+            "--output",
+            "-o",
+            help="A file (.csv, .jsonl, .parquet, .tfrecord); with --runner a folder of such files.",
+            show_default="JSON lines on standard output",
         ),
     ] = None,
     format_: read_options.Format = None,
@@ -324,6 +328,16 @@ def predict(
     explain: Annotated[
         bool, typer.Option("--explain", help="Add the effect of each column on the score of each row.")
     ] = False,
+    runner: Annotated[
+        str | None,
+        typer.Option(
+            help="Predict parts of the files in parallel, on Beam: direct (the cores of this machine), flink, spark ..."
+        ),
+    ] = None,
+    beam: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An option of Beam for --runner, with its value in YAML; repeatable."),
+    ] = None,
 ) -> None:
     """Predict raw rows with a trained model. Rows are read like its training data, unless an option overrides that.
 
@@ -335,6 +349,11 @@ def predict(
     read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
     tables = tables_of(join)
     without_keras()
+    if runner is not None or beam:
+        if tables:
+            raise UsageError("--join predicts in one process: leave --runner out, or give rows with these columns.")
+        _predict_on_beam(model, rows, output, read_as, runner or "direct", beam or (), explained=explain)
+        return
     from fullpass.pipeline.api import open_model
 
     with large_imports():
@@ -352,6 +371,41 @@ def predict(
             for table in done:
                 for row in table.to_pylist():
                     printing.print_data(to_json(row))
+    for line in done.notes():
+        printing.print_text(line, err=True)
+
+
+def _predict_on_beam(
+    model: Path,
+    rows: str,
+    output: Path | None,
+    read_as: dict[str, Any],
+    runner: str,
+    options: Sequence[str],
+    *,
+    explained: bool,
+) -> None:
+    """Predicts rows in parallel."""
+    if output is None:
+        raise UsageError("--runner writes a folder: give its name with -o, such as -o predictions.parquet.")
+    from fullpass.components.predict.input_source import key_values
+    from fullpass.pipeline.config import BeamConfig
+    from fullpass.pipeline.running.beam_args import prediction_args
+    from fullpass.pipeline.running.execution import failure
+
+    config = BeamConfig(runner=runner, options=key_values("--beam", options))
+    try:
+        with noise_to(Path(os.devnull)):
+            with large_imports():
+                from fullpass.components.predict.predict_parts import Batch, predict_parts
+                from fullpass.pipeline.registry.locate_model import pushed_to
+            batch = Batch(str(pushed_to(model.absolute())), rows, str(output), read_as, explained)
+            done = predict_parts(batch, lambda size: prediction_args(config, data_bytes=size))
+    except Exception as error:  # Beam wraps the errors of its workers
+        if isinstance(error, UserError) or not failure.causes(error)[1]:
+            raise
+        raise UserError(failure.explain(error)) from error
+    printing.print_text(f"{done.rows - done.bad:,} rows predicted, in {output}")
     for line in done.notes():
         printing.print_text(line, err=True)
 

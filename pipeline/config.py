@@ -16,6 +16,7 @@ from fullpass.preprocessing.columns.raw_columns import derived_dependencies
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import Feature, Features
+from fullpass.preprocessing.features.history import lists_of
 from fullpass.preprocessing.features.ids import StableIds
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.sequences import SequenceSpec, keys_of, with_columns_of
@@ -178,6 +179,7 @@ class PipelineConfig(Spec):
             sequences=self.sequences,
             crosses=self.crosses,
             derive=self.data.derive,
+            history=self.data.history,
             types=self.data.types,
             label=self.label,
             slices=tuple(dict.fromkeys(c for columns in self.evaluation.slices for c in columns)),
@@ -195,14 +197,17 @@ class PipelineConfig(Spec):
         if isinstance(split, StratifiedSplit):
             split = split.model_copy(update={"column": split.column or self.label.name})
             derive = derived_dependencies(str(split.column), data.derive)
+        for column in lists_of(data.history).values():
+            derive |= derived_dependencies(column, data.derive)
         return IngestConfig(
             source=data.source,
             split=split,
             records=data.records,
             bad_rows=data.bad_rows,
             split_leakage=data.split_leakage,
-            derive=derive,
+            derive={name: text for name, text in data.derive.items() if name in derive},
             joins=data.joins,
+            history=data.history,
             span=data.span,
         )
 

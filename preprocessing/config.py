@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import Features
+from fullpass.preprocessing.features.history import Histories
 from fullpass.preprocessing.features.ids import StableIds, Vocabulary, stable_ids_of
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.sequences import SequenceSpec, keys_of, sequence_of, with_columns_of
@@ -25,6 +26,7 @@ class PreprocessingConfig(Spec):
     crosses: tuple[Cross, ...] = ()
     derive: dict[Name, str] = Field(default_factory=dict)
     """Derived column -> expression over raw columns and derived columns above it."""
+    history: Histories = Field(default_factory=dict)
     types: dict[Name, ColumnType] = Field(default_factory=dict)
     """Types of raw columns whose type no feature determines."""
     label: Label

@@ -1,7 +1,7 @@
 """The entry point of TF Transform: raw columns in, transformed features out."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import tensorflow as tf
 
@@ -23,13 +23,12 @@ from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.apply.statistics import Statistics, principal_components
 from fullpass.preprocessing.apply.target import target
 from fullpass.preprocessing.apply.text import text
+from fullpass.preprocessing.apply.token_ids import TokenIds, Transformed, apply_token_ids
 from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import DurationFeature, NumberFeature, VectorFeature, transformed_name
 from fullpass.preprocessing.features.transforms import Pca, Transform, VectorZScore, ZScore
-
-Transformed: TypeAlias = tf.Tensor | tf.SparseTensor
 
 
 def preprocessing_fn(inputs: Mapping[str, tf.SparseTensor], custom_config: Mapping[str, Any]) -> dict[str, Transformed]:
@@ -63,15 +62,15 @@ def apply_features(config: PreprocessingConfig, columns: Columns) -> dict[str, T
     if config.function is not None:
         with prefix_errors("function"):
             return apply_function(config.function, columns)
-    results: dict[str, Transformed | Quantity] = {}
+    results: dict[str, Any] = {}
     for name, feature in config.features.items():
         with prefix_errors(config.path_of(name)):
             results |= FEATURES[feature.type](name, feature, columns)
     results |= apply_quantities({key: value for key, value in results.items() if isinstance(value, Quantity)})
     for index, declared in enumerate(config.crosses):
-        with prefix_errors(f"crosses[{index}]"):
-            results |= cross(declared, config, columns, results)
-    return results
+        with prefix_errors(path := f"crosses[{index}]"):
+            results |= cross(path, declared, columns, results)
+    return results | apply_token_ids([value for value in results.values() if isinstance(value, TokenIds)], columns)
 
 
 def number(name: str, feature: NumberFeature, columns: Columns) -> dict[str, Transformed | Quantity]:
@@ -124,7 +123,7 @@ def _project(values: tf.Tensor, spec: Pca) -> tf.Tensor:
 
 COMPONENTWISE: Mapping[type[Transform], Transform] = {VectorZScore: ZScore()}
 """Vector transform -> the number transform of each component; `pca` is absent because it mixes components."""
-FEATURES: Mapping[str, Callable[..., Mapping[str, Transformed | Quantity]]] = {
+FEATURES: Mapping[str, Callable[..., Mapping[str, Transformed | Quantity | TokenIds]]] = {
     "number": number,
     "duration": duration,
     "category": category,
@@ -137,4 +136,5 @@ FEATURES: Mapping[str, Callable[..., Mapping[str, Transformed | Quantity]]] = {
     "image": image,
     "custom": custom,
 }
-"""Feature type -> function from (name, feature, columns) to transformed features; numbers are still a `Quantity`."""
+"""Feature type -> function from (name, feature, columns) to transformed features; numbers are still a `Quantity`, and
+categories with a vocabulary `TokenIds`."""

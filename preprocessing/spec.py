@@ -5,6 +5,7 @@ Nothing here imports TensorFlow: specs are data, and checking a config must take
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -35,7 +36,8 @@ NonNegative = Annotated[int, Strict(), Field(ge=0)]
 Fraction = Annotated[float, Strict(), Field(ge=0, le=1)]
 Flag = Annotated[bool, Strict()]
 Name = Annotated[str, Field(min_length=1)]
-Duration = Annotated[str, Field(pattern=r"^[0-9]{1,6}[smhd]$")]
+_DURATION = re.compile(r"^[0-9]{1,6}[smhd]$")
+Duration = Annotated[str, Field(pattern=_DURATION.pattern)]
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -47,6 +49,11 @@ def length(text: str) -> timedelta:
         datetime.timedelta(seconds=5400)
     """
     return timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
+
+
+def wrong_length(text: str) -> str:
+    """Returns what is expected in place of a text that is no Duration; "" for a Duration."""
+    return "" if _DURATION.fullmatch(text) else "a number and a unit, such as 90m, 12h or 7d"
 
 
 class Spec(BaseModel):

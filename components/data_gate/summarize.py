@@ -12,6 +12,7 @@ from fullpass.components.data_gate.distribution import Distribution
 from fullpass.components.data_gate.series import SeriesSource, Sketches
 from fullpass.components.data_gate.span_summary import Summary, SummaryStore, merge_parts
 from fullpass.components.ingest.component import FINGERPRINT, LABEL
+from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.ingestion import Ingestion, ingestion_of, with_joins
 from fullpass.components.ingest.readers.read_source import parts_of
 from fullpass.components.ingest.readers.reader import FilePart
@@ -72,7 +73,8 @@ def summarize_raw(request: Request, span: SpanRequest, source: SeriesSource) -> 
         UserError: A file cannot be read, or lacks a column.
     """
     with TemporaryDirectory() as folder:
-        (ingestion,) = with_joins([ingestion_of(request, span, folder)], request, folder)
+        joined = with_joins([ingestion_of(request, span, folder)], request, f"{folder}/joins")
+        (ingestion,) = with_histories(joined, request, f"{folder}/history")
         parts = [
             _sketch_part(ingestion, index, part, source)
             for index, file in enumerate(span.files)

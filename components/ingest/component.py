@@ -12,6 +12,7 @@ from tfx.types import standard_artifacts
 from fullpass.base.errors import UserError
 from fullpass.base.redact import redact_tree
 from fullpass.components.beam_component import Artifacts, BeamComponent
+from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.ingest import finish, run
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
@@ -40,6 +41,7 @@ class IngestExecutor(base_beam_executor.BaseBeamExecutor):
             ingestions = with_joins(ingestions, request, f"{ingestions[0].folder}/{PENDING}/joins")
         ingestions = [with_cuts(ingestion, self._make_beam_pipeline) for ingestion in ingestions]
         if ingestions:
+            ingestions = with_histories(ingestions, request, f"{ingestions[0].folder}/{PENDING}/history")
             with self._make_beam_pipeline() as pipeline:
                 run(ingestions, pipeline)
         for ingestion, span, artifact in zip(ingestions, request.spans, artifacts, strict=True):
@@ -75,6 +77,10 @@ def describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) ->
     if manifest.joins:
         tables = {join.name: {"files": join.files, "rows": join.table_rows} for join in manifest.joins}
         examples.set_string_custom_property(JOINS, json.dumps(redact_tree(tables)))
+    for history in manifest.histories:
+        examples.set_int_custom_property(f"history_cut_{history.name}", history.cut)
+        examples.set_int_custom_property(f"history_without_{history.name}", history.without)
+        examples.set_int_custom_property(f"history_checked_{history.name}", history.checked)
     for overlap in manifest.overlaps:
         examples.set_int_custom_property(f"overlap_{overlap.second}_{overlap.first}", overlap.rows)
 
@@ -100,7 +106,8 @@ class Ingest(
 
     Outputs: `examples`, one artifact per span that is not known, with the properties span and version and the custom
     properties fingerprint, label, rows_digest, rows_read, rows_quarantined, rows_<split>, joins (the files and rows of
-    the joined tables), unmatched_<join>, and overlap_<split>_<other>, the number of rows of a split that are also in
+    the joined tables), unmatched_<join>, history_cut_<history>, history_without_<history>,
+    history_checked_<history>, and overlap_<split>_<other>, the number of rows of a split that are also in
     the other split. Each artifact also holds
     `ingest.json` (the manifest) and, if any row was bad, `quarantine.parquet`.
     """

@@ -9,6 +9,7 @@ from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.writing.shards import Layout
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.features.base_feature import WrittenDateFormat
+from fullpass.preprocessing.features.history import Histories
 from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, SelectedBy, Spec
 
 Ratios = dict[Name, Annotated[float, Field(strict=True, gt=0)]]
@@ -151,6 +152,8 @@ class DataConfig(Spec):
     """Column -> its type, if no feature determines it."""
     joins: Joins = Field(default_factory=dict)
     """Name -> table whose columns are added to the rows, as NAME.COLUMN (docs/joins.md)."""
+    history: Histories = Field(default_factory=dict)
+    """Name -> the earlier rows of each row's entity, as lists NAME.COLUMN (docs/history.md)."""
     derive: dict[Name, Name] = Field(default_factory=dict)
     """New column -> expression over columns and derived columns above it."""
     split: Split = HashSplit(method="hash")
@@ -189,6 +192,7 @@ class IngestConfig(Spec):
     bad_rows: BadRows
     split_leakage: SplitLeakage = SplitLeakage()
     derive: dict[Name, Name] = Field(default_factory=dict)
-    """The derived columns that the split reads."""
+    """The derived columns that the split and the histories read."""
     joins: Joins = Field(default_factory=dict)
+    history: Histories = Field(default_factory=dict)
     span: SpanColumn | None = None

@@ -32,7 +32,14 @@ from fullpass.components.ingest.readers.row_hash import hashes
 from fullpass.components.ingest.splitting.assign import NO_SPLIT, columns_of_split
 from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter, check_overlaps, count_overlaps
 from fullpass.components.ingest.writing.encode import entries, examples, records
-from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, FileCount, JoinCount, Manifest
+from fullpass.components.ingest.writing.manifest import (
+    MANIFEST,
+    QUARANTINE,
+    FileCount,
+    HistoryCount,
+    JoinCount,
+    Manifest,
+)
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
 from fullpass.components.ingest.writing.shards import Chunk
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, ROW_BITS
@@ -119,6 +126,7 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
     seen: set[str] = set()
     bad: list[BadRow] = []
     unmatched = Counter[str]()
+    histories: dict[str, Counter[str]] = {index.name: Counter() for index in ingestion.histories}
     try:
         for number, part in task.parts:
             reading = ingestion.reading(ingestion.files[number], part)
@@ -130,6 +138,8 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
             rows_read += reading.malformed
             seen |= reading.seen
             unmatched += reading.unmatched
+            for name, counted in reading.histories.items():
+                histories[name] += counted
             rate.add_part(rows_read - before, reading.file.size if part == WHOLE else reading.consumed)
             unusable = reading.take_bad()
             bad += unusable
@@ -152,6 +162,7 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
         "bad": [asdict(row) for row in bad],
         "seen": sorted(seen),
         "unmatched": unmatched,
+        "histories": histories,
     }
 
 
@@ -218,6 +229,18 @@ def _sum(ingestion: Ingestion, results: Sequence[dict]) -> Manifest:
         joins=tuple(
             JoinCount(j.name, j.files, j.rows, j.set_aside, sum(r["unmatched"].get(j.name, 0) for r in results))
             for j in ingestion.joins
+        ),
+        histories=tuple(
+            HistoryCount(
+                h.name,
+                h.files,
+                h.events,
+                **{
+                    key: sum(r["histories"][h.name].get(key, 0) for r in results)
+                    for key in ("cut", "without", "checked")
+                },
+            )
+            for h in ingestion.histories
         ),
     )
 

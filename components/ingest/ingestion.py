@@ -10,6 +10,8 @@ from tfx.dsl.io import fileio
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import IngestConfig, StratifiedSplit
+from fullpass.components.ingest.history.event_index import EventIndex
+from fullpass.components.ingest.history.recomputed import SpansSeen
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex
@@ -22,8 +24,12 @@ from fullpass.components.ingest.spans.span_column import rows_of_span, rows_with
 from fullpass.components.ingest.splitting.assign import assign, raw_split_columns, reads_whole_rows
 from fullpass.components.ingest.splitting.stratified import Cuts, classes_of, splits_by_cuts
 from fullpass.components.ingest.writing.shards import Layout
-from fullpass.preprocessing.columns.raw_columns import SPAN_FILE_BITS, RawColumn, span_in_row_ids
+from fullpass.preprocessing.columns.raw_columns import SPAN_FILE_BITS, RawColumn, span_in_row_ids, with_source_columns
+from fullpass.preprocessing.features.history import history_of, lists_of
 from fullpass.preprocessing.values.row_keys import TABLES
+
+_MOST_ELEMENTS = 1 << 22
+"""Largest number of events in the lists of a batch: 4,194,304."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,8 @@ class Ingestion:
     Attributes:
         cuts: Cuts of a stratified split, computed in an earlier pass.
         joins: The joined tables, once `with_joins` has read them.
+        histories: The events of the histories, once `with_histories` has read them.
+        spans_before: Number of the spans before its own whose events a row sees.
         span: Number of the span; None if the source has no spans.
     """
 
@@ -44,6 +52,8 @@ class Ingestion:
     gzip: bool
     cuts: Cuts = field(default_factory=dict)
     joins: tuple[JoinIndex, ...] = ()
+    histories: tuple[EventIndex, ...] = ()
+    spans_before: int = 0
     span: int | None = None
 
     @property
@@ -75,6 +85,7 @@ class Ingestion:
         columns |= {name: RawColumn(name, "string") for name in named if name not in columns}
         # Keys are read as text, since a number loses the spelling of its token.
         keys = [name for join in config.joins.values() for name in join.left_columns]
+        keys += [name for history in config.history.values() for name in (*history.keys, history.at)]
         columns |= {name: RawColumn(name, "string") for name in keys}
         own = {name: column for name, column in columns.items() if not is_joined(name, config.joins)}
         needs_all_columns = file.split is None and reads_whole_rows(config.split)
@@ -89,7 +100,10 @@ class Ingestion:
         for count, rows in self._rows_of_span(reading):
             for join in self.joins:
                 rows = join.add_columns(rows, reading, self.config.source.raw_text)
-            yield count, rows
+            longest = max((index.history.max_length for index in self.histories), default=0)
+            size = max(1, _MOST_ELEMENTS // longest if longest else len(rows.numbers))
+            yield count, rows.slice(0, size)
+            yield from ((0, rows.slice(start, size)) for start in range(size, len(rows.numbers), size))
 
     def _rows_of_span(self, reading: Reading) -> Iterator[tuple[int, Rows]]:
         span = self.config.span
@@ -123,12 +137,14 @@ class Ingestion:
 
         The other rows are added to `reading`, with the reason.
         """
-        columns, joins = self._columns_read(), self.config.joins
+        columns, joins, text = self._columns_read(), self.config.joins, self.config.source.raw_text
         own = [column for column in columns if not is_joined(column.name, joins)]
-        arrays, good = convert_rows(own, self.config.source.raw_text, reading, rows)
+        arrays, good = convert_rows(own, text, reading, rows)
         # Joined columns were converted when their table was read.
         joined = {c.name: rows.table.column(c.name).combine_chunks() for c in columns if c.name not in arrays}
-        return arrays | joined, good
+        seen = None if self.span is None else SpansSeen(max(self.span - self.spans_before, -(2**62)), self.span)
+        lists = [index.lists_of(rows, good, reading, text, seen) for index in self.histories]
+        return arrays | joined | {name: column for of in lists for name, column in of.items()}, good
 
     def classes_and_hashes(self, rows: Rows, arrays: Mapping[str, pa.Array]) -> tuple[pa.Array, np.ndarray]:
         """Returns the inputs of a stratified split: the class of each row, string, and its content hash, uint64."""
@@ -145,20 +161,44 @@ class Ingestion:
         table = rows.all_columns if reads_whole_rows(split) else rows.table
         return assign(split, table, rows.numbers, file_index=index)
 
+    def columns_of_events(self) -> tuple[RawColumn, ...]:
+        """Returns the raw and joined columns that the events of the histories are made of."""
+        config, known = self.config, {column.name: column for column in self.columns}
+        columns: dict[str, RawColumn] = {}
+        for name, base in lists_of(config.history).items():
+            if name in known and base not in config.derive:
+                columns[base] = known.get(base, replace(known[name], name=base, many=False, group=None))
+        derived = with_source_columns(
+            [b for b in lists_of(config.history).values() if b in config.derive], config.derive
+        )
+        return (*columns.values(), *(c for n, c in known.items() if n in derived and n not in columns))
+
+    def convert_column(self, name: str, like: RawColumn, reading: Reading, rows: Rows) -> tuple[pa.Array, np.ndarray]:
+        """Returns a column read as the elements of a list, and which rows fit, bool [rows]."""
+        column = replace(like, name=name, many=False, group=None)
+        arrays, good = convert_rows([column], self.config.source.raw_text, reading, rows)
+        return arrays[name], good
+
     def columns_joined(self) -> list[RawColumn]:
         """Returns the joined columns that the examples, the split or another join need."""
-        keys = (name for join in self.config.joins.values() for name in join.left_columns)
+        keys = [name for join in self.config.joins.values() for name in join.left_columns]
+        keys += [name for history in self.config.history.values() for name in (*history.keys, history.at)]
         named = (*raw_split_columns(self.config.split), *keys)
         columns = {name: RawColumn(name, "string", token=True) for name in named}
-        columns |= {column.name: column for column in self._columns_read()}
+        columns |= {column.name: column for column in (*self.columns_of_events(), *self._columns_read())}
         return [column for name, column in columns.items() if is_joined(name, self.config.joins)]
 
     def _columns_read(self) -> tuple[RawColumn, ...]:
-        """Returns the columns of the examples, and the column of a stratified split if no feature reads it."""
-        split, known = self.config.split, {column.name for column in self.columns}
-        if isinstance(split, StratifiedSplit) and split.column not in {*known, *self.config.derive}:
-            return (*self.columns, RawColumn(str(split.column), "string", token=True))
-        return self.columns
+        """Returns the columns of the examples but the lists of histories, and further ones that are checked.
+
+        These are the column of a stratified split and the columns of events, if no feature reads them.
+        """
+        columns = {c.name: c for c in self.columns_of_events()}
+        columns |= {c.name: c for c in self.columns if history_of(c.name, self.config.history) is None}
+        split = self.config.split
+        if isinstance(split, StratifiedSplit) and split.column not in {*columns, *self.config.derive}:
+            return (*columns.values(), RawColumn(str(split.column), "string", token=True))
+        return tuple(columns.values())
 
 
 def with_joins(ingestions: Sequence[Ingestion], request: Request, folder: str) -> list[Ingestion]:

@@ -1,6 +1,6 @@
 """Reads the rows to predict with Ingest's readers, in batches of dense columns; bad rows keep their position."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import cast
@@ -12,11 +12,21 @@ from fullpass.base.errors import UserError, did_you_mean, listed
 from fullpass.components.ingest.joins.config import joined_columns
 from fullpass.components.ingest.joins.join_index import JoinIndex
 from fullpass.components.ingest.readers.read_source import columns_of, read
-from fullpass.components.ingest.readers.reader import BadRow, Reading, bounded, check_columns, convert_rows, numbered
+from fullpass.components.ingest.readers.reader import (
+    WHOLE,
+    BadRow,
+    FilePart,
+    Reading,
+    bounded,
+    check_columns,
+    convert_rows,
+    numbered,
+)
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.predict.input_source import InputSource
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.features.history import AGE, group_of
 from fullpass.preprocessing.values.list_values import flatten, lengths_of
 from fullpass.preprocessing.values.raw_text import RawText
 
@@ -49,14 +59,16 @@ class InputRows:
         columns: Mapping[str, RawColumn],
         tables: Sequence[JoinIndex] = (),
         joins: Collection[str] = (),
+        parts: Sequence[tuple[int, FilePart]] | None = None,
     ):
         """Constructs the reader; iteration opens the files.
 
         Args:
             tables: Tables that are joined with a file without their columns.
             joins: Names of all joins of training.
+            parts: The number of a file in `files` and a part of it, in order; by default all files.
         """
-        self._files = files
+        self._parts = [(files[n], part) for n, part in parts or [(n, WHOLE) for n in range(len(files))]]
         self._how = how
         self._columns = columns
         self._tables = tables
@@ -75,10 +87,10 @@ class InputRows:
             UserError: A file is empty or not of its format, has none of the columns that the model reads, or lacks
                 joined columns whose table is not given.
         """
-        for file in self._files:
-            yield from self._read(file)
+        for file, part in self._parts:
+            yield from self._read(file, part)
 
-    def _read(self, file: SourceFile) -> Iterator[InputBatch]:
+    def _read(self, file: SourceFile, part: FilePart) -> Iterator[InputBatch]:
         present = columns_of(file, self._how.source)
         tables = [table for table in self._tables if not joined_columns(table.name, present or ())]
         added = {column.name for table in tables for column in table.columns}
@@ -87,9 +99,8 @@ class InputRows:
             self._check_joins(file.path, [*present, *added])
         needed = {n: c for n, c in self._columns.items() if n not in added and (present is None or n in present)}
         keys = {name: RawColumn(name, "string") for table in tables for name in table.join.left_columns}
-        reading = Reading(
-            file, {**needed, **{n: key for n, key in keys.items() if n not in added}}, all_columns="to_show"
-        )
+        columns = {**needed, **{n: key for n, key in keys.items() if n not in added}}
+        reading = Reading(file, columns, part, all_columns="to_show")
         bad: list[BadRow] = []
         shown = _with_unique_names(pa.table([pa.array([], pa.string())] * len(present or ()), names=present or ()))
         for rows in read(reading, self._how.source):
@@ -100,6 +111,7 @@ class InputRows:
             arrays |= {name: rows.table.column(name).combine_chunks() for name in added}
             self._seen |= added
             self._seen |= needed.keys() if present is not None else reading.seen
+            _check_histories(file.path, self._seen, self._columns)
             shown = cast(pa.Table, rows.all_columns)
             if not self._seen:
                 self._check_columns(file.path, shown.column_names)
@@ -145,6 +157,7 @@ class TableRows:
     def __init__(self, table: pa.Table, text: RawText, columns: Mapping[str, RawColumn]):
         _check_columns(self.NAME, table.column_names, tuple(columns))
         present = set(table.column_names)
+        _check_histories(self.NAME, present, columns)
         self.absent = tuple(name for name in columns if name not in present)
         self._table = table
         self._text = text
@@ -167,6 +180,18 @@ def _check_columns(path: str, present: Sequence[str], columns: Sequence[str], hi
             f"{path}: none of the columns that the model reads is in the input.{did_you_mean(columns[0], present)} "
             f"The model reads: {', '.join(columns)}. The input has: {', '.join(present)}.{hint}"
         )
+
+
+def _check_histories(path: str, present: Set[str], columns: Mapping[str, RawColumn]) -> None:
+    """Raises UserError for a history of which the input has no list at all: its features would all be missing."""
+    for name in columns:
+        if name.endswith(f".{AGE}") and name not in present and columns[name].group == group_of(name.partition(".")[0]):
+            lists = [other for other, column in columns.items() if column.group == columns[name].group]
+            raise UserError(
+                f"{path}: no column {name!r}. The model reads the history of each row as lists of equal length, the "
+                f"oldest event first: {', '.join(lists)}; {name} is how many seconds before the row an event was. Add "
+                "the lists, as in JSON lines or Parquet, empty for a row without events."
+            )
 
 
 def _with_unique_names(table: pa.Table) -> pa.Table:

@@ -20,6 +20,7 @@ from fullpass.preprocessing.values.raw_text import RawText
 
 _TAB_SUFFIXES = (".tsv", ".tab")
 _OF_TEXT = ("strip", "decimal")
+_EXAMPLES = {"--source": "quoting=false", "--beam": "parallelism=4"}
 
 
 _BY_SUFFIX = {suffix: name for name, row in TOLD_FORMATS.items() for suffix in row.endings if suffix != ".gz"}
@@ -171,12 +172,22 @@ def read_as_of(
     read_as: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if header:
         read_as["columns"] = None
-    for written in others or ():
+    return read_as | key_values("--source", others or ())
+
+
+def key_values(option: str, given: Sequence[str]) -> dict[str, Any]:
+    """Returns the mapping that KEY=VALUE arguments of an option give, with the values in YAML.
+
+    Raises:
+        UsageError: An argument has no key, or its value is not YAML.
+    """
+    found: dict[str, Any] = {}
+    for written in given:
         key, equals, value = written.partition("=")
         if not (equals and key.strip()):
-            raise UsageError(f"--source {written!r}: expected KEY=VALUE, such as --source quoting=false.")
+            raise UsageError(f"{option} {written!r}: expected KEY=VALUE, such as {option} {_EXAMPLES[option]}.")
         try:
-            read_as[key.strip()] = YAML(typ="safe", pure=True).load(value)
+            found[key.strip()] = YAML(typ="safe", pure=True).load(value)
         except YAMLError as error:
-            raise UsageError(f"--source {written!r}: the value is not YAML: {error}") from error
-    return read_as
+            raise UsageError(f"{option} {written!r}: the value is not YAML: {error}") from error
+    return found

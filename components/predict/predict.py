@@ -1,8 +1,7 @@
 """Predicts raw rows in files with an exported model. The files are read like the model's training data."""
 
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -99,18 +98,26 @@ def find_export(path: Path) -> Path:
     return max(versions, key=lambda version: int(version.name))
 
 
+def describe_export(path: Path) -> tuple[Path, dict[str, Any]]:
+    """Returns the folder of the export at `path`, or of the newest version in it, and its description.
+
+    Raises:
+        UserError: There is no export, it was not written by Fullpass, or its description is damaged.
+    """
+    directory = find_export(path)
+    if not (directory / DESCRIPTION).is_file():
+        raise UserError(f"{directory}: a SavedModel that Fullpass did not write: it has no {DESCRIPTION}.")
+    found = state_file.read(directory / DESCRIPTION, "Put it back from a copy of the model, or use another version.")
+    return directory, {**found, "source": {"format": "csv", **found.get("source", {})}}
+
+
 def load_export(path: Path) -> Exported:
     """Loads the export at `path`, or the newest version in it.
 
     Raises:
         UserError: There is no export, it was not written by Fullpass, or it is damaged.
     """
-    directory = find_export(path)
-    if not (directory / DESCRIPTION).is_file():
-        raise UserError(f"{directory}: a SavedModel that Fullpass did not write: it has no {DESCRIPTION}.")
-    description = state_file.read(
-        directory / DESCRIPTION, "Put it back from a copy of the model, or use another version."
-    )
+    directory, description = describe_export(path)
     verify_export(str(directory))
     # The loaded object must outlive its signature, which does not keep the variables alive.
     loaded = tf.saved_model.load(str(directory))
@@ -121,7 +128,7 @@ def load_export(path: Path) -> Exported:
         keys={c["name"]: c["key"] for c in description["columns"]},
         classes=tuple(description["classes"]),
         levels=tuple(description.get("levels", ())),
-        source={"format": "csv", **description.get("source", {})},
+        source=description["source"],
         joins=description.get("joins", {}),
     )
 
@@ -150,47 +157,43 @@ def with_tables(model: Exported, paths: Mapping[str, str], folder: str) -> Expor
     return replace(model, tables=tables)
 
 
-class Predictions:
-    """The rows of an input with their predictions, as tables that can be iterated once.
-
-    A table has the columns of the input, `prediction`, `probability_<class>` per class, `quantile_<level>` per
-    quantile, and `bad_row`, the reason why a row has no prediction. If predictions are explained, it also has `base`,
-    and `effect_<column>` per raw column of the model. Rows keep their order.
+class Tally:
+    """Counts rows, and those without a prediction by their reasons.
 
     Attributes:
         rows: Number of rows read so far.
         bad: Number of these rows without a prediction.
+        absent: Raw columns that are in no row read so far; they count as missing in every row.
         quarantine: File with the bad rows; None if there is none.
     """
 
-    def __init__(self, model: Exported, path: str, rows: InputRows | TableRows, *, explained: bool = False):
-        self._model = model
-        self._explained = explained
+    def __init__(self, path: str):
+        """Starts with no rows of the input `path`."""
         self._path = path
-        self._input = rows
-        self._reasons: Counter[tuple[str | None, str]] = Counter()
-        self._first: dict[tuple[str | None, str], BadRow] = {}
+        self._by_reason: dict[tuple[str | None, str], tuple[int, BadRow]] = {}
         self.rows = self.bad = 0
+        self.absent: tuple[str, ...] = ()
         self.quarantine: str | None = None
 
-    def __iter__(self) -> Iterator[pa.Table]:
-        for table, _ in self.with_bad_rows():
-            yield table
+    @property
+    def by_reason(self) -> list[tuple[int, BadRow]]:
+        """Number of the bad rows with each reason, and the first of them."""
+        return list(self._by_reason.values())
 
-    def with_bad_rows(self) -> Iterator[tuple[pa.Table, Sequence[BadRow]]]:
-        """Yields tables, each with the bad rows among its rows.
+    def add(self, rows: int, bad: Iterable[tuple[int, BadRow]]) -> None:
+        """Counts rows, and the bad rows among them, in the form of `by_reason`."""
+        self.rows += rows
+        for count, row in bad:
+            self.bad += count
+            before, first = self._by_reason.get((row.column, row.reason), (0, row))
+            self._by_reason[row.column, row.reason] = before + count, first
+
+    def check(self) -> None:
+        """Checks that a row can be used.
 
         Raises:
-            UserError: The input cannot be read, has no usable row, or has a column with the name of a prediction.
+            UserError: There is none.
         """
-        for batch in self._input:
-            _check_names(self._path, batch.shown.column_names, _columns_of(self._model, explained=self._explained))
-            self.rows += len(batch.good)
-            self.bad += len(batch.bad)
-            for row in batch.bad:
-                self._reasons[row.column, row.reason] += 1
-                self._first.setdefault((row.column, row.reason), row)
-            yield _with_predictions(self._model, batch, explained=self._explained), batch.bad
         if not self.rows:
             raise UserError(f"{self._path}: no rows.")
         if self.bad == self.rows:
@@ -198,17 +201,12 @@ class Predictions:
             raise UserError(f"{self._path}: none of its {self.rows:,} rows can be used.{why}")
 
     @property
-    def absent(self) -> tuple[str, ...]:
-        """Raw columns that are in no row read so far; they count as missing in every row."""
-        return self._input.absent
-
-    @property
     def reasons(self) -> tuple[str, ...]:
         """The three most frequent reasons why rows have no prediction, as text."""
         return tuple(
-            f"{count:,} x {_describe_bad_row(None, column, reason)}; first: {self._first[column, reason].file}, row "
-            f"{self._first[column, reason].row}: {self._first[column, reason].text[:80]!r}"
-            for (column, reason), count in self._reasons.most_common(3)
+            f"{count:,} x {_describe_bad_row(None, row.column, row.reason)}; first: {row.file}, row {row.row}: "
+            f"{row.text[:80]!r}"
+            for count, row in sorted(self.by_reason, key=lambda entry: -entry[0])[:3]
         )
 
     def notes(self) -> list[str]:
@@ -221,6 +219,38 @@ class Predictions:
         if self.absent:
             lines.append(f"Columns that {self._path} lacks, taken as missing: {', '.join(self.absent)}")
         return lines
+
+
+class Predictions(Tally):
+    """The rows of an input with their predictions, as tables that can be iterated once.
+
+    A table has the columns of the input, `prediction`, `probability_<class>` per class, `quantile_<level>` per
+    quantile, and `bad_row`, the reason why a row has no prediction. If predictions are explained, it also has `base`,
+    and `effect_<column>` per raw column of the model. Rows keep their order.
+    """
+
+    def __init__(self, model: Exported, path: str, rows: InputRows | TableRows, *, explained: bool = False):
+        super().__init__(path)
+        self._model = model
+        self._explained = explained
+        self._input = rows
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        for table, _ in self.with_bad_rows():
+            yield table
+        self.check()
+
+    def with_bad_rows(self) -> Iterator[tuple[pa.Table, Sequence[BadRow]]]:
+        """Yields tables, each with the bad rows among its rows.
+
+        Raises:
+            UserError: The input cannot be read, or has a column with the name of a prediction.
+        """
+        for batch in self._input:
+            _check_names(self._path, batch.shown.column_names, _columns_of(self._model, explained=self._explained))
+            self.add(len(batch.good), ((1, row) for row in batch.bad))
+            self.absent = self._input.absent
+            yield _with_predictions(self._model, batch, explained=self._explained), batch.bad
 
 
 def predict_tables(
@@ -278,20 +308,20 @@ def predict_file(
         UserError: The input cannot be read, or has no usable row.
     """
     predictions = predict_tables(model, path, read_as, explained=explained)
-    with _Quarantine(target) as quarantine:
-        write_tables(target, format_to_write(target, target_format), quarantine.keep(predictions))
+    with Quarantine(f"{target}.quarantine.jsonl") as quarantine:
+        write_tables(target, format_to_write(target, target_format), quarantine.keep(predictions, predictions.check))
     predictions.quarantine = quarantine.path if predictions.bad else None
     return predictions
 
 
-class _Quarantine:
-    """The file of bad rows next to an output. It appears when it is complete, and only if there are bad rows."""
+class Quarantine:
+    """A file of bad rows. It appears when it is complete, and only if there are bad rows."""
 
-    def __init__(self, target: str):
-        self.path = f"{target}.quarantine.jsonl"
+    def __init__(self, path: str):
+        self.path = path
         self._file: IO[str] | None = None
 
-    def __enter__(self) -> "_Quarantine":
+    def __enter__(self) -> "Quarantine":
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -302,14 +332,15 @@ class _Quarantine:
         elif kind is None and os.path.exists(self.path):
             os.unlink(self.path)  # from an earlier output of the same name
 
-    def keep(self, predictions: Predictions) -> Iterator[pa.Table]:
-        """Yields the tables and writes their bad rows."""
+    def keep(self, predictions: Predictions, check: Callable[[], None] = lambda: None) -> Iterator[pa.Table]:
+        """Yields the tables and writes their bad rows; calls `check` after the last of them."""
         for table, bad in predictions.with_bad_rows():
             if bad and self._file is None:
                 self._file = open(f"{self.path}.tmp", "w", encoding="utf-8")  # noqa: SIM115
             if self._file is not None:
                 self._file.writelines(to_json(asdict(row)) + "\n" for row in bad)
             yield table
+        check()
 
 
 def _check_names(path: str, present: Sequence[str], columns: Sequence[str]) -> None:

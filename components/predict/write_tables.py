@@ -1,4 +1,4 @@
-"""Writes tables to CSV, JSON lines and Parquet files, batch by batch."""
+"""Writes tables to CSV, JSON lines, Parquet and TFRecord files, batch by batch."""
 
 import csv
 import io
@@ -10,11 +10,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
 from fullpass.base.errors import UsageError, UserError
 from fullpass.base.json_text import to_json_text
+from fullpass.components.ingest.writing.encode import encode, records
+from fullpass.preprocessing.values.arrow_text import is_binary, without_dictionary
+from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
+from fullpass.trainer.records.frames import frame
 
 FORMATS = {
     ".csv": "csv",
@@ -24,6 +29,7 @@ FORMATS = {
     ".json": "jsonl",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".tfrecord": "tfrecord",
 }
 """Suffix -> format."""
 
@@ -55,6 +61,7 @@ def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> Non
     writers: dict[str, Callable[[BinaryIO, Iterator[pa.Table]], None]] = {
         "parquet": _write_parquet,
         "jsonl": _write_json_lines,
+        "tfrecord": _write_examples,
         "tsv": partial(_write_csv, separator="\t"),
         "csv": _write_csv,
     }
@@ -88,6 +95,29 @@ def _write_csv(file: BinaryIO, tables: Iterator[pa.Table], separator: str = ",")
 def _write_json_lines(file: BinaryIO, tables: Iterator[pa.Table]) -> None:
     for table in tables:
         file.write("".join(to_json(row) + "\n" for row in table.to_pylist()).encode())
+
+
+def _write_examples(file: BinaryIO, tables: Iterator[pa.Table]) -> None:
+    for table in tables:
+        columns = {name: _feature(table[name].combine_chunks()) for name in table.column_names}
+        file.writelines(map(frame, records(encode(columns))))
+
+
+def _feature(column: pa.Array) -> pa.Array:
+    """Returns a column in the form that `encode` takes; values that a tf.Example cannot hold become JSON."""
+    column = without_dictionary(column)
+    kind = column.type
+    if pa.types.is_null(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind) or is_binary(kind):
+        return column.cast(pa.binary())
+    if pa.types.is_float32(kind) or pa.types.is_float64(kind):
+        return column.cast(pa.float32(), safe=False)
+    if pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and not pa.types.is_uint64(kind)):
+        return column.cast(pa.int64())
+    if is_list(kind) and not is_list(kind.value_type) and not (elements := flatten(column)).null_count:
+        ends = np.concatenate([[0], np.cumsum(lengths_of(column))])
+        missing = np.append(column.is_null().to_numpy(zero_copy_only=False), False)
+        return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64(), mask=missing), _feature(elements))
+    return pa.array([None if cell is None else str(_cell(cell)).encode() for cell in column.to_pylist()], pa.binary())
 
 
 def _write_parquet(file: BinaryIO, tables: Iterator[pa.Table]) -> None:

@@ -394,6 +394,7 @@ def _data(made: RunArtifacts, manifests: Sequence[Manifest]) -> Data:
     notes += [f"the text of these rows: {path}" for path in quarantines(quarantined)]
     notes += [f"{overlap.words}." for manifest in manifests for overlap in manifest.overlaps if overlap.rows]
     notes += [f"{join.words(manifest.read)}." for manifest in manifests for join in manifest.joins]
+    notes += [f"{history.words(manifest.read)}." for manifest in manifests for history in manifest.histories]
     with fileio.open(f"{made.uri('comparison')}/comparison.txt") as file:
         return Data(facts, tuple(notes), _columns(made.uri("statistics")), file.read())
 

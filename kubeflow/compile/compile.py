@@ -34,6 +34,9 @@ from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import ANALYZER_CACHE, SPAN_STATISTICS, WORK
 from fullpass.pipeline.running.build import RunPaths, build_nodes
 
+PREDICT = "Predict"
+"""Name of the node of a batch prediction, as used in the environment file."""
+
 
 @dataclass(frozen=True)
 class Compiled:
@@ -65,12 +68,15 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
         pipeline_name=loaded.config.name, pipeline_root="unused", components=build_nodes(loaded, paths)
     ).components
     names = [node.id for node in nodes]
-    _check_engines(loaded, config, names)
+    check_engines(loaded, config, names)
     registry_nodes = _registry_nodes(nodes)
     if loaded.config.notify:
         notify_tasks.check(loaded.config.notify, config)
         names = registry_nodes = [*names, notify_tasks.NODE]  # Every failing container writes to the registry.
-    warnings = require(environment, names, push_to=paths.push_to, registry_nodes=registry_nodes)
+    if config.predict is not None:
+        names = [*names, PREDICT]  # The file is that of both packages.
+    lasting = [("push_to", "Pusher", paths.push_to), *(("registry", node, config.registry) for node in registry_nodes)]
+    warnings = require(environment, names, [((key,), node, folder) for key, node, folder in lasting])
     builder = PackageBuilder(loaded, config, spanned=paths.window.unit is not None)
     for node in nodes:
         builder.add_node(node)
@@ -109,7 +115,7 @@ def _cluster_paths(loaded: Loaded, environment: EnvironmentConfig) -> RunPaths:
     )
 
 
-def _check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequence[str]) -> None:
+def check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequence[str]) -> None:
     """Checks that processes outside a node's own pod can read and write the store."""
     runner = loaded.config.beam.runner
     if environment.artifacts == "copied" and runner not in ("direct", "DirectRunner"):

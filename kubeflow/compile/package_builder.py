@@ -186,18 +186,21 @@ class PackageBuilder:
         nothing = Output(task_name(SCHEMA_NODE), EMPTY_ARTIFACT)
         found = self.look_ups.find_blessed_model(node.id, given["target"], self.made_from, nothing)
         self._add_lookup("blessed-model", found, node.id, volumes=self._push_volume(node.id, given["target"]))
-        imported = ModelImport(name, found.name)
-        self.tasks[name] = imported.task_spec()
+        self.sources.outputs[node.id, "model"] = self._add_import(node.id, ModelImport(name, found.name))
+
+    def _add_import(self, node: str, imported: ModelImport) -> Output:
+        """Adds the tasks that import the model found by a look-up of a node; returns the model."""
+        self.tasks[imported.name] = imported.task_spec()
         self.components |= imported.components()
         self.executors[f"exec-{imported.importer}"] = imported.executor()
-        inside = self.components[f"comp-{name}"]["dag"]["tasks"]
-        settings = self._helper_settings(node.id).model_copy(update={"volumes": (), "secrets": (), "env": {}})
+        inside = self.components[f"comp-{imported.name}"]["dag"]["tasks"]
+        settings = self._helper_settings(node).model_copy(update={"volumes": (), "secrets": (), "env": {}})
         self._add_container(imported.end, END_COMMAND, (), settings, inside)
-        self.sources.outputs[node.id, "model"] = Output(name, "model")
         self.remarks.append(
-            f"{node.id}: {found.name} searches the registry {self.environment.registry}; {imported.importer} imports "
+            f"{node}: {imported.found} searches the registry {self.environment.registry}; {imported.importer} imports "
             "the model."
         )
+        return Output(imported.name, "model")
 
     def _push_volume(self, node: str, push_to: str) -> tuple[Volume, ...]:
         """Returns the volume that a look-up also mounts to find models that were rolled back."""
@@ -244,13 +247,13 @@ class PackageBuilder:
         declared: Json = {}
         if self._has_path:
             text = "Files to read instead of data.source.path: a path, or the value of that key as JSON."
-            declared[DATA_PATH] = _text_parameter("", text)
+            declared[DATA_PATH] = text_parameter("", text)
         if self.spanned:
             text = (
                 "The newest span to train on, as a date or number, or A:B; latest; or new, the newest, which must not "
                 "have been trained on before."
             )
-            declared[SPAN] = _text_parameter(LATEST, text)
+            declared[SPAN] = text_parameter(LATEST, text)
         return declared
 
     @property
@@ -308,5 +311,6 @@ def span_records(loaded: Loaded, environment: EnvironmentConfig) -> Json:
     return {"entries": f"{kept}/examples", "records": f"{root}/examples/files"}
 
 
-def _text_parameter(default: str, description: str) -> Json:
+def text_parameter(default: str, description: str) -> Json:
+    """Returns the declaration of an optional parameter of a run."""
     return {"parameterType": "STRING", "defaultValue": default, "isOptional": True, "description": description}

@@ -212,6 +212,24 @@ def find_blessed_model(task: ExecutorInput) -> Outputs:
     return {}, {MODEL_URI: found.model if found else task.inputs[EMPTY_ARTIFACT].uri}
 
 
+def find_model(task: ExecutorInput) -> Outputs:
+    """Finds the newest blessed model that was not rolled back.
+
+    Raises:
+        UserError: There is none.
+    """
+    registry, pipeline = task.parameters["registry"], task.parameters["pipeline"]
+    rolled_back = rolled_back_origins(Path(task.parameters[PUSH_TO]))
+    found = FolderRegistry(registry).newest_blessed(pipeline, rolled_back=rolled_back)
+    if found is None:
+        raise UserError(
+            f"{registry}/{pipeline}/blessed: no blessed model. Run the pipeline first, or give `model` of `predict` in "
+            "the environment file."
+        )
+    logging.info("%s, blessed %s", found.model, found.time)
+    return {}, {MODEL_URI: found.model}
+
+
 def record_blessing(task: ExecutorInput) -> Outputs:
     """Records the window of a run whose source has spans, and the model of a blessing artifact if it was blessed."""
     if WINDOW in task.parameters:
@@ -261,6 +279,7 @@ def check_writable(folder: str) -> None:
 LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {
     "inputs": find_ingest_inputs,
     "blessed-model": find_blessed_model,
+    "model": find_model,
     "record": record_blessing,
     "outcome": record_outcome,
     "tell": notify_receivers,

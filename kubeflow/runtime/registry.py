@@ -59,11 +59,13 @@ class FolderRegistry:
         self._write(pipeline, f"blessed/{_stamp(now)}-{digest}.json", entry)
         return True
 
-    def newest_blessed(self, pipeline: str, *, made_from: str, rolled_back: Collection[str] = ()) -> Blessed | None:
-        """Returns the newest blessed model with other data or parameters, or None on a first run.
+    def newest_blessed(
+        self, pipeline: str, *, made_from: str | None = None, rolled_back: Collection[str] = ()
+    ) -> Blessed | None:
+        """Returns the newest blessed model, or None if there is none.
 
         Args:
-            made_from: Digest of the data and parameters of the new model.
+            made_from: Digest of the data and parameters of a new model, which the found model must not have.
             rolled_back: URIs of models to skip.
         """
         for name in reversed(self._names(pipeline, "blessed")):

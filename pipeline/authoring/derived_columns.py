@@ -6,6 +6,7 @@ from fullpass.base.errors import UserError
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError, Type, check_types, parse
+from fullpass.preprocessing.features.history import history_of
 
 
 def parsed(derive: Mapping[str, str]) -> tuple[dict[str, Expression], dict[str, ExpressionError]]:
@@ -35,11 +36,12 @@ def derived_types(config: PipelineConfig) -> tuple[dict[str, Type], dict[str, Ex
 
     A column is in neither if it does not parse, or if it reads a column of unknown type.
     """
-    types: dict[str, Type] = {
-        name: column.type
-        for name, column in known_raw_columns(config).items()
-        if column.is_single and column.type != "vector"
-    }
+    types: dict[str, Type] = {}
+    for name, column in known_raw_columns(config).items():
+        if history_of(name, config.data.history) is not None:
+            types[name] = "numbers" if column.type == "number" else "strings"
+        elif column.is_single and column.type != "vector":
+            types[name] = column.type
     expressions, _ = parsed(config.data.derive)
     errors: dict[str, ExpressionError] = {}
     for name, expression in expressions.items():

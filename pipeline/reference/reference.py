@@ -39,6 +39,7 @@ _Row = tuple[str, str, str]
 """What a key accepts, its default, and its meaning."""
 _HEAD = ["| key | accepted | default | meaning |", "|---|---|---|---|"]
 _SHARED_HEAD = ["| key | of | accepted | default | meaning |", "|---|---|---|---|---|"]
+_RESULTS = {"any": "as a", "element": "as an element of x"}
 _PLAIN = re.compile(r"[A-Za-z][\w/-]*")
 _SHORTER = {
     r"\ban? list(?: of at least 1)? \(each item: ((?:[^()]|\([^()]*\))*)\)": r"list of \1",
@@ -62,7 +63,7 @@ _SHORTER = {
 }
 """Phrases of `describe_forms`, as regular expressions -> how tables write them; applied in this order."""
 
-_SHOWN_VALUES = ("data.joins",)
+_SHOWN_VALUES = ("data.joins", "data.history")
 """Mappings with keys of the user's whose values have a section."""
 
 
@@ -111,7 +112,7 @@ def transforms_page() -> str:
 def expressions_page() -> str:
     """Returns the page of the expression language: syntax, missing values, functions."""
     rows = [
-        f"| `{_cell(written)}` | {result.replace('any', 'as a')} | {_cell(doc)} |"
+        f"| `{_cell(written)}` | {_RESULTS.get(result, result)} | {_cell(doc)} |"
         for written, result, doc in function_table()
     ]
     return _page("expressions", functions=["\n".join(["| written | gives | |", "|---|---|---|", *rows])])

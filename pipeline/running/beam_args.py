@@ -1,6 +1,7 @@
 """Converts `beam:` of the YAML to Beam's command line arguments."""
 
 from fullpass.base.processes import usable_cores
+from fullpass.components.ingest.readers.reader import PART_BYTES
 from fullpass.pipeline.config import BeamConfig
 from fullpass.preprocessing.internals.prism import without_prism
 
@@ -31,6 +32,18 @@ def beam_args(config: BeamConfig, *, data_bytes: int) -> list[str]:
     for name, value in config.options.items():
         args += _option(name, value)
     return args
+
+
+def prediction_args(config: BeamConfig, *, data_bytes: int) -> list[str]:
+    """Returns the arguments for a batch prediction. auto: a process per part of the rows, at most one per core.
+
+    Args:
+        data_bytes: Size of the files with the rows.
+    """
+    if config.workers == "auto":
+        parts = max(1, data_bytes // PART_BYTES)
+        config = config.model_copy(update={"workers": min(usable_cores(), parts)})
+    return beam_args(config, data_bytes=data_bytes)
 
 
 def _direct_args(workers: str | int, data_bytes: int) -> list[str]:

@@ -92,6 +92,7 @@ class Summary:
         spans_without_rows: Labels of the spans of the window whose files hold no row; `(the newest)` marks the newest.
         overlaps: For each pair of splits, the rows that are in both.
         unmatched: Name of a join -> number of rows without a match.
+        histories: Name of a history -> number of rows whose list is cut, and of rows without an entity or date.
         uneven: Splits whose labels are distributed otherwise than in all rows.
         pushed: The version that the model was pushed as.
         newly_pushed: False if this model was pushed before.
@@ -109,6 +110,7 @@ class Summary:
     quarantine: tuple[str, ...] = ()
     overlaps: tuple[Overlap, ...] = ()
     unmatched: Mapping[str, int] = field(default_factory=dict)
+    histories: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     uneven: tuple[Imbalance, ...] = ()
     analysis: Analysis | None = None
     schema_differences: int = 0
@@ -190,6 +192,11 @@ def summarize(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> 
         quarantine=tuple(f"{e.uri}/quarantine.parquet" for e in examples if e.properties.get("rows_quarantined")),
         overlaps=_overlaps(examples, splits),
         unmatched={name: _total(examples, f"unmatched_{name}") for name in config.data.joins} if examples else {},
+        histories={
+            name: (_total(examples, f"history_cut_{name}"), _total(examples, f"history_without_{name}"))
+            for name in config.data.history
+            if examples
+        },
         uneven=uneven_labels(made.uri("statistics"), config.label.name, splits) if made.all("statistics") else (),
         analysis=read_analysis(str(analysis)) if analysis else None,
         schema_differences=int(comparison.properties.get("differences", 0)) if comparison else 0,
@@ -256,6 +263,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "spans_without_rows": list(summary.spans_without_rows),
         "rows_in_two_splits": {f"{o.second} in {o.first}": o.rows for o in summary.overlaps},
         "rows_unmatched": dict(summary.unmatched),
+        "histories_cut": {name: cut for name, (cut, _) in summary.histories.items()},
         "uneven_labels": [imbalance.words for imbalance in summary.uneven],
         "analysis": asdict(summary.analysis) if summary.analysis else None,
         "blessed": verdict.blessed if verdict else None,

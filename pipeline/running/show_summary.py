@@ -11,7 +11,7 @@ from rich.text import Text
 from fullpass.base.errors import listed
 from fullpass.components.data_gate.gate_verdict import GateVerdict
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
-from fullpass.components.ingest.writing.manifest import unmatched_words
+from fullpass.components.ingest.writing.manifest import history_words, unmatched_words
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.pipeline.running.execution.events import RunResult
 from fullpass.pipeline.running.run_summary import Summary, stopped_by_gate
@@ -52,6 +52,8 @@ def _facts(summary: Summary) -> RenderableType:
             table.add_row("overlap", overlap.words)
     for name, rows in summary.unmatched.items():
         table.add_row("join", unmatched_words(name, rows, summary.rows_read))
+    for name, (cut, without) in summary.histories.items():
+        table.add_row("history", history_words(name, cut, without, summary.rows_read))
     for imbalance in summary.uneven:
         table.add_row("labels", Text(imbalance.words))
     for line in _gate(summary.data) if summary.data else ():

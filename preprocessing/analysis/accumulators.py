@@ -22,6 +22,9 @@ from fullpass.preprocessing.apply.counted_vocabulary import CountTokens
 from fullpass.preprocessing.internals.tft_internals import LMomentsCombiner, QuantilesCombiner, analyzer_nodes, nodes
 from fullpass.preprocessing.internals.tfx_bsl_internals import QuantilesSketch
 
+_LINE = r"\A[^\n\r]+\z"
+"""The tokens that a line of a vocabulary file can hold, as a regular expression over bytes."""
+
 EncodedStates = dict[bytes, list[bytes]]
 """Key of an accumulator -> its encoded state. The encoded state of many tokens holds the path of their file."""
 
@@ -186,7 +189,7 @@ class _CountedTokens(Accumulator):
         else:
             counts = pc.value_counts(tokens)
             counted = pa.table([counts.field(0), counts.field(1)], schema=TOKENS)
-        state.add(counted, self.folder)
+        state.add(counted.filter(pc.match_substring_regex(counted["token"], _LINE)), self.folder)
         return state
 
     def merge(self, states: Sequence[TokenCounts]) -> TokenCounts:

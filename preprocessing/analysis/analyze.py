@@ -20,6 +20,7 @@ from tfx_bsl.public.tfxio import TensorAdapter
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, Tensors, trace
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
+from fullpass.preprocessing.apply.transform_graph import WRITTEN
 from fullpass.preprocessing.columns.raw_columns import RAW_TRAIN_ROW, row_columns
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -122,13 +123,16 @@ def write_graph(function: Function, states: Mapping[bytes, Any], graph: str) -> 
     if tf.io.gfile.exists(pending):
         tf.io.gfile.rmtree(pending)
     traced = trace(function)
-    traced.write(states, pending)
+    written = traced.write(states, pending)
     if traced.assets:
         with tf.io.gfile.GFile(f"{pending}/{METADATA_DIR_NAME}/{tft.TFTransformOutput.ASSET_MAP}", "w") as file:
             file.write(json.dumps(traced.assets))
     metadata = f"{graph}/{tft.TFTransformOutput.TRANSFORMED_METADATA_DIR}"
     tf.io.gfile.rename(f"{pending}/{METADATA_DIR_NAME}", metadata, overwrite=True)
-    tf.io.gfile.rename(pending, f"{graph}/{tft.TFTransformOutput.TRANSFORM_FN_DIR}", overwrite=True)
+    folder = f"{graph}/{tft.TFTransformOutput.TRANSFORM_FN_DIR}"
+    tf.io.gfile.rename(pending, folder, overwrite=True)
+    WRITTEN.clear()
+    WRITTEN[folder] = written
 
 
 def analyze_on_beam(batches: beam.PCollection, function: Function, graph: str) -> beam.PCollection:

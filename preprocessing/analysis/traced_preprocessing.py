@@ -29,13 +29,12 @@ from fullpass.preprocessing.internals.tft_internals import (
     analyzer_nodes,
     annotators,
     get_structured_inputs,
-    get_traced_transform_fn,
     graph_tools,
     hashable_tensor_or_op,
     infer_feature_schema,
     nodes,
+    trace_and_update_module,
     write_metadata,
-    write_v2_saved_model,
 )
 from fullpass.preprocessing.preprocessing_fn import preprocessing_fn
 
@@ -119,8 +118,7 @@ class Traced:
         tracker, module = self._owners
         context = TFGraphContext(module_to_export=module, temp_dir=function.temporary, evaluated_replacements=None)
         with annotators.object_tracker_scope(tracker):
-            traced = get_traced_transform_fn(function, self._specs, context)
-            self._traced = traced.get_concrete_function()
+            self._traced = self._in_context(function, context).get_concrete_function()
         self._graph = self._traced.graph
         self._inputs = get_structured_inputs(self._graph)
         self._sinks = list(self._graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS))
@@ -163,12 +161,24 @@ class Traced:
         sinks = [sink for phase in self._sinks_of_phases[:before] for sink in phase if not sink.is_asset_filepath]
         return {str(sink.tensor.name): np.asarray(traverser.visit_value_node(sink.future)) for sink in sinks}
 
-    def write(self, states: Mapping[bytes, Any], folder: str) -> None:
+    def _in_context(self, function: Callable[[Any], Tensors], context: TFGraphContext) -> Any:
+        """Returns a function as a tf.function that is traced in a context of TF Transform."""
+
+        def in_context(inputs: Any) -> Tensors:
+            with context:
+                return function(inputs)
+
+        return tf.function(in_context, input_signature=[self._specs], autograph=False)
+
+    def write(self, states: Mapping[bytes, Any], folder: str) -> tf.Module:
         """Writes the graph with the finalized states as its constants: a SavedModel with the schema inside.
 
         Args:
             states: Key of each accumulator -> its state over all rows.
             folder: Output folder; it must not exist yet.
+
+        Returns:
+            The graph as if it were loaded; its tables are filled, but their files may be gone.
         """
         traverser = nodes.Traverser(self._finalizer(states))
         constants = {}
@@ -183,9 +193,10 @@ class Traced:
         context = TFGraphContext(
             module_to_export=module, temp_dir=self._function.temporary, evaluated_replacements=constants
         )
-        traced = get_traced_transform_fn(function, self._specs, context)
+        traced = self._in_context(function, context)
         with _TRACING:
-            graph = write_v2_saved_model(module, traced, "transform_fn", folder).graph
+            graph = trace_and_update_module(module, traced, "transform_fn", strip_control_dependencies=False).graph
+        tf.saved_model.save(module, folder, signatures={})
         if left := graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS):
             raise RuntimeError(f"The second trace of the preprocessing function has other analyzers: {left}.")
         # TF Transform traces the function once more for the schema. That is not needed here, because the domains that
@@ -193,6 +204,7 @@ class Traced:
         schema = infer_feature_schema(outputs, graph, _TableSession(graph))
         metadata = DatasetMetadata(schema)
         write_metadata(metadata, f"{folder}/{METADATA_DIR_NAME}")
+        return module
 
     def _finalizer(self, states: Mapping[bytes, Any]) -> Finalizer:
         known = {label: states[key] for label, key in self._keys.items() if key in states}

@@ -1,6 +1,7 @@
 """Transforms categories, booleans and crosses into ids, and categories into counts."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import tensorflow as tf
 
@@ -9,9 +10,9 @@ from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.list_tensors import present_elements
 from fullpass.preprocessing.apply.lists import kept_elements
 from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero, stateless_chain
-from fullpass.preprocessing.apply.vocabulary import Table, count_table, encode_tokens, hash_ids, make_table, with_domain
-from fullpass.preprocessing.apply.vocabulary_file import category_tokens, read_vocabulary_file
-from fullpass.preprocessing.columns.outputs import count_name, vocabulary_name, weight_name
+from fullpass.preprocessing.apply.token_ids import TokenIds, Transformed
+from fullpass.preprocessing.apply.vocabulary import count_table, hash_ids, with_domain
+from fullpass.preprocessing.columns.outputs import count_name, weight_name
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, as_tokens
 from fullpass.preprocessing.features.cross import Cross
@@ -22,26 +23,34 @@ from fullpass.preprocessing.features.feature import (
     DateFeature,
     transformed_name,
 )
-from fullpass.preprocessing.features.ids import IDENTITY_TOKEN, Vocabulary
-from fullpass.preprocessing.features.lists import ListOf, list_options
+from fullpass.preprocessing.features.ids import IDENTITY_TOKEN
+from fullpass.preprocessing.features.lists import list_options
 from fullpass.preprocessing.token_spelling import as_token
 
 
-def category(name: str, feature: CategoryFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
-    """Transforms a category: int64 ids [batch], or a sparse row of ids per example for several values."""
-    if list_options(feature) is not None:
-        return _categories(name, feature, columns)
-    column = columns.token(feature.column or name)
-    ids, size = _ids(name, feature, _cased(column.values, feature), column.present, columns)
-    return {transformed_name(name): with_domain(ids, size)}
+def category(name: str, feature: CategoryFeature, columns: Columns) -> Mapping[str, Transformed | TokenIds]:
+    """Transforms a category: int64 ids [batch], or a sparse row of ids per example for several values.
+
+    Several values may have weights, a sparse row of float32. The ids of vocabularies are still `TokenIds`.
+    """
+    key = transformed_name(name)
+    options = list_options(feature)
+    if options is None:
+        tokens = _cased(columns.token(feature.column or name).values, feature)
+        finish = partial(_single, key)
+    else:
+        elements = kept_elements(name, _tokens(name, feature, columns), options, columns)
+        tokens = elements.values
+        finish = partial(elements.rows_of_ids, (key, weight_name(name)), present_elements(tokens))
+    if feature.vocabulary is not None:
+        return {
+            key: TokenIds(name, columns.config.path_of(name), tokens, feature.vocabulary, finish, options is not None)
+        }
+    return finish(*_hashed_ids(tokens, feature))
 
 
-def _categories(name: str, feature: CategoryFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
-    """Transforms the values of a list or a cell: a sparse row of ids, and with `weights` a sparse row of float32."""
-    elements = kept_elements(name, _tokens(name, feature, columns), list_options(feature) or ListOf(), columns)
-    present = present_elements(elements.values)
-    ids, size = _ids(name, feature, elements.values, present, columns)
-    return elements.rows_of_ids((transformed_name(name), weight_name(name)), ids, present, size)
+def _single(key: str, ids: tf.Tensor, size: int) -> dict[str, Transformed]:
+    return {key: with_domain(ids, size)}
 
 
 def _tokens(name: str, feature: CategoryFeature, columns: Columns) -> tf.RaggedTensor:
@@ -68,54 +77,14 @@ def _cased(values: tf.Tensor, feature: CategoryFeature) -> tf.Tensor:
     return tf.strings.lower(values, encoding="utf-8") if feature.lowercase else values
 
 
-def _ids(
-    name: str, feature: CategoryFeature, tokens: tf.Tensor, present: tf.Tensor, columns: Columns
-) -> tuple[tf.Tensor, tf.Tensor | int]:
-    """Returns the ids of the feature's mapping, and the number of different ids."""
-    if feature.vocabulary is not None:
-        table, oov_buckets = _table(name, tf.boolean_mask(tokens, present), feature.vocabulary, columns)
-        return encode_tokens(tokens, present, table, oov_buckets=oov_buckets)
+def _hashed_ids(tokens: tf.Tensor, feature: CategoryFeature) -> tuple[tf.Tensor, int]:
+    """Returns the ids of a category without a vocabulary, and the number of different ids."""
     if feature.hash is not None:
-        ids = hash_ids(tokens, feature.hash.buckets, key=feature.hash.key)
-        return tf.where(present, ids, 0), feature.hash.buckets + 1
-    size = feature.identity.size if feature.identity is not None else 0
-    return tf.where(present, _identity(tokens, size), 0), size + 2
-
-
-def _table(name: str, tokens: tf.Tensor, vocabulary: Vocabulary, columns: Columns) -> tuple[Table, int]:
-    """Returns the table of a feature's vocabulary and its number of OOV buckets; a shared table is created once."""
-    owner = columns.config.vocabulary_owner(name)
-    users = columns.vocabulary_users[owner]
-    if len(users) == 1:
-        return make_table(tokens, _with_tokens(vocabulary), vocabulary_name(name), columns), vocabulary.oov_buckets
-    declared = columns.config.features[owner]
-    if not isinstance(declared, CategoryFeature) or declared.vocabulary is None:
-        raise UserError(f"vocabulary.shared_with: {owner!r} is not a category with a vocabulary.")
-    if owner not in columns.tables:
-        of_all = tf.concat([_present_tokens(user, columns) for user in users], 0)
-        columns.tables[owner] = make_table(of_all, _with_tokens(declared.vocabulary), vocabulary_name(owner), columns)
-    return columns.tables[owner], declared.vocabulary.oov_buckets
-
-
-def _with_tokens(vocabulary: Vocabulary) -> Vocabulary:
-    """Returns a vocabulary with the tokens of its file, if it has one."""
-    if vocabulary.file is None:
-        return vocabulary
-    tokens = category_tokens(vocabulary.file, read_vocabulary_file(vocabulary.file))
-    return vocabulary.model_copy(update={"tokens": tokens, "file": None})
-
-
-def _present_tokens(name: str, columns: Columns) -> tf.Tensor:
-    """Returns the present tokens of a category's column: string [n]."""
-    feature = columns.config.features[name]
-    if not isinstance(feature, CategoryFeature):
-        raise UserError(f"vocabulary.shared_with: only categories share a vocabulary; {name!r} is not a category.")
-    options = list_options(feature)
-    if options is None:
-        column = columns.token(feature.column or name)
-        return _cased(tf.boolean_mask(column.values, column.present), feature)
-    tokens = kept_elements(name, _tokens(name, feature, columns), options, columns).values
-    return tf.boolean_mask(tokens, present_elements(tokens))
+        ids, size = hash_ids(tokens, feature.hash.buckets, key=feature.hash.key), feature.hash.buckets + 1
+    else:
+        known = feature.identity.size if feature.identity is not None else 0
+        ids, size = _identity(tokens, known), known + 2
+    return tf.where(tf.equal(tokens, ""), tf.constant(0, tf.int64), ids), size
 
 
 def _identity(tokens: tf.Tensor, size: int) -> tf.Tensor:
@@ -153,33 +122,27 @@ def count(name: str, feature: CountFeature, columns: Columns) -> dict[str, tf.Te
 
 
 def cross(
-    declared: Cross,
-    config: PreprocessingConfig,
-    columns: Columns,
-    transformed: Mapping[str, tf.Tensor | tf.SparseTensor],
-) -> dict[str, tf.Tensor]:
+    path: str, declared: Cross, columns: Columns, transformed: Mapping[str, Transformed]
+) -> Mapping[str, Transformed | TokenIds]:
     """Transforms a combination of features: int64 ids [batch]; missing where any of the features is missing.
 
     Args:
+        path: Its path in the YAML.
         transformed: Contains the ids of the features that are crossed by id.
     """
-    parts = [_crossed(name, config, columns, transformed) for name in declared.inputs]
-    tokens = tf.strings.join([part.values for part in parts], declared.separator)
+    parts = [_crossed(name, columns, transformed) for name in declared.inputs]
     present = tf.reduce_all(tf.stack([part.present for part in parts]), axis=0)
+    tokens = tf.where(present, tf.strings.join([part.values for part in parts], declared.separator), "")
+    key = transformed_name(declared.feature_name)
     if declared.vocabulary is not None:
-        name = vocabulary_name(declared.feature_name)
-        table = make_table(tf.boolean_mask(tokens, present), declared.vocabulary, name, columns)
-        ids, size = encode_tokens(tokens, present, table, oov_buckets=declared.vocabulary.oov_buckets)
-    else:
-        buckets = declared.hash_buckets or 1
-        ids, size = tf.where(present, hash_ids(tokens, buckets), 0), buckets + 1
-    return {transformed_name(declared.feature_name): with_domain(ids, size)}
+        return {key: TokenIds(declared.feature_name, path, tokens, declared.vocabulary, partial(_single, key))}
+    buckets = declared.hash_buckets or 1
+    return _single(key, tf.where(present, hash_ids(tokens, buckets), tf.constant(0, tf.int64)), buckets + 1)
 
 
-def _crossed(
-    name: str, config: PreprocessingConfig, columns: Columns, transformed: Mapping[str, tf.Tensor | tf.SparseTensor]
-) -> StringColumn:
+def _crossed(name: str, columns: Columns, transformed: Mapping[str, Transformed]) -> StringColumn:
     """Returns a feature's part of the combination: its token if it is a category, else its id."""
+    config = columns.config
     feature = config.features.get(name)
     if isinstance(feature, CategoryFeature) and list_options(feature) is None:
         column = columns.token(feature.column or name)

@@ -21,8 +21,10 @@ from fullpass.preprocessing.columns.raw_columns import (
     serving_columns,
 )
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.expressions.expression import Expression, parse
+from fullpass.preprocessing.expressions.expression import Expression, lists_in, parse
+from fullpass.preprocessing.expressions.past_ops import PastColumn
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, Value, as_tokens, evaluate
+from fullpass.preprocessing.features.history import age_column, history_of
 
 _MISSING = float("nan")
 _DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}
@@ -58,12 +60,11 @@ class Columns:
         self._raw = raw = raw_columns(config)
         serving = serving_columns(config)
         self._inputs = inputs
-        self.tables: dict[str, Any] = {}
-        """Tables of shared vocabularies, by the feature that owns the vocabulary."""
         self.labelled: Any = None
         """The label, once it is transformed; see `label.labelled`."""
         self._lists = {name for name, column in raw.items() if column.many}
         self._values: dict[str, tf.Tensor | StringColumn] = {}
+        self._events: dict[str, tf.RaggedTensor] = {}  # history -> positions in its lists
         # Any column gives the batch size; the chosen one must exist in serving.
         known = [name for name in (*serving, *raw, RAW_ROW_ID) if name in inputs]
         self.batch_size = tf.cast(inputs[known[0]].dense_shape[0], tf.int64)
@@ -115,6 +116,8 @@ class Columns:
     def elements(self, name: str, *, numbers: bool) -> tf.RaggedTensor:
         """Returns the lists of a column: one ragged row of float32 or string each, NaN or "" for missing elements.
 
+        Of a history, these are the events that the history declares, whatever else a request contains.
+
         Args:
             name: A raw column of lists.
             numbers: Whether to return numbers; text stays text. Otherwise numbers become text, as in `string`.
@@ -122,20 +125,43 @@ class Columns:
         column = self._raw.get(name)
         if column is None or not column.many:
             raise UserError(f"column {name!r} is not a list.{did_you_mean(name, self._inputs)}")
-        if name in self._inputs:
-            sparse = self._inputs[name]
-            lists = tf.RaggedTensor.from_value_rowids(
-                sparse.values, sparse.indices[:, 0], self.batch_size, validate=False
-            )
-        else:
-            dtype = _DTYPES[column.type]
-            lists = tf.RaggedTensor.from_row_lengths(
-                tf.zeros([0], dtype), tf.zeros([self.batch_size], tf.int64), validate=False
-            )
+        lists = self._lists_of(column)
+        history = history_of(name, self.config.history)
+        if history is not None:
+            lists = self._events_of(history, lists)
         if column.type == "string":
             return lists.with_values(as_tokens(lists.values)) if column.token else lists
         values = tf.where(tf.math.is_finite(lists.values), lists.values, _MISSING)
         return lists.with_values(values if numbers else number_as_text(values).values)
+
+    def _lists_of(self, column: RawColumn) -> tf.RaggedTensor:
+        """Returns the lists of a column as they are parsed, empty ones if it is absent."""
+        if column.name in self._inputs:
+            sparse = self._inputs[column.name]
+            return tf.RaggedTensor.from_value_rowids(
+                sparse.values, sparse.indices[:, 0], self.batch_size, validate=False
+            )
+        nothing = tf.zeros([0], _DTYPES[column.type])
+        return tf.RaggedTensor.from_row_lengths(nothing, tf.zeros([self.batch_size], tf.int64), validate=False)
+
+    def _events_of(self, history: str, lists: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Returns the elements of the events that are old enough, not too old, and among the last `max_length`."""
+        if history not in self._events:
+            declared = self.config.history[history]
+            ages = self._lists_of(self._raw[age_column(f"{history}.")])
+            seconds = ages.flat_values
+            counts = (seconds > 0) & (seconds >= declared.delay / 1e6)
+            if declared.longest is not None:
+                counts &= seconds <= declared.longest / 1e6
+            positions = tf.ragged.range(ages.row_lengths())
+            positions = tf.ragged.boolean_mask(positions, ages.with_values(counts))
+            self._events[history] = positions[:, -declared.max_length :]
+        positions = self._events[history]
+        rows = positions.value_rowids()
+        there = positions.values < tf.gather(lists.row_lengths(), rows)
+        missing = tf.constant([""] if lists.dtype == tf.string else [_MISSING], lists.dtype)
+        where = tf.where(there, tf.gather(lists.row_starts(), rows) + positions.values + 1, 0)
+        return positions.with_values(tf.gather(tf.concat([missing, lists.flat_values], 0), where))
 
     @cached_property
     def row_id(self) -> tf.Tensor:
@@ -160,8 +186,15 @@ class Columns:
 
     def _derived(self, text: str) -> tf.Tensor | StringColumn:
         expression = parse(text)
-        read = {name: self._value(name) for name in expression.columns}
+        lists = lists_in(expression)
+        read: dict[str, Value | PastColumn] = {
+            name: self._past(name) if name in lists else self._value(name) for name in expression.columns
+        }
         return derived_value(expression, read or self._values)
+
+    def _past(self, name: str) -> PastColumn:
+        is_text = self._raw[name].type == "string"
+        return PastColumn(self.elements(name, numbers=not is_text), self.elements(age_column(name), numbers=True))
 
     def _read(self, columns: Iterable[RawColumn]) -> None:
         numbers = [column.name for column in columns if column.type == "number" and not column.many]
@@ -170,10 +203,16 @@ class Columns:
             matrix = self._dense(numbers, tf.constant(_MISSING))
             matrix = tf.where(tf.math.is_finite(matrix), matrix, _MISSING)
             self._values.update(zip(numbers, tf.unstack(matrix, num=len(numbers), axis=1), strict=True))
-        if strings:
-            texts = tf.unstack(self._dense(list(strings), tf.constant("")), num=len(strings), axis=1)
-            for (name, is_token), text in zip(strings.items(), texts, strict=True):
-                self._values[name] = _present_strings(as_tokens(text) if is_token else text)
+        for is_token in (True, False):
+            names = [name for name, token in strings.items() if token == is_token]
+            if names:
+                self._values.update(zip(names, self._texts(names, tokens=is_token), strict=True))
+
+    def _texts(self, names: list[str], *, tokens: bool) -> list[StringColumn]:
+        matrix = self._dense(names, tf.constant(""))
+        values = as_tokens(matrix) if tokens else matrix
+        both = [tf.unstack(cells, num=len(names), axis=1) for cells in (values, tf.not_equal(values, ""))]
+        return [StringColumn(*column) for column in zip(*both, strict=True)]
 
     def _dense(self, names: list[str], default: tf.Tensor) -> tf.Tensor:
         """Returns columns as one matrix: [batch, columns]. Uses a few ops in total, not a few per column.
@@ -187,13 +226,13 @@ class Columns:
         positions = tf.constant([position for position, _ in found], tf.int64)
         counts = tf.concat(tf.shape_n([sparse.values for _, sparse in found], tf.int64), 0)
         rows = tf.concat([sparse.indices for _, sparse in found], 0)[:, :1]
-        indices = tf.concat([rows, _repeated(positions, counts)[:, tf.newaxis]], 1)
+        indices = tf.concat([rows, repeated(positions, counts)[:, tf.newaxis]], 1)
         values = tf.concat([sparse.values for _, sparse in found], 0)
         cells = tf.SparseTensor(indices, values, shape)
         return tf.ensure_shape(tf.sparse.to_dense(cells, default, validate_indices=False), [None, len(names)])
 
 
-def derived_value(expression: Expression, columns: Mapping[str, Value]) -> Value:
+def derived_value(expression: Expression, columns: Mapping[str, Value | PastColumn]) -> Value:
     """Returns a derived column as features receive it: a number that is not finite is missing, and so is an empty text.
 
     Args:
@@ -201,7 +240,8 @@ def derived_value(expression: Expression, columns: Mapping[str, Value]) -> Value
     """
     value = evaluate(expression, columns)
     if isinstance(value, StringColumn):
-        return _present_strings(tf.where(value.present, value.values, ""))
+        text = tf.where(value.present, value.values, "")
+        return StringColumn(text, tf.not_equal(text, ""))
     return tf.where(tf.math.is_finite(value), value, _MISSING)
 
 
@@ -223,11 +263,7 @@ def _is_dense(sparse: tf.SparseTensor, rows: tf.Tensor, width: int) -> tf.Tensor
     return tf.cond(as_many, each_in_its_place, lambda: tf.constant(value=False))
 
 
-def _present_strings(values: tf.Tensor) -> StringColumn:
-    return StringColumn(values, tf.not_equal(values, ""))
-
-
-def _repeated(values: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
+def repeated(values: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
     """Works like tf.repeat with a third of its ops: the ops are traced many times and run for every request."""
     ends = tf.cumsum(counts)
     each = tf.range(tf.reduce_sum(counts))

@@ -1,9 +1,15 @@
-"""The analyzer for `vocabulary: {coverage: ..., stable_ids: ...}` and subwords, which TF Transform does not support."""
+"""The analyzer of vocabularies: counts tokens, chooses the most frequent ones, and writes them to a file.
+
+`tft.vocabulary` knows neither coverage nor stable ids nor subwords, and adds some forty operations per vocabulary.
+"""
 
 import heapq
+import itertools
 import json
+import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import apache_beam as beam
@@ -13,6 +19,8 @@ import tensorflow_transform as tft
 
 from fullpass.preprocessing.apply.stable_ids import NO_TOKEN
 from fullpass.preprocessing.internals.tft_internals import PTransformAnalyzer
+
+_LINES_AT_ONCE = 1 << 16
 
 Arrange = Callable[[list[bytes]], Iterable[bytes]]
 """Tokens, the most frequent first -> tokens in id order."""
@@ -39,32 +47,26 @@ class Limits(NamedTuple):
     min_count: int = 1
 
 
-def _tokens_of(pairs: list[tuple[int, bytes]]) -> list[bytes]:
-    return [token for _, token in pairs]
-
-
 def counted_vocabulary(
     tokens: tf.Tensor,
     limits: Limits,
     name: str,
     *,
-    learn: LearnFrom = _tokens_of,
+    learn: LearnFrom | None = None,
     arrange: Arrange | None = None,
     amounts: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Returns the path of a vocabulary file.
 
-    `tft.apply_vocabulary` and `vocabulary_by_name` read it like a file of tft.vocabulary. The counts of a span can be
-    cached; the later use of the counts is not part of the cache key.
+    `TFTransformOutput.vocabulary_by_name` reads it like a file of tft.vocabulary. The counts of a span can be cached;
+    the later use of the counts is not part of the cache key.
 
     Args:
-        tokens: string [n].
+        tokens: string [n]; "" and tokens with a line break are not counted.
         learn: Replaces the chosen tokens by other tokens; by default they stay.
         arrange: Orders the tokens as lines of the file; by default by descending frequency.
         amounts: int64 [n], what each occurrence of a token adds to its count; by default 1.
     """
-    usable = ~tf.strings.regex_full_match(tokens, r"\C*[\n\r]\C*")
-    counted = [tokens] if amounts is None else [tokens, amounts]
     analyzer = tft.experimental.CacheablePTransformAnalyzer(
         make_accumulators_ptransform=CountTokens(),
         merge_accumulators_ptransform=MergeCounts(),
@@ -72,7 +74,7 @@ def counted_vocabulary(
         cache_coder=_CountCoder(),
     )
     (path,) = tft.experimental.ptransform_analyzer(
-        inputs=[tf.boolean_mask(tensor, usable) for tensor in counted],
+        inputs=[tokens] if amounts is None else [tokens, amounts],
         ptransform=analyzer,
         output_dtypes=[tf.string],
         output_shapes=[[]],
@@ -100,7 +102,13 @@ class CountTokens(_StableRepr, beam.PTransform):
 
 def _counted(batch: tuple[np.ndarray, ...]) -> Iterable[tuple[bytes, int]]:
     tokens, *amounts = (array.tolist() for array in batch)
-    return zip(tokens, *amounts, strict=True) if amounts else Counter(tokens).items()
+    if amounts:
+        return [pair for pair in zip(tokens, *amounts, strict=True) if _is_line(pair[0])]
+    return Counter(filter(_is_line, tokens)).items()
+
+
+def _is_line(token: bytes) -> bool:
+    return bool(token) and b"\n" not in token and b"\r" not in token
 
 
 class MergeCounts(_StableRepr, beam.PTransform):
@@ -113,21 +121,16 @@ class MergeCounts(_StableRepr, beam.PTransform):
 class WriteVocabulary(PTransformAnalyzer):
     """(token, count) -> the path of the vocabulary file."""
 
-    def __init__(self, limits: Limits, name: str, learn: LearnFrom, arrange: Arrange | None):
+    def __init__(self, limits: Limits, name: str, learn: LearnFrom | None, arrange: Arrange | None):
         super().__init__()
         self.limits = limits
         self._name = name
         self._learn = learn
-        self._arrange = arrange or list
+        self._arrange = arrange
 
     def expand(self, counts: beam.PCollection) -> beam.PCollection:
-        path = f"{self.base_temp_dir}/{self._name}"
-        learn, arrange = self._learn, self._arrange
-        return (
-            counts
-            | beam.CombineGlobally(_MostFrequent(self.limits))
-            | beam.Map(lambda pairs: np.array(_write(list(arrange(learn(pairs))), path)))
-        )
+        write = partial(_write, self._learn, self._arrange, f"{self.base_temp_dir}/{self._name}")
+        return counts | beam.CombineGlobally(_MostFrequent(self.limits)) | beam.Map(write)
 
     def write(self, ranked: Iterable[tuple[int, bytes]], total: int, folder: str) -> np.ndarray:
         """Writes the file without Beam, and returns its path.
@@ -136,7 +139,7 @@ class WriteVocabulary(PTransformAnalyzer):
             ranked: The tokens within `limits` with their counts, the most frequent first.
         """
         chosen = _covering(ranked, self.limits.coverage, total)
-        return np.array(_write(list(self._arrange(self._learn(chosen))), f"{folder}/{self._name}"))
+        return _write(self._learn, self._arrange, f"{folder}/{self._name}", chosen)
 
 
 class _MostFrequent(beam.CombineFn):
@@ -167,19 +170,17 @@ class _MostFrequent(beam.CombineFn):
 
     def extract_output(self, accumulator) -> list[tuple[int, bytes]]:
         total, kept = accumulator
-        return _covering(sorted(kept, reverse=True)[: self._limits.top_k], self._limits.coverage, total)
+        return list(_covering(sorted(kept, reverse=True)[: self._limits.top_k], self._limits.coverage, total))
 
 
-def _covering(ranked: Iterable[tuple[int, bytes]], coverage: float | None, total: int) -> list[tuple[int, bytes]]:
-    """Returns the first counts and tokens that make up the share `coverage` of `total`; None returns all."""
-    chosen: list[tuple[int, bytes]] = []
+def _covering(ranked: Iterable[tuple[int, bytes]], coverage: float | None, total: int) -> Iterator[tuple[int, bytes]]:
+    """Yields the first counts and tokens that make up the share `coverage` of `total`; None yields all."""
     covered = 0
     for count, token in ranked:
         if coverage is not None and covered >= coverage * total:
-            break
+            return
         covered += count
-        chosen.append((count, token))
-    return chosen
+        yield count, token
 
 
 class _CountCoder(tft.experimental.PTransformAnalyzerCacheCoder):
@@ -192,9 +193,16 @@ class _CountCoder(tft.experimental.PTransformAnalyzerCacheCoder):
         return token.encode("latin-1"), count
 
 
-def _write(tokens: list[bytes], path: str) -> str:
+def _write(
+    learn: LearnFrom | None, arrange: Arrange | None, path: str, pairs: Iterable[tuple[int, bytes]]
+) -> np.ndarray:
+    tokens: Iterable[bytes] = (token for _, token in pairs) if learn is None else learn(list(pairs))
+    lines = (token + b"\n" for token in (tokens if arrange is None else arrange(list(tokens))))
     tf.io.gfile.makedirs(path.rpartition("/")[0])
-    with tf.io.gfile.GFile(f"{path}.part", "wb") as file:
-        file.write(b"".join(token + b"\n" for token in tokens or [NO_TOKEN]))
-    tf.io.gfile.rename(f"{path}.part", path, overwrite=True)
-    return path
+    part_of_file = f"{path}.{uuid.uuid4().hex}"  # Threads of a worker may write the same file at once.
+    with tf.io.gfile.GFile(part_of_file, "wb") as file:
+        file.write(next(lines, NO_TOKEN + b"\n"))
+        while part := b"".join(itertools.islice(lines, _LINES_AT_ONCE)):
+            file.write(part)
+    tf.io.gfile.rename(part_of_file, path, overwrite=True)
+    return np.array(path)

@@ -56,7 +56,7 @@ def _of_lists(name: str, feature: DateFeature, options: ListOf, columns: Columns
         key, kind = transformed_name(name, chosen), date_part_kind(chosen, cyclic=feature.cyclic)
         if kind == "ids":
             ids, size = _ids(dates, chosen)
-            result |= elements.rows_of_ids((key, weight_name(name, chosen)), ids, dates.valid, size)
+            result |= elements.rows_of_ids((key, weight_name(name, chosen)), dates.valid, ids, size)
         elif kind == "cyclic":
             result[key] = elements.pooled(_on_circle(dates, chosen), dates.valid, 0.0)
         else:

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 
 import tensorflow as tf
-import tensorflow_transform as tft
 
 from fullpass.preprocessing.apply.category import boolean_ids, separated_tokens
 from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.counted_vocabulary import Limits, counted_vocabulary
 from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero
-from fullpass.preprocessing.apply.vocabulary import Table, given_table, learned_table, with_domain
+from fullpass.preprocessing.apply.token_table import TokenTable
+from fullpass.preprocessing.apply.vocabulary import with_domain
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, LABEL_VOCABULARY
-from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.features.label import FALSE, TRUE, Label, Task
 
 Labelled = tuple[tf.Tensor | tf.SparseTensor, tf.Tensor]
@@ -42,7 +42,7 @@ def _regression(declared: Label, columns: Columns) -> Labelled:
 def _binary(declared: Label, columns: Columns) -> Labelled:
     if declared.classes is not None:
         column = columns.token(declared.name)
-        index, _ = given_table(declared.classes)(column.values)
+        index = TokenTable([declared.classes]).find(column.values)
         return tf.cast(tf.equal(index, 1), tf.float32), column.present & (index >= 0)
     column = columns.token(declared.name)
     if declared.positive is None:
@@ -54,27 +54,28 @@ def _binary(declared: Label, columns: Columns) -> Labelled:
         value = columns.number(declared.name)
         is_positive, usable = tf.equal(value, declared.positive), ~tf.math.is_nan(value)
     # The file names the classes: two values are enough, and a third shows that there are more; see `names_of_values`.
-    tft.vocabulary(tf.boolean_mask(column.values, usable), top_k=3, vocab_filename=LABEL_VOCABULARY)
+    counted_vocabulary(tf.where(usable, column.values, ""), Limits(top_k=3), LABEL_VOCABULARY)
     return tf.cast(is_positive, tf.float32), usable
 
 
 def _multiclass(declared: Label, columns: Columns) -> Labelled:
     column = columns.token(declared.name)
-    table = _class_table(declared, tf.boolean_mask(column.values, column.present))
-    index, classes = table(column.values)
+    table = _class_table(declared, column.values)
+    index = table.find(column.values)
     usable = column.present & (index >= 0)
-    return with_domain(tf.where(usable, index, 0), classes), usable
+    return with_domain(tf.where(usable, index, 0), table.sizes[0]), usable
 
 
 def _multilabel(declared: Label, columns: Columns) -> Labelled:
     column = columns.string(declared.name)
     cells = separated_tokens(column.values, declared.separator).to_sparse()
-    index, classes = _class_table(declared, cells.values)(cells.values)
+    table = _class_table(declared, cells.values)
+    index = table.find(cells.values)
     known = tf.sparse.retain(tf.SparseTensor(cells.indices, index, cells.dense_shape), index >= 0)
     # A cell of separators alone means that no class applies. A cell of unknown classes is not usable.
     usable = column.present & (_row_lengths(known) > 0) | column.present & (_row_lengths(cells) == 0)
     if declared.classes is None:
-        return tf.SparseTensor(known.indices, with_domain(known.values, classes), known.dense_shape), usable
+        return tf.SparseTensor(known.indices, with_domain(known.values, table.sizes[0]), known.dense_shape), usable
     ids = tf.RaggedTensor.from_sparse(known).to_tensor(-1)
     return tf.reduce_max(tf.one_hot(ids, len(declared.classes)), axis=1), usable
 
@@ -83,10 +84,8 @@ def _row_lengths(rows: tf.SparseTensor) -> tf.Tensor:
     return tf.math.unsorted_segment_sum(tf.ones_like(rows.indices[:, 0]), rows.indices[:, 0], rows.dense_shape[0])
 
 
-def _class_table(declared: Label, tokens: tf.Tensor) -> Table:
-    if declared.classes is not None:
-        return given_table(declared.classes)
-    return learned_table(tokens, Vocabulary(), LABEL_VOCABULARY)
+def _class_table(declared: Label, tokens: tf.Tensor) -> TokenTable:
+    return TokenTable([declared.classes or counted_vocabulary(tokens, Limits(), LABEL_VOCABULARY)])
 
 
 TASKS: Mapping[Task, Callable[[Label, Columns], Labelled]] = {

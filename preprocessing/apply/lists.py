@@ -43,12 +43,12 @@ class Elements:
         """Returns one number or vector per row; see `list_tensors.pool`."""
         return pool(numbers, present, self.kept, self.options, self.weights, empty)
 
-    def rows_of_ids(self, names: tuple[str, str], ids: tf.Tensor, present: tf.Tensor, size: tf.Tensor | int) -> Rows:
+    def rows_of_ids(self, names: tuple[str, str], present: tf.Tensor, ids: tf.Tensor, size: tf.Tensor | int) -> Rows:
         """Returns the ids of the present elements as sparse rows, and their weights if there are any.
 
         Args:
-            ids: int64 [elements].
             present: bool [elements].
+            ids: int64 [elements].
         """
         key, weight_key = names
         rows: Rows = {key: self._sparse(ids, present, lambda values: with_domain(values, size))}
@@ -94,7 +94,7 @@ def numbers(name: str, feature: NumberFeature, options: ListOf, columns: Columns
     key = transformed_name(name)
     if feature.bucketized:
         size = tft.get_num_buckets_for_transformed_feature(transformed)
-        result = elements.rows_of_ids((key, weight_name(name)), transformed[:-1], present, size)
+        result = elements.rows_of_ids((key, weight_name(name)), present, transformed[:-1], size)
     elif elements.keeps_missing:
         result = rows_of_numbers((key, weight_name(name)), transformed[:-1], present, elements)
     else:
@@ -113,7 +113,7 @@ def rows_of_numbers(names: tuple[str, str], numbers: tf.Tensor, present: tf.Tens
         present: bool [elements].
     """
     ids = tf.where(present, tf.constant(2, tf.int64), tf.constant(1, tf.int64))
-    return replace(elements, weights=numbers).rows_of_ids(names, ids, present, 3)
+    return replace(elements, weights=numbers).rows_of_ids(names, present, ids, 3)
 
 
 def transform_elements(quantity: Quantity, kept: KeptElements) -> tf.Tensor:

@@ -29,9 +29,9 @@ from fullpass.preprocessing.internals.tft_internals import lookup_in_file
 _ALL = Limits(min_count=-(2**63))
 _TOTAL = b"*"
 _VALUE = "="
-_LEAST, _STEP, _MAGNITUDES, _FRACTION = -40, 20, 5, 14
-"""Numbers from 2**-40 to 2**60 in five magnitudes of 2**20, with at least 14 bits each: relative errors are below
-2**-15, and a sum has room for 2**29 numbers of the greatest size of a magnitude."""
+_LEAST, _STEP, _MAGNITUDES, _FRACTION = -40, 10, 12, 24
+"""Numbers from 2**-40 to 2**80 in twelve magnitudes of 2**10, with at least 24 bits each: relative errors are below
+2**-25, and a sum has room for 2**29 numbers of the greatest size of a magnitude."""
 _ROUNDING = 1e-9
 
 

@@ -10,7 +10,8 @@ from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.counted_vocabulary import Learn
 from fullpass.preprocessing.apply.learn_subwords import CONTINUES, LONGEST_PIECE, MOST_WORDS, learn_pieces
 from fullpass.preprocessing.apply.list_tensors import gather_kept, select_kept, used_lengths
-from fullpass.preprocessing.apply.vocabulary import Table, encode_tokens, given_tokens, make_table, with_domain
+from fullpass.preprocessing.apply.token_table import TokenTable
+from fullpass.preprocessing.apply.vocabulary import given_tokens, ids_of_slots, source_of, with_domain
 from fullpass.preprocessing.columns.outputs import vocabulary_name, weight_name
 from fullpass.preprocessing.features.feature import TextFeature, transformed_name
 from fullpass.preprocessing.features.ids import Vocabulary
@@ -28,12 +29,13 @@ def text(name: str, feature: TextFeature, columns: Columns) -> dict[str, tf.Tens
     """Transforms text into ids: a sparse row per example, or int64 [batch, max_length]; see `TextFeature`."""
     tokens = _tokens(name, feature, columns)
     learn = _learn_pieces(feature.vocabulary) if feature.tokenize == "subwords" else None
-    table = make_table(tokens.values, feature.vocabulary, vocabulary_name(name), columns, learn)
+    table = TokenTable([source_of(tokens.values, feature.vocabulary, vocabulary_name(name), columns, learn)])
     if feature.tokenize == "subwords":
         words = tf.RaggedTensor.from_sparse(tokens)
         tokens = split_words(words, table, _longest_piece(feature.vocabulary)).to_sparse()
-    present = tf.ones_like(tokens.values, tf.bool)
-    ids, size = encode_tokens(tokens.values, present, table, oov_buckets=feature.vocabulary.oov_buckets)
+    oov_buckets = feature.vocabulary.oov_buckets
+    ids = ids_of_slots(table.find(tokens.values), tokens.values, oov_buckets)
+    size = table.sizes[0] + 1 + oov_buckets
     rows = tf.SparseTensor(tokens.indices, ids, tokens.dense_shape)
     key = transformed_name(name)
     if feature.output == "tf_idf":
@@ -107,7 +109,7 @@ def _split(texts: tf.Tensor, feature: TextFeature) -> tf.RaggedTensor:
     return tf.strings.split(texts)
 
 
-def _with_domain(rows: tf.SparseTensor, size: tf.Tensor) -> tf.SparseTensor:
+def _with_domain(rows: tf.SparseTensor, size: int) -> tf.SparseTensor:
     return tf.SparseTensor(rows.indices, with_domain(rows.values, size), rows.dense_shape)
 
 
@@ -117,7 +119,7 @@ def split_long_words(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(valid, _CUT, r"\1 ")
 
 
-def split_words(words: tf.RaggedTensor, table: Table, longest: int) -> tf.RaggedTensor:
+def split_words(words: tf.RaggedTensor, table: TokenTable, longest: int) -> tf.RaggedTensor:
     """Returns the pieces of the words of each row, one word after the other: string [batch, (pieces)].
 
     The longest piece of the vocabulary is taken from the beginning of a word, then the longest one from there on, and
@@ -135,7 +137,7 @@ def split_words(words: tf.RaggedTensor, table: Table, longest: int) -> tf.Ragged
     return words.with_flat_values(pieces).merge_dims(1, 2)
 
 
-def _pieces(words: tf.Tensor, table: Table, longest: int) -> tf.RaggedTensor:
+def _pieces(words: tf.Tensor, table: TokenTable, longest: int) -> tf.RaggedTensor:
     """Returns the pieces of each word: string [words, (pieces)]."""
     characters, starts = tf.strings.unicode_decode_with_offsets(words, "UTF-8")
     word = characters.value_rowids()
@@ -157,7 +159,7 @@ def _pieces(words: tf.Tensor, table: Table, longest: int) -> tf.RaggedTensor:
     stop = tf.gather(ends, of_place + length) - tf.gather(starts, of_place)
     stop += tf.gather(tf.cast(tf.strings.length(mark), tf.int64), of_place)
     candidates = tf.strings.substr(tf.gather(whole, of_place), tf.zeros_like(stop), stop)
-    slots, _ = table(candidates)
+    slots = table.find(candidates)
     found = tf.math.unsorted_segment_max(tf.where(slots >= 0, length, 0), of_place, size)
     reached = _reached(place, tf.equal(place, first), found + 1)
     taken = tf.boolean_mask(begins + found, reached)

@@ -9,13 +9,13 @@ import tensorflow_transform as tft
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public.tfxio import TensorAdapter, TensorAdapterConfig
 
-from fullpass.preprocessing.apply.transform_graph import GraphPart, Raw, TransformGraph
+from fullpass.preprocessing.apply.transform_graph import WRITTEN, GraphPart, Raw, TransformGraph
 from fullpass.preprocessing.internals.tft_internals import make_tensor_to_arrow_converter
 
 
 def load_part(directory: str, names: Sequence[str]) -> GraphPart:
     """Returns the part of a saved graph that computes `names`."""
-    return TransformGraph(directory).part(names)
+    return TransformGraph(directory, WRITTEN.pop(directory, None)).part(names)
 
 
 class BatchTransformer:

@@ -10,19 +10,23 @@ from fullpass.preprocessing.internals.tf_internals import prune
 Raw = Mapping[str, tf.SparseTensor]
 """Raw columns as parsed by `column_tensors.raw_feature_spec`: one sparse [batch, values] each."""
 
+WRITTEN: dict[str, Any] = {}
+"""The transform graph that this process wrote last, by its folder: whoever applies it here need not load it."""
+
 
 class TransformGraph:
     """The transform graph in a folder, with its tables, loaded once.
 
     Args:
         directory: `TFTransformOutput.transform_savedmodel_dir`.
+        saved: The graph, if it is loaded already.
 
     Attributes:
         saved: The loaded SavedModel, with its `transform_fn`.
     """
 
-    def __init__(self, directory: str):
-        self.saved = tf.saved_model.load(directory)
+    def __init__(self, directory: str, saved: Any = None):
+        self.saved = tf.saved_model.load(directory) if saved is None else saved
         self._function = concrete_function(self.saved)
 
     @property

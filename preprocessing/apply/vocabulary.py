@@ -1,43 +1,51 @@
 """Vocabularies in the graph: map tokens to ids by the contract of `ids.py`, and set the domain of the ids.
 
-Vocabularies are text files with one token per line. People can read them, and a SavedModel carries them as assets that
-TensorFlow's own table ops load. A token with a line break cannot be in such a file; it is out of the vocabulary.
+Vocabularies are text files with one token per line. People can read them, and a SavedModel carries them as assets.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import tensorflow as tf
 import tensorflow_transform as tft
 
 from fullpass.preprocessing.apply.column_tensors import Columns
-from fullpass.preprocessing.apply.counted_vocabulary import Arrange, Learn, Limits, counted_vocabulary
-from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef, continue_vocabulary
+from fullpass.preprocessing.apply.counted_vocabulary import Learn, Limits, counted_vocabulary
+from fullpass.preprocessing.apply.stable_ids import continue_vocabulary
+from fullpass.preprocessing.apply.token_table import Source
 from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
-from fullpass.preprocessing.features.ids import StableIds, Vocabulary
+from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.internals.tft_internals import lookup_in_file, set_domain
 
-Table = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
-"""string [n] -> slot in the vocabulary, int64 [n], from 0, or -1 for a token outside it; and the number of slots, an
-int64 scalar tensor, because the size of a learned vocabulary is unknown before analysis."""
 
-
-def make_table(
+def source_of(
     tokens: tf.Tensor, vocabulary: Vocabulary, name: str, columns: Columns, learn: Learn | None = None
-) -> Table:
-    """Returns the table of a vocabulary, learned from `tokens` unless it is given.
+) -> Source:
+    """Returns the tokens of a vocabulary, or the path of its file, which an analyzer writes.
 
     Args:
-        tokens: string [n], the present tokens of the batch.
+        tokens: string [n], the tokens of the batch; "" is missing.
         name: Unique file name of a learned vocabulary, from `outputs.vocabulary_name`.
         columns: Hold whether its ids are stable, and the base model.
         learn: Learns the vocabulary from the counts of `tokens`; None for a vocabulary of the tokens themselves.
     """
     given = given_tokens(vocabulary)
     if given is not None:
-        return given_table(given)
+        return given
     stable = columns.config.stable_ids_of(vocabulary)
-    return learned_table(tokens, vocabulary, name, stable, columns.base_model, learn)
+    arrange = None
+    if stable is not None:
+        arrange = partial(
+            continue_vocabulary,
+            name=name,
+            keep=stable,
+            oov_buckets=vocabulary.oov_buckets,
+            base_model=columns.base_model,
+        )
+    if learn is not None:
+        return counted_vocabulary(tokens, Limits(top_k=learn.most), name, learn=learn.learn, arrange=arrange)
+    limits = Limits(vocabulary.coverage, vocabulary.top_k, vocabulary.min_count)
+    return counted_vocabulary(tokens, limits, name, arrange=arrange)
 
 
 def given_tokens(vocabulary: Vocabulary) -> tuple[str, ...] | None:
@@ -45,75 +53,22 @@ def given_tokens(vocabulary: Vocabulary) -> tuple[str, ...] | None:
     return vocabulary.tokens if vocabulary.file is None else read_vocabulary_file(vocabulary.file)
 
 
-def learned_table(
-    tokens: tf.Tensor,
-    vocabulary: Vocabulary,
-    name: str,
-    stable: StableIds | None = None,
-    base_model: BaseModelRef = NO_BASE_MODEL,
-    learn: Learn | None = None,
-) -> Table:
-    """Returns the table of the tokens of the train split, with an analyzer.
-
-    Without tokens the table has one slot, which no token matches.
-
-    Args:
-        tokens: string [n], the present tokens of the batch.
-        stable: How long slots are kept; None numbers tokens by frequency.
-    """
-    arrange = None
-    if stable is not None:
-        arrange = partial(
-            continue_vocabulary, name=name, keep=stable, oov_buckets=vocabulary.oov_buckets, base_model=base_model
-        )
-    path = _path(tokens, vocabulary, name, arrange, learn)
-
-    def find(queries: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        slots = tft.apply_vocabulary(queries, path)
-        return slots, tft.get_num_buckets_for_transformed_feature(slots)
-
-    return find
-
-
-def _path(
-    tokens: tf.Tensor, vocabulary: Vocabulary, name: str, arrange: Arrange | None, learn: Learn | None
-) -> tf.Tensor:
-    top_k, min_count, coverage = vocabulary.top_k, vocabulary.min_count, vocabulary.coverage
-    if learn is not None:
-        return counted_vocabulary(tokens, Limits(top_k=learn.most), name, learn=learn.learn, arrange=arrange)
-    if arrange is not None or coverage is not None:
-        return counted_vocabulary(tokens, Limits(coverage, top_k, min_count), name, arrange=arrange)
-    return tft.vocabulary(
-        tokens, top_k=top_k, frequency_threshold=min_count if min_count > 1 else None, vocab_filename=name
-    )
-
-
-def given_table(tokens: Sequence[str]) -> Table:
-    """Returns the table of tokens that the configuration lists."""
-
-    def make() -> tf.lookup.StaticHashTable:
-        slots = tf.range(len(tokens), dtype=tf.int64)
-        return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant(tokens), slots), -1)
-
-    table = tft.make_and_track_object(make)
-    return lambda queries: (table.lookup(queries), tf.constant(len(tokens), tf.int64))
-
-
-def encode_tokens(
-    tokens: tf.Tensor, present: tf.Tensor, table: Table, *, oov_buckets: int
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns ids by the contract of `ids.py`, int64 [n], and the number of different ids, int64 scalar.
+def ids_of_slots(slots: tf.Tensor, tokens: tf.Tensor, oov_buckets: int) -> tf.Tensor:
+    """Returns ids by the contract of `ids.py`, int64 [n].
 
     0 means missing. 1 .. oov_buckets are hashed tokens outside the vocabulary. The vocabulary follows in its order.
+
+    Args:
+        slots: int64 [n], the slots of the tokens, from `TokenTable.find`.
+        tokens: string [n], "" for missing.
     """
-    slot, slots = table(tokens)
-    ids = tf.where(slot >= 0, slot + 1 + oov_buckets, hash_ids(tokens, oov_buckets))
-    return tf.where(present, ids, 0), slots + 1 + oov_buckets
+    ids = tf.where(slots >= 0, slots + (1 + oov_buckets), hash_ids(tokens, oov_buckets))
+    return tf.where(tf.equal(tokens, ""), tf.constant(0, tf.int64), ids)
 
 
 def hash_ids(tokens: tf.Tensor, buckets: int, *, key: tuple[int, int] | None = None) -> tf.Tensor:
-    """Returns 1 + hash(token) mod buckets: int64 of the shape of `tokens`."""
-    return 1 + tft.hash_strings(tokens, buckets, key=key)
+    """Returns 1 + hash(token) mod buckets: int64 of the shape of `tokens`; of no shape for a single bucket."""
+    return tf.constant(1, tf.int64) if buckets == 1 else 1 + tft.hash_strings(tokens, buckets, key=key)
 
 
 def count_table(tokens: tf.Tensor, name: str) -> Callable[[tf.Tensor], tf.Tensor]:
@@ -139,7 +94,14 @@ def with_domain(ids: tf.Tensor, size: tf.Tensor | int, low: tf.Tensor | int = 0)
 
     The result itself must be an output of `preprocessing_fn` or the values of one.
     """
-    marked = tf.identity(ids)
-    low, size = (tf.cast(tf.convert_to_tensor(value), tf.int64) for value in (low, size))
-    set_domain(marked, low, size - 1)
-    return marked
+    bounds = [_bound(low), _bound(size - 1)]
+    set_domain(ids, *bounds)
+    return ids
+
+
+def _bound(value: tf.Tensor | int) -> tf.Tensor:
+    """Returns a bound of a domain; a number stays outside of the graph, which then has no operation for it."""
+    if isinstance(value, tf.Tensor):
+        return tf.cast(value, tf.int64)
+    with tf.init_scope():
+        return tf.constant(value, tf.int64)

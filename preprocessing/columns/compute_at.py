@@ -7,7 +7,13 @@ applies its part of it. A cross is computed where the latest of its inputs is co
 from collections.abc import Iterable, Mapping
 
 from fullpass.preprocessing.columns.outputs import outputs
-from fullpass.preprocessing.columns.raw_columns import RawColumn, feature_columns, raw_columns, with_source_columns
+from fullpass.preprocessing.columns.raw_columns import (
+    RawColumn,
+    columns_behind,
+    feature_columns,
+    raw_columns,
+    with_source_columns,
+)
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.features.cross import Cross
@@ -62,8 +68,7 @@ def columns_for(config: PreprocessingConfig, compute_at: ComputeAt) -> dict[str,
         read = {name: config.features[name] for cross in crosses for name in crossed_features(cross, config)}
         read |= {name: feature for name, feature in config.features.items() if where[name] == compute_at}
     named = [column for name, feature in read.items() for column in feature_columns(name, feature)]
-    needed = with_source_columns(named, config.derive)
-    return {name: column for name, column in raw_columns(config).items() if name in needed}
+    return columns_behind(named, config)
 
 
 def raw_name(column: str) -> str:

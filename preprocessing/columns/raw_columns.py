@@ -7,7 +7,7 @@ from typing import Literal
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.expressions.expression import Expression, parse
+from fullpass.preprocessing.expressions.expression import Expression, lists_in, parse
 from fullpass.preprocessing.features.feature import (
     CustomFeature,
     DurationFeature,
@@ -16,6 +16,7 @@ from fullpass.preprocessing.features.feature import (
     TargetFeature,
     VectorFeature,
 )
+from fullpass.preprocessing.features.history import age_column, group_of, history_of, lists_of
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.lists import list_options, reads_list
 
@@ -81,12 +82,20 @@ def raw_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
     for use in _uses(config):
         if use.column not in config.derive:
             uses.setdefault(use.column, []).append(use)
-    return {name: _decide(name, uses[name], config) for name in sorted(uses)}
+    for name in [name for name in uses if history_of(name, config.history)]:
+        uses.setdefault(age_column(name), []).append(_Use(age_column(name), "number", "data.history", many=True))
+    return {name: _decide(name, _with_uses_of_events(name, uses, config), config) for name in sorted(uses)}
 
 
 def serving_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
     """Returns the raw columns that features need: those that exist in serving, where `request_columns` give them."""
-    needed = with_source_columns({use.column for use in _feature_uses(config)}, config.derive)
+    return columns_behind({use.column for use in _feature_uses(config)}, config)
+
+
+def columns_behind(columns: Iterable[str], config: PreprocessingConfig) -> dict[str, RawColumn]:
+    """Returns the raw columns that columns are computed from; for a list of a history, also the ages of its events."""
+    needed = with_source_columns(columns, config.derive)
+    needed |= {age_column(name) for name in needed if history_of(name, config.history)}
     return {name: column for name, column in raw_columns(config).items() if name in needed}
 
 
@@ -149,8 +158,23 @@ def feature_columns(name: str, feature: Feature) -> dict[str, str]:
     return {use.column: use.wants for use in _uses_of(name, feature)}
 
 
+def _with_uses_of_events(name: str, uses: Mapping[str, list[_Use]], config: PreprocessingConfig) -> list[_Use]:
+    """Returns the uses of a column. A list of a history is read like the column of its events, unless it is a number.
+
+    The lists of a history have equally many elements.
+    """
+    history = history_of(name, config.history)
+    if history is None:
+        return uses[name]
+    mine = [replace(use, group=group_of(history)) for use in uses[name]]
+    if any(use.wants == "number" for use in mine):
+        return mine
+    of_events = uses.get(lists_of(config.history).get(name, ""), ())
+    return [*mine, *(replace(mine[0], wants=use.wants, by=use.by) for use in of_events if not use.many)]
+
+
 def _decide(name: str, uses: list[_Use], config: PreprocessingConfig) -> RawColumn:
-    declared = config.types.get(name)
+    declared = config.types.get(name) or config.types.get(lists_of(config.history).get(name, ""))
     wants = {use.wants for use in uses} | ({declared} if declared else set())
     firm = wants - {"token", "any"}
     if len(firm) > 1:
@@ -199,8 +223,11 @@ def _uses(config: PreprocessingConfig) -> Iterator[_Use]:
         for column in keys:
             yield _Use(column, "token", f"data.joins.{join}.on")
     for name, text in config.derive.items():
-        for column in sorted(parse(text).columns):
-            yield _Use(column, "any", f"data.derive.{name}")
+        expression = parse(text)
+        lists = lists_in(expression)
+        for column in sorted(expression.columns):
+            many = column in lists and history_of(column, config.history) is not None
+            yield _Use(column, lists[column] if many else "any", f"data.derive.{name}", many=many)
 
 
 def _feature_uses(config: PreprocessingConfig) -> Iterator[_Use]:

@@ -4,18 +4,18 @@
     rush_hour:  hour in (7, 8, 9) and not is_missing(`trip miles`)
 
 Syntax and precedence are Python's, for: numbers, "strings", true, false, columns (in backticks if the name has other
-characters than letters, digits and _), + - * / % **, comparisons and chains of them, in and not in, and, or, not, and
-the functions of `function_table`. Nothing else is supported: no attributes, no indexing, no other calls.
+characters than letters, digits, _ and dots), + - * / % **, comparisons and chains of them, in and not in, and, or, not,
+and the functions of `function_table`. Nothing else is supported: no attributes, no indexing, no other calls.
 
-Values are numbers (float32), strings and booleans, any of which may be missing. `tensor_ops` computes the same tree in
-the graph and documents the rules for missing values.
+Values are numbers (float32), strings and booleans, any of which may be missing; only functions `past_...` read lists.
+`tensor_ops` computes the same tree in the graph and documents the rules for missing values.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fullpass.base.errors import did_you_mean, listed
-from fullpass.preprocessing.expressions.functions import TABLE, Function, Parameter, Type, function_table
+from fullpass.preprocessing.expressions.functions import LISTS, TABLE, Function, Parameter, Type, function_table
 from fullpass.preprocessing.expressions.parser import parse
 from fullpass.preprocessing.expressions.syntax_tree import (
     Call,
@@ -27,11 +27,14 @@ from fullpass.preprocessing.expressions.syntax_tree import (
     Membership,
     Node,
     error_at,
+    walk,
 )
+from fullpass.preprocessing.features.history import age_column
 
-__all__ = ["Expression", "ExpressionError", "Type", "check_types", "function_table", "parse"]
+__all__ = ["Expression", "ExpressionError", "Type", "check_types", "function_table", "lists_in", "parse"]
 
 _WANTED = {"number": "numbers", "string": "strings", "boolean": "conditions (true or false)"}
+_CALLED = {"numbers": "list of numbers", "strings": "list of strings"}
 
 
 def check_types(expression: Expression, column_types: Mapping[str, Type]) -> Type:
@@ -48,6 +51,25 @@ def check_types(expression: Expression, column_types: Mapping[str, Type]) -> Typ
         ExpressionError: A column is unknown, or an operator or function does not accept the type of a value.
     """
     return _Check(expression.text, column_types).type_of(expression.root)
+
+
+def lists_in(expression: Expression) -> dict[str, str]:
+    """Returns the lists of histories that an expression reads -> `number` if they must hold numbers, else `any`.
+
+    Example:
+        >>> lists_in(parse("past_mean(trips.fare) / past_count(trips.shop)")) == {
+        ...     "trips.fare": "number", "trips.shop": "any", "trips.at": "number"}
+        True
+    """
+    found: dict[str, str] = {}
+    for node, _ in walk(expression.root):
+        if isinstance(node, Call) and (function := TABLE[node.function]).reads_list:
+            for column in node.lists:
+                found[age_column(column)] = "number"
+                if function.parameters[0].type == "numbers":
+                    found[column] = "number"
+                found.setdefault(column, "any")
+    return found
 
 
 @dataclass(frozen=True)
@@ -75,21 +97,38 @@ class _Check:
                 f'Unknown column "{node.name}".{did_you_mean(node.name, self.column_types)} '
                 f"Existing columns: {listed(sorted(self.column_types))}.",
             )
-        return self.column_types[node.name]
+        found = self.column_types[node.name]
+        if found in LISTS:
+            raise error_at(self.text, node.position, f"{node.name} is a list; only functions past_... read it.")
+        return found
+
+    def _list(self, function: Function, parameter: Parameter, argument: Node) -> Type:
+        found = self.column_types.get(argument.name) if isinstance(argument, ColumnReference) else None
+        if found is None and isinstance(argument, ColumnReference):
+            return self._column(argument)
+        if found not in LISTS or parameter.type not in ("list", found):
+            raise self._mismatch(function, parameter, argument, found or self.type_of(argument))
+        return found
 
     def _call(self, node: Call) -> Type:
         function = TABLE[node.function]
         same: list[tuple[Node, Type]] = []
+        element: Type = "numbers"
         for index, argument in enumerate(node.arguments):
             parameter = function.parameter(index)
             if parameter.literal:
                 self._check_literal(function, parameter, argument)
+                continue
+            if function.reads_list:
+                element = self._list(function, parameter, argument)
                 continue
             received = self.type_of(argument)
             if parameter.type == "any":
                 same.append((argument, received))
             elif not _fits(received, parameter.type):
                 raise self._mismatch(function, parameter, argument, received)
+        if function.result == "element":
+            return "string" if element == "strings" else "number"
         shared = self._shared(function, same)
         return shared if function.result == "any" else function.result
 
@@ -142,7 +181,7 @@ class _Check:
         found = _described(argument, received)
         what = f"Cannot {function.verb} {found}; " if function.verb else f"Received {found}; "
         where = function.signature if function.form else f"{function.signature}: {parameter.name}"
-        wanted = _WANTED[parameter.type] if function.form else f"a {parameter.type}"
+        wanted = _WANTED[parameter.type] if function.form else f"a {_CALLED.get(parameter.type, parameter.type)}"
         verb = "accepts" if function.form else "must be"
         hint = _hint(function, parameter.type, received)
         return error_at(self.text, argument.position, f"{what}{where} {verb} {wanted}.{hint}")
@@ -170,6 +209,8 @@ def _type_of_constant(node: Constant) -> Type:
 def _hint(function: Function, wanted: str, received: Type) -> str:
     if function.name == "+":
         return " Join strings with concat(a, b)."
+    if wanted in ("list", *LISTS):
+        return " Name a list of data.history, such as trips.fare."
     if wanted == "boolean" and received == "number":
         return " Compare it, as in fare > 0."
     if wanted == "boolean" and received == "string":
@@ -182,7 +223,7 @@ def _hint(function: Function, wanted: str, received: Type) -> str:
 def _described(node: Node, type: Type) -> str:
     match node:
         case ColumnReference():
-            return f'{type} "{node.name}"'
+            return f'{_CALLED.get(type, type)} "{node.name}"'
         case Constant(value=bool() as value):
             return str(value).lower()
         case Constant(value=str() as value):

@@ -10,8 +10,11 @@ from types import MappingProxyType
 from typing import Literal
 
 from fullpass.preprocessing.expressions.number_text import wrong_like
+from fullpass.preprocessing.spec import wrong_length
 
-Type = Literal["number", "string", "boolean"]
+Type = Literal["number", "string", "boolean", "numbers", "strings"]
+"""numbers and strings: a list of a history."""
+LISTS: tuple[Type, ...] = ("numbers", "strings")
 EARTH_RADIUS_KM = 6371.0088
 """Mean radius. Source: Moritz, Geodetic Reference System 1980, Journal of Geodesy 74 (2000)."""
 
@@ -21,7 +24,7 @@ class Parameter:
     """The requirements of an argument.
 
     type: a boolean is accepted as a number (true is 1, false 0). All `any` arguments of a call have one type, which is
-        also the type of the result if that is `any`.
+        also the type of the result if that is `any`. list: a list of numbers or of strings; `any` is no list.
     literal: the argument must be a literal, because it shapes the graph; the operation receives a Python value.
     bounds: for literal numbers: a whole number in this range, both ends included.
     wrong: for literal strings: returns what is expected in place of a string, and "" for an accepted one.
@@ -29,7 +32,7 @@ class Parameter:
     """
 
     name: str
-    type: Type | Literal["any"]
+    type: Type | Literal["any", "list"]
     literal: bool = False
     bounds: tuple[int, int] | None = None
     wrong: Callable[[str], str] | None = None
@@ -41,6 +44,7 @@ class Parameter:
 class Function:
     """A function or operator.
 
+    result: `element` is the type of the elements of a list.
     null_propagating: the result is missing if any argument is missing; `doc` describes the behavior of other functions.
     form: the syntax of an operator; empty for functions.
     verb: the verb of an operator for error messages: "cannot <verb> a string".
@@ -48,7 +52,7 @@ class Function:
 
     name: str
     parameters: tuple[Parameter, ...]
-    result: Type | Literal["any"]
+    result: Type | Literal["any", "element"]
     doc: str
     null_propagating: bool = True
     form: str = ""
@@ -64,6 +68,11 @@ class Function:
             name = f", {parameter.name}" if text else parameter.name
             text += f"[{name}]" if parameter.optional else name
         return f"{self.name}({text}{', ...' if self.parameters[-1].repeats else ''})"
+
+    @property
+    def reads_list(self) -> bool:
+        """Whether the first argument is a list of a history."""
+        return bool(self.parameters) and self.parameters[0].type in ("list", *LISTS)
 
     @property
     def min_arguments(self) -> int:
@@ -110,6 +119,13 @@ def _equality(symbol: str, doc: str) -> Function:
 def _search(name: str, doc: str) -> Function:
     return Function(name, (_TEXT, _PART), "boolean", doc)
 
+
+def _past(name: str, doc: str, *more: Parameter, of: Type | Literal["list"] = "numbers") -> Function:
+    parameters = (Parameter("x", of), *(more or (_WITHIN,)))
+    return Function(name, parameters, "number", doc, null_propagating=False)
+
+
+_WITHIN = Parameter("within", "string", literal=True, wrong=wrong_length, optional=True)
 
 _OPERATORS = (
     Function(
@@ -232,6 +248,28 @@ _FUNCTIONS = (
     _search("contains", "Whether the text contains part; case-sensitive."),
     _search("starts_with", "Whether the text begins with part."),
     _search("ends_with", "Whether the text ends with part."),
+    _past("past_count", "Number of present elements of a list of a history, of the last `within`.", of="list"),
+    _past("past_distinct", "Number of different elements of the last `within`.", of="list"),
+    _past("past_sum", "Sum of the elements of the last `within`, 0 if there are none."),
+    _past("past_mean", "Mean of the elements of the last `within`; missing if there are none."),
+    _past("past_min", "Smallest element of the last `within`; missing if there are none."),
+    _past("past_max", "Largest element of the last `within`; missing if there are none."),
+    _past(
+        "past_decayed_mean",
+        "Mean of the elements, whose weight halves with every `half_life` of their age; missing if there are none.",
+        Parameter("half_life", "string", literal=True, wrong=wrong_length),
+    ),
+    Function(
+        "past_last",
+        (
+            Parameter("x", "list"),
+            Parameter("lag", "number", literal=True, bounds=(1, 65_536), optional=True),
+        ),
+        "element",
+        "The element of the last event, or of the one before it with lag 2, and so on; missing if there is none. "
+        "past_last(trips.at) is the number of seconds since the last event.",
+        null_propagating=False,
+    ),
 )
 
 OPERATORS: Mapping[str, Function] = MappingProxyType({function.name: function for function in _OPERATORS})

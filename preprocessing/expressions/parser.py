@@ -13,7 +13,7 @@ from itertools import accumulate
 from types import MappingProxyType
 
 from fullpass.base.errors import did_you_mean
-from fullpass.preprocessing.expressions.functions import FUNCTIONS
+from fullpass.preprocessing.expressions.functions import FUNCTIONS, TABLE
 from fullpass.preprocessing.expressions.syntax_tree import (
     MAX_DEPTH,
     MAX_LENGTH,
@@ -29,12 +29,13 @@ from fullpass.preprocessing.expressions.syntax_tree import (
     too_deep,
     walk,
 )
+from fullpass.preprocessing.features.history import age_column
 
 _TOKEN = re.compile(
     r"""(?P<blank>\s+)
       | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
       | (?P<operator>\*\*|==|!=|<=|>=|[-+*/%<>(),]|(?:not\s+in|and|or|not|in)\b)
-      | (?P<name>[^\W\d]\w*)
+      | (?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)
       | `(?P<column>[^`]+)`
       | "(?P<double>(?:[^"\\]|\\.)*)"
       | '(?P<single>(?:[^'\\]|\\.)*)'""",
@@ -144,6 +145,8 @@ def parse(text: str) -> Expression:
             raise too_deep(text, node.position)
         if isinstance(node, ColumnReference):
             columns.add(node.name)
+        elif isinstance(node, Call) and TABLE[node.function].reads_list:
+            columns |= {age_column(of_list) for of_list in node.lists}
     return Expression(text, root, frozenset(columns))
 
 

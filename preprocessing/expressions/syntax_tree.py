@@ -49,6 +49,12 @@ class Call:
     arguments: tuple["Node", ...]
     position: int
 
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """The list of a history that a function `past_...` reads; empty if its argument is none."""
+        first = self.arguments[0]
+        return (first.name,) if isinstance(first, ColumnReference) and "." in first.name else ()
+
 
 @dataclass(frozen=True)
 class Comparison:

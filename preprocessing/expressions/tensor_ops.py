@@ -32,6 +32,7 @@ from fullpass.base.errors import UserError
 from fullpass.preprocessing.expressions.expression import Expression
 from fullpass.preprocessing.expressions.functions import EARTH_RADIUS_KM, TABLE
 from fullpass.preprocessing.expressions.number_text import LONGEST_NUMBER, NUMBER, number_text
+from fullpass.preprocessing.expressions.past_ops import PAST, PastColumn
 from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership, Node
 from fullpass.preprocessing.token_spelling import WHOLE_NUMBER
 
@@ -53,13 +54,14 @@ Value: TypeAlias = tf.Tensor | StringColumn
 
 
 @tf.autograph.experimental.do_not_convert
-def evaluate(expression: Expression, columns: Mapping[str, Value]) -> Value:
+def evaluate(expression: Expression, columns: Mapping[str, Value | PastColumn]) -> Value:
     """Computes a derived column.
 
     Args:
         expression: Accepted by `check_types` for these columns.
-        columns: Number and boolean columns as float32 [batch] with NaN for missing, string columns as `StringColumn`;
-            at least one, even if the expression reads none, because it determines the batch size.
+        columns: Number and boolean columns as float32 [batch] with NaN for missing, string columns as `StringColumn`,
+            lists of a history as `PastColumn`; at least one, even if the expression reads none, because it determines
+            the batch size.
 
     Returns:
         float32 [batch] with NaN for missing, 1 and 0 for true and false; or a `StringColumn`.
@@ -76,18 +78,23 @@ def evaluate(expression: Expression, columns: Mapping[str, Value]) -> Value:
     # The column is chosen by name, because the order of the set of columns differs between processes, and the shape is
     # part of the graph that the keys of the analyzer cache are derived from.
     any_column = columns[min(columns)]
-    shape = tf.shape(any_column.values if isinstance(any_column, StringColumn) else any_column)
+    if isinstance(any_column, PastColumn):
+        shape = tf.cast(any_column.batch_size, tf.int32)[tf.newaxis]
+    else:
+        shape = tf.shape(any_column.values if isinstance(any_column, StringColumn) else any_column)
     result = _evaluate(expression.root, columns)
     if isinstance(result, StringColumn):
         return StringColumn(*(tf.broadcast_to(tensor, shape) for tensor in result))
     return tf.broadcast_to(result, shape)
 
 
-def _evaluate(node: Node, columns: Mapping[str, Value]) -> Value:
+def _evaluate(node: Node, columns: Mapping[str, Value | PastColumn]) -> Value:
     """Returns the value of a node: [batch], or a scalar if its subtree has no column."""
     match node:
         case ColumnReference():
             column = columns[node.name]
+            if isinstance(column, PastColumn):
+                raise UserError(f"column {node.name!r} is a list; a single value is required.")
             return column if isinstance(column, StringColumn) else _finite(column)
         case Constant():
             return _constant(node)
@@ -104,8 +111,10 @@ def _constant(node: Constant) -> Value:
     return tf.constant(node.value, tf.float32)
 
 
-def _call(node: Call, columns: Mapping[str, Value]) -> Value:
+def _call(node: Call, columns: Mapping[str, Value | PastColumn]) -> Value:
     function = TABLE[node.function]
+    if function.reads_list:
+        return _past(node, columns)
     arguments: list[Value] = []
     literals: list[str | int] = []
     for index, argument in enumerate(node.arguments):
@@ -118,13 +127,22 @@ def _call(node: Call, columns: Mapping[str, Value]) -> Value:
     return NULL_HANDLING[node.function](*arguments)
 
 
-def _comparison(node: Comparison, columns: Mapping[str, Value]) -> tf.Tensor:
+def _past(node: Call, columns: Mapping[str, Value | PastColumn]) -> Value:
+    x = columns[node.arguments[0].name] if isinstance(node.arguments[0], ColumnReference) else None
+    if not isinstance(x, PastColumn):
+        raise UserError(f"{TABLE[node.function].signature}: the first argument is no list of data.history.")
+    literals = (argument.value for argument in node.arguments[1:] if isinstance(argument, Constant))
+    result = PAST[node.function](x, *(value if isinstance(value, str) else int(value) for value in literals))
+    return StringColumn(result, tf.not_equal(result, "")) if result.dtype == tf.string else _finite(result)
+
+
+def _comparison(node: Comparison, columns: Mapping[str, Value | PastColumn]) -> tf.Tensor:
     operands = [_evaluate(operand, columns) for operand in node.operands]
     pairs = zip(node.operators, operands, operands[1:], strict=False)
     return _and(*(_propagate_null(NULL_PROPAGATING[operator], left, right) for operator, left, right in pairs))
 
 
-def _membership(node: Membership, columns: Mapping[str, Value]) -> tf.Tensor:
+def _membership(node: Membership, columns: Mapping[str, Value | PastColumn]) -> tf.Tensor:
     members = tf.stack([_values(_constant(member)) for member in node.members])
     return _propagate_null(NULL_PROPAGATING["in"], _evaluate(node.operand, columns), literals=[members])
 

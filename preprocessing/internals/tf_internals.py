@@ -4,6 +4,7 @@
 
 * `prune`: a part of a graph as a function. TensorFlow offers it only for graphs of TensorFlow 1
   (`tf.compat.v1.wrap_function`). A saved function that is called as a whole runs all of its lookups.
+* `TableInitializer`: fills a table from any operations. The public initializers read one file, or hold all keys.
 * `frozen`: formats other than the SavedModel hold variables as constants.
 * `started_context`: whether TensorFlow has started its threads, after which a forked process would hang.
 """
@@ -14,6 +15,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.eager import context, wrap_function
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+from tensorflow.python.ops import lookup_ops
+
+TableInitializer = lookup_ops.TableInitializerBase
 
 
 def prune(graph: tf.Graph, feeds: list[tf.Tensor], fetches: Any) -> Callable[..., Any]:

@@ -5,10 +5,10 @@ The code of all of it is the same in TF Transform 1.16 and 1.21, except for two 
 
 * `analyzer_nodes`, `nodes`: analyzers as a graph of operations, which `analysis/` computes per file and caches per
   span. TF Transform computes them with Beam only, in hundreds of stages.
-* `TFGraphContext`, `get_traced_transform_fn`, `get_structured_inputs`, `annotators`: one trace serves the whole
+* `TFGraphContext`, `get_structured_inputs`, `annotators`: one trace serves the whole
   analysis. TF Transform traces six or seven times.
 * `graph_tools`, `hashable_tensor_or_op`: the paths in a graph, from which TF Transform too makes its cache keys.
-* `write_v2_saved_model`, `infer_feature_schema`, `DatasetMetadata`, `write_metadata`, `METADATA_DIR_NAME`: write the
+* `trace_and_update_module`, `infer_feature_schema`, `DatasetMetadata`, `write_metadata`, `METADATA_DIR_NAME`: write the
   graph of an analysis as TF Transform does, for `TFTransformOutput` to read.
 * `make_tensor_to_arrow_converter`: transformed tensors to RecordBatches as in `TransformDataset`, which cannot compute
   only some of the outputs.
@@ -18,6 +18,7 @@ The code of all of it is the same in TF Transform 1.16 and 1.21, except for two 
   per key exist only inside mappers, and lose the spread of large values.
 * `inverse_tukey_hh`: applies the fit of `tft.tukey_h_params` to a second tensor.
 * `set_domain`, `declared_domain`: the range of ids in the transformed schema, which only TF Transform's mappers set.
+* `eager_asset_path`: the path of an analyzer's file as a table needs it, which lives outside of the traced graph.
 * `lookup_in_file`: looks up a table of a vocabulary file with counts, which becomes an asset of the export.
 * `PTransformAnalyzer`: a Beam transform as an analyzer. Public, but experimental.
 
@@ -56,14 +57,14 @@ min_and_max_per_key = analyzers._min_and_max_per_key
 empty_vocabulary_value = analyzers.get_empy_vocabulary_dummy_value
 hashable_tensor_or_op = tf_utils.hashable_tensor_or_op
 get_structured_inputs = tf2_utils.get_structured_inputs_from_func_graph
-get_traced_transform_fn = impl_helper.get_traced_transform_fn
 infer_feature_schema = schema_inference.infer_feature_schema
 inverse_tukey_hh = gaussianization.inverse_tukey_hh
+eager_asset_path = tf_utils._get_asset_analyzer_output_and_control_dependency
 lookup_in_file = tf_utils.construct_and_lookup_table
 make_tensor_to_arrow_converter = impl_helper.make_tensor_to_arrow_converter
 set_domain = schema_inference.set_tensor_schema_override
+trace_and_update_module = saved_transform_io_v2.trace_and_update_module
 write_metadata = metadata_io.write_metadata
-write_v2_saved_model = saved_transform_io_v2.write_v2_saved_model
 
 
 def declared_domain(ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor] | None:

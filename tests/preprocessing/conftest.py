@@ -41,26 +41,36 @@ def assert_transform(tmp_path):
 
 
 @pytest.fixture
-def trace():
+def trace(tmp_path):
     """Returns the function that traces `preprocessing_fn` for features of a YAML, without data."""
-    return _trace
+
+    def run(features: dict[str, Any], **sections: Any) -> Any:
+        return _trace(features, str(tmp_path), **sections)
+
+    return run
 
 
-def _trace(features: dict[str, Any], *, label: dict[str, Any] = LABEL, **sections: Any) -> Any:
+def _trace(features: dict[str, Any], temporary: str, *, label: dict[str, Any] = LABEL, **sections: Any) -> Any:
     import tensorflow as tf
 
     from fullpass.preprocessing.apply.column_tensors import raw_feature_spec
     from fullpass.preprocessing.config import PreprocessingConfig
+    from fullpass.preprocessing.internals.tft_internals import TFGraphContext, annotators
     from fullpass.preprocessing.preprocessing_fn import preprocessing_fn
 
     config = PreprocessingConfig.model_validate({"features": features, "label": label, **sections})
-    with tf.Graph().as_default() as graph:
-        inputs = {
-            name: tf.compat.v1.sparse_placeholder(feature.dtype, [None, None])
-            for name, feature in raw_feature_spec(config, serving=False).items()
-        }
+    spec = raw_feature_spec(config, serving=False)
+
+    @tf.function(
+        input_signature=[{name: tf.SparseTensorSpec([None, None], feature.dtype) for name, feature in spec.items()}],
+        autograph=False,
+    )
+    def traced(inputs: Any) -> None:
         preprocessing_fn(inputs, {"preprocessing": config.model_dump(mode="json")})
-    return graph
+
+    context = TFGraphContext(module_to_export=tf.Module(), temp_dir=temporary, evaluated_replacements=None)
+    with annotators.object_tracker_scope(annotators.ObjectTracker()), context:
+        return traced.get_concrete_function().graph
 
 
 def _assert_transform(

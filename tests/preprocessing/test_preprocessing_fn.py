@@ -41,6 +41,14 @@ def test_two_hundred_numbers_cost_a_handful_of_analyzers(trace, feature):
     assert len(operations(many)) - len(operations(few)) < 2 * 100
 
 
+@pytest.mark.parametrize("feature", ["category", {"type": "category", "vocabulary": {"tokens": ["a", "b"]}}])
+def test_two_hundred_categories_cost_a_handful_of_operations(trace, feature):
+    few = trace({f"x{i}": feature for i in range(100)})
+    many = trace({f"x{i}": feature for i in range(200)})
+    assert len(operations(many)) == len(operations(few)) < 100
+    assert [op.type for op in many.get_operations()].count("LookupTableFindV2") == 1
+
+
 def test_numbers_that_differ_only_in_their_constants_share_an_analyzer(trace):
     features = {
         f"x{i}": {

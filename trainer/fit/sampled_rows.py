@@ -1,8 +1,9 @@
 """Samples rows of a split as inputs of the network, for measurements on a trained model."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
@@ -39,14 +40,31 @@ class SampledRows:
         """Returns the first rows."""
         return SampledRows({n: v[:rows] for n, v in self.features.items()}, self.labels[:rows], self.weights[:rows])
 
-    def logits(self, network: Network, changed: Mapping[str, np.ndarray] | None = None) -> np.ndarray:
+    def logits(self, network: Network) -> np.ndarray:
         """Returns the logits of a network, float32 [rows, columns]."""
-        features = {**self.features, **(changed or {})}
-        read = {tensor.name: features[tensor.name] for tensor in network.model.inputs}
-        size = _IMAGES if network.pixels else _BATCH
-        starts = range(0, len(self), size)
-        batches = ({n: tf.constant(v[at : at + size]) for n, v in read.items()} for at in starts)
+        batches = self.batches(network, self.features)
         return np.concatenate([apply_model(network.model, batch, training=False).numpy() for batch in batches])
+
+    def predictor(self, network: Network) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
+        """Returns a function that predicts these rows again and again, with some features changed.
+
+        It is traced once, because eager calls take milliseconds per input. It is not for networks that still change.
+        """
+        compute = tf.function(partial(apply_model, network.model, training=False), autograph=False)
+        usual = list(self.batches(network, self.features))
+
+        def predict(changed: Mapping[str, np.ndarray]) -> np.ndarray:
+            batches = zip(usual, self.batches(network, changed), strict=True)
+            return np.concatenate([compute(batch | other).numpy() for batch, other in batches])
+
+        return predict
+
+    def batches(self, network: Network, features: Mapping[str, np.ndarray]) -> Iterator[dict[str, tf.Tensor]]:
+        """Yields those of some features of these rows that the network reads."""
+        read = [tensor.name for tensor in network.model.inputs if tensor.name in features]
+        size = _IMAGES if network.pixels else _BATCH
+        for at in range(0, len(self), size):
+            yield {name: tf.constant(features[name][at : at + size]) for name in read}
 
 
 def rows_of(network: Network, max_rows: int) -> int:

@@ -6,7 +6,6 @@ Source: Breiman, Random Forests (2001); Fisher, Rudin and Dominici, All Models a
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import tensorflow as tf
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.fit.sampled_rows import SampledRows, mean_and_reach
 from fullpass.trainer.models.losses import loss_of
-from fullpass.trainer.models.model_inputs import ModelInput, apply_model
+from fullpass.trainer.models.model_inputs import ModelInput
 from fullpass.trainer.models.weight_semantics import Network
 
 _LOG = logging.getLogger(__name__)
@@ -48,8 +47,7 @@ def measure_importance(network: Network, evaluation: SampledRows, task: Task) ->
     evaluation = evaluation.first(max(_MIN_ROWS, min(_MAX_ROWS, _ROWS_IN_ALL // max(len(groups), 1))))
     if len(evaluation) < 2 or (task == "regression" and evaluation.labels.std() == 0):
         return []
-    many = len(groups) > MAX_FEATURES
-    predict = _compiled(network, evaluation) if many else partial(evaluation.logits, network)
+    predict = evaluation.predictor(network)
     usual = _losses(predict({}), evaluation, task)
     order = np.random.default_rng(1).permutation(len(evaluation))
 
@@ -58,7 +56,7 @@ def measure_importance(network: Network, evaluation: SampledRows, task: Task) ->
         return (_losses(logits, evaluation, task) - usual) * evaluation.weights / evaluation.weights.mean()
 
     found = []
-    for feature, names in (_strongest(groups, growth_of) if many else groups).items():
+    for feature, names in (_strongest(groups, growth_of) if len(groups) > MAX_FEATURES else groups).items():
         mean, reach = mean_and_reach(growth_of(names))
         found.append({"feature": feature, "importance": mean, "reach": reach})
     return sorted(found, key=lambda entry: -entry["importance"])
@@ -74,17 +72,6 @@ def _strongest(groups: Mapping[str, Sequence[str]], growth_of: _Growth) -> dict[
     kept = [feature for _, block in best for feature in block][:half]
     _LOG.info("importance: %d of %d features are measured, those of the strongest blocks", len(kept), len(groups))
     return {feature: groups[feature] for feature in kept}
-
-
-def _compiled(network: Network, rows: SampledRows) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
-    """Returns a function that predicts rows with some features changed; eager calls are slow with many inputs."""
-    usual = {tensor.name: tf.constant(rows.features[tensor.name]) for tensor in network.model.inputs}
-    compute = tf.function(lambda features: apply_model(network.model, features, training=False), autograph=False)
-
-    def predict(changed: Mapping[str, np.ndarray]) -> np.ndarray:
-        return compute({**usual, **{name: tf.constant(changed[name]) for name in changed.keys() & usual}}).numpy()
-
-    return predict
 
 
 def _groups(network: Network) -> Iterator[tuple[str, list[str]]]:

@@ -8,17 +8,24 @@ import tensorflow as tf
 
 
 class OneHot(keras.layers.Layer):
-    """ids int64 [batch] -> float [batch, size]."""
+    """A list of ids int64 [batch] -> float [batch, sum of sizes]: each one-hot, side by side.
 
-    def __init__(self, size: int, **options):
+    Attributes:
+        owners: The position in the list of the ids of each column.
+        places: The id that each column stands for.
+    """
+
+    def __init__(self, sizes: Sequence[int], **options):
         super().__init__(**options)
-        self.size = size
+        self.owners = np.repeat(np.arange(len(sizes)), sizes)
+        self.places = np.concatenate([np.arange(size, dtype=np.int64) for size in sizes])
 
     def call(self, ids):
-        return keras.ops.one_hot(ids, self.size, dtype=self.compute_dtype)
+        of_columns = tf.gather(tf.stack(ids, axis=1), self.owners, axis=1)
+        return tf.cast(tf.equal(of_columns, self.places), self.compute_dtype)
 
-    def compute_output_shape(self, shape):
-        return (*shape, self.size)
+    def compute_output_shape(self, shapes):
+        return (shapes[0][0], len(self.places))
 
 
 class MultiHot(keras.layers.Layer):

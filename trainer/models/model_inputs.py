@@ -1,5 +1,6 @@
 """The inputs of a model: one per transformed feature, with sizes read from the transform graph."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -162,21 +163,17 @@ def apply_model(model: keras.Model, features: Mapping[str, tf.Tensor], *, traini
 
 
 def encode(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
-    """Returns all inputs as float [batch, width]: first all numbers with knots in one tensor, then each other input.
+    """Returns all inputs as float [batch, width]: first all numbers with knots, then the other inputs in their order.
 
-    Vectors and numbers without knots are unchanged; ids use their encoding.
+    Vectors and numbers without knots are unchanged; ids use their encoding. Neighbours of one kind, such as numbers or
+    one-hot ids, are one tensor.
 
     Raises:
         UserError: Features that share an embedding differ in size or width.
     """
     tables = _tables(inputs)
     numbers, others = _by_knots(inputs)
-    found = [
-        _encode(item, tables.get(table_name(item)), inputs)
-        if item.output.sequence is None
-        else _encode_sequence(_columns_of(item.output.sequence, inputs), tables, inputs)
-        for item in others
-    ]
+    found = [_encode_run(list(run), tables, inputs) for _, run in itertools.groupby(others, _kind)]
     return [_embed_numbers(numbers), *found] if numbers else found
 
 
@@ -217,8 +214,9 @@ def embedding_width(item: ModelInput) -> int:
 
 
 def dense_part(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
-    """Returns the dense inputs, each as float [batch, width]; the pixels of an image side by side."""
-    return [_as_matrix(item) for item in inputs.values() if item.output.kind != "ids"]
+    """Returns the dense inputs as float [batch, width], in their order; the pixels of an image side by side."""
+    dense = [item for item in inputs.values() if item.output.kind != "ids"]
+    return [_as_matrix(list(run)) for _, run in itertools.groupby(dense, _kind)]
 
 
 def _derive(name: str, feature: Any, tft_output: tft.TFTransformOutput) -> Output:
@@ -323,18 +321,40 @@ def _encoded_part(item: ModelInput, inputs: Mapping[str, ModelInput]) -> AxisPar
     return AxisPart("embedding", item.name, encoded_width(item.output, embedding_width(item)))
 
 
+def _kind(item: ModelInput) -> str:
+    """Returns a text that is equal for neighbours that are encoded together."""
+    if item.output.kind == "dense" and len(item.keras_input.shape) == 1:
+        return "numbers"
+    one_hot = item.output.kind == "ids" and not item.output.multi and encodes_one_hot(item)
+    return "one-hot ids" if one_hot else f"alone: {item.name}"
+
+
+def _encode_run(
+    items: Sequence[ModelInput], tables: Mapping[str, IdTable], inputs: Mapping[str, ModelInput]
+) -> keras.KerasTensor:
+    """Returns neighbours of one kind as float [batch, width]."""
+    first = items[0]
+    if first.output.sequence is not None:
+        return _encode_sequence(_columns_of(first.output.sequence, inputs), tables, inputs)
+    if first.output.kind == "image":
+        return first.encoded
+    if first.output.kind == "dense":
+        return _as_matrix(items)
+    # A feature is one-hot even if another one, which must be embedded, has a table of the same vocabulary.
+    table = None if encodes_one_hot(first) else tables[table_name(first)]
+    if table is None and not first.output.multi:
+        return OneHot([item.size for item in items])([item.ids for item in items])
+    return _encode(first, table, inputs)
+
+
 def _encode(item: ModelInput, table: IdTable | None, inputs: Mapping[str, ModelInput]) -> keras.KerasTensor:
     ids, weights, how = item.ids, item.weights, item.output.pooling
-    if item.output.kind == "image":
-        return item.encoded
-    if item.output.kind == "dense":
-        return _as_matrix(item)
     if table is not None and (item.output.encoder is not None or item.output.attend_to is not None):
         candidate = inputs[item.output.attend_to].ids if item.output.attend_to is not None else None
         pooled = None if item.output.encoder is not None else pool_of(item, "mean")
         return encode_in_order(item.output, table, ids, candidate, pooled)
     if table is None:
-        return MultiHot(item.size, how)(ids, weights) if item.output.multi else OneHot(item.size)(ids)
+        return MultiHot(item.size, how)(ids, weights)
     if not item.output.multi:
         return table(ids)
     if how == "attention":
@@ -369,7 +389,10 @@ def pool_of(item: ModelInput, default: str) -> keras.layers.Layer:
     return Pool(how)
 
 
-def _as_matrix(item: ModelInput) -> keras.KerasTensor:
-    if item.output.kind == "image":
-        return keras.layers.Flatten()(item.normalized)
-    return item.keras_input if len(item.keras_input.shape) == 2 else keras.layers.Reshape((1,))(item.keras_input)
+def _as_matrix(items: Sequence[ModelInput]) -> keras.KerasTensor:
+    """Returns numbers, or one vector or image, as float [batch, width]."""
+    first = items[0]
+    if first.output.kind == "image":
+        return keras.layers.Flatten()(first.normalized)
+    numbers = [item.keras_input for item in items]
+    return numbers[0] if len(numbers[0].shape) == 2 else keras.ops.stack(numbers, axis=1)

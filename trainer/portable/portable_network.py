@@ -122,8 +122,9 @@ def _pooled(vectors: Any, ids: Any, weights: Any, how: str) -> Any:
     return _mean_of(ops.sum(ops.multiply(vectors, _column(share)), axis=1), share, how)
 
 
-def _one_hot(_: _Rebuilt, layer: layers.OneHot, ids: Any) -> Any:
-    return ops.one_hot(ids, layer.size)
+def _one_hot(_: _Rebuilt, layer: layers.OneHot, ids: Sequence[Any]) -> Any:
+    of_columns = ops.take(ops.stack(list(ids), axis=1), layer.owners.tolist(), axis=1)
+    return ops.cast(ops.equal(of_columns, layer.places[None]), "float32")
 
 
 def _multi_hot(_: _Rebuilt, layer: layers.MultiHot, ids: Any, weights: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Reads the frames of TFRecord files: length, checksum of the length, content, checksum of the content.
+"""Reads and makes the frames of TFRecord files: length, checksum of the length, content, checksum of the content.
 
 Source of the format: tensorflow/core/lib/io/record_writer.h. Nothing here imports TensorFlow.
 """
@@ -58,6 +58,12 @@ def _read(stream: IO[bytes], size: int) -> bytes:
         chunks.append(chunk)
         size -= len(chunk)
     return b"".join(chunks)
+
+
+def frame(content: bytes) -> bytes:
+    """Returns a record as it stands in a TFRecord file."""
+    size = struct.pack("<Q", len(content))
+    return size + struct.pack("<I", masked_crc(size)) + content + struct.pack("<I", masked_crc(content))
 
 
 def masked_crc(data: bytes) -> int:

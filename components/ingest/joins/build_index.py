@@ -67,7 +67,7 @@ def build_index(
     Path(work).mkdir(parents=True, exist_ok=True)
     with of_join(name):
         table = _Table(name, join, files, mine)
-        buckets = _Buckets(Path(work) / "unsorted", _bits(files))
+        buckets = Buckets(Path(work) / "unsorted", bucket_bits(files))
         for batch in table.batches():
             buckets.add(batch)
         table.check(most_bad)
@@ -83,7 +83,8 @@ def build_index(
     return JoinIndex(name, join, mine, folder, tuple(file.path for file in files), rows, table.rows - rows)
 
 
-def _bits(files: Sequence[SourceFile]) -> int:
+def bucket_bits(files: Sequence[SourceFile]) -> int:
+    """Returns the number of highest bits of a hash that choose a bucket, given the files that are dealt."""
     if not all(file.size for file in files):
         return _UNKNOWN_BITS
     return min(max(sum(file.size for file in files) // _BUCKET_BYTES, 1).bit_length() - 1, _MOST_BITS)
@@ -204,8 +205,8 @@ class _Table:
         return np.append(True, ~same)
 
 
-class _Buckets:
-    """Rows dealt to files by the highest bits of their hash."""
+class Buckets:
+    """Rows dealt to files by the highest bits of their hash, the column FIRST."""
 
     def __init__(self, folder: Path, bits: int):
         self._folder, self._bits = folder, bits
@@ -243,7 +244,7 @@ class _Buckets:
         self._folder.rmdir()
 
 
-def _write_sorted(table: _Table, buckets: _Buckets, folder: Path) -> int:
+def _write_sorted(table: _Table, buckets: Buckets, folder: Path) -> int:
     """Writes the files of the index, and returns the number of rows in it."""
     total, looked_up = 0, list[pa.Table]()
     names = (FIRST, SECOND, *([TIME] if table.join.as_of else []))

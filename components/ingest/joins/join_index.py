@@ -142,7 +142,9 @@ class JoinIndex:
             searched = searched & known
         positions = np.full(table.num_rows, -1)
         index = _opened(self.folder, as_of)
-        positions[searched] = index.find(keys.first[searched], keys.second[searched], times[searched])
+        rows = np.flatnonzero(searched)
+        rows = rows[np.argsort(keys.first[rows])]  # searches of neighbours touch the same pages of the file
+        positions[rows] = index.find(keys.first[rows], keys.second[rows], times[rows])
         return Found(positions, unreadable)
 
     def columns_at(self, positions: np.ndarray) -> list[tuple[str, pa.Array]]:
@@ -160,10 +162,7 @@ class _OpenIndex:
         self._time = None if as_of is None else np.memmap(f"{folder}/{TIME}", np.int64, "r")
         # `time` is the date plus the delay.
         self._longest = None if as_of is None or as_of.oldest is None else as_of.oldest - as_of.delay
-        file = pa.ipc.open_file(pa.memory_map(f"{folder}/{VALUES}"))
-        self._schema = file.schema
-        self._batches = [file.get_batch(i) for i in range(file.num_record_batches)]
-        self._ends = np.cumsum([batch.num_rows for batch in self._batches])
+        self.take = StoredColumns(f"{folder}/{VALUES}").take
 
     def find(self, first: np.ndarray, second: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Returns the position of the match of each key and time, int64 [rows]; -1 without a match."""
@@ -186,6 +185,16 @@ class _OpenIndex:
             matched[rows] = times[rows] - self._time[positions[rows]] <= self._longest
         return np.where(matched, positions, -1)
 
+
+class StoredColumns:
+    """The columns of an index in an Arrow file, mapped into memory."""
+
+    def __init__(self, path: str):
+        file = pa.ipc.open_file(pa.memory_map(path))
+        self._schema = file.schema
+        self._batches = [file.get_batch(i) for i in range(file.num_record_batches)]
+        self._ends = np.cumsum([batch.num_rows for batch in self._batches])
+
     def take(self, positions: np.ndarray) -> list[pa.Array]:
         """Returns the columns of some rows, null where a position is -1."""
         wanted = np.unique(positions[positions >= 0])
@@ -203,10 +212,13 @@ class _OpenIndex:
 
 @lru_cache(maxsize=16)
 def _opened(folder: str, as_of: AsOf | None) -> _OpenIndex:
-    return _OpenIndex(_local_copy(folder) if is_address(folder) else folder, as_of)
+    return _OpenIndex(local_copy(folder), as_of)
 
 
-def _local_copy(address: str) -> str:
+def local_copy(address: str) -> str:
+    """Returns a folder of this machine with the files of an index."""
+    if not is_address(address):
+        return address
     from tfx.dsl.io import fileio  # loads TensorFlow, which a check of a sample does without
 
     folder = tempfile.mkdtemp(prefix="fullpass-join-")

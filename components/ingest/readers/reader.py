@@ -89,6 +89,11 @@ class Rows:
         all_columns = None if self.all_columns is None else self.all_columns.filter(kept)
         return Rows(self.table.filter(kept), self.numbers[mask], all_columns)
 
+    def slice(self, start: int, count: int) -> "Rows":
+        """Returns at most `count` rows."""
+        all_columns = None if self.all_columns is None else self.all_columns.slice(start, count)
+        return Rows(self.table.slice(start, count), self.numbers[start : start + count], all_columns)
+
     def with_columns(self, columns: Iterable[tuple[str, pa.Array]]) -> "Rows":
         """Returns the rows with further columns; `all_columns` stays as it is."""
         table = self.table
@@ -108,6 +113,7 @@ class Reading:
         seen: Columns found so far, by readers that find columns only in the rows.
         all_columns: Form of the rows with every column of the source; None if these are not needed.
         unmatched: Name of a join -> number of rows without a match.
+        histories: Name of a history -> number of rows, by what they are counted for (`HistoryCount`).
     """
 
     file: SourceFile
@@ -119,6 +125,7 @@ class Reading:
     seen: set[str] = field(default_factory=set)
     all_columns: AllColumns | None = None
     unmatched: Counter[str] = field(default_factory=Counter)
+    histories: dict[str, Counter[str]] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -316,9 +323,7 @@ def numbered(table: pa.Table, first_row: int, all_columns: pa.Table | None = Non
 def bounded(rows: Rows) -> Iterator[Rows]:
     """Yields rows in batches of at most `BATCH_ROWS` rows and `BATCH_BYTES` bytes."""
     for piece in row_ranges(rows.table if rows.all_columns is None else rows.all_columns, rows=BATCH_ROWS):
-        start, count = piece.start, piece.stop - piece.start
-        all_columns = None if rows.all_columns is None else rows.all_columns.slice(start, count)
-        yield Rows(rows.table.slice(start, count), rows.numbers[piece], all_columns)
+        yield rows.slice(piece.start, piece.stop - piece.start)
 
 
 def convert_rows(

@@ -14,6 +14,7 @@ import fullpass
 from fullpass.base.json_text import parse_json
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.sources.files import SourceFile, fingerprint
+from fullpass.components.ingest.spans.span_pattern import spans_before
 from fullpass.components.ingest.spans.spans import Window, span_fingerprint
 from fullpass.components.library_versions import READING, version
 from fullpass.preprocessing.columns.raw_columns import RawColumn
@@ -49,6 +50,7 @@ class Request:
     Attributes:
         config: The part of `data:` that determines the records.
         spans: All spans of the window.
+        past: Further spans whose events the histories of these spans see: at most `spans_before` earlier.
         joined: The files of the joined tables, by the name of the join: the same for all spans.
     """
 
@@ -58,6 +60,8 @@ class Request:
     gzip: bool
     spans: tuple[SpanRequest, ...] = ()
     spanned: bool = False
+    past: tuple[SpanRequest, ...] = ()
+    spans_before: int = 0
     joined: dict[str, tuple[SourceFile, ...]] = field(default_factory=dict)
 
     def to_json(self, *, known: Collection[KnownSpan] = ()) -> str:
@@ -65,7 +69,15 @@ class Request:
         have = {(span.number, span.fingerprint) for span in known}
         new_spans = [span for span in self.spans if (span.number, span.fingerprint) not in have]
         joined = {name: [asdict(file) for file in files] for name, files in self.joined.items()}
-        own = {"spanned": self.spanned, "spans": [asdict(span) for span in new_spans], "joined": joined}
+        past = [span for span in (*self.past, *self.spans) if span not in new_spans]
+        past = [span for span in past if any(0 < new.number - span.number <= self.spans_before for new in new_spans)]
+        own = {
+            "spanned": self.spanned,
+            "spans": [asdict(span) for span in new_spans],
+            "past": [asdict(span) for span in past],
+            "spans_before": self.spans_before,
+            "joined": joined,
+        }
         return json.dumps(self._common() | own)
 
     def _common(self) -> dict[str, Any]:
@@ -91,12 +103,25 @@ class Request:
             join["source"].pop("path", None)
             join["files"] = fingerprint(joined.get(name, ()))
         text = json.dumps(common, sort_keys=True)
-        spans = []
+        before = max(
+            (spans_before(window.unit, history.longest) for history in self.config.history.values()), default=0
+        )
+        every, spans = [*window.earlier, *window.spans], []
         for span in window.spans:
-            digest = span_fingerprint(span, text, code_digest())
+            seen = [other for other in every if 0 < span.number - other.number <= before]
+            events = [span_fingerprint(other, "", "") for other in seen]
+            digest = span_fingerprint(span, f"{text} {events}" if events else text, code_digest())
             version = span.version or _next_version(span.number, digest, known)
             spans.append(SpanRequest(span.number, window.label(span.number), version, digest, span.files))
-        return replace(self, spans=tuple(spans), spanned=window.unit is not None, joined=dict(joined))
+        past = tuple(SpanRequest(span.number, window.label(span.number), 0, "", span.files) for span in window.earlier)
+        return replace(
+            self,
+            spans=tuple(spans),
+            spanned=window.unit is not None,
+            past=past,
+            spans_before=before,
+            joined=dict(joined),
+        )
 
 
 def _next_version(number: int, fingerprint: str, known: Collection[KnownSpan]) -> int:

@@ -5,6 +5,7 @@ Months are counted from 1970-01, hours from 1970-01-01T00. A year is its own num
 """
 
 import glob
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ _NUMBERS = (-(2**63) + 1, 2**63 - 1)
 _DATED = np.array(["0001-01-01T00", "9999-12-31T23"], "datetime64[us]").astype(np.int64)
 """The first and the last hour that can be written as a date, in microseconds since 1970-01-01."""
 _NUMPY_UNITS: Mapping[str, Literal["Y", "M", "D", "h"]] = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
+_DAYS: Mapping[str, float] = {"year": 365, "month": 28, "day": 1, "hour": 1 / 24}
+"""The shortest length of a span in days."""
+_ALL_SPANS = 1 << 40
 _DATES = ("YYYY", "MM", "DD", "HH")
 _UNITS: Mapping[int, Unit] = {1: "year", 2: "month", 3: "day", 4: "hour"}
 _FIELDS = ("SPAN", "VERSION", *_DATES)
@@ -300,3 +304,23 @@ def _literal(text: str) -> str:
 
 def _wrong(written: str, what: str) -> UserError:
     return UserError(f"data.source.path: {written!r} {what}")
+
+
+def spans_before(unit: Unit | None, longest: int | None) -> int:
+    """Returns how many spans before its own hold the events that a row sees.
+
+    One more than its length counts, as a span is a day of local time and its rows may have UTC times. Spans without
+    dates, and a history without a limit, have all earlier ones.
+
+    Example:
+        >>> spans_before("day", 7 * 86_400_000_000)
+        8
+
+    Args:
+        longest: Greatest age of an event, in microseconds.
+    """
+    if unit is None:
+        return 0
+    if unit == "number" or longest is None:
+        return _ALL_SPANS
+    return math.ceil(longest / (_DAYS[unit] * 86_400_000_000)) + 1

@@ -61,12 +61,14 @@ class Window:
     Attributes:
         unit: Length of a span; None for a source without spans, which is read as a single span.
         missing: Numbers of the spans between the first and the last that the source lacks.
+        earlier: The spans of the source before the first, whose events a history may need.
     """
 
     unit: Unit | None
     spans: tuple[Span, ...]
     missing: tuple[int, ...] = ()
     all_spans: tuple[int, ...] = field(default=(), repr=False)
+    earlier: tuple[Span, ...] = field(default=(), repr=False)
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
@@ -184,7 +186,8 @@ def select(unit: Unit, spans: Mapping[int, Span], size: int | Literal["all"], re
     # Spans before the first span of the source are not missing: a window grows until it is full.
     begin = max(first, all_spans[0])
     missing = tuple(number for number in range(begin, last + 1) if number not in spans)
-    return Window(unit, tuple(inside), missing, all_spans)
+    earlier = tuple(spans[number] for number in all_spans if number < first)
+    return Window(unit, tuple(inside), missing, all_spans, earlier)
 
 
 def ranges(unit: Unit, numbers: Collection[int]) -> str:

@@ -79,6 +79,38 @@ def unmatched_words(name: str, unmatched: int, read: int) -> str:
 
 
 @dataclass(frozen=True)
+class HistoryCount:
+    """What a history found for the rows read.
+
+    Attributes:
+        files: Paths that were read for events: those of the rows, and of the spans before them.
+        events: Number of events in them.
+        cut: Number of rows with more events than `max_length`.
+        without: Number of rows without an entity or a date, which have no history.
+        checked: Number of rows whose lists were recomputed from the rows by other code, and found equal.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    events: int
+    cut: int
+    without: int
+    checked: int
+
+    def words(self, read: int) -> str:
+        """Returns the numbers of rows as text for people; read: the number of all rows."""
+        return history_words(self.name, self.cut, self.without, read)
+
+
+def history_words(name: str, cut: int, without: int, read: int) -> str:
+    """Returns the numbers of rows of a history as text for people."""
+    return (
+        f"history {name}: {cut:,} of {read:,} rows ({cut / max(read, 1):.2%}) have more events than max_length; "
+        f"{without:,} have no entity or date"
+    )
+
+
+@dataclass(frozen=True)
 class Manifest:
     """The account of every row of an ingestion.
 
@@ -98,6 +130,7 @@ class Manifest:
     by_file: tuple[FileCount, ...]
     overlaps: tuple[Overlap, ...] = ()
     joins: tuple[JoinCount, ...] = ()
+    histories: tuple[HistoryCount, ...] = ()
     seconds: float = field(default=0.0, compare=False)
     first_file: int = 0
 

@@ -11,6 +11,7 @@ from fullpass.pipeline.authoring.checks import (
     data_rules,
     evaluation_rules,
     feature_rules,
+    history_rules,
     join_rules,
     label_rules,
     run_rules,
@@ -24,7 +25,17 @@ from fullpass.pipeline.printing import print_text
 
 Check = Callable[[Loaded], Iterator[Finding]]
 
-_SUBJECTS = (source_rules, join_rules, data_rules, feature_rules, label_rules, evaluation_rules, run_rules, tree_rules)
+_SUBJECTS = (
+    source_rules,
+    join_rules,
+    history_rules,
+    data_rules,
+    feature_rules,
+    label_rules,
+    evaluation_rules,
+    run_rules,
+    tree_rules,
+)
 CHECKS: tuple[Check, ...] = tuple(
     rule for subject in _SUBJECTS for name, rule in vars(subject).items() if name.startswith("check_")
 )

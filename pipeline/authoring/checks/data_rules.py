@@ -12,6 +12,7 @@ from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.columns.raw_columns import (
     RAW_ROW_ID,
+    RAW_TRAIN_ROW,
     RawColumn,
     feature_columns,
     raw_columns,
@@ -19,9 +20,10 @@ from fullpass.preprocessing.columns.raw_columns import (
 )
 from fullpass.preprocessing.dates.read_dates import instant
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError
+from fullpass.preprocessing.features.history import history_of
 from fullpass.preprocessing.token_spelling import as_token
 
-_NAME = re.compile(r"`(?P<quoted>[^`]+)`|(?P<plain>[^\W\d]\w*)")
+_NAME = re.compile(r"`(?P<quoted>[^`]+)`|(?P<plain>[^\W\d][\w.]*)")
 _PATH: Keys = ("data", "source", "path")
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _USUAL_NAMES = {"validation": "eval", "valid": "eval", "val": "eval", "dev": "eval", "training": "train"}
@@ -104,7 +106,11 @@ def check_derive(loaded: Loaded) -> Iterator[Finding]:
     expressions, errors = parsed(config.data.derive)
     _, type_errors = derived_types(config)
     present = columns_present(loaded) or ()
-    several = {name: raw for name, raw in known_raw_columns(config).items() if not raw.is_single}
+    several = {
+        name: raw
+        for name, raw in known_raw_columns(config).items()
+        if not raw.is_single and history_of(name, config.data.history) is None
+    }
     above: set[str] = set()
     for name, error in errors.items():
         yield Finding(("data", "derive", name), str(error))
@@ -112,7 +118,7 @@ def check_derive(loaded: Loaded) -> Iterator[Finding]:
         yield Finding(("data", "derive", name), f"{error}{_type_hint(loaded, expressions[name], error)}")
     for name in config.data.derive:
         keys: Keys = ("data", "derive", name)
-        if name == RAW_ROW_ID or name in present:
+        if name in (RAW_ROW_ID, RAW_TRAIN_ROW) or name in present:
             yield Finding(keys, "is a column of the data. Give the derived column a new name.")
         for column in sorted(expressions[name].columns if name in expressions else ()):
             if column in several:
@@ -185,6 +191,9 @@ def columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
         yield from ((("data", "joins", name, "on"), column) for column in join.keys)
         if join.as_of is not None:
             yield ("data", "joins", name, "as_of", "left"), join.as_of.left
+    for name, history in config.data.history.items():
+        for key, columns in (("entity", history.keys), ("at", (history.at,)), ("columns", history.columns)):
+            yield from ((("data", "history", name, key), column) for column in columns)
     if config.data.span is not None:
         yield ("data", "span", "column"), config.data.span.column
     if config.label.weight is not None:

@@ -305,7 +305,7 @@ def check_compute_at_of_own_preprocessing(loaded: Loaded) -> Iterator[Finding]:
     if loaded.config.preprocessing is None:
         return
     for name, feature in loaded.config.all_features.items():
-        if feature.compute_at is not None:
+        if "compute_at" in feature.model_fields_set:
             yield Finding(
                 _keys_of_compute_at(loaded, name),
                 "not used: `preprocessing` computes all features together. Remove it here, and set input.compute_at.",

@@ -16,6 +16,7 @@ from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.spans.spans import find_window, has_spans, ranges
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.preprocessing.features.history import AGE
 
 _PATH: Keys = ("data", "source", "path")
 _SEPARATORS = ("\t", ";", "|", ",")
@@ -102,7 +103,7 @@ def check_window(loaded: Loaded) -> Iterator[Finding]:
 
 
 def columns_present(loaded: Loaded) -> list[str] | None:
-    """Returns the columns of the first file, and the joined columns.
+    """Returns the columns of the first file, the joined columns, and the lists of histories.
 
     None if finding them needs rows to be read, or the separator seems wrong.
     """
@@ -116,7 +117,8 @@ def columns_present(loaded: Loaded) -> list[str] | None:
         return None
     if columns is None or None in tables.values() or _other_separator(source, columns) is not None:
         return None
-    return [*columns, *(f"{name}.{column}" for name, of in tables.items() for column in of or ())]
+    lists = [f"{name}.{column}" for name, of in loaded.config.data.history.items() for column in (AGE, *of.columns)]
+    return [*columns, *(f"{name}.{column}" for name, of in tables.items() for column in of or ()), *lists]
 
 
 def columns_of_table(loaded: Loaded, name: str) -> list[str] | None:

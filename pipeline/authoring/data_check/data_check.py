@@ -25,6 +25,7 @@ from fullpass.pipeline.authoring.loading.problems import Problem, in_file_order
 from fullpass.pipeline.authoring.profile.column_profile import counted, shown
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.printing import console
+from fullpass.preprocessing.features.history import history_of
 
 ROWS = 20_000
 """Default number of rows in the sample."""
@@ -142,7 +143,10 @@ def _problems(loaded: Loaded, findings: Sequence[Finding]) -> tuple[Problem, ...
 
 def _needed(loaded: Loaded) -> list[str]:
     """Returns the raw columns that the run reads."""
-    names = list(known_raw_columns(loaded.config))
+    histories = loaded.config.data.history
+    names = [name for name in known_raw_columns(loaded.config) if history_of(name, histories) is None]
+    of_events = [name for history in histories.values() for name in (*history.keys, history.at, *history.columns)]
+    names += [name for name in of_events if name not in loaded.config.data.derive]
     if not loaded.config.data.source.given_splits:
         names += raw_split_columns(loaded.config.data.split)
     names += [name for join in loaded.config.data.joins.values() for name in join.left_columns]

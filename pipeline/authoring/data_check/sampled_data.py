@@ -83,6 +83,9 @@ def first_reader(config: PipelineConfig, column: str) -> Keys:
         return ("label", "name")
     if column == config.label.weight:
         return ("label", "weight")
+    for name, history in config.data.history.items():
+        if column in (*history.keys, history.at, *history.columns):
+            return ("data", "history", name)
     if column in raw_split_columns(config.data.split):
         return ("data", "split", "column")
     expressions, _ = parsed(config.data.derive)

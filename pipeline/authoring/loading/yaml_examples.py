@@ -16,6 +16,7 @@ EXAMPLES: Mapping[str, str] = {
     "data.source.missing": '["", NA, "?"]',
     "data.types": "{zip_code: string}",
     "data.joins.*": "{source: {format: csv, path: companies.csv}, on: company}",
+    "data.history.*": "{entity: customer, at: started_at, columns: [fare, shop], within: 90d}",
     "data.derive": "{big_tipper: tips > 0.2 * fare}",
     "data.derive.*": "tips > 0.2 * fare",
     "data.split": "{method: hash, column: trip_id, ratios: {train: 8, eval: 1, test: 1}}",

@@ -27,7 +27,7 @@ from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, has_c
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.pipeline.authoring.profile.written_numbers import find_written
-from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RAW_TRAIN_ROW
 from fullpass.preprocessing.values.convert import read_numbers
 
 _BAD_ENCODING = 0.001
@@ -195,7 +195,7 @@ def _usable_names(found: FoundSource) -> tuple[list[str], list[tuple[str, str]]]
             why = "is given twice in the header"
         elif len(name) > _LONGEST_NAME:
             why = f"has a name of {len(name):,} characters"
-        elif name == RAW_ROW_ID:
+        elif name in (RAW_ROW_ID, RAW_TRAIN_ROW):
             why = "is the name of a column that ingest adds"
         elif counts[name] < len(per_file):
             why = f"is in {counts[name]} of {len(per_file)} files only"

@@ -25,6 +25,7 @@ from fullpass.components.ingest.sources.config import (
 )
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import input_files, input_source, read_as_of
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.components.ingest.reading_tools import raw, read_file
 
 X_KIND = raw(x="number", kind="string")
@@ -334,3 +335,17 @@ def test_a_file_without_joined_columns_is_joined_or_refused(tmp_path):
     given = write(tmp_path / "given.csv", "fare,weather.temp\n5,30\n")
     (batch,) = InputRows(files_of(given), how, columns, (index,), ("weather",))
     assert batch.inputs["weather.temp"].tolist() == [30]
+
+
+@pytest.mark.parametrize(("name", "text"), [("rows.csv", "fare\n5\n"), ("rows.jsonl", '{"fare": 5}\n')])
+def test_a_file_without_the_lists_of_a_history_is_refused(tmp_path, name, text):
+    group = "data.history.trips"
+    lists = {n: RawColumn(n, "number", many=True, group=group) for n in ("trips.at", "trips.fare")}
+    path = write(tmp_path / name, text)
+    how = input_source(csv_source().description(), str(path), {})
+    with pytest.raises(UserError, match=r"no column 'trips\.at'.* the oldest event first: trips\.at, trips\.fare;"):
+        list(InputRows(input_files(how.source, str(path)), how, {**raw(fare="number"), **lists}))
+    given = write(tmp_path / "given.jsonl", '{"fare": 5, "trips.at": [60, 5], "trips.fare": [1, 2]}\n{"fare": 6}\n')
+    how = input_source({"format": "jsonl"}, str(given), {})
+    (batch,) = InputRows(input_files(how.source, str(given)), how, {**raw(fare="number"), **lists})
+    np.testing.assert_array_equal(batch.inputs["trips.at"], [[60, 5], [np.nan, np.nan]])

@@ -14,7 +14,14 @@ from fullpass.components.predict.write_tables import format_to_write, write_tabl
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("a.csv", "csv"), ("a.CSV", "csv"), ("a.tsv", "tsv"), ("a.b.jsonl", "jsonl"), ("a.pq", "parquet")],
+    [
+        ("a.csv", "csv"),
+        ("a.CSV", "csv"),
+        ("a.tsv", "tsv"),
+        ("a.b.jsonl", "jsonl"),
+        ("a.pq", "parquet"),
+        ("a.tfrecord", "tfrecord"),
+    ],
 )
 def test_the_suffix_tells_the_format(name, expected):
     assert format_to_write(name) == expected
@@ -73,6 +80,37 @@ def test_nan_and_dates_are_valid_json(tmp_path):
 def test_parquet_is_written_as_others_read_it(tmp_path):
     table = pq.read_table(write(tmp_path, "a.parquet"))
     assert table.to_pylist() == [row for part in TABLES for row in part.to_pylist()]
+
+
+def test_examples_are_written_as_tensorflow_reads_them(tmp_path):
+    import datetime
+
+    import tensorflow as tf
+
+    table = pa.table(
+        {
+            "id": pa.array([2**60 + 1, None]),
+            "x": [0.5, None],
+            "name": ["ü", None],
+            "good": [True, False],
+            "all": [[1, 2], None],
+            "texts": pa.array([["a", "b"], []]),
+            "holes": [[1.5, None], None],
+            "deep": [[[1]], None],
+            "day": [datetime.date(2024, 2, 29), None],
+        }
+    )
+    records = tf.data.TFRecordDataset(str(write(tmp_path, "a.tfrecord", [table, table.slice(1)])))
+    found = [tf.train.Example.FromString(record).features.feature for record in records.as_numpy_iterator()]
+    values = [
+        {name: list(getattr(feature, feature.WhichOneof("kind")).value) for name, feature in row.items()}
+        for row in found
+    ]
+    assert values[0] == {
+        "id": [2**60 + 1], "x": [0.5], "name": ["ü".encode()], "good": [1], "all": [1, 2], "texts": [b"a", b"b"],
+        "holes": [b"[1.5, null]"], "deep": [b"[[1]]"], "day": [b"2024-02-29"],
+    }  # fmt: skip
+    assert values[1] == values[2] == {"good": [0], "texts": []}
 
 
 def test_a_column_that_changes_its_type_is_refused_in_parquet(tmp_path):

@@ -207,7 +207,8 @@ def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
 
 
 def test_every_kind_of_feature_is_there(analysed):
-    assert {feature.type for feature in declared().features.values()} == set(FEATURE_TYPES)
+    only_at_transform = {"target"}  # rows of train are encoded out of fold, which no other place knows
+    assert {feature.type for feature in declared().features.values()} == set(FEATURE_TYPES) - only_at_transform
 
 
 @pytest.mark.parametrize("place", [pytest.param("input", marks=pytest.mark.long), "model"])

@@ -2,7 +2,7 @@ import pytest
 from tfx.utils import dependency_utils
 
 from fullpass.pipeline.config import BeamConfig
-from fullpass.pipeline.running.beam_args import MULTI_PROCESSING_BYTES, beam_args
+from fullpass.pipeline.running.beam_args import MULTI_PROCESSING_BYTES, beam_args, prediction_args
 
 
 def test_small_data_stays_in_one_process():
@@ -19,6 +19,14 @@ def test_large_data_takes_a_process_per_core(monkeypatch):
     monkeypatch.setattr("fullpass.pipeline.running.beam_args.usable_cores", lambda: 6)
     args = beam_args(BeamConfig(), data_bytes=MULTI_PROCESSING_BYTES)
     assert args[1:3] == ["--direct_running_mode=multi_processing", "--direct_num_workers=6"]
+
+
+@pytest.mark.parametrize(("megabytes", "workers"), [(127, 1), (128, 2), (64 * 9, 6)])
+def test_a_prediction_takes_a_process_per_part_and_at_most_one_per_core(monkeypatch, megabytes, workers):
+    monkeypatch.setattr("fullpass.pipeline.running.beam_args.usable_cores", lambda: 6)
+    args = prediction_args(BeamConfig(), data_bytes=megabytes << 20)
+    assert args[2] == f"--direct_num_workers={workers}"
+    assert prediction_args(BeamConfig(workers=3), data_bytes=1)[2] == "--direct_num_workers=3"
 
 
 def test_workers_asked_for_are_taken_whatever_the_size():

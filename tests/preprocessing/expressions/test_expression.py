@@ -154,7 +154,7 @@ def test_columns_are_all_names_read():
         ("lgo1p(x) / y", "lgo1p", 'Unknown function "lgo1p". Did you mean "log1p"? Accepted: abs, sqrt'),
         ("x + __import__('os')", "__import__", 'Unknown function "__import__"'),
         ("x + negate(y)", "negate", 'Unknown function "negate"'),
-        ("x.real", ".real", "Character '.' is not accepted here"),
+        ("x .real", ".real", "Character '.' is not accepted here"),
         ("x[0]", "[", "Character '[' is not accepted here. Write `(`"),
         ("fare = 1", "=", "Write `==`"),
         ("a && b", "&&", "Write `and`"),

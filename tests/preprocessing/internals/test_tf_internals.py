@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.internals.tf_internals import frozen, prune
+from fullpass.preprocessing.internals.tf_internals import TableInitializer, frozen, prune
 
 
 def test_a_part_of_a_graph_computes_only_what_it_fetches():
@@ -47,3 +47,13 @@ def test_a_frozen_function_has_constants_and_no_calls():
     }
     assert [tensor.shape.as_list() for tensor in found.inputs] == [[None, 2]]
     np.testing.assert_array_equal(found(tf.constant([[1.0, 1.0]]))[0], [[3.0, 4.0]])
+
+
+def test_a_table_is_filled_by_any_operations():
+    class Squares(TableInitializer):
+        def initialize(self, table):
+            keys = tf.range(3, dtype=tf.int64)
+            return tf.raw_ops.LookupTableImportV2(table_handle=table.resource_handle, keys=keys, values=keys * keys)
+
+    table = tf.lookup.StaticHashTable(Squares(tf.int64, tf.int64), -1)
+    assert table.lookup(tf.constant([2, 3], tf.int64)).numpy().tolist() == [4, -1]

@@ -55,9 +55,9 @@ def test_operations_hold_the_fields_that_the_analysis_reads(operation, fields):
     ("function", "parameters"),
     [
         (tft_internals.TFGraphContext.__init__, ["self", "module_to_export", "temp_dir", "evaluated_replacements"]),
-        (tft_internals.get_traced_transform_fn, ["preprocessing_fn", "input_signature", "tf_graph_context"]),
         (tft_internals.get_structured_inputs, ["func_graph"]),
-        (tft_internals.write_v2_saved_model, ["module", "tf_function", "name", "saved_model_dir"]),
+        (tft_internals.trace_and_update_module, ["module", "tf_function", "name", "strip_control_dependencies"]),
+        (tft_internals.eager_asset_path, ["asset_filepath"]),
         (tft_internals.infer_feature_schema, ["features", "graph", "session"]),
         (tft_internals.write_metadata, ["metadata", "path"]),
         (tft_internals.combine, ["combiner", "tensor_inputs"]),
@@ -113,8 +113,8 @@ def test_one_trace_collects_the_analyzers_their_futures_and_asset_names(tmp_path
     specs = {"x": tf.TensorSpec([None], tf.float32), "word": tf.TensorSpec([None], tf.string)}
     tracker, module = annotators.ObjectTracker(), tf.Module()
     context = tft_internals.TFGraphContext(module_to_export=module, temp_dir=str(tmp_path), evaluated_replacements=None)
-    with annotators.object_tracker_scope(tracker):
-        graph = tft_internals.get_traced_transform_fn(function, specs, context).get_concrete_function().graph
+    with annotators.object_tracker_scope(tracker), context:
+        graph = tf.function(function, input_signature=[specs], autograph=False).get_concrete_function().graph
     sinks = graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS)
     assert [sink.is_asset_filepath for sink in sinks].count(True) == 1
     assert all(isinstance(sink.future, nodes.ValueNode) for sink in sinks)

@@ -17,8 +17,9 @@ from fullpass.trainer.models.layers import (
 from fullpass.trainer.models.networks import Cross
 
 
-def test_one_hot():
-    assert OneHot(3)(np.array([0, 2])).numpy().tolist() == [[1, 0, 0], [0, 0, 1]]
+def test_one_hot_of_several_ids_side_by_side():
+    ids = [np.array([0, 2]), np.array([1, 0]), np.array([3, -1])]
+    assert OneHot([3, 2, 2])(ids).numpy().tolist() == [[1, 0, 0, 0, 1, 0, 0], [0, 0, 1, 1, 0, 0, 0]]
 
 
 def test_multi_hot_says_which_ids_are_there_and_never_id_0():

@@ -16,6 +16,7 @@ from fullpass.trainer.models.model_inputs import (
     ModelInput,
     embedding_width,
     encode,
+    encoded_axis,
     keras_inputs,
     model_inputs,
     transformed_outputs,
@@ -50,6 +51,14 @@ def test_numbers_and_vectors_stay_as_they_are():
     outputs = [Output("a", "a", "dense"), Output("v", "v", "dense")]
     (a, v), _ = encoded(outputs, graph(dense={"a": None, "v": 2}), {"a": [1.0, 2.0], "v": [[3.0, 4.0], [5.0, 6.0]]})
     assert (a.tolist(), v.tolist()) == ([[1], [2]], [[3, 4], [5, 6]])
+
+
+def test_neighbours_of_one_kind_are_one_tensor_and_the_order_stays():
+    outputs = [Output(name, name, "ids" if name in "cde" else "dense") for name in "abcdvfe"]
+    tft_output = graph(ids={"c": 2, "d": 3, "e": 2}, dense={"a": None, "b": None, "v": 2, "f": None})
+    values = {"a": [1.0], "b": [2.0], "c": [1], "d": [2], "v": [[3.0, 4.0]], "f": [5.0], "e": [0]}
+    found, _ = encoded(outputs, tft_output, values)
+    assert [tensor.tolist() for tensor in found] == [[[1, 2]], [[0, 1, 0, 0, 1]], [[3, 4]], [[5]], [[1, 0]]]
 
 
 @pytest.mark.parametrize(("size", "encoding", "width"), [(32, "auto", 32), (33, "auto", 11), (33, "one_hot", 33)])
@@ -123,6 +132,16 @@ def test_a_shared_embedding_is_one_table():
 def test_a_shared_embedding_needs_equal_sizes_and_widths(sizes, width, expected):
     with pytest.raises(UserError, match=f"'zones'.*{expected}"):
         shared(*sizes, width)
+
+
+def test_a_one_hot_feature_stays_so_beside_a_list_of_its_vocabulary_that_is_embedded():
+    """The list needs a table of the vocabulary for its attention; the feature alone has few ids."""
+    outputs = [Output("c", "c", "ids", table="c"), Output("l", "l", "ids", multi=True, pooling="attention", table="c")]
+    inputs = model_inputs(outputs, graph(ids={"c": 8, "l": 8}, multi=["l"]))
+    feature, pooled = encode(inputs)
+    assert feature.shape == (None, 8)
+    widths = [part.rows for part in encoded_axis(inputs)]
+    assert widths == [8, pooled.shape[1]]
 
 
 def test_a_name_with_a_slash_is_an_input_too():

@@ -129,4 +129,4 @@ def test_every_function_is_tried():
             yield from names(child)
 
     tried = {name for text in EXPRESSIONS for name in names(parse(text).root)}
-    assert set(TABLE) <= tried
+    assert {name for name, function in TABLE.items() if not function.reads_list} <= tried  # a sample has no history

@@ -1,0 +1,1 @@
+"""The events of each row's entity before the row, as columns of lists."""

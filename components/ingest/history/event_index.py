@@ -1,0 +1,194 @@
+"""Finds the events of each row's entity before the row: a binary search in files that all workers share.
+
+`events_pass.py` sorts the events once by (hash of the entity, time, position in the source), as `joins/` sorts a
+table. A worker needs memory for the lists of one batch only, however many events an entity has.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.base.errors import prefix_errors
+from fullpass.components.ingest.history.recomputed import SpansSeen, read_sample
+from fullpass.components.ingest.joins.join_index import (
+    FIRST,
+    SECOND,
+    TIME,
+    VALUES,
+    StoredColumns,
+    keys_of,
+    local_copy,
+    times_of,
+)
+from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
+from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.features.history import History
+from fullpass.preprocessing.values.raw_text import RawText
+
+SPAN = "span.int64"
+"""File of an index with the span of each event, beside those of `join_index`."""
+_FIRST_TIME = np.iinfo(np.int64).min
+_SECOND = 1_000_000
+
+
+@dataclass(frozen=True)
+class EventIndex:
+    """The sorted events of a history.
+
+    Attributes:
+        lists: The list columns of the examples, named HISTORY.COLUMN.
+        folder: Folder of the index, or its address.
+        files: Paths that were read.
+        events: Number of events.
+        ordered: Whether the events of each entity have their spans in the order of their times.
+    """
+
+    name: str
+    history: History
+    lists: tuple[RawColumn, ...]
+    folder: str
+    files: tuple[str, ...]
+    events: int
+    ordered: bool = True
+
+    def lists_of(
+        self, rows: Rows, good: np.ndarray, reading: Reading, text: RawText, seen: SpansSeen | None
+    ) -> dict[str, pa.Array]:
+        """Returns the lists of each row, large lists of float32 or binary; null for a row without events.
+
+        A row with an unreadable date is added to the bad rows, and its `good` is set to False.
+
+        Args:
+            good: bool [rows].
+            text: Rules for reading the text of `rows`.
+            seen: None if the source has no spans.
+        """
+        history = self.history
+        with prefix_errors(reading.path):
+            times, known, unreadable = times_of(rows.table, history.at, text, history.format)
+            keys = keys_of(rows.table, history.keys, text)
+        for row in np.flatnonzero(unreadable & good).tolist():
+            cell = text_at(rows.table.column(history.at), row)
+            reading.add_bad(int(rows.numbers[row]), history.at, f"no date of the format {history.format}", cell)
+        good &= ~unreadable
+        there = keys.present & known
+        counts = reading.histories.setdefault(self.name, Counter())
+        counts["without"] += int((good & ~there).sum())
+        if not self.events:
+            return {column.name: pa.nulls(len(good), _list_type(column)) for column in self.lists}
+        index, mine = _opened(self.folder), np.flatnonzero(there)
+        found = self._find(index, keys.first[mine], keys.second[mine], times[mine], seen)
+        counts["cut"] += int((found.cut & good[mine]).sum())
+        lengths = np.zeros(len(good), np.int64)
+        lengths[mine] = found.lengths
+        ages = (np.repeat(times, lengths) - index.time[found.positions]) / _SECOND
+        values = {} if not index.names else dict(zip(index.names, index.values.take(found.positions), strict=True))
+        lists = {
+            column.name: _lists(values.get(column.name, pa.array(ages.astype(np.float32))), lengths)
+            for column in self.lists
+        }
+        usable = good & there
+        counts["checked"] += index.sample.check(self.name, history, keys, times, usable, lists, reading, rows, seen)
+        return lists
+
+    def _find(
+        self, index: "_OpenIndex", first: np.ndarray, second: np.ndarray, times: np.ndarray, seen: SpansSeen | None
+    ) -> "_Found":
+        history, of = self.history, (first, second)
+        oldest = np.full(len(times), _FIRST_TIME) if history.longest is None else times - history.longest
+        begin, end = index.lower_bound(index.time, of, oldest), index.lower_bound(index.time, of, times - history.delay)
+        end = np.maximum(begin, end)
+        if seen is None or self.ordered:
+            if seen is not None:
+                begin = index.lower_bound(index.span, of, np.full(len(times), seen.first), begin, end)
+                end = index.lower_bound(index.span, of, np.full(len(times), seen.last + 1), begin, end)
+            kept = np.maximum(begin, end - history.max_length)
+            return _Found(end - kept, _ranges(kept, end), kept > begin)
+        rows = [
+            index.seen(*ends, seen, history.max_length + 1) for ends in zip(begin.tolist(), end.tolist(), strict=True)
+        ]
+        kept_of = [row[-history.max_length :] for row in rows]
+        lengths = np.array([len(row) for row in kept_of], np.int64)
+        cut = np.array([len(row) > history.max_length for row in rows], bool)
+        return _Found(lengths, np.concatenate([np.zeros(0, np.int64), *kept_of]), cut)
+
+
+class _Found(NamedTuple):
+    """lengths: int64 [rows]. positions: int64 [elements]. cut: bool [rows], whether the list of a row was longer."""
+
+    lengths: np.ndarray
+    positions: np.ndarray
+    cut: np.ndarray
+
+
+class _OpenIndex:
+    """The files of an index, mapped into memory."""
+
+    def __init__(self, folder: str):
+        self._first = np.memmap(f"{folder}/{FIRST}", np.uint64, "r")
+        self._second = np.memmap(f"{folder}/{SECOND}", np.uint64, "r")
+        self.time = np.memmap(f"{folder}/{TIME}", np.int64, "r")
+        self.span = np.memmap(f"{folder}/{SPAN}", np.int64, "r")
+        self.values = StoredColumns(f"{folder}/{VALUES}")
+        self.names = pa.ipc.open_file(pa.memory_map(f"{folder}/{VALUES}")).schema.names
+        self.sample = read_sample(folder)
+
+    def lower_bound(
+        self,
+        ordered_by: np.ndarray,
+        of: tuple[np.ndarray, np.ndarray],
+        values: np.ndarray,
+        low: np.ndarray | None = None,
+        high: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Returns the position of the first event of each entity with at least a value, int64 [rows].
+
+        Args:
+            ordered_by: Times or spans, which increase for the events of an entity.
+            of: Both halves of the hashes of the entities.
+            low, high: Positions between which to search; by default all events.
+        """
+        first, second = of
+        low = np.searchsorted(self._first, first, "left") if low is None else low.copy()
+        high = np.searchsorted(self._first, first, "right") if high is None else high.copy()
+        while len(rows := np.flatnonzero(low < high)):
+            middle = (low[rows] + high[rows]) // 2
+            found = self._second[middle]
+            before = (found < second[rows]) | ((found == second[rows]) & (ordered_by[middle] < values[rows]))
+            low[rows[before]] = middle[before] + 1
+            high[rows[~before]] = middle[~before]
+        return low
+
+    def seen(self, begin: int, end: int, seen: SpansSeen, most: int) -> np.ndarray:
+        """Returns the positions of the last events between two positions whose spans are seen, at most `most`."""
+        found = np.zeros(0, np.int64)
+        while end > begin and len(found) < most:
+            start = max(begin, end - 4 * most)
+            spans = self.span[start:end]
+            found = np.concatenate([start + np.flatnonzero((spans >= seen.first) & (spans <= seen.last)), found])
+            end = start
+        return found[-most:]
+
+
+@lru_cache(maxsize=16)
+def _opened(folder: str) -> _OpenIndex:
+    return _OpenIndex(local_copy(folder))
+
+
+def _ranges(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Returns the positions from each begin to its end, one range after the other: int64 [elements]."""
+    lengths = end - begin
+    return np.repeat(end - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
+
+
+def _list_type(column: RawColumn) -> pa.DataType:
+    return pa.large_list(pa.float32() if column.type == "number" else pa.binary())
+
+
+def _lists(values: pa.Array, lengths: np.ndarray) -> pa.Array:
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return pa.LargeListArray.from_arrays(pa.array(ends, mask=np.append(lengths == 0, False)), values)

@@ -1,0 +1,43 @@
+"""Checks of the section `data.history`: its columns are there before the lists are, and something reads the lists."""
+
+from collections.abc import Iterator
+
+from fullpass.pipeline.authoring.checks.data_rules import columns_read
+from fullpass.pipeline.authoring.derived_columns import parsed
+from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
+from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.preprocessing.columns.raw_columns import with_source_columns
+from fullpass.preprocessing.features.history import history_of
+
+
+def check_histories(loaded: Loaded) -> Iterator[Finding]:
+    """Every history has a name of its own and a reader, and its columns are there before its lists."""
+    data = loaded.config.data
+    expressions, _ = parsed(data.derive)
+    read = {column for keys, column in columns_read(loaded) if keys[:2] != ("data", "history")}
+    for name, history in data.history.items():
+        keys: Keys = ("data", "history", name)
+        if name in data.joins:
+            yield Finding(keys, f"{name} is a join, too. Give one of them another name.")
+        if not any(history_of(column, {name: history}) for column in read):
+            yield Finding(keys, f"nothing reads a list of it, such as past_count({name}.at). Use it, or remove it.")
+        for key, columns in (("entity", history.keys), ("at", (history.at,))):
+            for column in columns:
+                if column in data.derive:
+                    yield Finding((*keys, key), f"{column} is derived. Name a raw or joined column.")
+        for column in history.columns:
+            if any(history_of(source, data.history) for source in with_source_columns([column], expressions)):
+                yield Finding((*keys, "columns"), f"{column} is computed from a history. Events hold no lists.")
+            elif f"{name}.{column}" not in read:
+                yield warning((*keys, "columns"), f"nothing reads {name}.{column}.")
+
+
+def check_not_of_history(loaded: Loaded) -> Iterator[Finding]:
+    """Label, weight and split depend on no history, as they are read before the lists are reduced."""
+    data = loaded.config.data
+    expressions, _ = parsed(data.derive)
+    for keys, column in columns_read(loaded):
+        if keys[0] == "label" or keys[:2] == ("data", "split"):
+            lists = [c for c in with_source_columns([column], expressions) if history_of(c, data.history)]
+            if lists:
+                yield Finding(keys, f"{column} is computed from {sorted(lists)[0]}, a list of data.history.")

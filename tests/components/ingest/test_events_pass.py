@@ -1,0 +1,269 @@
+"""Lists of the earlier rows of an entity, against loops over the rows of the files."""
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fullpass.base.errors import UserError
+from fullpass.components.ingest.config import DataConfig, IngestConfig
+from fullpass.components.ingest.events_pass import with_histories
+from fullpass.components.ingest.history import recomputed
+from fullpass.components.ingest.ingestion import ingestion_of, with_joins
+from fullpass.components.ingest.joins.tables import find_tables
+from fullpass.components.ingest.readers.read_source import parts_of
+from fullpass.components.ingest.sources.files import resolve_path
+from fullpass.components.ingest.spans import spans
+from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, read_request
+from fullpass.preprocessing.columns.raw_columns import RawColumn
+
+TRIPS = {"entity": "who", "at": "when", "columns": ["fare", "shop"]}
+FARE = RawColumn("trips.fare", "number", many=True)
+SHOP = RawColumn("trips.shop", "string", many=True, token=True)
+COLUMNS = (RawColumn("trips.at", "number", many=True), FARE, SHOP, RawColumn("id", "number"))
+START = datetime(2024, 1, 10, tzinfo=UTC)
+
+
+def requested(folder, data, columns=COLUMNS, span=None, known=()):
+    """Returns the request for a window as the executor reads it, without the spans that are known."""
+    declared = DataConfig.model_validate({"source": {"format": "csv", "path": "{YYYY}-{MM}-{DD}.csv"}, **data})
+    config = IngestConfig(
+        source=declared.source,
+        split=declared.split,
+        records=declared.records,
+        bad_rows=declared.bad_rows,
+        derive=declared.derive,
+        joins=declared.joins,
+        history=declared.history,
+        span=declared.span,
+    )
+
+    def resolve(path):
+        return resolve_path(path, folder)
+
+    window = spans.find_window(declared, resolve, span)
+    request = Request(config, ("train", "eval"), columns, gzip=False)
+    request = request.with_window(window, known, find_tables(config.joins, resolve))
+    return request, read_request(request.to_json(known=known))
+
+
+def ingested(folder, request):
+    """Returns the columns of all usable rows by id, the bad rows, the counts, and the files read for events."""
+    made = [ingestion_of(request, span, str(folder)) for span in request.spans]
+    work = f"{folder}/work-{len(list(folder.iterdir()))}"
+    made = with_histories(with_joins(made, request, f"{work}/joins"), request, f"{work}/history")
+    found, bad, counts = {}, [], {}
+    for ingestion in made:
+        for file in ingestion.files:
+            for part in parts_of(file, request.config.source):
+                reading = ingestion.reading(file, part)
+                for _, rows in ingestion.read(reading):
+                    arrays, good = ingestion.convert(reading, rows)
+                    for row in pa.table(arrays).filter(pa.array(good)).to_pylist():
+                        found[int(row["id"])] = row
+                bad += reading.take_bad()
+                for name, counted in reading.histories.items():
+                    for key, number in counted.items():
+                        counts[name, key] = counts.get((name, key), 0) + number
+    read = {path.rsplit("/", 1)[-1] for path in made[0].histories[0].files}
+    return found, bad, counts, read
+
+
+def trip(number, who, when, fare="1", shop="x"):
+    return f"{number},{who},{when},{fare},{shop}"
+
+
+def write(folder, name, *rows):
+    (folder / f"{name}.csv").write_text("\n".join(["id,who,when,fare,shop", *rows]) + "\n")
+
+
+def days_of_trips(folder, seed=0, days=5, rows=60):
+    """Writes a file per day; times repeat, entities have tokens of several spellings, cells are missing."""
+    draw, of_day, number = random.Random(seed), {}, 0
+    for day in range(days):
+        for _ in range(rows):
+            when = START + timedelta(days=day, minutes=60 * draw.randrange(24))
+            zone = draw.choice([0, 2])  # an offset of two hours, which may name the day before
+            written = (when + timedelta(hours=zone)).isoformat().replace("+00:00", f"+{zone:02d}:00")
+            who = draw.choice(["7", "7.0", "ann", "bob", ""])
+            fare, shop = draw.choice(["", "2.5", "4", "10"]), draw.choice(["", "x", "y", "8.0"])
+            of_day.setdefault(day, []).append((number, who, written, fare, shop, when))
+            number += 1
+    for day, trips in of_day.items():
+        write(folder, f"{START + timedelta(days=day):%Y-%m-%d}", *(trip(*row[:5]) for row in trips))
+    return of_day
+
+
+def lists_by_loop(of_day, *, within, max_length, delay=timedelta(), before):
+    """Returns id -> (ages, fares, shops) by a loop over all rows for every row."""
+    expected = {}
+    for day, trips in of_day.items():
+        for number, who, _, _, _, when in trips:
+            events = []
+            for other_day, others in of_day.items():
+                for _, whose, _, fare, shop, moment in others:
+                    same = who != "" and who.removesuffix(".0") == whose.removesuffix(".0")
+                    age = when - moment
+                    if same and day - before <= other_day <= day and delay < age and (within is None or age <= within):
+                        events.append((moment, age.total_seconds(), fare, shop))
+            events.sort(key=lambda event: event[0])
+            expected[number] = [
+                [float(age) for _, age, _, _ in events[-max_length:]],
+                [float(fare) if fare else None for _, _, fare, _ in events[-max_length:]],
+                [shop.removesuffix(".0") for _, _, _, shop in events[-max_length:]],
+            ]
+    return expected
+
+
+def plain(row):
+    fares = [None if np.isnan(fare) else fare for fare in row["trips.fare"] or ()]
+    return [row["trips.at"] or [], fares, [shop.decode() for shop in row["trips.shop"] or ()]]
+
+
+@pytest.mark.parametrize("within", ["1d", "30h", None])
+@pytest.mark.parametrize("max_length", [3, 1000])
+def test_lists_equal_a_loop_over_all_rows(tmp_path, within, max_length):
+    of_day = days_of_trips(tmp_path)
+    data = {"history": {"trips": {**TRIPS, "within": within, "max_length": max_length}}, "window": {"spans": "all"}}
+    _, request = requested(tmp_path, data)
+    found, bad, counts, _ = ingested(tmp_path, request)
+    limit = {"1d": timedelta(days=1), "30h": timedelta(hours=30), None: None}[within]
+    expected = lists_by_loop(of_day, within=limit, max_length=max_length, before={"1d": 2, "30h": 3, None: 99}[within])
+    whole = lists_by_loop(of_day, within=limit, max_length=10_000, before={"1d": 2, "30h": 3, None: 99}[within])
+    assert not bad and {number: plain(row) for number, row in found.items()} == expected
+    assert any(len(ages) > 1 and len(set(ages)) < len(ages) for ages, _, _ in expected.values()), "no ties"
+    assert counts["trips", "cut"] == sum(len(ages) > max_length for ages, _, _ in whole.values())
+    assert counts["trips", "without"] == sum(not who for trips in of_day.values() for _, who, *_ in trips)
+    assert counts["trips", "checked"] > 50
+
+
+def test_a_span_alone_has_the_lists_of_all_spans_together_and_reads_only_the_days_within(tmp_path):
+    of_day = days_of_trips(tmp_path, seed=1, days=6)
+    late = trip(900, "ann", (START + timedelta(days=4, hours=12)).isoformat(), "99")  # arrives with the last day
+    path = tmp_path / "2024-01-15.csv"
+    path.write_text(f"{path.read_text()}{late}\n")
+    data = {"history": {"trips": {**TRIPS, "within": "1d"}}}
+    together, _, _, _ = ingested(tmp_path, requested(tmp_path, {**data, "window": {"spans": "all"}})[1])
+    every, _ = requested(tmp_path, {**data, "window": {"spans": "all"}})
+    known = [KnownSpan(span.number, span.fingerprint, 0) for span in every.spans[:-1]]
+    _, request = requested(tmp_path, {**data, "window": {"spans": "all"}}, known=known)
+    assert [span.label for span in request.spans] == ["2024-01-15"]
+    alone, _, _, read = ingested(tmp_path, request)
+    assert read == {"2024-01-13.csv", "2024-01-14.csv", "2024-01-15.csv"}
+    assert {n: plain(row) for n, row in alone.items()} == {n: plain(together[n]) for n in alone}
+    seen_by = [n for n, row in together.items() if 99.0 in (row["trips.fare"] or ())]
+    assert seen_by and {n >= 300 for n in seen_by} == {True}, "an event is seen before its day arrives"
+    assert of_day
+
+
+def test_a_span_that_sees_a_changed_day_is_ingested_again_and_no_other(tmp_path):
+    days_of_trips(tmp_path, days=6)
+    data = {"history": {"trips": {**TRIPS, "within": "1d"}}, "window": {"spans": "all"}}
+    before, _ = requested(tmp_path, data)
+    known = [KnownSpan(span.number, span.fingerprint, 0) for span in before.spans]
+    path = tmp_path / "2024-01-11.csv"
+    path.write_text(path.read_text() + trip(999, "ann", "2024-01-11") + "\n")
+    _, request = requested(tmp_path, data, known=known)
+    assert [span.label for span in request.spans] == ["2024-01-11", "2024-01-12", "2024-01-13"]
+    assert [span.label for span in request.past] == ["2024-01-10"]
+
+
+def test_spans_of_a_column_see_the_rows_before_them_in_the_same_file(tmp_path):
+    of_day = days_of_trips(tmp_path)
+    rows = [trip(*row[:2], row[5].isoformat(), *row[3:5]) for trips in of_day.values() for row in trips]
+    random.Random(2).shuffle(rows)
+    (tmp_path / "all").mkdir()
+    write(tmp_path / "all", "trips", *rows)
+    source = {"format": "csv", "path": "all/trips.csv"}
+    data = {"source": source, "span": {"column": "when"}, "history": {"trips": {**TRIPS, "within": "1d"}}}
+    found, _, _, _ = ingested(tmp_path, requested(tmp_path, data, span="2024-01-12")[1])
+    expected = lists_by_loop(of_day, within=timedelta(days=1), max_length=200, before=2)
+    assert len(found) == 60
+    for number, row in found.items():  # rows of one time are in the order of the file
+        assert [sorted(map(str, cells)) for cells in plain(row)] == [sorted(map(str, c)) for c in expected[number]]
+        assert plain(row)[0] == expected[number][0]
+
+
+def one_day(folder, *rows, columns=COLUMNS, **data):
+    write(folder, "2024-01-10", *rows)
+    return ingested(folder, requested(folder, data, columns)[1])
+
+
+def test_an_event_counts_from_its_delay_on(tmp_path):
+    rows = [trip(n, "ann", f"2024-01-10T0{hour}:00") for n, hour in enumerate([1, 2, 3, 4])]
+    history = {"trips": {**TRIPS, "available_after": "2h", "within": "3h"}}
+    found, _, _, _ = one_day(tmp_path, *rows, history=history)
+    assert [found[n]["trips.at"] for n in range(4)] == [None, None, None, [3 * 3600.0]]
+
+
+def test_the_label_of_a_row_changes_only_the_lists_of_later_rows(tmp_path):
+    rows = [
+        ("ann", "2024-01-10T01:00"),
+        ("ann", "2024-01-10T02:00"),
+        ("ann", "2024-01-10T02:00"),
+        ("ann", "2024-01-10T03"),
+    ]
+    lists = []
+    for flipped in ("1", "0"):
+        trips = [trip(n, who, f"{when}:00"[:16], flipped if n == 1 else "0") for n, (who, when) in enumerate(rows)]
+        lists.append(one_day(tmp_path, *trips, history={"trips": TRIPS})[0])
+    changed = [n for n in range(4) if lists[0][n]["trips.fare"] != lists[1][n]["trips.fare"]]
+    assert changed == [3]
+
+
+def test_events_hold_derived_and_joined_columns(tmp_path):
+    (tmp_path / "shops.csv").write_text("shop,town\nx,Rome\ny,Oslo\n")
+    rows = [trip(0, "ann", "2024-01-10T01:00", "5", "x"), trip(1, "ann", "2024-01-10T02:00", "", "y"),
+            trip(2, "ann", "2024-01-10T03:00")]  # fmt: skip
+    many = {"trips.dear": "number", "trips.shops.town": "string", "trips.at": "number"}
+    columns = (*(RawColumn(n, k, many=True, token=k == "string") for n, k in many.items()),
+               RawColumn("fare", "number"), RawColumn("id", "number"))  # fmt: skip
+    found, _, _, _ = one_day(
+        tmp_path,
+        *rows,
+        columns=columns,
+        derive={"dear": "fare > 4"},
+        joins={"shops": {"source": {"format": "csv", "path": "shops.csv"}, "on": "shop"}},
+        history={"trips": {"entity": "who", "at": "when", "columns": ["dear", "shops.town"]}},
+    )
+    assert found[2]["trips.shops.town"] == [b"Rome", b"Oslo"]
+    assert found[2]["trips.dear"][0] == 1 and np.isnan(found[2]["trips.dear"][1])
+
+
+def test_a_derived_text_in_a_list_of_numbers_names_the_fix(tmp_path):
+    columns = (RawColumn("trips.name", "number", many=True), RawColumn("shop", "string"), *COLUMNS[:1])
+    history = {"trips": {"entity": "who", "at": "when", "columns": ["name"]}}
+    with pytest.raises(UserError, match=r"data\.history\.trips: name gives text.*types: \{trips\.name: string\}"):
+        one_day(
+            tmp_path, trip(0, "ann", "2024-01-10"), columns=columns, history=history, derive={"name": "lower(shop)"}
+        )
+
+
+def test_rows_with_unreadable_cells_are_bad_and_no_events(tmp_path):
+    rows = [trip(0, "ann", "yesterday"), trip(1, "ann", "2024-01-10T01:00", "much"), trip(2, "ann", ""),
+            trip(3, "ann", "2024-01-10T02:00", "3"), trip(4, "ann", "2024-01-10T03:00")]  # fmt: skip
+    found, bad, counts, _ = one_day(tmp_path, *rows, history={"trips": TRIPS})
+    assert [(row.row, row.column, row.reason, row.text) for row in bad] == [
+        (2, "when", "no date of the format iso", "yesterday"), (3, "fare", "not a number", "much"),
+    ]  # fmt: skip
+    assert found[2]["trips.at"] is None and found[4]["trips.fare"] == [3.0]
+    assert counts["trips", "without"] == 1
+
+
+def test_a_wrong_list_is_named(tmp_path, monkeypatch):
+    def without_oldest(*arguments):
+        return recompute(*arguments)[1:]
+
+    recompute = recomputed.recompute
+    monkeypatch.setattr(recomputed, "recompute", without_oldest)
+    with pytest.raises(RuntimeError, match=r"2024-01-10\.csv, row 3: trips\.at is \[3600\.0\].* give \[\]"):
+        one_day(tmp_path, *(trip(n, "ann", f"2024-01-10T0{n}:00") for n in range(2)), history={"trips": TRIPS})
+
+
+def test_no_events_at_all(tmp_path):
+    found, _, counts, _ = one_day(tmp_path, trip(0, "", "2024-01-10"), history={"trips": TRIPS})
+    assert found[0]["trips.at"] is None and found[0]["trips.shop"] is None
+    assert counts["trips", "without"] == 1 and json.dumps(found[0]["id"]) == "0.0"
