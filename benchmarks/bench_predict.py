@@ -127,16 +127,21 @@ def compare(model: Path, work: Path) -> None:
     """Prints the number of rows of each side, and the largest difference of a score from BulkInferrer's."""
     import numpy as np
     import pyarrow.parquet as pq
-    import tensorflow as tf
+    from tensorflow.core.example.example_pb2 import Example
     from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
+    from fullpass.components.ingest.sources.storage import open_binary
+    from fullpass.trainer.records.frames import read_frames
+
     of_stock: dict[int, float] = {}
-    for record in tf.data.TFRecordDataset(tf.io.gfile.glob(f"{work}/logs/*"), "GZIP").as_numpy_iterator():
-        log = PredictionLog.FromString(record).predict_log
-        [tensor] = log.request.inputs.values()
-        [example] = tensor.string_val
-        [number] = tf.train.Example.FromString(example).features.feature[ROW].bytes_list.value
-        of_stock[int(number)] = tf.make_ndarray(log.response.outputs["scores"]).item()
+    for path in (work / "logs").iterdir():
+        with open_binary(str(path)) as file:
+            for record in read_frames(file):
+                log = PredictionLog.FromString(record).predict_log
+                [tensor] = log.request.inputs.values()
+                [example] = tensor.string_val
+                [number] = Example.FromString(example).features.feature[ROW].bytes_list.value
+                [of_stock[int(number)]] = log.response.outputs["scores"].float_val
     expected = np.array([of_stock[number] for number in range(len(of_stock))])
     found = {name: pq.read_table(work / f"{name}.parquet", columns=[ROW, "probability_1"]) for name in ("one", "parts")}
     in_order = all((table[ROW].cast("int64").to_numpy() == np.arange(len(table))).all() for table in found.values())
