@@ -134,8 +134,8 @@ def _lines(pairs: list[tuple[int, bytes]], *, folds: int, parts: Sequence[str]) 
     lines = []
     for word in sorted(sums.keys() | {_TOTAL}):
         array = np.zeros((folds, len(parts)))
-        for (fold, column), exact in sums[word].items():
-            array[fold, column] = exact / 2 ** (_FRACTION - _LEAST) if parts[column] in ("s", "q") else exact
+        for (row, column), exact in sums[word].items():
+            array[row, column] = exact / 2 ** (_FRACTION - _LEAST) if parts[column] in ("s", "q") else exact
         lines.append(word + b" " + _encoded(array))
     return lines
 
