@@ -51,13 +51,14 @@ class ApplyGraph(beam.DoFn):
 
     Args:
         split: The split of the examples; rows of train are transformed out of fold.
+        shared: Holds the loaded graph, once in each process, for all splits that get the same object.
     """
 
-    def __init__(self, config: PreprocessingConfig, schema: bytes, split: str):
+    def __init__(self, config: PreprocessingConfig, schema: bytes, split: str, shared: Shared):
         self._config = config
         self._schema = schema
         self._split = split
-        self._shared = Shared()
+        self._shared = shared
         self._transformer: BatchTransformer | None = None
 
     def setup(self) -> None:

@@ -28,7 +28,7 @@ from fullpass.components.transform.read_examples import ANALYZED_SPLIT, ReadExam
 from fullpass.preprocessing.analysis.traced_preprocessing import Function
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.internals.beam_internals import GlobalWindows
+from fullpass.preprocessing.internals.beam_internals import GlobalWindows, Shared
 from fullpass.preprocessing.internals.tft_internals import DatasetMetadata, write_metadata
 from fullpass.trainer.export.sample_requests import write_samples
 from fullpass.trainer.records import blocks
@@ -150,10 +150,11 @@ class _WriteRows(beam.DoFn):
 
 
 def _transform(full_pass: FullPass, pipeline: beam.Pipeline, graph: beam.PCollection) -> None:
+    schema, shared = full_pass.schema.SerializeToString(), Shared()
     for split, files in full_pass.examples.items():
         read = ReadExamples(files, f"{split} transformed", full_pass.rows.get(split))
         raw = pipeline | f"Raw[{split}]" >> read
-        apply = ApplyGraph(full_pass.preprocessing, full_pass.schema.SerializeToString(), split)
+        apply = ApplyGraph(full_pass.preprocessing, schema, split, shared)
         applied = raw | f"Transform[{split}]" >> beam.ParDo(apply, beam.pvalue.AsSingleton(graph))
         chunks = applied | f"Write[{split}]" >> beam.ParDo(_WriteRows(full_pass, split))
         _ = chunks | f"Shards[{split}]" >> JoinChunks(full_pass.layout)
