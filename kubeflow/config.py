@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fullpass.kubeflow.kfp_internals import Release
 from fullpass.pipeline.config import BeamConfig
-from fullpass.pipeline.cron import cron_problem
+from fullpass.pipeline.cron import CronLine
 from fullpass.preprocessing.spec import Count, Flag, Name, Spec
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -286,19 +286,11 @@ class PredictionConfig(Spec):
     """Keys of `data.source` by which the rows are read, where they differ from those of training."""
     explain: Flag = False
     """Whether to write the effect of each column on the score of each row."""
-    cron: Name | None = None
+    cron: CronLine | None = None
     """When `fullpass schedule apply --predict` runs it, as in `schedule.cron` of the YAML."""
     lag: Time | None = None
     """Time by which the date of a run is before its planned time, such as 1d; from 2.17 on, before the start until
     2.16."""
-
-    @field_validator("cron")
-    @classmethod
-    def _valid_cron(cls, text: str | None) -> str | None:
-        problem = None if text is None else cron_problem(text)
-        if problem is not None:
-            raise ValueError(problem)
-        return text
 
 
 class EnvironmentConfig(Spec):

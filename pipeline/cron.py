@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import takewhile
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator
+
+from fullpass.preprocessing.spec import Name
 
 _FIELDS = (
     ("second", "0 to 59"),
@@ -101,6 +105,17 @@ class Cron:
     def between(self, after: datetime, until: datetime, zone: ZoneInfo) -> Iterator[datetime]:
         """Yields the instants after `after`, up to `until` itself, in UTC."""
         return takewhile(lambda found: found <= until, self.after(after, zone))
+
+
+def _valid(text: str) -> str:
+    problem = cron_problem(text)
+    if problem is not None:
+        raise ValueError(problem)
+    return text
+
+
+CronLine = Annotated[Name, AfterValidator(_valid)]
+"""A cron line in a config, whose problem is that of `cron_problem`."""
 
 
 def six_fields(text: str) -> str:

@@ -5,14 +5,14 @@ from zoneinfo import ZoneInfo
 
 from pydantic import field_validator
 
-from fullpass.pipeline.cron import cron_problem
+from fullpass.pipeline.cron import CronLine
 from fullpass.preprocessing.spec import Duration, Flag, Name, NonNegative, Spec
 
 
 class ScheduleConfig(Spec):
     """When to retrain (docs/scheduling.md). Without `cron`, `new_span` and `drift`, runs start by hand."""
 
-    cron: Name | None = None
+    cron: CronLine | None = None
     """Five fields: minute, hour, day of month, month, day of week; or six, with seconds first."""
     timezone: Name = "UTC"
     """Time zone of `cron` and of dates of spans."""
@@ -34,14 +34,6 @@ class ScheduleConfig(Spec):
     oldest first; `none`, no run."""
     poll: Duration = "1m"
     """Interval between checks for new spans."""
-
-    @field_validator("cron")
-    @classmethod
-    def _valid_cron(cls, text: str | None) -> str | None:
-        problem = None if text is None else cron_problem(text)
-        if problem is not None:
-            raise ValueError(problem)
-        return text
 
     @field_validator("timezone")
     @classmethod
