@@ -4,7 +4,6 @@ The events of a span are in its own files and in those of the spans before it, a
 the columns of the histories are read.
 """
 
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from absl import logging
-from tfx.dsl.io import fileio
 
 from fullpass.base.errors import UserError, prefix_errors
 from fullpass.base.files import is_address
@@ -23,7 +21,7 @@ from fullpass.components.ingest.history.event_index import SPAN, EventIndex
 from fullpass.components.ingest.history.recomputed import EventSample
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.joins.build_index import Buckets, bucket_bits
-from fullpass.components.ingest.joins.join_index import FIRST, SECOND, TIME, VALUES, keys_of, times_of
+from fullpass.components.ingest.joins.join_index import FIRST, SECOND, TIME, VALUES, keys_of, publish_index, times_of
 from fullpass.components.ingest.readers.read_source import parts_of
 from fullpass.components.ingest.readers.reader import Reading, Rows
 from fullpass.components.ingest.sources.files import SourceFile
@@ -165,11 +163,7 @@ class _Sorter:
         """Sorts the events, and returns their index."""
         events, ordered = self._write_sorted()
         self._sample.write(str(self._work))
-        if is_address(self._folder):
-            fileio.makedirs(self._folder)
-            for file in self._work.iterdir():
-                fileio.copy(str(file), f"{self._folder}/{file.name}")
-            shutil.rmtree(self._work)
+        publish_index(self._work, self._folder)
         lists = tuple(c for n, c in self._source.lists.items() if history_of(n, {self._name: self._history}))
         files = tuple(file.path for file in self._source.files)
         logging.info("history %s: %s events in %s files", self._name, f"{events:,}", len(files))

@@ -20,11 +20,12 @@ from fullpass.components.ingest.joins.join_index import (
     TIME,
     VALUES,
     StoredColumns,
+    add_unreadable,
     keys_of,
     local_copy,
     times_of,
 )
-from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
+from fullpass.components.ingest.readers.reader import Reading, Rows
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.features.history import History
 from fullpass.preprocessing.values.raw_text import RawText
@@ -71,9 +72,7 @@ class EventIndex:
         with prefix_errors(reading.path):
             times, known, unreadable = times_of(rows.table, history.at, text, history.format)
             keys = keys_of(rows.table, history.keys, text)
-        for row in np.flatnonzero(unreadable & good).tolist():
-            cell = text_at(rows.table.column(history.at), row)
-            reading.add_bad(int(rows.numbers[row]), history.at, f"no date of the format {history.format}", cell)
+        add_unreadable(reading, rows, history.at, history.format, unreadable & good)
         good &= ~unreadable
         there = keys.present & known
         counts = reading.histories.setdefault(self.name, Counter())
@@ -134,7 +133,7 @@ class _OpenIndex:
         self.time = np.memmap(f"{folder}/{TIME}", np.int64, "r")
         self.span = np.memmap(f"{folder}/{SPAN}", np.int64, "r")
         self.values = StoredColumns(f"{folder}/{VALUES}")
-        self.names = pa.ipc.open_file(pa.memory_map(f"{folder}/{VALUES}")).schema.names
+        self.names = self.values.names
         self.sample = read_sample(folder)
 
     def lower_bound(

@@ -4,7 +4,6 @@ The rows are dealt to buckets by the highest bits of the hash of their key. Each
 hash, time and position in the table; one after the other, the sorted buckets are the sorted table.
 """
 
-import shutil
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +27,7 @@ from fullpass.components.ingest.joins.join_index import (
     VALUES,
     JoinIndex,
     keys_of,
+    publish_index,
     times_of,
 )
 from fullpass.components.ingest.joins.tables import of_join
@@ -72,13 +72,7 @@ def build_index(
             buckets.add(batch)
         table.check(most_bad)
         rows = _write_sorted(table, buckets, Path(work))
-    if is_address(folder):
-        from tfx.dsl.io import fileio  # loads TensorFlow, which a check of a sample does without
-
-        fileio.makedirs(folder)
-        for file in Path(work).iterdir():
-            fileio.copy(str(file), f"{folder}/{file.name}")
-        shutil.rmtree(work)
+    publish_index(work, folder)
     logging.info("join %s: %s of %s rows of the table can match", name, f"{rows:,}", f"{table.rows:,}")
     return JoinIndex(name, join, mine, folder, tuple(file.path for file in files), rows, table.rows - rows)
 

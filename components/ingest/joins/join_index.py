@@ -6,10 +6,12 @@ the size of the table, and every runner of Beam finds the same rows.
 """
 
 import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -71,6 +73,13 @@ def times_of(table: pa.Table, column: str, text: RawText, format: str) -> tuple[
     return read.utc, read.valid, as_mask(cells.is_valid()) & ~read.valid
 
 
+def add_unreadable(reading: Reading, rows: Rows, column: str, format: str, unreadable: np.ndarray) -> None:
+    """Adds the rows with an unreadable date, bool [rows], to the bad rows."""
+    for row in np.flatnonzero(unreadable).tolist():
+        text = text_at(rows.table.column(column), row)
+        reading.add_bad(int(rows.numbers[row]), column, f"no date of the format {format}", text)
+
+
 def _cells(table: pa.Table, name: str, text: RawText, *, token: bool) -> pa.Array:
     column = table.column(name).combine_chunks()
     return convert_raw(column, RawColumn(name, "string", token=token), text).flat
@@ -121,9 +130,7 @@ class JoinIndex:
             found = self.find(rows.table, text)
         positions = found.positions
         if self.join.as_of is not None and found.unreadable.any():
-            column, reason = self.join.as_of.left, f"no date of the format {self.join.as_of.format}"
-            for row in np.flatnonzero(found.unreadable).tolist():
-                reading.add_bad(int(rows.numbers[row]), column, reason, text_at(rows.table.column(column), row))
+            add_unreadable(reading, rows, self.join.as_of.left, self.join.as_of.format, found.unreadable)
             rows, positions = rows.filter(~found.unreadable), positions[~found.unreadable]
         reading.unmatched[self.name] += int((positions < 0).sum())
         return rows.with_columns(self.columns_at(positions))
@@ -187,11 +194,12 @@ class _OpenIndex:
 
 
 class StoredColumns:
-    """The columns of an index in an Arrow file, mapped into memory."""
+    """The columns of an index in an Arrow file, mapped into memory; `names` are their names."""
 
     def __init__(self, path: str):
         file = pa.ipc.open_file(pa.memory_map(path))
         self._schema = file.schema
+        self.names: list[str] = file.schema.names
         self._batches = [file.get_batch(i) for i in range(file.num_record_batches)]
         self._ends = np.cumsum([batch.num_rows for batch in self._batches])
 
@@ -213,6 +221,18 @@ class StoredColumns:
 @lru_cache(maxsize=16)
 def _opened(folder: str, as_of: AsOf | None) -> _OpenIndex:
     return _OpenIndex(local_copy(folder), as_of)
+
+
+def publish_index(work: str | Path, folder: str) -> None:
+    """Moves the files of an index from the folder in which they were written, if that is not `folder` itself."""
+    if not is_address(folder):
+        return
+    from tfx.dsl.io import fileio  # loads TensorFlow, which a check of a sample does without
+
+    fileio.makedirs(folder)
+    for file in Path(work).iterdir():
+        fileio.copy(str(file), f"{folder}/{file.name}")
+    shutil.rmtree(work)
 
 
 def local_copy(address: str) -> str:
