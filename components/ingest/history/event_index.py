@@ -15,10 +15,9 @@ import pyarrow as pa
 from fullpass.base.errors import prefix_errors
 from fullpass.components.ingest.history.recomputed import SpansSeen, read_sample
 from fullpass.components.ingest.joins.join_index import (
-    FIRST,
-    SECOND,
     TIME,
     VALUES,
+    SortedKeys,
     StoredColumns,
     add_unreadable,
     keys_of,
@@ -128,8 +127,7 @@ class _OpenIndex:
     """The files of an index, mapped into memory."""
 
     def __init__(self, folder: str):
-        self._first = np.memmap(f"{folder}/{FIRST}", np.uint64, "r")
-        self._second = np.memmap(f"{folder}/{SECOND}", np.uint64, "r")
+        self._keys = SortedKeys(folder)
         self.time = np.memmap(f"{folder}/{TIME}", np.int64, "r")
         self.span = np.memmap(f"{folder}/{SPAN}", np.int64, "r")
         self.values = StoredColumns(f"{folder}/{VALUES}")
@@ -152,15 +150,9 @@ class _OpenIndex:
             low, high: Positions between which to search; by default all events.
         """
         first, second = of
-        low = np.searchsorted(self._first, first, "left") if low is None else low.copy()
-        high = np.searchsorted(self._first, first, "right") if high is None else high.copy()
-        while len(rows := np.flatnonzero(low < high)):
-            middle = (low[rows] + high[rows]) // 2
-            found = self._second[middle]
-            before = (found < second[rows]) | ((found == second[rows]) & (ordered_by[middle] < values[rows]))
-            low[rows[before]] = middle[before] + 1
-            high[rows[~before]] = middle[~before]
-        return low
+        if low is None or high is None:
+            low, high = self._keys.ends(first)
+        return self._keys.search(second, low, high, lambda at, rows: ordered_by[at] < values[rows])
 
     def seen(self, begin: int, end: int, seen: SpansSeen, most: int) -> np.ndarray:
         """Returns the positions of the last events between two positions whose spans are seen, at most `most`."""

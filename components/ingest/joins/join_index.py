@@ -8,7 +8,7 @@ the size of the table, and every runner of Beam finds the same rows.
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -160,12 +160,50 @@ class JoinIndex:
         return [(column.name, array) for column, array in zip(self.columns, arrays, strict=True)]
 
 
+class SortedKeys:
+    """The hashes of the sorted keys of an index, mapped into memory.
+
+    Attributes:
+        first, second: uint64 [keys], both halves; the keys are sorted by them.
+    """
+
+    def __init__(self, folder: str):
+        self.first = np.memmap(f"{folder}/{FIRST}", np.uint64, "r")
+        self.second = np.memmap(f"{folder}/{SECOND}", np.uint64, "r")
+
+    def ends(self, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the positions between which the keys with these first halves are, int64 [rows] each."""
+        return np.searchsorted(self.first, first, "left"), np.searchsorted(self.first, first, "right")
+
+    def search(
+        self,
+        second: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        is_before: Callable[[np.ndarray, np.ndarray], np.ndarray | bool],
+    ) -> np.ndarray:
+        """Returns the first position of each row that is not before what is searched, int64 [rows].
+
+        Args:
+            second: The second halves that are searched, uint64 [rows].
+            low, high: Positions from `ends`, or between them.
+            is_before: Positions with the key of some rows, and the numbers of these rows -> whether they are before.
+        """
+        low, high = low.copy(), high.copy()
+        while len(rows := np.flatnonzero(low < high)):
+            middle = (low[rows] + high[rows]) // 2
+            found = self.second[middle]
+            before = (found < second[rows]) | ((found == second[rows]) & is_before(middle, rows))
+            low[rows[before]] = middle[before] + 1
+            high[rows[~before]] = middle[~before]
+        return low
+
+
 class _OpenIndex:
     """The files of an index, mapped into memory."""
 
     def __init__(self, folder: str, as_of: AsOf | None):
-        self._first = np.memmap(f"{folder}/{FIRST}", np.uint64, "r")
-        self._second = np.memmap(f"{folder}/{SECOND}", np.uint64, "r")
+        self._keys = SortedKeys(folder)
         self._time = None if as_of is None else np.memmap(f"{folder}/{TIME}", np.int64, "r")
         # `time` is the date plus the delay.
         self._longest = None if as_of is None or as_of.oldest is None else as_of.oldest - as_of.delay
@@ -173,20 +211,15 @@ class _OpenIndex:
 
     def find(self, first: np.ndarray, second: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Returns the position of the match of each key and time, int64 [rows]; -1 without a match."""
-        begin, end = (np.searchsorted(self._first, first, side) for side in ("left", "right"))
-        low, high = begin.copy(), end.copy()
-        while len(rows := np.flatnonzero(low < high)):
-            middle = (low[rows] + high[rows]) // 2
-            found = self._second[middle]
-            before = found < second[rows]
-            same = found == second[rows]
-            before |= same if self._time is None else same & (self._time[middle] <= times[rows])
-            low[rows[before]] = middle[before] + 1
-            high[rows[~before]] = middle[~before]
-        positions = low - 1
+        known = self._time
+        begin, end = self._keys.ends(first)
+        positions = self._keys.search(
+            second, begin, end, lambda at, rows: True if known is None else known[at] <= times[rows]
+        )
+        positions = positions - 1
         matched = positions >= begin
         rows = np.flatnonzero(matched)
-        matched[rows] = self._second[positions[rows]] == second[rows]
+        matched[rows] = self._keys.second[positions[rows]] == second[rows]
         if self._time is not None and self._longest is not None:
             rows = np.flatnonzero(matched)
             matched[rows] = times[rows] - self._time[positions[rows]] <= self._longest
