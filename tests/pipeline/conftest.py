@@ -78,3 +78,15 @@ def problems_of() -> Callable[[Path], tuple[Problem, ...]]:
             return error.problems
 
     return find
+
+
+@pytest.fixture
+def assert_told(edited, problems_of) -> Callable[..., None]:
+    """Returns a function that asserts that changed lines give one error, at its path and line, with parts of a text."""
+
+    def told(lines, path, line, says) -> None:
+        problems = [problem for problem in problems_of(edited(lines)) if problem.severity == "error"]
+        assert [(problem.path, problem.line) for problem in problems] == [(path, line)], problems
+        assert [part for part in says if part not in problems[0].message] == [], problems[0].message
+
+    return told
