@@ -55,10 +55,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Excludes the objects imported during collection, close to a million, from all later garbage collections.
+    """Checks that no module computed with TensorFlow, and tunes the garbage collector for what was imported.
 
-    The collections also become less frequent, because tracing a graph creates thousands of objects and drops few.
+    All later collections leave out the objects imported so far, close to a million. They also become less frequent,
+    because tracing a graph creates thousands of objects and drops few.
     """
+    from fullpass.preprocessing.internals.tf_internals import has_computed  # after the environment is set above
+
+    if has_computed():
+        raise pytest.UsageError(
+            "A test module computes with TensorFlow while it is imported, so the tests that fork cannot run. "
+            "Move the computation into a function or a fixture."
+        )
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

@@ -6,7 +6,7 @@
   (`tf.compat.v1.wrap_function`). A saved function that is called as a whole runs all of its lookups.
 * `TableInitializer`: fills a table from any operations. The public initializers read one file, or hold all keys.
 * `frozen`: formats other than the SavedModel hold variables as constants.
-* `started_context`: whether TensorFlow has started its threads, after which a forked process would hang.
+* `has_computed`: whether TensorFlow has started its threads, after which a forked process would hang.
 """
 
 from collections.abc import Callable
@@ -30,6 +30,7 @@ def frozen(function: Any) -> Any:
     return convert_variables_to_constants_v2(function)
 
 
-def started_context() -> Any:
-    """Returns the context of eager execution; None if nothing has used it yet."""
-    return context.context_safe()
+def has_computed() -> bool:
+    """Returns whether TensorFlow has computed something in this process."""
+    found = context.context_safe()
+    return found is not None and found._initialized

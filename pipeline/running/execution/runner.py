@@ -38,7 +38,7 @@ from fullpass.pipeline.running.execution.metadata_store import LockedMetadata, c
 from fullpass.pipeline.running.execution.node_process import NodeProcess
 from fullpass.pipeline.running.execution.selection import Selection, select
 from fullpass.pipeline.running.request import DEFAULTS, RunRequest
-from fullpass.preprocessing.internals.tf_internals import started_context
+from fullpass.preprocessing.internals.tf_internals import has_computed
 
 _TICK_SECONDS = 0.25
 _NO_STEP = object()
@@ -132,8 +132,7 @@ def run(
 
 def _require_no_tensorflow_runtime() -> None:
     """Refuses to fork after the first eager operation, which starts threads that do not survive a fork."""
-    started = started_context()
-    if started is not None and getattr(started, "_initialized", False):
+    if has_computed():
         raise RuntimeError(
             "TensorFlow has already computed something in this process, and its nodes, forked from it, would hang. "
             "Run the pipeline before any TensorFlow operation, or in a process of its own (`fullpass run`)."
