@@ -2,27 +2,65 @@
 
 `tests/preprocessing/internals/test_tf_internals.py` fails first if another version differs.
 
-* `prune`: a part of a graph as a function. TensorFlow offers it only for graphs of TensorFlow 1
-  (`tf.compat.v1.wrap_function`). A saved function that is called as a whole runs all of its lookups.
+* `prune`: a part of a graph as a function, which needs the captured tensors of a traced function. A saved function that
+  is called as a whole runs all of its lookups. TensorFlow's `WrappedFunction.prune` copies each operation in Python,
+  which takes three times as long.
 * `TableInitializer`: fills a table from any operations. The public initializers read one file, or hold all keys.
 * `frozen`: formats other than the SavedModel hold variables as constants.
 * `has_computed`: whether TensorFlow has started its threads, after which a forked process would hang.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.eager import context, wrap_function
+from tensorflow.python.eager import context
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 from tensorflow.python.ops import lookup_ops
 
 TableInitializer = lookup_ops.TableInitializerBase
 
 
-def prune(graph: tf.Graph, feeds: list[tf.Tensor], fetches: Any) -> Callable[..., Any]:
-    """Returns the function that computes `fetches`, in their structure, from the values of `feeds`."""
-    return wrap_function.WrappedFunction(graph, wrap_function.VariableHolder()).prune(feeds, fetches)
+def prune(graph: Any, feeds: Sequence[tf.Tensor], fetches: Any) -> Callable[..., Any]:
+    """Returns the function that computes `fetches`, in their structure, from the values of `feeds`.
+
+    Args:
+        graph: The graph of a traced function.
+        feeds: Tensors of the graph; the function takes their values in this order.
+        fetches: Tensors of the graph, in any structure; what they need besides the feeds is copied.
+    """
+    flat = tf.nest.flatten(fetches, expand_composites=True)
+    position = {tensor.name: index for index, tensor in enumerate(feeds)}
+    captured = {inner.name: outer for outer, inner in graph.captures}
+    known = position.keys() | captured.keys()
+    copied, used = set(), set()
+    pending = [tensor.op for tensor in flat if tensor.name not in known]
+    while pending:
+        operation = pending.pop()
+        if operation.name not in copied:
+            copied.add(operation.name)
+            used |= {tensor.name for tensor in operation.inputs if tensor.name in known}
+            pending += [tensor.op for tensor in operation.inputs if tensor.name not in known]
+            pending += operation.control_inputs
+    part = graph.as_graph_def()
+    kept = [node for node in part.node if node.name in copied]
+    del part.node[:]
+    part.node.extend(kept)
+    names = [tensor.name for tensor in flat if tensor.name not in known]
+
+    def compute(*values: tf.Tensor) -> Any:
+        here = tf.compat.v1.get_default_graph()
+
+        def value_of(name: str) -> tf.Tensor:
+            return values[position[name]] if name in position else here.capture(captured[name])
+
+        inputs = {name: value_of(name) for name in used}
+        made = iter(tf.graph_util.import_graph_def(part, input_map=inputs, return_elements=names, name=""))
+        results = [value_of(tensor.name) if tensor.name in known else next(made) for tensor in flat]
+        return tf.nest.pack_sequence_as(fetches, results, expand_composites=True)
+
+    specs = [tf.TensorSpec(None, tensor.dtype) for tensor in feeds]
+    return tf.function(compute, autograph=False, input_signature=specs).get_concrete_function()
 
 
 def frozen(function: Any) -> Any:

@@ -25,6 +25,9 @@ from tests.live.browser import Page, find_chromium, open_browser
 
 FOLDER = REPOSITORY / "docs" / "pictures"
 COLUMNS, LINES = 104, 70
+TRIPS = "package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
+REPORTS = {"payment_type": "report-classes.png", "fare": "report-regression.png"}
+"""Labels of the trips, and the pictures of their untouched models' reports."""
 LARGEST_BYTES = 300_000
 _NOTEBOOK_STYLE = (
     "body{font:14px sans-serif;margin:16px} .jp-InputArea,.input_area{background:#f3f3f3;padding:4px 8px;margin:10px 0}"
@@ -106,6 +109,19 @@ def draw_notebook(page: Page, folder: Path, path: Path) -> None:
     page.screenshot(path, height=1200)
 
 
+def draw_report(page: Page, fullpass: list[str], label: str, folder: Path, path: Path) -> None:
+    """Draws the report of the model that `init` and `run` make for a label of the trips."""
+    made = folder / label / "pipeline.yaml"
+    made.parent.mkdir()
+    subprocess.run([*fullpass, "init", TRIPS, "--label", label, "-o", str(made)], check=True)
+    subprocess.run([*fullpass, "run", str(made)], check=True)
+    report = next(made.parent.glob("runs/*/Report/report/*/report.html"))
+    text = report.read_text(encoding="utf-8").replace(str(folder), "~")
+    report.write_text(text, encoding="utf-8")
+    page.show(report.as_uri(), width=1000)
+    page.screenshot(path, height=1600)
+
+
 def shrink(path: Path) -> None:
     """Reduces a picture to 64 colors, which takes a third of the size and looks the same."""
     with Image.open(path) as picture:
@@ -156,7 +172,9 @@ def main() -> None:
         page.show(comparison.as_uri(), width=1000)
         page.screenshot(FOLDER / "comparison.png", height=1000)
         draw_notebook(page, Path(folder), FOLDER / "notebook.png")
-    for name in ("run.png", "report.png", "report-phone.png", "comparison.png", "notebook.png"):
+        for label, name in REPORTS.items():
+            draw_report(page, fullpass, label, Path(folder), FOLDER / name)
+    for name in ("run.png", "report.png", "report-phone.png", "comparison.png", "notebook.png", *REPORTS.values()):
         shrink(FOLDER / name)
 
 
