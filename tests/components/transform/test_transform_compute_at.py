@@ -216,6 +216,7 @@ def test_all_features_at_one_place(analysed, tmp_path, place):
     assert_same(at_places(analysed, declared(place), tmp_path / "transformed"), analysed.values)
 
 
+@pytest.mark.long
 def test_tf_idf_at_each_place(tmp_path):
     weighed = analyse(tmp_path, declared_of(WEIGHED, "transform", {}))
     for place in ("input", "model"):

@@ -154,6 +154,7 @@ def test_files_read_one_after_the_other(prepared, tmp_path: Path, slow_files):
     assert (found.bound, found.stage.name) == ("input-bound", "read")
 
 
+@pytest.mark.long
 def test_a_slow_disk_and_its_remedy(prepared, tmp_path: Path, slow_files):
     files = write(tmp_path, records_of(prepared), 1)
     found = diagnosed(training(prepared, files, input={"cache": "none"}))

@@ -40,7 +40,7 @@ ANALYZED = slice(0, 240)
 """The analyzed rows. The rows after these have values that the analysis has not seen."""
 PAGE = pages()["transforms.md"]
 NAMES = re.findall(r"^### (\w+)$", PAGE, re.MULTILINE)
-GROUPS = tuple(NAMES[i::3] for i in range(3))
+GROUPS = tuple(NAMES[i::6] for i in range(6))
 CROSSES = (
     {"inputs": ["category.company", "date.started.hour"]},
     {"name": "learned", "inputs": ["bucketize.buckets", "category.zone"], "vocabulary": {"top_k": 20}},
@@ -216,7 +216,7 @@ def analysed(request, engines, tmp_path_factory):
 
 
 def _long_but_first(values):
-    """Marks the values of all groups but the first, which holds every third name of the page, as long."""
+    """Marks the values of all groups but the first, which holds every sixth name of the page, as long."""
     return [pytest.param(value, marks=pytest.mark.long if group else ()) for value, group in values]
 
 

@@ -258,6 +258,7 @@ def test_two_workers_see_every_example_of_an_epoch_once(planted, even, tmp_path)
         assert first["steps"] == second["steps"] == 8
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_workers_with_files_of_their_own_learn_what_one_device_learns(even, tmp_path):
     """Every update uses all rows, so their order does not matter; the workers have 505 and 495 rows."""

@@ -78,6 +78,7 @@ def followed(exported, grown, tmp_path_factory):
     return train(grown, tmp_path_factory.mktemp("followed"), exported("binary").directory, **still)
 
 
+@pytest.mark.long
 def test_a_model_that_only_began_answers_as_the_one_it_began_from(exported, followed):
     rows = [row for row in planted_rows(300, 9) if "blue" not in (row["tags"] or "")]
     before, after = (scores(export, rows) for export in (exported("binary").directory, followed[0]))

@@ -201,6 +201,7 @@ def test_losses_of_regressions(planted, loss):
         assert history["val_coverage_0.1"][-1] < 0.3 < 0.7 < history["val_coverage_0.9"][-1]
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_rows_that_are_read_anew_grow_the_same_trees(planted):
     """Rows come from memory or from the files; their order is that of the files in both cases."""
@@ -280,7 +281,10 @@ def test_without_early_stopping_all_rounds_grow_and_the_best_are_kept(planted):
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("task", "metric", "rate", "kept"),
-    [("binary", "log_loss", 1e-6, "trees"), ("regression", "rmse", 0.01, "wide_deep")],
+    [
+        ("binary", "log_loss", 1e-6, "trees"),
+        pytest.param("regression", "rmse", 0.01, "wide_deep", marks=pytest.mark.long),
+    ],
 )
 def test_the_better_of_trees_and_a_network_is_kept(planted, tmp_path, task, metric, rate, kept):
     """A network that hardly learns is worse than trees; one that learns adds numbers better than trees."""

@@ -109,6 +109,7 @@ def test_all_kinds_of_paths_reach_the_model(planted, tmp_path, trainings):
     assert len(set(sizes.values())) == len(sizes) > 1
 
 
+@pytest.mark.long
 def test_trees_are_searched_and_trained_with_the_best(planted, tmp_path):
     """A tree with two leaves uses one feature; the joint effect of `kind` and `x` needs more leaves."""
     space = {"model.leaves": {"choices": [2, 15]}, "training.epochs": {"choices": [1, 4]}}
@@ -124,6 +125,7 @@ def test_trees_are_searched_and_trained_with_the_best(planted, tmp_path):
     assert min(record["history"]["val_log_loss"]) == pytest.approx(trial.score, rel=1e-6), "trained as the trial was"
 
 
+@pytest.mark.long
 def test_a_trial_of_trees_or_a_network_is_worth_the_better(planted, tmp_path, trainings):
     space = {"training.learning_rate": {"choices": [0.0001, 0.01]}}
     args = tuner_args(planted, tmp_path, model="auto", search=space, algorithm="random", max_trials=2)
@@ -136,7 +138,7 @@ def test_a_trial_of_trees_or_a_network_is_worth_the_better(planted, tmp_path, tr
     assert min(record["compared"].values()) == pytest.approx(min(scores), rel=1e-6), "trained as the trial was"
 
 
-@pytest.mark.parametrize(("limit", "epochs"), [(None, [1, 3]), (2, [1, 2])])
+@pytest.mark.parametrize(("limit", "epochs"), [pytest.param(None, [1, 3], marks=pytest.mark.long), (2, [1, 2])])
 def test_epochs_that_are_searched_are_run(planted, tmp_path, trainings, limit, epochs):
     """`training.epochs` is 2. The search tries 1 and 3, and `tuning.epochs` limits each trial."""
     space = {"training.epochs": {"choices": [1, 3]}}

@@ -10,6 +10,7 @@ from tests.trainer.tuning.test_search import searched, tuner_args
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.long
 def test_tensorboard_compares_the_trials_by_their_values_and_the_objective(planted, tmp_path):
     space = {"training.learning_rate": {"choices": [0.001, 0.03]}, "training.mask_rate": {"min": 0.0, "max": 0.2}}
     args = tuner_args(planted, tmp_path, search=space, algorithm="random", max_trials=2)

@@ -295,7 +295,7 @@ def test_blocks_in_any_order_lost_and_sent_twice_come_out_in_order(tmp_path):
         assert os.listdir(folder) == []
 
 
-@pytest.mark.parametrize("model", ["linear", "trees"])
+@pytest.mark.parametrize("model", ["linear", pytest.param("trees", marks=pytest.mark.long)])
 def test_a_model_is_trained_from_a_service_that_the_environment_names(address, planted, tmp_path, monkeypatch, model):
     monkeypatch.setenv("FULLPASS_INPUT_SERVICE", address)
     arguments = planted("binary").fn_args(tmp_path, model=model, training={"epochs": 1}, input={"service": {}})
