@@ -38,17 +38,17 @@ class ParityConfig(Spec):
     rows: Literal["all"] | Count = "all"
     """Eval rows to compare."""
     rtol: Annotated[float, Field(strict=True, ge=0)] = 1e-5
-    """Allowed relative difference of floats, added to `atol`. Ids and text must be equal."""
+    """Allowed relative difference of floats; ids and text must be equal."""
     atol: Literal["auto"] | Annotated[float, Field(strict=True, ge=0)] = "auto"
-    """Allowed absolute difference: |training - serving| <= atol + rtol * |serving|. auto: `rtol` times the standard
-    deviation of the feature or of the scores; for probabilities, `rtol`."""
+    """|training - serving| may be up to atol + rtol * |serving|. auto: `rtol` times the standard deviation of the
+    feature or scores; for probabilities, `rtol`."""
 
 
 class PushConfig(Spec):
     """Where blessed models are pushed."""
 
     to: Name = "serving"
-    """Folder that a model server watches; each pushed model is a version in it."""
+    """Folder that a model server watches; each model is a version in it."""
     keep: Count = 5
     """Versions to keep; the served version always stays."""
 
@@ -68,15 +68,15 @@ class Hook(Spec):
     """One receiver: a program (`command`) or an address (`url_env`)."""
 
     on: tuple[Event, ...] = Field(default=EVENTS, min_length=1)
-    """Events to send: model pushed, model not blessed, data stopped by the gate, run failed, nothing to train."""
+    """Events to send (docs/scheduling.md)."""
     command: tuple[Name, ...] | None = Field(default=None, min_length=1)
-    """Program and arguments, started in the YAML's folder without a shell; reads the payload from standard input."""
+    """Program and arguments; reads the payload from standard input."""
     url_env: EnvironmentVariable | None = None
-    """Variable with the address to post to, which the YAML must not contain: whoever has it can post there."""
+    """Variable with the address to post to."""
     token_env: EnvironmentVariable | None = None
     """Variable with a token, sent as `Authorization: Bearer`."""
     timeout: Count = 10
-    """Seconds per attempt; then a command and its processes are killed."""
+    """Seconds per attempt, after which a command is killed with its processes."""
     retries: NonNegative = 3
     """Retries, after 1, 2, 4 ... seconds, if the receiver is unreachable or answers 429 or 5xx."""
 
@@ -90,7 +90,7 @@ class Hook(Spec):
 
 
 class MlflowConfig(Spec):
-    """Records each run on the MLflow server named by MLFLOW_TRACKING_URI (docs/tracking.md)."""
+    """Records each run on the MLflow server that MLFLOW_TRACKING_URI names."""
 
     experiment: Name | None = None
     """Experiment, created if it does not exist; null: the pipeline's name."""
@@ -110,22 +110,22 @@ class PipelineConfig(Spec):
     data: DataConfig
     label: Label
     features: Features = Field(default_factory=dict)
-    """Name -> feature; a bare type such as `number` uses defaults. One feature or sequence is required."""
+    """Name -> feature. One feature or sequence is required."""
     sequences: dict[Name, SequenceSpec] = Field(default_factory=dict)
     """Name -> list columns of equal length, read element by element (docs/lists.md)."""
     crosses: tuple[Cross, ...] = ()
     """Categories computed from combinations of features."""
     stable_ids: StableIds | Flag = False
-    """Default of all learned vocabularies: ids of known tokens never change; true uses the defaults."""
+    """Of all learned vocabularies: ids of known tokens never change."""
     preprocessing: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """Function that replaces the generated transforms of all features."""
     code_files: tuple[Name, ...] = ()
-    """Paths, patterns or folders of files that your functions read (docs/running.md)."""
+    """Files, patterns or folders that your functions read (docs/running.md)."""
     model: ModelConfig = WideDeep(kind="wide_deep")
     """Architecture; a bare kind such as `linear` uses defaults."""
     training: TrainingConfig = TrainingConfig()
     tuning: TuningConfig | None = None
-    """Hyperparameter search before training (docs/tuning.md)."""
+    """Hyperparameter search (docs/tuning.md)."""
     input: InputConfig = InputConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     gates: GatesConfig = GatesConfig()
@@ -135,7 +135,7 @@ class PipelineConfig(Spec):
     notify: tuple[Hook, ...] = ()
     """Receivers of the outcomes of runs."""
     mlflow: MlflowConfig | None = None
-    """Records runs, metrics and trials on an MLflow server (docs/tracking.md)."""
+    """Records runs on an MLflow server (docs/tracking.md)."""
     beam: BeamConfig = BeamConfig()
 
     @model_validator(mode="before")

@@ -10,19 +10,18 @@ from fullpass.preprocessing.spec import Duration, Flag, Name, NonNegative, Spec
 
 
 class ScheduleConfig(Spec):
-    """When to retrain (docs/scheduling.md). Without `cron`, `new_span` and `drift`, runs start by hand."""
+    """When to retrain (docs/scheduling.md)."""
 
     cron: CronLine | None = None
     """Five fields: minute, hour, day of month, month, day of week; or six, with seconds first."""
     timezone: Name = "UTC"
     """Time zone of `cron` and of dates of spans."""
     new_span: Flag = False
-    """Run when a span arrives that is newer than all spans trained on."""
+    """Run when a newer span arrives."""
     drift: Flag = False
-    """Run when a span arrives that fails a check of `gates` with policy `retrain` (docs/data-gate.md)."""
+    """Run when a newer span fails a check of `gates` with policy `retrain`."""
     lag: NonNegative = 1
-    """Span that a time of `cron` requests, if spans are dates: 0 the current, 1 the last completed, 2 the one
-    before."""
+    """Span that a time of `cron` requests, if spans are dates: 0 the current, 1 the last completed."""
     wait_for: Name | None = None
     """Path that marks a span as complete, with its date fields or {SPAN}: `data/{YYYY}-{MM}-{DD}/_SUCCESS`."""
     timeout: Duration = "0s"
@@ -30,8 +29,8 @@ class ScheduleConfig(Spec):
     on_late: Literal["skip", "fail"] = "skip"
     """Outcome if the span is still missing after `timeout`. Neither trains."""
     catch_up: Literal["once", "each", "none"] = "once"
-    """Times missed while no scheduler or another run was active: `once`, one run at the newest; `each`, a run for each,
-    oldest first; `none`, no run."""
+    """Times missed while no scheduler or another run was active: `once`, one run on the newest; `each`, a run for each;
+    `none`, no run."""
     poll: Duration = "1m"
     """Interval between checks for new spans."""
 

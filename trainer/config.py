@@ -63,7 +63,7 @@ class _Deep(_Network):
     batch_norm: Flag = False
     """Batch normalization of the hidden layers."""
     members: Annotated[Count, Field(le=64)] = 1
-    """Networks of one ensemble with shared hidden kernels, whose logits are averaged (TabM, Gorishniy et al. 2024)."""
+    """Networks with shared hidden kernels, whose logits are averaged (TabM, Gorishniy et al. 2024)."""
     l2: Annotated[float, Field(strict=True, ge=0)] = 0.0
     """L2 penalty on hidden kernels."""
 
@@ -91,7 +91,7 @@ class WideDeep(_Deep):
 
 
 class Dcn(_Deep):
-    """Deep & Cross Network v2: explicit crosses of bounded degree beside a deep part (Wang et al. 2021)."""
+    """Deep & Cross Network v2: crosses of bounded degree beside a deep part (Wang et al. 2021)."""
 
     kind: Literal["dcn"]
     cross_layers: Count = 2
@@ -101,8 +101,7 @@ class Dcn(_Deep):
 
 
 class Trees(_Network):
-    """Gradient boosted trees on numbers and categories, grown by LightGBM. docs/training.md states which features and
-    other keys they support."""
+    """Gradient boosted trees, grown by LightGBM; docs/training.md has the features and keys that they support."""
 
     kind: Literal["trees"]
     learning_rate: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.05
@@ -120,8 +119,7 @@ class Trees(_Network):
 
 
 class TreesOrNetwork(_Network):
-    """Trains trees and `wide_deep` with default settings, and keeps their blend, or the better one if the blend is not
-    better beyond chance (docs/training.md)."""
+    """Trees and `wide_deep` with default settings: their blend, or the better one (docs/training.md)."""
 
     kind: Literal["auto"]
 
@@ -151,33 +149,28 @@ NETWORKS: Mapping[str, type[_Network]] = members_by_tag(ModelConfig)
 
 
 class EarlyStopping(Spec):
-    """Stops when the log loss of the validation rows (regression: root mean squared error, or `training.loss`) no
-    longer falls.
-
-    The best epoch is exported, with or without early stopping.
-    """
+    """The limits of early stopping."""
 
     patience: Count = 5
-    """Epochs without improvement before training stops; with `schedule: plateau`, also before each reduction of the
-    learning rate."""
+    """Epochs without improvement before training stops, or `schedule: plateau` reduces the learning rate."""
     min_delta: Annotated[float, Field(strict=True, ge=0)] = 0.0
     """Smallest decrease that counts as improvement."""
 
 
 class CheckpointConfig(Spec):
-    """Checkpoints, from which an interrupted run resumes in the middle of an epoch."""
+    """How often checkpoints are saved, and how many are kept."""
 
     every_seconds: Literal["auto"] | Positive | None = "auto"
-    """Seconds between checkpoints; null uses `every_steps` only. auto: ten, or a hundred times the last write time if
+    """Seconds between checkpoints; null uses `every_steps` only. auto: ten, or a hundred times the last write if
     longer."""
     every_steps: Count | None = None
     """Updates between checkpoints, in addition."""
     keep: Count = 2
-    """Newest checkpoints to keep; all are removed after the export."""
+    """Checkpoints to keep until the export."""
 
 
 class ProfileConfig(Spec):
-    """A trace for TensorBoard's Profiler."""
+    """The updates that are traced."""
 
     steps: tuple[Count, Count]
     """First and last traced update, counted from 1; tens are enough."""
@@ -193,11 +186,11 @@ class TrainingConfig(Spec):
     """How the model is trained."""
 
     epochs: Literal["auto"] | Count = "auto"
-    """Most passes over train. auto: until the validation rows no longer improve, up to 100, and up to 300 while they
-    do. For trees a pass is ten rounds."""
+    """Most passes over train; for trees of ten rounds each. auto: until the validation rows no longer improve, up to
+    100, or 300 while they do."""
     time: Duration | None = "1h"
-    """How long training may take (90s, 5m, 2h), interrupted runs included. It stops with the best weights so far, not
-    reproducibly; null: no limit."""
+    """How long training may take, interrupted runs included; then it ends with the best weights so far, not
+    reproducibly."""
     batch_size: Literal["auto"] | Count = "auto"
     """Examples per update. auto: the power of two nearest to train rows / 50, from 32 to 1024."""
     optimizer: Literal["adam", "adamw", "sgd", "adagrad", "ftrl"] = "adam"
@@ -216,39 +209,38 @@ class TrainingConfig(Spec):
     clip_norm: Positive | None = None
     """Largest global norm of the gradient."""
     loss: LossConfig = Auto()
-    """Loss to minimize. For a regression it defines the meaning of a prediction (docs/training.md)."""
+    """Loss to minimize, and for a regression the meaning of a prediction (docs/training.md)."""
     label_smoothing: Fraction = 0.0
     """Share of every label that is spread over all classes."""
     calibration: Literal["auto", "none"] = "auto"
-    """auto: calibrated probabilities without the effect of class weights (docs/training.md); `loss: log_normal`
-    predicts the mean. none: probabilities as trained; `log_normal` predicts the median."""
+    """auto: calibrated probabilities without the effect of class weights (docs/training.md). none: probabilities as
+    trained."""
     mask_rate: Fraction = 0.02
-    """Share of single-valued categories that an update replaces by missing or unknown, so that unseen values get about
-    the mean prediction."""
+    """Share of single-valued categories that an update replaces by missing or unknown."""
     early_stopping: EarlyStopping | None = EarlyStopping()
-    """null trains all epochs."""
+    """Stops when the log loss of the validation rows (regression: root mean squared error, or `training.loss`) no
+    longer falls; null trains all epochs. The best epoch is exported in any case."""
     warm_start: Literal["none", "blessed"] | Name = "none"
-    """Initial weights. blessed: the last blessed model, if any. Other text: the folder of an exported model. Matched by
-    layer, feature and token (docs/retraining.md)."""
+    """Initial weights (docs/retraining.md). blessed: those of the last blessed model, if any. Other text: the folder of
+    an exported model."""
     seed: NonNegative = 1
     """Seed of weights and shuffle. The same data, config and initial weights give the same model on one CPU."""
     checkpoint: CheckpointConfig | None = CheckpointConfig()
-    """null saves none: an interrupted run trains from the beginning."""
+    """From checkpoints an interrupted run resumes in the middle of an epoch; null saves none."""
     profile: ProfileConfig | None = None
     """Traces some updates for TensorBoard's Profiler (docs/training.md)."""
     steps_per_execution: Literal["auto"] | Count = "auto"
     """Updates per call of the device; between calls, training can save or stop. auto: as many as take half a second."""
     accumulate: Count = 1
-    """Micro-batches into which a device splits its part of a batch to save memory. Only batch_norm sees them."""
+    """Micro-batches into which a device splits its part of a batch, to save memory. Only batch_norm sees them."""
     xla: Literal["auto"] | Flag = "auto"
     """Compile the gradient. auto: on a single GPU without text and lists of categories. true: pads lists of categories
     to the longest of the split."""
     distribution: Literal["auto", "one_device", "mirrored", "multi_worker", "tpu"] = "auto"
-    """auto: the first that exists of multi_worker (workers in TF_CONFIG), tpu (in TPU_NAME), mirrored (all GPUs of this
-    machine), one_device."""
+    """auto: the first there is of multi_worker, tpu, mirrored and one_device (docs/training.md)."""
     scaling: Literal["none", "linear", "sqrt"] = "none"
-    """none: `batch_size` counts over all devices, so the model is the same on any number of them. linear, sqrt: it is
-    per device, and the learning rate is multiplied by their number, or its root."""
+    """none: `batch_size` is over all devices. linear, sqrt: it is per device, and the learning rate is multiplied by
+    their number, or its root."""
     wait_for_workers: Positive = 600.0
     """Seconds to wait for other workers to start."""
     mixed_precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
@@ -306,7 +298,7 @@ class TrainingConfig(Spec):
 
 
 class ServiceConfig(Spec):
-    """A tf.data service that parses and transforms for the trainer (docs/input.md)."""
+    """The address of a tf.data service, and how long to wait for it."""
 
     address: str | None = None
     """host:port of the dispatcher; null: the environment variable FULLPASS_INPUT_SERVICE."""
@@ -324,22 +316,22 @@ class InputConfig(Spec):
     """How examples reach the model."""
 
     compute_at: ComputeAt = "transform"
-    """Where features are computed by default: transform (once, into examples), input (while training reads) or model
-    (in the training step) (docs/placement.md)."""
+    """Where features are computed by default (docs/placement.md): once into examples, while training reads, or in the
+    training step."""
     cache: Literal["auto", "memory", "disk", "none"] = "auto"
-    """Where parsed examples stay between epochs. auto: in memory if they fit in `memory_fraction`, else on disk, also
-    for the next training. none parses in every epoch."""
+    """Where parsed examples stay between epochs (docs/input.md). auto: in memory if they fit in `memory_fraction`, else
+    on disk. none parses in every epoch."""
     memory_fraction: Annotated[Fraction, Field(gt=0)] = 0.25
     """Share of the free memory (of the container, if less) that one split may take."""
     cache_dir: str | None = None
     """Local folder of the disk cache; null: `input_cache` in the root."""
     shuffle_buffer: Literal["auto"] | NonNegative = "auto"
-    """Examples; 0 does not shuffle. auto: 100,000. Files also change order in every epoch; examples in memory are
-    shuffled completely, whatever the number."""
+    """Examples; 0 does not shuffle, auto is 100,000. Files also change order; examples in memory are shuffled
+    completely."""
     readers: Literal["auto"] | Count = "auto"
     """Files read at the same time."""
     service: ServiceConfig | None = None
-    """Other machines parse and transform; null reads in the trainer."""
+    """A tf.data service on other machines parses and transforms (docs/input.md); null: the trainer does."""
 
     @model_validator(mode="after")
     def _local_cache(self) -> "InputConfig":

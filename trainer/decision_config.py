@@ -10,31 +10,30 @@ _Positive = Annotated[float, Field(gt=0)]
 
 
 class Cost(Spec):
-    """The costs of wrong predictions, in any unit."""
+    """The costs of wrong predictions."""
 
     false_positive: _Positive
-    """Cost of a row of the negative class that is predicted positive."""
+    """Cost of a negative row that is predicted positive."""
     false_negative: _Positive
-    """Cost of a row of the positive class that is predicted negative."""
+    """Cost of a positive row that is predicted negative."""
 
 
 class RecallAt(Spec):
-    """A precision that must be reached."""
+    """The precision that a threshold must reach."""
 
     precision: Annotated[float, Field(gt=0, lt=1)]
-    """Smallest precision on the validation rows; of all thresholds that reach it, the one of the largest recall is
-    chosen."""
+    """Smallest precision on the validation rows."""
 
 
 class DecisionConfig(Spec):
-    """The rule that chooses the probability from which on a binary model predicts the positive class."""
+    """The rule that chooses the threshold: one of the keys."""
 
     metric: Literal["f1", "accuracy", "balanced_accuracy", "mcc"] | None = None
     """Metric that the threshold maximizes."""
     cost: Cost | None = None
-    """Costs whose mean the threshold minimizes."""
+    """Costs, in any unit, whose mean the threshold minimizes."""
     recall_at: RecallAt | None = None
-    """Largest recall at a precision."""
+    """Of the thresholds that reach a precision, that of the largest recall."""
 
     @model_validator(mode="after")
     def _one_rule(self) -> "DecisionConfig":

@@ -33,7 +33,7 @@ class _Loss(Spec):
 
 
 class Auto(_Loss):
-    """The squared error for regression, else the log loss."""
+    """`squared` for a regression, else the log loss."""
 
     tasks = (*_CLASSES, "regression")
     judged_by_itself = False
@@ -42,7 +42,7 @@ class Auto(_Loss):
 
 
 class Squared(_Loss):
-    """The squared error: the prediction is the mean."""
+    """The squared error: predicts the mean."""
 
     judged_by_itself = False
     objective = "regression"
@@ -50,14 +50,14 @@ class Squared(_Loss):
 
 
 class Absolute(_Loss):
-    """The absolute error: the prediction is the median, robust to extreme labels."""
+    """The absolute error: predicts the median."""
 
     objective = "regression_l1"
     kind: Literal["absolute"]
 
 
 class Huber(_Loss):
-    """Squared error up to `delta`, absolute beyond: predicts nearly the mean; outliers count less."""
+    """Squared error up to `delta`, absolute beyond: predicts nearly the mean."""
 
     objective = "huber"
     kind: Literal["huber"]
@@ -66,7 +66,7 @@ class Huber(_Loss):
 
 
 class Poisson(_Loss):
-    """The Poisson deviance of counts, for labels of 0 and above: predicts the mean, never below 0."""
+    """The Poisson deviance, for labels of 0 and above: predicts the mean."""
 
     labels = "0 and above"
     logarithmic = True
@@ -75,11 +75,8 @@ class Poisson(_Loss):
 
 
 class LogNormal(_Loss):
-    """The squared error of the label's logarithm, for labels above 0 that differ by factors, such as amounts.
-
-    Predicts the mean of a log-normal distribution with the spread of the errors on validation rows; with
-    `calibration: none` its median.
-    """
+    """The squared error of the label's logarithm, for labels above 0: predicts the mean of a log-normal distribution
+    with the spread of the errors on validation rows; with `calibration: none` its median."""
 
     labels = "above 0"
     logarithmic = True
@@ -88,10 +85,7 @@ class LogNormal(_Loss):
 
 
 class Quantile(_Loss):
-    """Several quantiles, which never cross: the share `level` of the labels lies below.
-
-    The prediction is the middle level; the export returns all levels as `quantiles`.
-    """
+    """Quantiles, which never cross: predicts the middle level; the export returns all as `quantiles`."""
 
     objective = "quantile"
     kind: Literal["quantile"]
@@ -111,16 +105,13 @@ class Quantile(_Loss):
 
 
 class Focal(_Loss):
-    """The log loss times (1 - p) ** gamma, where p is the probability of the example's class: easy examples count less.
-
-    Calibration then corrects the probabilities (Lin et al. 2017).
-    """
+    """The log loss times (1 - p) ** gamma, where p is the probability of the example's class (Lin et al. 2017)."""
 
     tasks = _CLASSES
     judged_by_itself = False
     kind: Literal["focal"]
     gamma: Annotated[float, Field(strict=True, gt=0, le=10)] = 2.0
-    """Strength of the reduction."""
+    """The larger, the less easy examples count."""
 
 
 LossConfig = Annotated[

@@ -44,20 +44,20 @@ class Divergences(Check):
     """Limits on the divergence of a distribution."""
 
     js: Divergence = 0.1
-    """Largest Jensen-Shannon divergence (base 2) beyond what chance explains."""
+    """Largest Jensen-Shannon divergence (base 2) beyond chance."""
     linf: Divergence = 0.2
-    """Largest difference between the shares of a bin (L-infinity) beyond what chance explains."""
+    """Largest difference between the shares of a bin (L-infinity) beyond chance."""
 
 
 class DriftCheck(Divergences):
-    """Whether a column is distributed as in the previous span and in the rest of the window."""
+    """Whether columns are distributed as before."""
 
     features: dict[Name, FeatureLimits | Literal["ignore"]] = Field(default_factory=dict)
     """Raw column -> its own limits, or `ignore`."""
 
 
 class LabelCheck(Divergences):
-    """Whether the label is distributed as in the previous span and in the rest of the window."""
+    """Whether the label is distributed as before."""
 
     js: Divergence = 0.02
     """As in `drift`."""
@@ -69,14 +69,14 @@ class MissingCheck(Check):
     """Whether the share of missing values has changed."""
 
     max_change: Fraction = 0.05
-    """Largest change of the share, up or down, beyond what chance explains."""
+    """Largest change, up or down, beyond chance."""
 
 
 class RowsCheck(Check):
-    """Whether the newest span has as many rows as earlier spans."""
+    """Whether there are as many rows as before."""
 
     min_ratio: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.5
-    """Fewest rows, as a share of the earlier spans' median."""
+    """Fewest rows, as a share of the median of earlier spans."""
     max_ratio: Annotated[float, Field(strict=True, gt=1)] = 2.0
     """Most rows, as a multiple of that median."""
 
@@ -89,23 +89,23 @@ class DroppedColumns(Check):
 
 
 class GatesConfig(Spec):
-    """Checks before training: the newest span against the previous span and the rest of the window (docs/data-gate.md).
+    """Checks before training: the newest span against earlier ones (docs/data-gate.md).
 
     A bare policy such as `stop` uses a check's default limits.
     """
 
     anomalies: Check = Check()
-    """Anomalies that TFDV finds under the declared schema."""
+    """TFDV's anomalies under the declared schema."""
     new_columns: Check = Check()
     """Columns that had no values before."""
     dropped_columns: DroppedColumns = DroppedColumns()
-    """Columns that have no values any more."""
+    """Columns that have no value any more."""
     missing: MissingCheck = MissingCheck()
     drift: DriftCheck = DriftCheck()
     label: LabelCheck = LabelCheck()
     rows: RowsCheck = RowsCheck()
     history: Count = 30
-    """Earlier spans that the row count is compared with; they may be older than the window."""
+    """Earlier spans for `rows`; they may be older than the window."""
 
     @property
     def checks(self) -> Mapping[str, Check]:

@@ -102,13 +102,12 @@ class EvaluationConfig(Spec):
     metrics: tuple[Name, ...] = ()
     """By default those of the task. Metrics with a threshold are always measured."""
     slices: tuple[tuple[Name, ...], ...] = ()
-    """Lists of raw columns; metrics are also computed per combination of their values."""
+    """Lists of raw columns: metrics per combination of their values."""
     decision: DecisionConfig | None = None
-    """Binary: how the threshold of the prediction is chosen on validation rows. null: the likelier class is
+    """Binary: one rule by which validation rows choose the threshold of the positive class. null: the likelier class is
     predicted."""
     beyond_reference: Flag = False
-    """true: a model that is no better than the simple reference beyond chance is not blessed. false: the report says
-    so."""
+    """true refuses a model that is not better than the simple reference beyond chance; false only reports it."""
     thresholds: dict[Name, Threshold] = Field(default_factory=dict)
-    """Metric -> its bounds on all rows, slices and the newest span (docs/evaluation.md). Without any, every evaluated
+    """Metric -> its bounds on all rows, slices and the newest span (docs/retraining.md). Without any, every evaluated
     model is blessed."""

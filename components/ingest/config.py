@@ -17,18 +17,17 @@ _EIGHT_TO_TWO: dict[str, float] = {"train": 8.0, "eval": 2.0}
 
 
 class HashSplit(Spec):
-    """By hash. Rows with the same key stay together, and in their split as data grows."""
+    """Rows with the same key stay together, and in their split as data grows."""
 
     method: Literal["hash"]
     column: Name | Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
-    """Key column, or several. A row without a complete key is assigned at random. None hashes all columns of the
-    source, even those that no feature reads: equal rows fall into the same split."""
+    """Key column, or several; a row without a complete key is assigned at random. None: all columns of the source."""
     ratios: Ratios = Field(default=_EIGHT_TO_TWO, min_length=2)
     """Split -> share, in any unit."""
 
 
 class RandomSplit(Spec):
-    """By a seeded random number per row. The same rows in the same files give the same splits."""
+    """By row: the same rows in the same files give the same splits."""
 
     method: Literal["random"]
     seed: NonNegative = 1
@@ -38,21 +37,17 @@ class RandomSplit(Spec):
 
 
 class StratifiedSplit(Spec):
-    """Like hash without a key, with equal shares of every class in all splits, to within one row.
-
-    Takes one more pass. As data grows, only rows next to a cut change their split. Equal rows stay together.
-    """
+    """Like hash without a key, with equal shares of every class in all splits, in one more pass."""
 
     method: Literal["stratified"]
     column: Name | None = None
-    """Raw or derived column of at most 10,000 classes; missing is a class, too. None uses the label of a binary or
-    multiclass task."""
+    """Raw or derived column of at most 10,000 classes; None: the label of a binary or multiclass task."""
     ratios: Ratios = Field(default=_EIGHT_TO_TWO, min_length=2)
     """Split -> share, in any unit."""
 
 
 class TimeSplit(Spec):
-    """By date, the oldest rows first. A row without a readable date is a bad row."""
+    """By date, the oldest rows first; a row without one is a bad row."""
 
     method: Literal["time"]
     column: Name | Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -66,7 +61,7 @@ class TimeSplit(Spec):
 
 
 class ColumnSplit(Spec):
-    """By a column's value. A row with any other value is a bad row."""
+    """By a column's value; a row with any other is a bad row."""
 
     method: Literal["column"]
     column: Name
@@ -85,15 +80,13 @@ class RecordsConfig(Spec):
     """Layout of TFRecord files, here and after Transform."""
 
     readers: Count = 1
-    """Hosts that read at the same time in training. A split has ten files per reader, unless these would be smaller
-    than 10 MB."""
+    """Hosts that read in training (docs/records.md)."""
     shard_mb: Count = 128
     """Largest file, in MB before compression."""
     compression: Literal["auto", "none", "gzip"] = "auto"
     """auto: gzip for a remote root, else none."""
     shuffle: Flag = False
-    """Shuffle raw examples across all files of a split. Costs a copy of the records, and memory for one `shard_mb` per
-    worker."""
+    """Shuffle raw examples across all files of a split."""
     seed: NonNegative = 1
     """Another seed gives another order."""
 
@@ -116,11 +109,10 @@ class BadRows(Spec):
 
 
 class SplitLeakage(Spec):
-    """Rows of a split that may be equal, in every column read, to rows of another before the run fails. All are
-    counted."""
+    """Rows of a split that may equal rows of another before the run fails (docs/sources.md)."""
 
     max_fraction: Fraction = 1.0
-    """Largest share of a split's rows, per pair of splits; in a pair with train, of the other split's rows."""
+    """Largest share of a split's rows, per pair; in a pair with train, of the other split's."""
     max_rows: NonNegative | None = None
     """Largest number, in addition."""
 
@@ -137,14 +129,14 @@ class SpanColumn(Spec):
 
 
 class WindowConfig(Spec):
-    """Spans that a run trains on, if `data.source.path` contains the span (docs/spans.md)."""
+    """Spans that a run trains on (docs/spans.md)."""
 
     spans: Literal["all"] | Count = 1
-    """Consecutive spans up to the requested one, by default the newest; `all` starts with the oldest."""
+    """Consecutive spans up to the requested one, or the newest; `all` starts with the oldest."""
 
 
 class DataConfig(Spec):
-    """The source of the rows, their splits and their records."""
+    """The source of the rows, their splits and records."""
 
     source: Source
     """Files, a database, or a function that returns rows."""
@@ -157,12 +149,12 @@ class DataConfig(Spec):
     derive: dict[Name, Name] = Field(default_factory=dict)
     """New column -> expression over columns and derived columns above it."""
     split: Split = HashSplit(method="hash")
-    """Assignment of rows to splits, unless the source has separate data per split."""
+    """Assignment of rows to splits, unless the source has a path per split."""
     records: RecordsConfig = RecordsConfig()
     bad_rows: BadRows = BadRows()
     split_leakage: SplitLeakage = SplitLeakage()
     span: SpanColumn | None = None
-    """Column with the span of each row, if `source.path` does not contain it."""
+    """The column with the span of each row, if `source.path` does not contain it (docs/spans.md)."""
     window: WindowConfig = WindowConfig()
 
     @model_validator(mode="after")

@@ -55,7 +55,7 @@ _SHORTER = {
     r" and below (\d+)": r", < \1",
     r"\ban? (whole )?number from ": r"\1number ",
     r"\ban import path such as ": "",
-    r"\ba duration such as ": "duration: ",
+    r"\ba duration such as .*? or \w+": "duration",
     r"\bwhole number\b": "integer",
     r"\b(?:an?|the) (integer|number|mapping|list|name)\b": r"\1",
     r"list \(each item: ([^()]*)\)": r"list of \1",
@@ -111,9 +111,12 @@ def transforms_page() -> str:
 
 def expressions_page() -> str:
     """Returns the page of the expression language: syntax, missing values, functions."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for written, result, doc in function_table():
+        alike.setdefault((result, doc), []).append(f"`{_cell(written)}`")
     rows = [
-        f"| `{_cell(written)}` | {_RESULTS.get(result, result)} | {_cell(doc)} |"
-        for written, result, doc in function_table()
+        f"| {', '.join(written)} | {_RESULTS.get(result, result)} | {_cell(doc)} |"
+        for (result, doc), written in alike.items()
     ]
     return _page("expressions", functions=["\n".join(["| written | gives | |", "|---|---|---|", *rows])])
 
@@ -146,23 +149,49 @@ def _sections(path: str, section: Schema, schema: Schema, *, level: int) -> Iter
         yield _yaml(
             f"{name.removesuffix('[*]')}: [{EXAMPLES[path]}]" if name.endswith("[*]") else f"{name}: {EXAMPLES[path]}"
         )
-    if path == "data.source":
-        yield _formats()
     shared, tables = _tables_of_forms(members, schema, path, tag)
-    # The table of the section around this one has the first paragraph, see `_meaning`.
-    in_table = tag is None and "description" not in section and not path.endswith("[*]")
+    if tag is not None:
+        yield _forms(tag, members, tables)
     yield shared
+    # A table above has the first paragraph: that of the forms, or of the section around this one, see `_meaning`.
+    in_table = tag is not None or ("description" not in section and not path.endswith("[*]"))
     for (name, table), form in zip(tables.items(), members, strict=True):
+        if tag is not None and not _is_table(table):
+            continue
         if tag is not None:
             yield f"{'#' * (level + 1)} {path}, {tag}: {name}"
         text = form.get("description", "")
         yield text.partition("\n\n")[2] if in_table else text
         yield table
         for key, inner in form["properties"].items():
-            if (path, key) != ("data.joins.*", "source"):  # the formats of data.source
+            # The formats of data.source, and mappings whose keys are rows of the table.
+            if (path, key) != ("data.joins.*", "source") and not _is_leaf(inner, schema):
                 yield from _sections(f"{path}.{key}", inner, schema, level=level + 1)
     for item in _values(section, schema):
         yield from _sections(f"{path}.*", item, schema, level=level + 1)
+
+
+def _forms(tag: str, members: Sequence[Schema], tables: Mapping[str, str]) -> str:
+    """Returns a table of the forms of a section; a form with at most one key of its own stands in it as a whole."""
+    columns = ["read in parallel", "row number"] if tag == "format" else []
+    lines = [f"| {' | '.join([f'`{tag}`', 'meaning', *columns])} |", f"|{'---|' * (2 + len(columns))}"]
+    for (name, table), form in zip(tables.items(), members, strict=True):
+        text = form.get("description", "")
+        told = text.partition("\n\n")[0] if _is_table(table) else f"{text} {table}"
+        more = [FORMATS[name].parts or "-", FORMATS[name].numbers] if tag == "format" else []
+        lines.append(f"| {' | '.join([f'`{name}`', _cell(told), *more])} |")
+    return "\n".join(lines)
+
+
+def _is_table(table: str) -> bool:
+    return table.startswith("|")
+
+
+def _is_leaf(field: Schema, schema: Schema) -> bool:
+    """Returns whether a field is a mapping of one form whose values have no sections of their own."""
+    members = _members(field, schema)
+    inner = members[0]["properties"].values() if len(members) == 1 else ()
+    return len(members) == 1 and all(_is_leaf(one, schema) or not _members(one, schema) for one in inner)
 
 
 def _values(section: Schema, schema: Schema) -> list[Schema]:
@@ -217,7 +246,11 @@ def _tables_of_forms(forms: Sequence[Schema], schema: Schema, path: str, tag: st
 def _as_table(rows: Mapping[str, _Row]) -> str:
     """Returns rows as a table, and a single one as a sentence."""
     if len(rows) > 1:
-        return "\n".join([*_HEAD, *(f"| `{key}` | {' | '.join(row)} |" for key, row in rows.items())])
+        alike: dict[tuple[str, _Row], list[str]] = {}
+        for key, row in rows.items():
+            alike.setdefault((key.rpartition(".")[2] if "." in key else "", row), []).append(key)
+        lines = [f"| {', '.join(f'`{key}`' for key in keys)} | {' | '.join(row)} |" for (_, row), keys in alike.items()]
+        return "\n".join([*_HEAD, *lines])
     return "".join(
         f"`{key}`: {accepted}, {'required' if default == 'required' else f'by default {default}'}. {meaning}"
         for key, (accepted, default, meaning) in rows.items()
@@ -236,17 +269,22 @@ def _table(form: Schema, schema: Schema, path: str = "") -> str:
 
 
 def _rows(form: Schema, schema: Schema, path: str, without: str | None) -> dict[str, _Row]:
-    """Returns the table row of each key."""
+    """Returns the table row of each key, and below the top level of the keys of mappings without further sections."""
     required = form.get("required", [])
-    return {
-        key: (
+    rows: dict[str, _Row] = {}
+    for key, field in form.get("properties", {}).items():
+        if key == without:
+            continue
+        whole = bool(path) and not path.startswith("features.") and _is_leaf(field, schema)
+        rows[key] = (
             _cell(_type(f"{path}.{key}".strip("."), field, schema)),
             _default(field, key in required),
-            _cell(_meaning(field, schema)),
+            _cell(_meaning(field, schema, whole=whole)),
         )
-        for key, field in form.get("properties", {}).items()
-        if key != without
-    }
+        if whole:
+            [inner] = _members(field, schema)
+            rows |= {f"{key}.{name}": row for name, row in _rows(inner, schema, f"{path}.{key}", None).items()}
+    return rows
 
 
 def _type(path: str, field: Schema, schema: Schema) -> str:
@@ -273,11 +311,15 @@ def _default(field: Schema, required: bool) -> str:
     return "" if "$ref" in field else f"`{_flow(value)}`"
 
 
-def _meaning(field: Schema, schema: Schema) -> str:
-    """Returns the meaning of a field: its own docstring, or the first paragraph of the only mapping it accepts."""
+def _meaning(field: Schema, schema: Schema, *, whole: bool = False) -> str:
+    """Returns the meaning of a field: its own docstring, or the first paragraph of the only mapping it accepts.
+
+    Args:
+        whole: Whether all paragraphs of the mapping count, because it has no section.
+    """
     mappings = _members(field, schema)
-    of_mapping = mappings[0].get("description", "").partition("\n\n")[0] if len(mappings) == 1 else ""
-    return str(field.get("description") or of_mapping)
+    of_mapping = mappings[0].get("description", "") if len(mappings) == 1 else ""
+    return str(field.get("description") or (of_mapping if whole else of_mapping.partition("\n\n")[0]))
 
 
 def _flow(value: Any) -> str:
@@ -294,25 +336,31 @@ def _flow(value: Any) -> str:
 
 
 def _metrics() -> str:
-    better = {True: "more", False: "less", None: "in between"}
-    rows = [
-        f"| `{name}` | {', '.join(metric.tasks)} | {better[metric.higher_is_better]} "
-        f"| {', '.join(task for task, usual in DEFAULT_METRICS.items() if name in usual) or 'no'} |"
-        for name, metric in METRICS.items()
-    ]
-    return "\n".join(["| metric | tasks | better is | measured by default |", "|---|---|---|---|", *rows])
+    better = {"more is better": True, "less is better": False, "neither": None}
+    lines = [f"| task | {' | '.join(better)} |", f"|{'---|' * (1 + len(better))}"]
+    for task, usual in DEFAULT_METRICS.items():
+        names = [name for name, metric in METRICS.items() if task in metric.tasks]
+        cells = [
+            ", ".join(f"**`{name}`**" if name in usual else f"`{name}`" for name in names if _direction(name) is way)
+            for way in better.values()
+        ]
+        lines.append(f"| {task} | {' | '.join(cell or '-' for cell in cells)} |")
+    return "\n".join(lines)
 
 
-def _formats() -> str:
-    rows = [f"| `{name}` | {row.parts or '-'} | {row.numbers} |" for name, row in FORMATS.items()]
-    return "\n".join(["| format | parts that are read in parallel | row number |", "|---|---|---|", *rows])
+def _direction(name: str) -> bool | None:
+    return METRICS[name].higher_is_better
 
 
 def _dates() -> Iterator[str]:
     parts = [f"| `{name}` | {_cell(part.doc)} | {'yes' if part.period else 'no'} |" for name, part in PARTS.items()]
     yield "\n".join(["| part | meaning | repeats (`cyclic`) |", "|---|---|---|", *parts])
-    yield f"Formats: {', '.join(f'`{name}`' for name in SPECIAL_FORMATS)}, or text with these directives:"
-    directives = [f"| `{name}` | {_cell(directive.doc)} |" for name, directive in DIRECTIVES.items()]
+    special = ", ".join(f"`{name}`" for name in SPECIAL_FORMATS)
+    yield f"Formats: {special}, or text with directives of Python's `strptime`:"
+    alike: dict[str, list[str]] = {}
+    for name, directive in DIRECTIVES.items():
+        alike.setdefault(directive.doc, []).append(f"`{name}`")
+    directives = [f"| {', '.join(names)} | {_cell(doc)} |" for doc, names in alike.items()]
     yield "\n".join(["| directive | meaning |", "|---|---|", *directives])
 
 

@@ -42,15 +42,15 @@ class Part:
 
 PARTS: Mapping[str, Part] = MappingProxyType(
     {
-        "year": Part(1, None, None, "Year, 1 to 9999."),
-        "quarter": Part(1, 4, 4, "Quarter of the year, 1 to 4."),
-        "month": Part(1, 12, 12, "Month, 1 (January) to 12."),
-        "day": Part(1, 31, 31, "Day of the month, 1 to 31."),
-        "hour": Part(0, 24, 24, "Hour, 0 to 23; 0 where the format has no time."),
-        "minute": Part(0, 60, 60, "Minute, 0 to 59."),
-        "second": Part(0, 60, 60, "Whole second, 0 to 59."),
+        "year": Part(1, None, None, "1 to 9999."),
+        "quarter": Part(1, 4, 4, "1 to 4."),
+        "month": Part(1, 12, 12, "1 (January) to 12."),
+        "day": Part(1, 31, 31, "1 to 31."),
+        "hour": Part(0, 24, 24, "0 to 23; 0 where the format has no time."),
+        "minute": Part(0, 60, 60, "0 to 59."),
+        "second": Part(0, 60, 60, "0 to 59, whole."),
         "day_of_week": Part(0, 7, 7, "0 (Monday) to 6 (Sunday)."),
-        "day_of_year": Part(1, 366, 365.25, "Day of the year, 1 to 366."),
+        "day_of_year": Part(1, 366, 365.25, "1 to 366."),
         "week_of_year": Part(1, 53, 365.25 / 7, "ISO 8601 week, 1 to 53; week 1 has the first Thursday."),
         "weekend": Part(0, 2, None, "1 on Saturday and Sunday, else 0."),
         "epoch": Part(0, None, None, "Days with fraction since 1970-01-01 UTC, accurate to 84 s until 2059."),
@@ -83,29 +83,37 @@ _LONG_WEEKDAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 _60 = r"[0-5]\d"
 _OFFSET = rf"z|utc|gmt|[+-](?:[01]\d|2[0-3])(?::{_60}(?::{_60})?|{_60}(?:{_60})?)?"
 
+_NUMBERS = (
+    "Four digits of a year; month, day, day of the year (instead of month and day), hour, minute, second, with or "
+    "without leading zeros."
+)
+_HALVES = "Hour of 12, with AM or PM."
+_MONTH_NAMES = "Month, English, three letters or in full."
+_WEEKDAYS = "Weekday, English; ignored."
+
 DIRECTIVES: Mapping[str, Directive] = MappingProxyType(
     {
-        "%Y": Directive("year", r"\d{4}", "year", "Year, four digits."),
+        "%Y": Directive("year", r"\d{4}", "year", _NUMBERS),
         "%y": Directive("year_of_century", r"\d{2}", "year", "Two digits: 69 to 99 are 19xx, 00 to 68 are 20xx."),
-        "%m": Directive("month", r"1[0-2]|0[1-9]|[1-9]", "month", "Month, 1 or 01 to 12."),
-        "%b": Directive("month_name", "|".join(MONTHS), "month", "Month, English, three letters."),
-        "%B": Directive("month_name", _LONG_MONTHS, "month", "Month, English, in full."),
-        "%d": Directive("day", r"3[01]|[12]\d|0[1-9]|[1-9]", "day", "Day of the month, 1 or 01 to 31."),
+        "%m": Directive("month", r"1[0-2]|0[1-9]|[1-9]", "month", _NUMBERS),
+        "%b": Directive("month_name", "|".join(MONTHS), "month", _MONTH_NAMES),
+        "%B": Directive("month_name", _LONG_MONTHS, "month", _MONTH_NAMES),
+        "%d": Directive("day", r"3[01]|[12]\d|0[1-9]|[1-9]", "day", _NUMBERS),
         "%j": Directive(
             "day_of_year",
             r"36[0-6]|3[0-5]\d|[12]\d\d|0[1-9]\d|00[1-9]|[1-9]\d|0[1-9]|[1-9]",
             "day of the year",
-            "Day of the year, 1 or 001 to 366, instead of month and day.",
+            _NUMBERS,
         ),
-        "%H": Directive("hour", r"2[0-3]|[01]\d|\d", "hour", "Hour, 0 or 00 to 23."),
-        "%I": Directive("hour_of_half", r"1[0-2]|0[1-9]|[1-9]", "hour", "Hour, 1 or 01 to 12; needs %p."),
-        "%p": Directive("half", "am|pm", "half of the day", "AM or PM; needs %I."),
-        "%M": Directive("minute", r"[0-5]\d|\d", "minute", "Minute, 0 or 00 to 59."),
-        "%S": Directive("second", r"[0-5]\d|\d", "second", "Second, 0 or 00 to 59."),
+        "%H": Directive("hour", r"2[0-3]|[01]\d|\d", "hour", _NUMBERS),
+        "%I": Directive("hour_of_half", r"1[0-2]|0[1-9]|[1-9]", "hour", _HALVES),
+        "%p": Directive("half", "am|pm", "half of the day", _HALVES),
+        "%M": Directive("minute", r"[0-5]\d|\d", "minute", _NUMBERS),
+        "%S": Directive("second", r"[0-5]\d|\d", "second", _NUMBERS),
         "%f": Directive("fraction", r"\d{1,9}", "fraction", "Fraction of a second, 1 to 9 digits."),
         "%z": Directive("offset", _OFFSET, "offset", "Offset from UTC: +HHMM, +HH:MM, +HH, Z, UTC or GMT."),
-        "%a": Directive(None, "mon|tue|wed|thu|fri|sat|sun", "weekday", "Weekday, English; ignored."),
-        "%A": Directive(None, _LONG_WEEKDAYS, "weekday", "Weekday, English, in full; ignored."),
+        "%a": Directive(None, "mon|tue|wed|thu|fri|sat|sun", "weekday", _WEEKDAYS),
+        "%A": Directive(None, _LONG_WEEKDAYS, "weekday", _WEEKDAYS),
     }
 )
 DEFAULTS: Mapping[str, int | str] = MappingProxyType(

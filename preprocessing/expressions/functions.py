@@ -127,12 +127,19 @@ def _past(name: str, doc: str, *more: Parameter, of: Type | Literal["list"] = "n
 
 _WITHIN = Parameter("within", "string", literal=True, wrong=wrong_length, optional=True)
 
+_EQUALITY = "Equality: strings byte for byte, numbers as float32."
+_ORDER = "Order of numbers."
+_ARITHMETIC = "Arithmetic."
+_LOGIC = "Missing only if the result depends on a missing operand."
+_OF_ELEMENTS = "Mean, smallest or largest element; missing if there are none."
+_OF_PART = "Whether the text contains, begins with or ends with part; case-sensitive."
+
 _OPERATORS = (
     Function(
         "or",
         _two_or_more("boolean"),
         "boolean",
-        "True if a or b is true; missing only if that depends on a missing operand.",
+        _LOGIC,
         null_propagating=False,
         form="a or b",
     ),
@@ -140,17 +147,17 @@ _OPERATORS = (
         "and",
         _two_or_more("boolean"),
         "boolean",
-        "True if a and b are true; missing only if that depends on a missing operand.",
+        _LOGIC,
         null_propagating=False,
         form="a and b",
     ),
-    Function("not", (Parameter("a", "boolean"),), "boolean", "True if a is false.", form="not a"),
-    _equality("==", "Equal; strings byte for byte, numbers as float32."),
-    _equality("!=", "Not equal."),
-    _order("<", "Less."),
-    _order("<=", "Less or equal."),
-    _order(">", "Greater."),
-    _order(">=", "Greater or equal."),
+    Function("not", (Parameter("a", "boolean"),), "boolean", "Negation.", form="not a"),
+    _equality("==", _EQUALITY),
+    _equality("!=", _EQUALITY),
+    _order("<", _ORDER),
+    _order("<=", _ORDER),
+    _order(">", _ORDER),
+    _order(">=", _ORDER),
     Function(
         "in",
         (Parameter("a", "any"),),
@@ -159,12 +166,12 @@ _OPERATORS = (
         form="a in (1, 2, 3)",
         verb="look up",
     ),
-    _arithmetic("+", "add", "Sum."),
-    _arithmetic("-", "subtract", "Difference."),
-    _arithmetic("*", "multiply", "Product."),
+    _arithmetic("+", "add", _ARITHMETIC),
+    _arithmetic("-", "subtract", _ARITHMETIC),
+    _arithmetic("*", "multiply", _ARITHMETIC),
     _arithmetic("/", "divide", "Quotient; missing if b is 0."),
     _arithmetic("%", "take the remainder of", "Remainder, with the sign of b; missing if b is 0."),
-    Function("negate", (Parameter("a", "number"),), "number", "Minus a.", form="-a", verb="negate"),
+    Function("negate", (Parameter("a", "number"),), "number", _ARITHMETIC, form="-a", verb="negate"),
     _arithmetic("**", "raise", "a to the power of b; missing if the result is not a real number."),
 )
 
@@ -182,10 +189,10 @@ _FUNCTIONS = (
         "number",
         "Nearest number with `digits` decimals (default 0); ties round to the even digit.",
     ),
-    Function("pow", _numbers("x", "y"), "number", "Same as x ** y."),
-    Function("clip", _numbers("x", "low", "high"), "number", "Limits x to low .. high: min(max(x, low), high)."),
-    Function("min", _two_or_more("number"), "number", "Smallest argument."),
-    Function("max", _two_or_more("number"), "number", "Largest argument."),
+    Function("pow", _numbers("x", "y"), "number", "x ** y."),
+    Function("clip", _numbers("x", "low", "high"), "number", "min(max(x, low), high)."),
+    Function("min", _two_or_more("number"), "number", "Smallest or largest argument."),
+    Function("max", _two_or_more("number"), "number", "Smallest or largest argument."),
     Function(
         "haversine",
         _numbers("lat1", "lon1", "lat2", "lon2"),
@@ -224,8 +231,8 @@ _FUNCTIONS = (
         '"12,34,567.5", "1 234,5", "1234.5%", "1234.5K" (also M, B, T), "1,234.5+", "1234.5 kg"; the signs around the '
         "digits may be absent, and (5) is -5.",
     ),
-    Function("lower", (_TEXT,), "string", "Lower case (Unicode)."),
-    Function("upper", (_TEXT,), "string", "Upper case (Unicode)."),
+    Function("lower", (_TEXT,), "string", "In lower or upper case (Unicode)."),
+    Function("upper", (_TEXT,), "string", "In lower or upper case (Unicode)."),
     Function("strip", (_TEXT,), "string", "Text without leading and trailing ASCII blanks, tabs and line ends."),
     Function("length", (_TEXT,), "number", "Number of characters (Unicode code points)."),
     Function("concat", _two_or_more("string"), "string", "Concatenation of the strings."),
@@ -237,23 +244,23 @@ _FUNCTIONS = (
             Parameter("length", "number", literal=True, bounds=(0, 1_000_000), optional=True),
         ),
         "string",
-        "Characters from position start (0 is the first, -1 the last): all of them, or at most length.",
+        "Characters from position start on (0 is the first, -1 the last), at most length.",
     ),
     Function(
         "replace",
         (_TEXT, Parameter("old", "string", literal=True), Parameter("new", "string", literal=True)),
         "string",
-        "Text with every occurrence of old replaced by new, from left to right.",
+        "Text with every old replaced by new, from left to right.",
     ),
-    _search("contains", "Whether the text contains part; case-sensitive."),
-    _search("starts_with", "Whether the text begins with part."),
-    _search("ends_with", "Whether the text ends with part."),
-    _past("past_count", "Number of present elements of a list of a history, of the last `within`.", of="list"),
-    _past("past_distinct", "Number of different elements of the last `within`.", of="list"),
-    _past("past_sum", "Sum of the elements of the last `within`, 0 if there are none."),
-    _past("past_mean", "Mean of the elements of the last `within`; missing if there are none."),
-    _past("past_min", "Smallest element of the last `within`; missing if there are none."),
-    _past("past_max", "Largest element of the last `within`; missing if there are none."),
+    _search("contains", _OF_PART),
+    _search("starts_with", _OF_PART),
+    _search("ends_with", _OF_PART),
+    _past("past_count", "Number of present elements.", of="list"),
+    _past("past_distinct", "Number of different elements.", of="list"),
+    _past("past_sum", "Sum, 0 if there are none."),
+    _past("past_mean", _OF_ELEMENTS),
+    _past("past_min", _OF_ELEMENTS),
+    _past("past_max", _OF_ELEMENTS),
     _past(
         "past_decayed_mean",
         "Mean of the elements, whose weight halves with every `half_life` of their age; missing if there are none.",
@@ -266,7 +273,7 @@ _FUNCTIONS = (
             Parameter("lag", "number", literal=True, bounds=(1, 65_536), optional=True),
         ),
         "element",
-        "The element of the last event, or of the one before it with lag 2, and so on; missing if there is none. "
+        "The element of the last event, or with lag 2 of the one before it; missing if there is none. "
         "past_last(trips.at) is the number of seconds since the last event.",
         null_propagating=False,
     ),

@@ -26,6 +26,7 @@ class Cross(Spec):
     hash_buckets: Count | None = None
     """1000 unless `vocabulary` is given."""
     vocabulary: Vocabulary | None = None
+    """Learned or given combinations."""
     encoding: Encoding = "auto"
     """Encoding of the ids in the model."""
 

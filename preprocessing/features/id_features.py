@@ -35,12 +35,15 @@ tags: {type: category, list: {max_length: 20, weights: scores}}
     separator: Name | None = None
     """Splits a cell into values; blanks around them and empty ones are dropped."""
     list: OptionalList = None
-    """A list of any length (docs/lists.md); with `separator`, options for the values of a cell."""
+    """A list (docs/lists.md); with `separator`, options for the values of a cell."""
     lowercase: Flag = False
     """Lowercase tokens first (UTF-8)."""
     vocabulary: Vocabulary | None = None
+    """Learned or given tokens."""
     hash: Hash | None = None
+    """Ids without a pass over the data."""
     identity: Identity | None = None
+    """Whole numbers as ids."""
     encoding: Encoding = "auto"
     """Encoding of the ids in the model (of numbers: after bucketize)."""
 
@@ -115,11 +118,11 @@ booked: {type: date, format: "%d.%m.%Y", parts: [month, weekend, epoch], cyclic:
 
     type: Literal["date"]
     format: WrittenDateFormat = "iso"
-    """strptime directives (`%Y-%m-%d %H:%M`), iso, epoch_seconds, epoch_millis or epoch_days."""
+    """`%Y-%m-%d %H:%M`, iso, epoch_seconds, epoch_millis or epoch_days (docs/transforms.md)."""
     parts: tuple[str, ...] = Field(default=("month", "day_of_week", "hour"), min_length=1)
-    """Parts to extract, each once."""
+    """Parts to extract."""
     cyclic: Flag = False
-    """Encode repeating parts as (sin, cos) instead of ids."""
+    """Repeating parts as (sin, cos) instead of ids."""
     list: OptionalList = None
     """A list of any length (docs/lists.md)."""
     encoding: Encoding = "auto"
@@ -145,7 +148,7 @@ booked: {type: date, format: "%d.%m.%Y", parts: [month, weekend, epoch], cyclic:
 
 
 class TextFeature(BaseFeature):
-    """Free text, tokenized and converted to vocabulary ids.
+    """Text, as ids of its tokens.
 
     Transformed, by `output`: `ids` is a ragged row of int64 ids in order, or with `max_length` int64 [batch,
     max_length], padded with 0; `bag_of_words` is the distinct ids in ascending order; `tf_idf` adds float32 weights,
@@ -180,14 +183,15 @@ query: {type: text, tokenize: subwords, vocabulary: {top_k: 8000, min_count: 2}}
     ngrams: tuple[Count, Count] = (1, 1)
     """Shortest and longest run of adjacent tokens that becomes a token."""
     vocabulary: Vocabulary = Vocabulary(top_k=20_000, min_count=2)
+    """Learned or given tokens."""
     output: Literal["ids", "bag_of_words", "tf_idf"] = "bag_of_words"
-    """All tokens in order, the distinct ones, or these with weights."""
+    """All tokens in order, distinct ones, or these with weights."""
     max_length: Count | None = None
     """Pads or cuts `ids` to this number."""
     encoder: Encoder | None = None
     """Reads `ids` in order; null: the mean of the embeddings."""
     list: OptionalList = None
-    """A list of texts, whose tokens are concatenated (docs/lists.md)."""
+    """A list of texts; their tokens are concatenated."""
     encoding: Encoding = "auto"
     """Encoding of the ids in the model (of numbers: after bucketize)."""
 

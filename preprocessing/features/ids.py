@@ -30,17 +30,12 @@ one-hot up to 32 ids, an embedding above."""
 
 
 class StableIds(Spec):
-    """Ids of known tokens never change from one model to the next (docs/retraining.md).
-
-    A token that is no longer selected keeps its id for `keep_models` or `keep_spans`, and then until a new token takes
-    it.
-    """
+    """Ids of known tokens never change from one model to the next (docs/retraining.md)."""
 
     keep_models: Count | None = None
-    """Consecutive blessed models for which such a token keeps its id; 30 by default."""
+    """Consecutive blessed models for which a token that is no longer selected keeps its id; 30 by default."""
     keep_spans: Count | None = None
-    """Instead of `keep_models`: a token keeps its id if it was selected in one of this many newest spans of the
-    window."""
+    """Instead: newest spans of the window, in one of which it must have been selected."""
 
     @model_validator(mode="after")
     def _one_unit(self) -> "StableIds":
@@ -66,7 +61,7 @@ class Vocabulary(Spec):
     min_count: Count = 1
     """Keep tokens that occur at least this often in train."""
     coverage: Fraction | None = None
-    """Keep the most frequent tokens that make up this share of all values."""
+    """Keep the most frequent tokens with this share of all values."""
     oov_buckets: Count = 1
     """Ids that all other tokens share, by hash."""
     tokens: tuple[str, ...] | None = Field(default=None, min_length=1)
@@ -74,8 +69,7 @@ class Vocabulary(Spec):
     file: Name | None = None
     """Text file with one token per line, in id order."""
     shared_with: Name | None = None
-    """Category whose vocabulary, settings and embedding this feature shares; the tokens are those of both columns in
-    train."""
+    """Category whose vocabulary, settings and embedding it shares; the tokens are those of both columns."""
     stable_ids: StableIds | Flag | None = None
     """Ids never change on other data; null: the top-level `stable_ids`."""
 
@@ -113,7 +107,7 @@ def stable_ids_of(vocabulary: Vocabulary, default: StableIds | bool) -> StableId
 
 
 class Hash(Spec):
-    """Ids without a pass over the data: 0 missing, then 1 + hash(token) mod buckets."""
+    """Ids without a pass over the data: 0 missing, else 1 + hash(token) mod buckets."""
 
     buckets: Count
     """Number of hash buckets."""

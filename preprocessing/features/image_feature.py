@@ -100,9 +100,8 @@ ImageEncoder = Annotated[Cnn | Pretrained | UserEncoder, SelectedBy()]
 class ImageFeature(BaseFeature):
     """An image (docs/images.md). Raw: the bytes of a JPEG, PNG, GIF or BMP file, or `pixels`.
 
-    Transformed: uint8 [batch, height, width, channels], 0 to 255. Grey becomes color by repetition, color becomes grey
-    by luminance. Transparency is dropped; of an animation, only the first frame is used. A missing image is black; one
-    that cannot be decoded is a bad row.
+    Transformed: uint8 [batch, height, width, channels], 0 to 255; black if missing. One that cannot be decoded is a bad
+    row.
     """
 
     example: ClassVar[str] = """\

@@ -32,8 +32,8 @@ def binary_class(value: str, positive: str | float | None) -> int | None:
 class Label(Spec):
     """The label column and its task. Serving never needs it.
 
-    An example whose label is missing or an unknown class keeps its row with weight 0: it is counted, but excluded from
-    training and metrics. A multilabel cell of separators alone is a valid label: no class applies.
+    A row whose label is missing or an unknown class has weight 0: it does not count in training and metrics. A
+    multilabel cell of separators alone means that no class applies.
     """
 
     name: Name
@@ -41,20 +41,19 @@ class Label(Spec):
     task: Task
     """One of two classes, one of several, any of several, or a number."""
     positive: str | Real | None = None
-    """Binary: the value that counts as 1; all others count as 0. Without it and `classes`: true/false, yes/no and 1/0.
-    If train has one value of each class, these name them; otherwise `not X` and `X`, or 0 and 1."""
+    """Binary: the value that is 1; all others are 0. Without it and `classes`: true/false, yes/no and 1/0. Train's
+    values name the classes if there is one of each; otherwise `not X` and `X`, or 0 and 1."""
     classes: tuple[str, ...] | None = Field(default=None, min_length=2)
     """Class names in id order; None takes those of train, most frequent first. Binary: the negative, then the positive
     value; any other is no label."""
     separator: Name | None = None
     """Multilabel: separator of the classes in a cell."""
     weight: Name | None = None
-    """Number column with the weight of each example; missing or negative is 0."""
+    """Number column with the weight of each row; missing or negative is 0."""
     class_weights: Literal["balanced"] | dict[str, Annotated[Real, Field(gt=0)]] | None = None
-    """Training weight per class; balanced: n / (classes * count(class)). Affects no metrics, and probabilities only
-    with `training.calibration: none`."""
+    """Training weight per class; balanced: n / (classes * count(class)). Metrics do not use it (docs/training.md)."""
     max_missing: Fraction = 0.05
-    """Largest share of train rows without a usable label before the run fails."""
+    """Largest share of train rows without a usable label; above it the run fails."""
 
     @property
     def class_names(self) -> tuple[str, ...] | None:

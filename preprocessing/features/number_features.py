@@ -64,7 +64,7 @@ class NumberFeature(_Quantity):
     """A quantity. Transformed: float32 [batch], or int64 ids after `bucketize`.
 
     `missing` is computed on train's raw values and passed through the transforms; after `bucketize` it is id 0 by
-    default. With `list`, elements are transformed, then pooled (docs/lists.md).
+    default.
     """
 
     example: ClassVar[str] = """\
@@ -89,7 +89,7 @@ prices: {type: number, list: {max_length: 50, keep: last, pooling: max}}
 
 
 class DurationFeature(_Quantity):
-    """The time from `start` to `end`, missing if either is; then treated like a number."""
+    """The time from `start` to `end`, missing if either is; then like a number."""
 
     example: ClassVar[str] = """\
 wait: {type: duration, start: ordered_at, end: picked_up_at, unit: minutes, transforms: [log1p, z_score]}
@@ -107,7 +107,7 @@ wait: {type: duration, start: ordered_at, end: picked_up_at, unit: minutes, tran
 
 
 class CountFeature(BaseFeature):
-    """How often the category value occurs in train, as a number (count encoding).
+    """How often the category occurs in train (count encoding).
 
     Transformed: float32 [batch]; 0 if missing or unseen. An analyzer. Source: tft.vocabulary with its frequencies.
     """

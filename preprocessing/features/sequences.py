@@ -18,10 +18,9 @@ _REFUSED = {"list": None, "separator": None, "indicator": False, "cyclic": False
 
 
 class SequenceSpec(Spec):
-    """Columns of lists that have equal lengths in each row.
+    """Columns of lists of equal length, whose elements the model reads in order, with their columns concatenated.
 
-    Each is a feature named SEQUENCE.COLUMN, with statistics over train's kept elements. The model reads the elements in
-    order, with their columns concatenated (docs/lists.md).
+    Each is a feature named SEQUENCE.COLUMN, with statistics over train's kept elements (docs/lists.md).
     """
 
     example: ClassVar[str] = """\
@@ -49,10 +48,9 @@ seen:
     pooling: Pooling | None = None
     """Instead of an encoder, after a layer of 64 units for each element."""
     attend_to: Name | None = None
-    """Category that shares its vocabulary with one of `columns` (`shared_with`), to compare elements with (target
-    attention)."""
+    """Category that shares the vocabulary of one of `columns`: target attention."""
     compute_at: Literal["transform", "input"] | None = None
-    """Where it is computed (docs/placement.md); null: `input.compute_at`."""
+    """Where it is computed; null: `input.compute_at`."""
 
     @model_validator(mode="after")
     def _fits(self) -> "SequenceSpec":

@@ -30,13 +30,13 @@ route_delay: {type: target, columns: [origin, dest], smoothing: 50}
 
     type: Literal["target"]
     compute_at: Literal["transform"] = "transform"
-    """Always transform, where train rows have folds."""
+    """Always transform (docs/placement.md)."""
     columns: tuple[Name, ...] | None = Field(default=None, min_length=2)
     """Columns whose combination is encoded; missing if any is missing."""
     smoothing: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0
-    """Number of rows with the mean of all that are added to those of each value."""
+    """Rows with the mean of all that are added to those of each value."""
     folds: Annotated[int, Field(strict=True, ge=2, le=100)] = 5
-    """Number of parts of train; the number of the row at ingest determines its part."""
+    """Parts of train, by the number of a row at ingest."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "TargetFeature":

@@ -67,14 +67,13 @@ class Choices(Spec):
 
 
 class TuningConfig(Spec):
-    """A hyperparameter search before training: trials compete on the validation rows (docs/tuning.md)."""
+    """A search before training: trials compete on the validation rows (docs/tuning.md)."""
 
     search: dict[Name, Range | Choices] = Field(min_length=1)
-    """Path into `model`, `training` or `features.NAME.encoding` -> values to try: `training.learning_rate: {min:
+    """Path into `model`, `training` or `features.NAME.encoding` -> range or choices: `training.learning_rate: {min:
     0.0001, max: 0.1, scale: log}`, `model.hidden: {choices: [[64], [128, 64]]}`."""
     algorithm: Literal["random", "bayesian", "hyperband"] = "bayesian"
-    """random: independent trials. bayesian: draws where earlier trials did well. hyperband: many short trials, of which
-    the best continue."""
+    """See docs/tuning.md."""
     max_trials: Count = 20
     """Most trials; a hyperband trial that continues counts again."""
     max_seconds: Positive | None = None
@@ -82,7 +81,6 @@ class TuningConfig(Spec):
     epochs: Count | None = None
     """Most epochs per trial; null: `training.epochs`."""
     objective: Name | None = None
-    """Eval metric: log_loss, loss, accuracy, auc, rmse or mae, if the task has it; null: log_loss, for a regression
-    rmse."""
+    """log_loss, loss, accuracy, auc, rmse or mae, if the task has it; null: log_loss, for a regression rmse."""
     seed: NonNegative = 1
     """Seed of the draws."""

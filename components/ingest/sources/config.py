@@ -80,8 +80,7 @@ class BaseSource(Spec):
 
 class _Path(Spec):
     path: Paths
-    """Path, folder or glob, a list of them, or any of these per split. Addresses of fsspec, such as
-    s3://bucket/trips/*.csv, need their driver (s3fs, gcsfs). Folders named key=value are columns."""
+    """File, folder, glob or address, a list of them, or any of these per split (docs/sources.md)."""
 
 
 class FileSource(BaseSource, _Path):
@@ -242,8 +241,8 @@ class TextSource(FileSource):
 
     format: Literal["text"]
     rows: Literal["lines", "files"] = "lines"
-    """lines: a row per line, with the column text. files: a row per file, with the columns text, label (the folder's
-    name) and file."""
+    """lines: a row per line, with the column text. files: a row per file, with the columns text, label (its folder) and
+    file."""
     encoding: Encoding = "utf-8"
     """Encoding, by Python's name."""
 
@@ -254,7 +253,7 @@ class TextSource(FileSource):
 
 
 class Decoded(Spec):
-    """The size to which every image is resized."""
+    """The size to which images are resized."""
 
     height: Count
     """Height in pixels."""
@@ -265,26 +264,26 @@ class Decoded(Spec):
 
 
 class ImagesSource(FileSource):
-    """JPEG, PNG, GIF and BMP files: undecoded in the column image, with height, width, channels, label and file."""
+    """JPEG, PNG, GIF and BMP files (docs/sources.md)."""
 
     endings = (".csv", ".parquet", ".pq")
     described_by = ("labels", "path_column", "decode", "max_file_mb", "max_megapixels")
 
     format: Literal["images"]
     labels: Literal["folders", "manifest"] = "folders"
-    """folders: path is a folder with a folder of images per class. manifest: path is a CSV or Parquet file of image
-    paths, relative to it, and any other columns."""
+    """folders: path has a folder per class. manifest: path is a CSV or Parquet file of image paths and any other
+    columns."""
     path_column: Name = "file"
     """Column of a manifest with the paths."""
     decode: Decoded | None = None
-    """Adds the column pixels, for a vector feature: height * width * channels numbers from 0 to 255, row by row."""
+    """Adds the column pixels, of images resized to this size: height * width * channels numbers from 0 to 255, by
+    rows."""
     folders: tuple[Name, ...] = ()
-    """Further folders or addresses whose files a manifest may name, by absolute paths or relative to them. A row that
-    names any other file is a bad row."""
+    """Further folders or addresses whose files a manifest may name."""
     max_file_mb: Count = 64
     """A larger image is a bad row."""
     max_megapixels: Annotated[Count, Field(le=178)] = 64
-    """An image with more megapixels is a bad row; it is not decoded."""
+    """A larger image is a bad row."""
     missing: tuple[str, ...] = MISSING
     """Cells of a manifest that mean missing; not applied to names of folders by default."""
 
@@ -307,21 +306,19 @@ class SqlSource(BaseSource):
 
     format: Literal["sql"]
     url: Name
-    """SQLAlchemy URL without a password, such as postgresql+psycopg://reader@db.example.com/trips or
-    sqlite:///trips.db."""
+    """SQLAlchemy URL without a password: postgresql+psycopg://reader@db.example.com/trips, sqlite:///trips.db."""
     password_env: Name | None = Field(default=None, pattern=r"^[A-Za-z_]\w*$")
     """Environment variable with the password."""
     query: Name | dict[Name, Name]
     """Table or SELECT, or one per split."""
     key: Name | None = None
-    """Column of unique values that orders the rows: workers read its ranges in parallel, in reproducible order. Without
-    it, the database determines the order."""
+    """Column of unique values, by whose ranges workers read in parallel, in reproducible order."""
     rows_per_range: Count = 1_000_000
     """Rows per range of the key."""
 
 
 class BigQuerySource(BaseSource):
-    """A table or query of BigQuery, read with the Google credentials of the machine that runs it."""
+    """A table or query of BigQuery."""
 
     given_by = "query"
 
@@ -352,8 +349,8 @@ class TfdsSource(BaseSource):
 
 
 class ModuleSource(BaseSource):
-    """A Python function without arguments that returns a pandas or polars DataFrame, an Arrow table or record batch
-    reader, or an iterator of these or of dicts."""
+    """A Python function that returns a pandas or polars DataFrame, an Arrow table or record batch reader, or an
+    iterator of these or of dicts."""
 
     given_by = "function"
 
