@@ -116,7 +116,7 @@ class PipelineConfig(Spec):
     crosses: tuple[Cross, ...] = ()
     """Categories computed from combinations of features."""
     stable_ids: StableIds | Flag = False
-    """Of all learned vocabularies: ids of known tokens never change."""
+    """Of all learned vocabularies: ids of known tokens never change (docs/retraining.md)."""
     preprocessing: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """Function that replaces the generated transforms of all features."""
     code_files: tuple[Name, ...] = ()

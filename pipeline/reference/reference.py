@@ -63,6 +63,8 @@ _SHORTER = {
 }
 """Phrases of `describe_forms`, as regular expressions -> how tables write them; applied in this order."""
 
+_FEW = 4
+"""Number of keys up to which a mapping of the top level has no section of its own."""
 _SHOWN_VALUES = ("data.joins", "data.history")
 """Mappings with keys of the user's whose values have a section."""
 
@@ -75,7 +77,11 @@ def pages() -> dict[str, str]:
 def config_page() -> str:
     """Returns the page of all sections and keys of the YAML: type, default, meaning."""
     schema = json_schema()
-    told = ((key, section) for key, section in schema["properties"].items() if key not in _ELSEWHERE)
+    told = (
+        (key, section)
+        for key, section in schema["properties"].items()
+        if key not in _ELSEWHERE and not _is_row(key, section, schema)
+    )
     sections = [part for key, section in told for part in _sections(key, section, schema, level=2)]
     table = _table(schema, schema)
     return _page("config", exit_codes=[_exit_codes()], keys=[table], sections=sections, metrics=[_metrics()])
@@ -92,10 +98,10 @@ def transforms_page() -> str:
         features += [f"### {name}", form["description"], _yaml(FEATURE_TYPES[name].example), tables[name]]
     transforms = []
     for name, (form, example) in _transforms(schema).items():
-        transforms += [f"### {name}", form["description"], _yaml(example), _table(form, schema)]
+        transforms += [f"### {name}", form["description"], _yaml(example), _table(form, schema, "features.*")]
     ids = []
     for name in ("Vocabulary", "Hash", "Identity", "Embedding"):
-        ids += [f"### {name.lower()}", defs[name]["description"], _table(defs[name], schema)]
+        ids += [f"### {name.lower()}", defs[name]["description"], _table(defs[name], schema, "features.*")]
     cross, sequence = defs["Cross"], defs["SequenceSpec"]
     example = f"sequences:\n{indent(SequenceSpec.example, '  ')}"
     return _page(
@@ -103,8 +109,8 @@ def transforms_page() -> str:
         features=features,
         transforms=transforms,
         ids=ids,
-        crosses=[cross["description"], _yaml(f"crosses: {EXAMPLES['crosses']}"), _table(cross, schema)],
-        sequences=[sequence["description"], _yaml(example), _table(sequence, schema)],
+        crosses=[cross["description"], _yaml(f"crosses: {EXAMPLES['crosses']}"), _table(cross, schema, "features.*")],
+        sequences=[sequence["description"], _yaml(example), _table(sequence, schema, "features.*")],
         dates=list(_dates()),
     )
 
@@ -165,7 +171,7 @@ def _sections(path: str, section: Schema, schema: Schema, *, level: int) -> Iter
         yield table
         for key, inner in form["properties"].items():
             # The formats of data.source, and mappings whose keys are rows of the table.
-            if (path, key) != ("data.joins.*", "source") and not _is_leaf(inner, schema):
+            if (path, key) != ("data.joins.*", "source") and not _is_row(f"{path}.{key}", inner, schema):
                 yield from _sections(f"{path}.{key}", inner, schema, level=level + 1)
     for item in _values(section, schema):
         yield from _sections(f"{path}.*", item, schema, level=level + 1)
@@ -192,6 +198,12 @@ def _is_leaf(field: Schema, schema: Schema) -> bool:
     members = _members(field, schema)
     inner = members[0]["properties"].values() if len(members) == 1 else ()
     return len(members) == 1 and all(_is_leaf(one, schema) or not _members(one, schema) for one in inner)
+
+
+def _is_row(path: str, field: Schema, schema: Schema) -> bool:
+    """Returns whether the keys of a mapping are rows of the table of the section around it."""
+    top = "." not in path
+    return _is_leaf(field, schema) and (not top or len(_members(field, schema)[0]["properties"]) <= _FEW)
 
 
 def _values(section: Schema, schema: Schema) -> list[Schema]:
@@ -269,13 +281,13 @@ def _table(form: Schema, schema: Schema, path: str = "") -> str:
 
 
 def _rows(form: Schema, schema: Schema, path: str, without: str | None) -> dict[str, _Row]:
-    """Returns the table row of each key, and below the top level of the keys of mappings without further sections."""
+    """Returns the table row of each key, and of the keys of mappings that have no section of their own."""
     required = form.get("required", [])
     rows: dict[str, _Row] = {}
     for key, field in form.get("properties", {}).items():
         if key == without:
             continue
-        whole = bool(path) and not path.startswith("features.") and _is_leaf(field, schema)
+        whole = not path.startswith("features.") and _is_row(f"{path}.{key}".strip("."), field, schema)
         rows[key] = (
             _cell(_type(f"{path}.{key}".strip("."), field, schema)),
             _default(field, key in required),

@@ -35,7 +35,7 @@ class StableIds(Spec):
     keep_models: Count | None = None
     """Consecutive blessed models for which a token that is no longer selected keeps its id; 30 by default."""
     keep_spans: Count | None = None
-    """Instead: newest spans of the window, in one of which it must have been selected."""
+    """Instead of `keep_models`: spans for which it keeps its id."""
 
     @model_validator(mode="after")
     def _one_unit(self) -> "StableIds":
