@@ -199,9 +199,9 @@ class TrainingConfig(Spec):
     """Peak, after `warmup`. auto: 0.003 for adam and adamw on numbers and single categories from scratch, else
     0.001."""
     schedule: Literal["auto", "plateau", "constant", "cosine", "linear"] = "auto"
-    """Learning rate after `warmup`. plateau: constant until `patience` epochs bring no improvement, then a fifth, from
-    the best weights; at most twice. cosine, linear: decays to zero over all epochs. auto: plateau with `epochs: auto`
-    and early stopping, else cosine."""
+    """Learning rate after `warmup`. plateau: a fifth, from the best weights, when `patience` epochs bring no
+    improvement; at most twice. cosine, linear: decays to zero over all epochs. auto: plateau with `epochs: auto` and
+    early stopping, else cosine."""
     warmup: Fraction = 0.05
     """Share of updates in which the learning rate rises from 0; with plateau, at most the first epoch."""
     weight_decay: Annotated[float, Field(strict=True, ge=0)] = 0.0

@@ -179,12 +179,12 @@ def _sections(path: str, section: Schema, schema: Schema, *, level: int) -> Iter
 
 def _forms(tag: str, members: Sequence[Schema], tables: Mapping[str, str]) -> str:
     """Returns a table of the forms of a section; a form with at most one key of its own stands in it as a whole."""
-    columns = ["read in parallel", "row number"] if tag == "format" else []
+    columns = ["read in parallel"] if tag == "format" else []
     lines = [f"| {' | '.join([f'`{tag}`', 'meaning', *columns])} |", f"|{'---|' * (2 + len(columns))}"]
     for (name, table), form in zip(tables.items(), members, strict=True):
         text = form.get("description", "")
         told = text.partition("\n\n")[0] if _is_table(table) else f"{text} {table}"
-        more = [FORMATS[name].parts or "-", FORMATS[name].numbers] if tag == "format" else []
+        more = [FORMATS[name].parts or "-"] if tag == "format" else []
         lines.append(f"| {' | '.join([f'`{name}`', _cell(told), *more])} |")
     return "\n".join(lines)
 

@@ -12,9 +12,8 @@ from fullpass.preprocessing.spec import Count, Name, Spec
 class Cross(Spec):
     """A category that combines two or more features; missing if any is missing.
 
-    Inputs are single-valued features: categories by token; booleans, bucketized numbers and custom ids by id; date
-    parts as `feature.part`. `hash_buckets` hashes combinations; `vocabulary` keeps those of train. Transformed: int64
-    [batch] ids.
+    Inputs are single-valued: categories by token; booleans, bucketized numbers, custom ids and date parts by id.
+    Transformed: int64 [batch] ids.
     """
 
     separator: ClassVar[str] = "\x1f"
@@ -24,7 +23,7 @@ class Cross(Spec):
     name: Name | None = None
     """null: the inputs joined by `_x_`."""
     hash_buckets: Count | None = None
-    """1000 unless `vocabulary` is given."""
+    """Hashes combinations; 1000 unless `vocabulary` is given."""
     vocabulary: Vocabulary | None = None
     """Learned or given combinations."""
     encoding: Encoding = "auto"

@@ -33,7 +33,7 @@ tags: {type: category, list: {max_length: 20, weights: scores}}
 
     type: Literal["category"]
     separator: Name | None = None
-    """Splits a cell into values; blanks around them and empty ones are dropped."""
+    """Splits a cell into values, without blanks around them and empty ones."""
     list: OptionalList = None
     """A list (docs/lists.md); with `separator`, options for the values of a cell."""
     lowercase: Flag = False
@@ -106,9 +106,9 @@ member: {type: boolean, "true": [member], "false": [guest, none]}
 class DateFeature(BaseFeature):
     """A date or time, or a list of them; each part becomes a feature.
 
-    Parts with a small range become ids (0 missing, then the range in order), or with `cyclic` a float32 pair (sin,
-    cos), (0, 0) if missing. `year` and `epoch` become z-scored numbers, the mean if missing. Text in another format is
-    missing. Of a list, ids are a ragged row; pairs and numbers are pooled.
+    Parts of a small range become ids (0 missing, then the range in order), or with `cyclic` a float32 pair (sin, cos),
+    (0, 0) if missing. `year` and `epoch` become z-scored numbers, the mean if missing. Text in another format is
+    missing.
     """
 
     example: ClassVar[str] = """\
@@ -154,8 +154,8 @@ class TextFeature(BaseFeature):
     max_length], padded with 0; `bag_of_words` is the distinct ids in ascending order; `tf_idf` adds float32 weights,
     tf(row) * idf(train), in a second pass over the data. Missing text has no tokens.
 
-    `tokenize: subwords` learns `top_k` (8,000) pieces of words by byte-pair encoding from train's 100,000 most frequent
-    words. A piece inside a word has the prefix `##`; words are split into the longest pieces from the beginning.
+    `tokenize: subwords` learns `top_k` (8,000) pieces by byte-pair encoding from train's 100,000 most frequent words,
+    and splits words into the longest ones from the beginning; a piece inside a word has the prefix `##`.
     `vocabulary.tokens` or `file` may give the pieces, such as BERT's `vocab.txt`.
 
     Source: tft.ngrams, tft.bag_of_words, tft.tfidf; Sennrich et al. (2016) and WordPiece for subwords.
@@ -175,9 +175,8 @@ query: {type: text, tokenize: subwords, vocabulary: {top_k: 8000, min_count: 2}}
     """Replace all but letters, marks, numbers and blanks by blanks."""
     tokenize: Literal["whitespace", "words", "characters", "word_characters", "subwords"] = "whitespace"
     """whitespace: runs of non-blank characters. words: the same, but in scripts without blanks (Chinese, Japanese,
-    Thai, Lao, Khmer, Burmese) each letter is a token; add ngrams: [1, 2]. characters: every character, blanks included.
-    word_characters: the characters of each word and a blank at both ends; n-grams of them stay within the word.
-    subwords: learned pieces of `words`."""
+    Thai, Lao, Khmer, Burmese) each letter; add ngrams: [1, 2]. characters: all, with blanks. word_characters: those of
+    each word, with a blank at both ends; n-grams stay within it. subwords: learned pieces of `words`."""
     pattern: Name | None = None
     """RE2 expression of the token separator, instead of `tokenize`."""
     ngrams: tuple[Count, Count] = (1, 1)

@@ -106,12 +106,7 @@ class ImageFeature(BaseFeature):
 
     example: ClassVar[str] = """\
 image: {type: image, size: [32, 32]}
-photo:
-  type: image
-  column: jpeg
-  size: [64, 96]                   # rows, columns
-  resize: crop
-  augment: {flip: horizontal, crop: 0.2, brightness: 0.1}
+photo: {type: image, column: jpeg, size: [64, 96], resize: crop, augment: {flip: horizontal}}
 digit: {type: image, column: pixels, pixels: [28, 28, 1], size: [28, 28], channels: 1}
 """
 

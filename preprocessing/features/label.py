@@ -41,8 +41,8 @@ class Label(Spec):
     task: Task
     """One of two classes, one of several, any of several, or a number."""
     positive: str | Real | None = None
-    """Binary: the value that is 1; all others are 0. Without it and `classes`: true/false, yes/no and 1/0. Train's
-    values name the classes if there is one of each; otherwise `not X` and `X`, or 0 and 1."""
+    """Binary: the value that is 1; all others are 0. Without it and `classes`: true/false, yes/no, 1/0. Train's values
+    name the classes if there are two; else `not X` and `X`, or 0 and 1."""
     classes: tuple[str, ...] | None = Field(default=None, min_length=2)
     """Class names in id order; None takes those of train, most frequent first. Binary: the negative, then the positive
     value; any other is no label."""

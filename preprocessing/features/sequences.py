@@ -36,7 +36,7 @@ seen:
     columns: dict[Name, SequenceColumn] = Field(min_length=1)
     """Column of lists -> category, number or date, with the options of that feature."""
     within: Name | None = None
-    """Column of lists of structs or objects with `columns` as fields."""
+    """Column of lists of structs with `columns` as fields."""
     separator: Name | None = None
     """Splits the text of a cell, as in CSV."""
     max_length: Count | None = None

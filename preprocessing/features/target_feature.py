@@ -15,8 +15,8 @@ class TargetFeature(BaseFeature):
 
     Transformed: float32 [batch], or [batch, classes] for a multiclass label: (mean of the value - mean of all) /
     standard deviation of all, where (sum + smoothing * mean of all) / (rows + smoothing) is the mean of the value; 0 if
-    missing or unseen. A train row is encoded out of fold: all three are those of the rows in the other folds. Rows
-    without a usable label do not count; weights are not used. An analyzer, computed at `transform` only.
+    missing or unseen. A train row is encoded by the rows of the other folds. Rows without a usable label do not count;
+    weights are not used. An analyzer.
 
     Source: Micci-Barreca (2001), with the folds of scikit-learn's TargetEncoder.
     """
@@ -32,7 +32,7 @@ route_delay: {type: target, columns: [origin, dest], smoothing: 50}
     compute_at: Literal["transform"] = "transform"
     """Always transform (docs/placement.md)."""
     columns: tuple[Name, ...] | None = Field(default=None, min_length=2)
-    """Columns whose combination is encoded; missing if any is missing."""
+    """Columns whose combination is encoded."""
     smoothing: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0
     """Rows with the mean of all that are added to those of each value."""
     folds: Annotated[int, Field(strict=True, ge=2, le=100)] = 5

@@ -31,21 +31,20 @@ class StatelessTransform(Transform):
 class ZScore(Transform):
     """Subtracts train's mean and divides by its standard deviation.
 
-    A constant column becomes 0. With `key`, per value of that column: rows without a key are a group, and an unseen key
-    gives 0. An analyzer. Like tft.scale_to_z_score(_per_key).
+    A constant column becomes 0, and so does an unseen `key`. An analyzer. Like tft.scale_to_z_score(_per_key).
     """
 
     tag: ClassVar[str] = "z_score"
     example: ClassVar[str] = "transforms: [z_score, {z_score: {key: company}}]"
     key: Name | None = None
-    """Raw column of the groups."""
+    """Raw column of the groups; rows without a value are one."""
 
 
 class MinMax(Transform):
     """Scales linearly: train's smallest value becomes `min`, the largest `max`.
 
-    Values beyond train's range fall outside [min, max] unless `clip` stands before. A constant column, or an unseen
-    `key`, becomes the middle. An analyzer. Like tft.scale_by_min_max(_per_key).
+    Other values fall outside [min, max] unless `clip` stands before. A constant column, or an unseen `key`, becomes the
+    middle. An analyzer. Like tft.scale_by_min_max(_per_key).
     """
 
     tag: ClassVar[str] = "min_max"
@@ -55,7 +54,7 @@ class MinMax(Transform):
     max: Real = 1.0
     """Output for train's largest value."""
     key: Name | None = None
-    """Raw column of the groups."""
+    """Raw column of the groups; rows without a value are one."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "MinMax":
@@ -65,10 +64,10 @@ class MinMax(Transform):
 
 
 class ScaleToGaussian(Transform):
-    """Makes a heavy-tailed column close to standard normal: the inverse of a Tukey HH distribution fitted by L-moments.
+    """Makes a heavy-tailed column nearly standard normal: the inverse of a Tukey HH distribution fitted by L-moments.
 
-    A column without long tails is only standardized; a constant one becomes 0. An analyzer. Source:
-    tft.tukey_location, tukey_scale, tukey_h_params; Headrick and Pant (2012).
+    A column without long tails is only standardized; a constant one becomes 0. An analyzer. Source: tft.tukey_location,
+    tukey_scale, tukey_h_params; Headrick and Pant (2012).
     """
 
     tag: ClassVar[str] = "scale_to_gaussian"
@@ -145,8 +144,8 @@ class Clip(Transform):
 class QuantileScale(Transform):
     """Maps a value to its rank in train, between 0 and 1, interpolated between quantiles.
 
-    Robust to outliers and skew. Values beyond train's range become 0 or 1; a value that spans several intervals takes
-    their middle. An analyzer. Source: tft.quantiles.
+    Values beyond train's range become 0 or 1; a value that spans several intervals takes their middle. An analyzer.
+    Source: tft.quantiles.
     """
 
     tag: ClassVar[str] = "quantile_scale"
@@ -159,9 +158,8 @@ class Bucketize(Transform):
     """Converts a number to the id of its bucket: by quantiles of train (`buckets`) or given `boundaries`.
 
     Output: int64; 0 is missing, 1 is below the first boundary. A value equal to a boundary belongs above it. Equal
-    quantiles are merged, so there may be fewer than `buckets`. Must be the last transform; the feature is then encoded
-    like a category and can be crossed. An analyzer with `buckets`, else stateless. Like tft.bucketize,
-    tft.apply_buckets.
+    quantiles are merged. Must be the last transform; the feature is then encoded like a category and can be crossed. An
+    analyzer with `buckets`, else stateless. Like tft.bucketize, tft.apply_buckets.
 
     Example: `{bucketize: {boundaries: [0, 10]}}` turns [-5, 0, 9.9, 10, missing] into [1, 2, 2, 3, 0].
     """

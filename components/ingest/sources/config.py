@@ -119,8 +119,8 @@ class CsvSource(FileSource):
     columns: tuple[Name, ...] | None = Field(default=None, min_length=1)
     """Column names, for files without a header; None reads them from each file's first line."""
     header_rows: Annotated[Count, Field(le=9)] = 1
-    """Header lines. Names come from the first; a name over several columns is followed by those below it: `rank, ,`
-    above `film 1, film 2` gives `rank film 1` and `rank film 2`."""
+    """Header lines. A name over several columns is followed by those below it: `rank, ,` above `film 1, film 2` gives
+    `rank film 1` and `rank film 2`."""
     skip_rows: Annotated[int, Field(ge=0, le=10_000)] = 0
     """Lines to skip at the beginning of each file."""
     skip_lines: tuple[Name, ...] = ()
@@ -136,7 +136,7 @@ class CsvSource(FileSource):
     missing: tuple[str, ...] = MISSING
     """Cells that mean missing."""
     max_cell_kb: Count = 1024
-    """A row with a longer cell is a bad row; the usual cause is an unclosed quote."""
+    """A row with a longer cell is bad; the usual cause is an unclosed quote."""
 
     @property
     def raw_text(self) -> RawText:
@@ -223,7 +223,7 @@ class ProtoSource(FileSource):
 
 class NumpySource(FileSource):
     """.npy and .npz files; the first axis is the row axis. Arrays of an .npz file and fields of a structured array are
-    columns; an array with more axes is a vector column."""
+    columns; those with more axes are vectors."""
 
     endings = (".npy", ".npz")
     described_by = ("columns",)
@@ -276,8 +276,7 @@ class ImagesSource(FileSource):
     path_column: Name = "file"
     """Column of a manifest with the paths."""
     decode: Decoded | None = None
-    """Adds the column pixels, of images resized to this size: height * width * channels numbers from 0 to 255, by
-    rows."""
+    """Adds the column pixels, of resized images: height * width * channels numbers from 0 to 255, by rows."""
     folders: tuple[Name, ...] = ()
     """Further folders or addresses whose files a manifest may name."""
     max_file_mb: Count = 64

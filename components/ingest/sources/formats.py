@@ -55,7 +55,6 @@ class Format:
     Attributes:
         reader: Module and class of the reader, below `components/ingest/readers`. It is a name, because the models of
             the YAML import no Arrow.
-        numbers: The number by which messages name a row, for the reference page.
         parts: The parts of a file that are read in parallel, for the reference page.
         starts: First bytes of every file of the format, or a test of them, which also takes whether they are the whole
             file; empty if files of the format begin differently.
@@ -71,7 +70,6 @@ class Format:
 
     source: type[config.BaseSource]
     reader: str
-    numbers: str
     parts: str = ""
     starts: bytes | Callable[[bytes, bool], bool] = b""
     streams: bool = False
@@ -108,7 +106,6 @@ _ROWS = (
     Format(
         config.CsvSource,
         "csv.CsvReader",
-        numbers="line",
         parts="byte ranges, if no cell breaks lines",
         proposed_as="CSV",
         cut_at_lines=True,
@@ -117,7 +114,6 @@ _ROWS = (
     Format(
         config.JsonLinesSource,
         "json_lines.JsonLinesReader",
-        numbers="line",
         parts="byte ranges",
         starts=_begins_with_object,
         proposed_as="JSON lines",
@@ -126,7 +122,6 @@ _ROWS = (
     Format(
         config.ParquetSource,
         "tables.ParquetReader",
-        numbers="position",
         parts="row groups",
         starts=b"PAR1",
         proposed_as="Parquet",
@@ -136,7 +131,6 @@ _ROWS = (
     Format(
         config.ArrowSource,
         "tables.ArrowReader",
-        numbers="position",
         parts="record batches",
         starts=b"ARROW1",
         streams=True,
@@ -147,39 +141,35 @@ _ROWS = (
     Format(
         config.OrcSource,
         "tables.OrcReader",
-        numbers="position",
         parts="stripes",
         starts=b"ORC",
         proposed_as="ORC",
         native=True,
         sampled_bytes=64 * _MB,
     ),
-    Format(config.AvroSource, "avro.AvroReader", numbers="position", starts=b"Obj\x01", proposed_as="Avro"),
+    Format(config.AvroSource, "avro.AvroReader", starts=b"Obj\x01", proposed_as="Avro"),
     Format(
         config.TfRecordSource,
         "tfrecord.TfRecordReader",
-        numbers="record",
         starts=_begins_with_record,
         proposed_as="TFRecords of tf.Example",
         in_lists=True,
     ),
-    Format(config.ProtoSource, "proto.ProtoReader", numbers="record", starts=_begins_with_record, is_told=False),
-    Format(config.SqlSource, "sql.SqlReader", numbers="position in key order", parts="ranges of a key"),
-    Format(config.BigQuerySource, "bigquery.BigQueryReader", numbers="order of the result"),
-    Format(config.TfdsSource, "tfds.TfdsReader", numbers="position"),
-    Format(config.NumpySource, "numpy_files.NumpyReader", numbers="position", starts=b"\x93NUMPY"),
-    Format(config.ModuleSource, "frames.ModuleReader", numbers="position"),
+    Format(config.ProtoSource, "proto.ProtoReader", starts=_begins_with_record, is_told=False),
+    Format(config.SqlSource, "sql.SqlReader", parts="ranges of a key"),
+    Format(config.BigQuerySource, "bigquery.BigQueryReader"),
+    Format(config.TfdsSource, "tfds.TfdsReader"),
+    Format(config.NumpySource, "numpy_files.NumpyReader", starts=b"\x93NUMPY"),
+    Format(config.ModuleSource, "frames.ModuleReader"),
     Format(
         config.ImagesSource,
         "images.ImagesReader",
-        numbers="path, or line of the manifest",
         parts="files",
         is_told=False,
     ),
     Format(
         config.TextSource,
         "text.TextReader",
-        numbers="line, or path",
         parts="byte ranges, or files",
         is_told=False,
     ),
