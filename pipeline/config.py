@@ -59,7 +59,7 @@ class BeamConfig(Spec):
     runner: Name = "direct"
     """direct, flink, spark, dataflow, or any other Beam runner."""
     workers: Literal["auto"] | Count = "auto"
-    """Workers of the direct runner. auto: one thread for data under 1 GB, else a process per core."""
+    """Workers of the direct runner. auto: one thread under 1 GB of data, else a process per core."""
     options: dict[Name, str | int | float | bool | tuple[str, ...] | None] = Field(default_factory=dict)
     """Further Beam options, by name without dashes; null for a flag."""
 
@@ -118,7 +118,7 @@ class PipelineConfig(Spec):
     stable_ids: StableIds | Flag = False
     """Of all learned vocabularies: ids of known tokens never change (docs/retraining.md)."""
     preprocessing: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
-    """Function that replaces the generated transforms of all features."""
+    """Function that replaces the transforms of all features (docs/own-code.md)."""
     code_files: tuple[Name, ...] = ()
     """Files, patterns or folders that your functions read (docs/running.md)."""
     model: ModelConfig = WideDeep(kind="wide_deep")

@@ -13,7 +13,7 @@ class ScheduleConfig(Spec):
     """When to retrain (docs/scheduling.md)."""
 
     cron: CronLine | None = None
-    """Five fields: minute, hour, day of month, month, day of week; or six, with seconds first."""
+    """Minute, hour, day of month, month, day of week; or six fields, with seconds first."""
     timezone: Name = "UTC"
     """Time zone of `cron` and of dates of spans."""
     new_span: Flag = False

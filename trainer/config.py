@@ -127,10 +127,10 @@ class TreesOrNetwork(_Network):
 class Module(_Network):
     """A model of your own.
 
-    Called as `build_model(inputs, task, classes, options)`: `inputs` is an ordered dict of transformed feature name to
-    `fullpass.trainer.models.model_inputs.ModelInput`; `classes` is 1 for binary and regression, or the number of levels
-    of `loss: quantile`. It must return an uncompiled keras.Model from the `keras_input`s to logits float32 [batch,
-    classes], not probabilities.
+    Called as `build_model(inputs, task, classes, options)` (docs/own-code.md): `inputs` is an ordered dict of feature
+    name to `fullpass.trainer.models.model_inputs.ModelInput`; `classes` is 1 for binary and regression, or the number
+    of levels of `loss: quantile`. Must return an uncompiled keras.Model from the `keras_input`s to logits float32
+    [batch, classes].
     """
 
     kind: Literal["module"]
@@ -196,14 +196,13 @@ class TrainingConfig(Spec):
     optimizer: Literal["adam", "adamw", "sgd", "adagrad", "ftrl"] = "adam"
     """sgd uses Nesterov momentum 0.9."""
     learning_rate: Literal["auto"] | Positive = "auto"
-    """Peak, after `warmup`. auto: 0.003 for adam and adamw on numbers and single categories from scratch, else
-    0.001."""
+    """auto: 0.003 for adam and adamw on numbers and single categories from scratch, else 0.001."""
     schedule: Literal["auto", "plateau", "constant", "cosine", "linear"] = "auto"
     """Learning rate after `warmup`. plateau: a fifth, from the best weights, when `patience` epochs bring no
     improvement; at most twice. cosine, linear: decays to zero over all epochs. auto: plateau with `epochs: auto` and
     early stopping, else cosine."""
     warmup: Fraction = 0.05
-    """Share of updates in which the learning rate rises from 0; with plateau, at most the first epoch."""
+    """Share of updates in which it rises from 0; with plateau, at most the first epoch."""
     weight_decay: Annotated[float, Field(strict=True, ge=0)] = 0.0
     """For adamw."""
     clip_norm: Positive | None = None
@@ -224,18 +223,17 @@ class TrainingConfig(Spec):
     """Initial weights (docs/retraining.md). blessed: those of the last blessed model, if any. Other text: the folder of
     an exported model."""
     seed: NonNegative = 1
-    """Seed of weights and shuffle. The same data, config and initial weights give the same model on one CPU."""
+    """Seed of weights and shuffle. On one CPU the same inputs give the same model."""
     checkpoint: CheckpointConfig | None = CheckpointConfig()
     """From checkpoints an interrupted run resumes in the middle of an epoch; null saves none."""
     profile: ProfileConfig | None = None
     """Traces some updates for TensorBoard's Profiler (docs/training.md)."""
     steps_per_execution: Literal["auto"] | Count = "auto"
-    """Updates per call of the device; between calls, training can save or stop. auto: as many as take half a second."""
+    """Updates between which training cannot save or stop. auto: as many as take half a second."""
     accumulate: Count = 1
     """Micro-batches into which a device splits its part of a batch, to save memory. Only batch_norm sees them."""
     xla: Literal["auto"] | Flag = "auto"
-    """Compile the gradient. auto: on a single GPU without text and lists of categories. true: pads lists of categories
-    to the longest of the split."""
+    """Compile the gradient (docs/training.md). auto: on a single GPU without text and lists of categories."""
     distribution: Literal["auto", "one_device", "mirrored", "multi_worker", "tpu"] = "auto"
     """auto: the first there is of multi_worker, tpu, mirrored and one_device (docs/training.md)."""
     scaling: Literal["none", "linear", "sqrt"] = "none"
@@ -303,7 +301,7 @@ class ServiceConfig(Spec):
     address: str | None = None
     """host:port of the dispatcher; null: the environment variable FULLPASS_INPUT_SERVICE."""
     wait_seconds: Positive = 60.0
-    """Seconds to wait for dispatcher and workers, and for each block of rows, before training fails."""
+    """Seconds to wait for it, and for each block of rows, before training fails."""
 
     @model_validator(mode="after")
     def _host_and_port(self) -> "ServiceConfig":
@@ -316,8 +314,7 @@ class InputConfig(Spec):
     """How examples reach the model."""
 
     compute_at: ComputeAt = "transform"
-    """Where features are computed by default (docs/placement.md): once into examples, while training reads, or in the
-    training step."""
+    """Where features are computed by default (docs/placement.md)."""
     cache: Literal["auto", "memory", "disk", "none"] = "auto"
     """Where parsed examples stay between epochs (docs/input.md). auto: in memory if they fit in `memory_fraction`, else
     on disk. none parses in every epoch."""

@@ -118,13 +118,11 @@ digit: {type: image, column: pixels, pixels: [28, 28, 1], size: [28, 28], channe
     channels: Literal[1, 3] = 3
     """1: grey. 3: red, green, blue."""
     resize: Literal["stretch", "pad", "crop"] = "stretch"
-    """For images of another shape: stretch, or keep the aspect ratio and pad with black, or crop evenly on both
-    sides."""
+    """For images of another shape: stretch, or keep the aspect ratio and pad with black, or crop evenly."""
     pixels: tuple[Side, Side, Literal[1, 3]] | None = None
     """The column holds lists of numbers from 0 to 255, by rows, in this shape: rows, columns, channels."""
     normalize: Literal["train", "none"] | Constants = "train"
-    """train: by mean and deviation of each channel in train. none: pixels from 0 to 255, as pretrained encoders
-    need."""
+    """train: by mean and deviation of each channel. none: 0 to 255, as pretrained encoders need."""
     encoder: ImageEncoder = Cnn()
     """Network that converts the image to a vector."""
     augment: Augment | None = None

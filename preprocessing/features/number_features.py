@@ -134,8 +134,8 @@ company_size: {type: count, column: company, transforms: [log1p]}
 class VectorFeature(BaseFeature):
     """One column with `width` numbers per example, or several number columns.
 
-    Transformed: float32 [batch, width], or [batch, dimensions] after pca. A missing component, and every component of a
-    row of the wrong length, takes its mean over train.
+    Transformed: float32 [batch, width], or [batch, dimensions] after pca. A missing component, and each one of a row of
+    the wrong length, takes its mean over train.
     """
 
     example: ClassVar[str] = """\

@@ -117,14 +117,14 @@ class CsvSource(FileSource):
     separator: str = Field(default=",", min_length=1, max_length=1)
     """Character between cells; `"\\t"` for a tab."""
     columns: tuple[Name, ...] | None = Field(default=None, min_length=1)
-    """Column names, for files without a header; None reads them from each file's first line."""
+    """Column names, for files without a header line."""
     header_rows: Annotated[Count, Field(le=9)] = 1
     """Header lines. A name over several columns is followed by those below it: `rank, ,` above `film 1, film 2` gives
     `rank film 1` and `rank film 2`."""
     skip_rows: Annotated[int, Field(ge=0, le=10_000)] = 0
     """Lines to skip at the beginning of each file."""
     skip_lines: tuple[Name, ...] = ()
-    """Skip lines that begin with one of these texts: `"#"` for comments, `"Total,"` for totals."""
+    """Skip lines that begin so: `"#"` for comments, `"Total,"` for totals."""
     quoting: Flag = True
     """`"` quotes cells, which may then contain separators and line breaks."""
     encoding: Encoding = "utf-8"
@@ -132,7 +132,7 @@ class CsvSource(FileSource):
     decimal: Literal[".", ","] = "."
     """Decimal separator of numbers."""
     strip: Flag = True
-    """Drop blanks around cells before comparing with `missing`."""
+    """Drop blanks around cells."""
     missing: tuple[str, ...] = MISSING
     """Cells that mean missing."""
     max_cell_kb: Count = 1024
@@ -195,7 +195,7 @@ class AvroSource(FileSource):
 
 
 class TfRecordSource(FileSource):
-    """TFRecord files of tf.Examples, or of tf.SequenceExamples with context features and feature lists."""
+    """TFRecord files of tf.Examples or tf.SequenceExamples."""
 
     endings = (".tfrecord", ".tfrecords", ".gz")
     described_by = ("payload",)
@@ -323,7 +323,7 @@ class BigQuerySource(BaseSource):
 
     format: Literal["bigquery"]
     query: Name | dict[Name, Name]
-    """Table `project.dataset.table` or SELECT, or one per split. ORDER BY makes the order reproducible."""
+    """Table `project.dataset.table` or SELECT, or one per split; ORDER BY makes it reproducible."""
     project: Name | None = None
     """Project that pays; None uses that of the credentials."""
     location: Name | None = None
@@ -344,7 +344,7 @@ class TfdsSource(BaseSource):
     data_dir: Name
     """Folder of prepared datasets."""
     splits: Name | dict[Name, Name]
-    """TFDS split, or one per split of the pipeline: `train`, `train[:80%]`, `train[80%:]+validation`."""
+    """TFDS split, or one per split: `train`, `train[:80%]`, `train[80%:]+validation`."""
 
 
 class ModuleSource(BaseSource):
