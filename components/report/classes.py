@@ -107,7 +107,9 @@ def _matrix(model: str, results: ClassResults, rows: int) -> ShownMatrix:
 
 def _cell(cell: Cell, *, counted: bool) -> str:
     share = _with_interval(cell.share, cell.error, "{:.1%}")
-    return f"{cell.weight:,.0f} ({share})" if counted else share
+    if not counted:
+        return share
+    return f"{cell.weight:,.0f} ({share})" if share else f"{cell.weight:,.0f}"  # a class without rows has no shares
 
 
 def _class(one: OfClass, total: float) -> tuple[str, ...]:

@@ -378,6 +378,13 @@ def test_the_confusion_matrix_names_classes():
     assert shown.rows == (("yes", "60.0%", "0.7500 ± 0.0202", ""), (HOSTILE, "40.0%", "0.7500 ± 0.0202", ""))
     _, text = read(render(replace(run(blessed=True), classes=shown)))
     assert f"new model, predicted as yes {HOSTILE} yes 45 (75.0% ± 2.0%) 15 (25.0% ± 2.0%)" in text
+    # A class without rows has no shares.
+    absent = (
+        Cell(HOSTILE, "yes", 0, float("nan"), float("nan")),
+        Cell(HOSTILE, HOSTILE, 0, float("nan"), float("nan")),
+    )
+    [matrix] = classes_section([classes(("yes", HOSTILE), (*cells[:2], *absent), (60.0, 0.0))], 60).matrices
+    assert matrix.rows[1] == (HOSTILE, "0", "0")
     # A matrix by weight has no numbers of rows.
     [weighted] = classes_section([classes(("yes", HOSTILE), cells)], 1234).matrices
     assert weighted.rows[0] == ("yes", "75.0% ± 2.0%", "25.0% ± 2.0%")
