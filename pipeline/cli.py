@@ -14,7 +14,6 @@ import typer
 import typer.core
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
-from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import flush_streams
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window
@@ -22,6 +21,7 @@ from fullpass.pipeline import printing, read_options
 from fullpass.pipeline.authoring.checks.check import load_checked, overview
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.diagnose.command import diagnose
 from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.commands import bless, gc, lineage, models, runs
@@ -278,28 +278,6 @@ def report(
 
 
 @app.command()
-def diagnose(
-    file: _File = _USUAL,
-    root: Annotated[Path | None, typer.Option(help="Folder of the run, instead of root of the YAML.")] = None,
-    seconds: Annotated[float, typer.Option(min=10, help="Time for all measurements.")] = 60.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Measure each input stage and the model of the newest run: input-bound or compute-bound, and what to set."""
-    loaded = load_checked(file)
-    with noise_to(Path(os.devnull)):
-        from fullpass.pipeline.diagnose.diagnose import diagnose as diagnose_input
-        from fullpass.pipeline.diagnose.report import table, to_json
-
-    found = diagnose_input(
-        loaded, root=root, seconds=seconds, say=lambda text: printing.print_text(f"measuring {text}", err=True)
-    )
-    if as_json:
-        printing.print_data(to_json_text(to_json(found), indent=2))
-    else:
-        printing.print_text(table(found))
-
-
-@app.command()
 def predict(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="A model's folder, the folder models are pushed to, or the YAML.")
@@ -425,6 +403,7 @@ def rollback(
     printing.print_text(f"Now served: version {roll_back(target, to)}")
 
 
+app.command()(diagnose)
 app.command()(runs)
 app.command()(compare)
 app.command()(evaluate)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from fullpass.base.errors import UserError, did_you_mean, listed
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import Features
@@ -12,6 +13,7 @@ from fullpass.preprocessing.features.history import Histories
 from fullpass.preprocessing.features.ids import StableIds, Vocabulary, stable_ids_of
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.sequences import SequenceSpec, keys_of, sequence_of, with_columns_of
+from fullpass.preprocessing.features.target_feature import TargetFeature
 from fullpass.preprocessing.spec import Flag, Name, Spec
 
 ColumnType = Literal["number", "string"]
@@ -49,6 +51,18 @@ class PreprocessingConfig(Spec):
         sequences = {name: SequenceSpec.model_validate(written) for name, written in value["sequences"].items()}
         features = with_columns_of(sequences, value.get("features") or {})
         return {**value, "features": features, "sequences": sequences}
+
+    def cross_of(self, feature: TargetFeature) -> Cross:
+        """Returns the cross that a target feature names.
+
+        Raises:
+            UserError: There is no such cross.
+        """
+        known = {cross.feature_name: cross for cross in self.crosses}
+        if feature.cross not in known:
+            hint = did_you_mean(str(feature.cross), known)
+            raise UserError(f"cross: there is no cross {feature.cross!r}.{hint} Crosses: {listed(known) or 'none'}.")
+        return known[feature.cross]
 
     def vocabulary_owner(self, feature: str) -> str:
         """Returns the feature that owns a feature's vocabulary: the feature itself, or the one in `shared_with`."""

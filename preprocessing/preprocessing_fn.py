@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from fullpass.base.errors import prefix_errors
-from fullpass.preprocessing.apply.category import boolean, category, count, cross
+from fullpass.preprocessing.apply.category import boolean, category, count, cross, crossed_tokens
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.custom import apply_function, custom
 from fullpass.preprocessing.apply.date import date, elapsed
@@ -21,13 +21,19 @@ from fullpass.preprocessing.apply.number_chains import (
 )
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.apply.statistics import Statistics, principal_components
-from fullpass.preprocessing.apply.target import target
+from fullpass.preprocessing.apply.target import target, target_of
 from fullpass.preprocessing.apply.text import text
 from fullpass.preprocessing.apply.token_ids import TokenIds, Transformed, apply_token_ids
 from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.feature import DurationFeature, NumberFeature, VectorFeature, transformed_name
+from fullpass.preprocessing.features.feature import (
+    DurationFeature,
+    NumberFeature,
+    TargetFeature,
+    VectorFeature,
+    transformed_name,
+)
 from fullpass.preprocessing.features.transforms import Pca, Transform, VectorZScore, ZScore
 
 
@@ -63,10 +69,17 @@ def apply_features(config: PreprocessingConfig, columns: Columns) -> dict[str, T
         with prefix_errors("function"):
             return apply_function(config.function, columns)
     results: dict[str, Any] = {}
+    of_crosses: dict[str, TargetFeature] = {}
     for name, feature in config.features.items():
+        if isinstance(feature, TargetFeature) and feature.cross is not None:
+            of_crosses[name] = feature
+            continue
         with prefix_errors(config.path_of(name)):
             results |= FEATURES[feature.type](name, feature, columns)
     results |= apply_quantities({key: value for key, value in results.items() if isinstance(value, Quantity)})
+    for name, feature in of_crosses.items():
+        with prefix_errors(config.path_of(name)):
+            results |= target_of(name, feature, columns, crossed_tokens(config.cross_of(feature), columns, results))
     for index, declared in enumerate(config.crosses):
         with prefix_errors(path := f"crosses[{index}]"):
             results |= cross(path, declared, columns, results)

@@ -20,6 +20,7 @@ from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.records.record_files import list_files
 
 TRAIN = "train"
+INGEST, TRANSFORM = "Ingest", "Transform"
 
 
 def diagnose(
@@ -37,26 +38,18 @@ def diagnose(
     return diagnose_training(newest_training(loaded, pipeline_root(loaded, root)), seconds=seconds, log=say)
 
 
-def newest_training(loaded: Loaded, root: Path) -> Training:
-    """Returns a training with the current YAML on the examples of the newest run whose Transform succeeded.
+def newest_training(loaded: Loaded, root: Path, run: str | None = None) -> Training:
+    """Returns a training with the current YAML on the examples of a run: the newest whose Transform succeeded.
 
     Raises:
         UserError: There is no such run, or it did not write the examples that the YAML now reads.
     """
-    name, metadata = loaded.config.name, RootLayout(root).metadata
-    # Opening the metadata would create a root that does not exist.
-    run_id = newest_run_with(metadata, name, ["Ingest", "Transform"]) if metadata.exists() else None
-    if run_id is None:
-        raise UserError(
-            f"no run in {root} has written examples yet, and the measurement reads them. "
-            f"Write them: `fullpass run {loaded.file} --to Transform`."
-        )
+    metadata = RootLayout(root).metadata
+    run_id = run or newest_run(loaded, root, (INGEST, TRANSFORM))
     preprocessing = with_absolute_files(loaded.config.preprocessing_config, loaded.resolve)
-    transform = outputs_in(metadata, name, run_id, "Transform")
+    transform = outputs_in(metadata, loaded.config.name, run_id, TRANSFORM)
     if not materializes(preprocessing):
-        # For a source with spans, Ingest outputs only the new spans, and Window outputs all spans of the window.
-        window = outputs_in(metadata, name, run_id, "Window") or outputs_in(metadata, name, run_id, "Ingest")
-        examples = window["examples"]
+        examples = raw_examples(loaded, metadata, run_id)
     elif transform.get("transformed_examples"):
         examples = transform["transformed_examples"]
     else:
@@ -66,7 +59,7 @@ def newest_training(loaded: Loaded, root: Path) -> Training:
         )
     records = loaded.config.data.records
     return Training(
-        files=_files(examples, loaded.file),
+        files=train_files(examples, loaded.file),
         rows=sum(int(each.properties[f"rows_{TRAIN}"]) for each in examples),
         spec=TrainingSpec(
             preprocessing, loaded.config.trainer_config, tft.TFTransformOutput(transform["transform_graph"][-1].uri)
@@ -76,7 +69,37 @@ def newest_training(loaded: Loaded, root: Path) -> Training:
     )
 
 
-def _files(examples: Sequence[RecordedArtifact], file: Path) -> tuple[str, ...]:
+def newest_run(loaded: Loaded, root: Path, nodes: Sequence[str]) -> str:
+    """Returns the newest run in which some nodes succeeded, without opening a root that does not exist.
+
+    Raises:
+        UserError: There is no such run.
+    """
+    metadata = RootLayout(root).metadata
+    # Opening the metadata would create a root that does not exist.
+    run_id = newest_run_with(metadata, loaded.config.name, nodes) if metadata.exists() else None
+    if run_id is None:
+        what = (
+            "written examples yet, and the measurement reads them" if nodes[-1] == TRANSFORM else "trained a model yet"
+        )
+        raise UserError(f"no run in {root} has {what}. Run it: `fullpass run {loaded.file} --to {nodes[-1]}`.")
+    return run_id
+
+
+def raw_examples(loaded: Loaded, metadata: Path, run_id: str) -> Sequence[RecordedArtifact]:
+    """Returns the raw examples that a run read: for a source with spans those of all spans of the window."""
+    # For a source with spans, Ingest outputs only the new spans, and Window outputs all spans of the window.
+    name = loaded.config.name
+    window = outputs_in(metadata, name, run_id, "Window") or outputs_in(metadata, name, run_id, INGEST)
+    return window["examples"]
+
+
+def train_files(examples: Sequence[RecordedArtifact], file: Path) -> tuple[str, ...]:
+    """Returns the files of the split train of some examples, sorted.
+
+    Raises:
+        UserError: Files are missing.
+    """
     try:
         return list_files([f"{each.uri}/Split-{TRAIN}/*" for each in examples], TRAIN)
     except UserError as error:

@@ -120,7 +120,7 @@ def _stage_lines(d: Diagnosis) -> Iterator[str]:
         else:
             rows.append((stage.name, *_cells(rate, rate.per_second, stage.step_seconds, share)))
     rows.append(("together", *_cells(d.epoch_rate, d.written.per_second, d.step_seconds, f"{d.written.wait:.0%} wait")))
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def _cells(rate: Rate, per_second: float, step_seconds: float, share: str) -> tuple[str, ...]:
@@ -133,12 +133,12 @@ def _trial_lines(d: Diagnosis) -> Iterator[str]:
         (trial.candidate.text, f"{trial.per_second:,.0f}", f"{trial.gain:.2f}", f"{trial.wait:.0%}")
         for trial in (d.written, *d.trials)
     ]
-    yield from _aligned(rows)
+    yield from aligned(rows)
     if d.untried:
         yield f"Not tried for lack of time (--seconds): {'; '.join(candidate.text for candidate in d.untried)}."
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yields the rows of a table as lines: the first column to the left, the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for first, *others in rows:

@@ -206,13 +206,15 @@ def compare_models(
     known = [entry for entry in slices if all(column in both.rows.columns for column in entry)]
     found = measure_rows(metrics, known, in_batches(both.rows))
     of_slices = [
-        ComparedSlice(_name(rows), rows.examples, _metrics(rows, metrics)) for rows in found.measured if rows.keys
+        ComparedSlice(_name(rows), rows.examples, compared_metrics(rows, metrics))
+        for rows in found.measured
+        if rows.keys
     ]
     return replace(
         compared,
         rows=both.source,
         examples=found.whole.examples,
-        metrics=_metrics(found.whole, metrics),
+        metrics=compared_metrics(found.whole, metrics),
         slices=tuple(sorted(of_slices, key=_moved_first)),
         notes=(*notes, *both.notes, *(f"too many slices of {', '.join(one)}" for one in found.whole.unsliced)),
         curves=curve_charts(found.curves, SIDES),
@@ -223,7 +225,8 @@ def compare_models(
     )
 
 
-def _metrics(rows: MeasuredRows, names: Sequence[str]) -> tuple[ComparedMetric, ...]:
+def compared_metrics(rows: MeasuredRows, names: Sequence[str]) -> tuple[ComparedMetric, ...]:
+    """Returns some metrics of rows that two models were measured on."""
     return tuple(
         ComparedMetric(
             name,

@@ -93,6 +93,9 @@ def _identity(tokens: tf.Tensor, size: int) -> tf.Tensor:
     return tf.where((value >= 0) & (value < size), value + 2, 1)
 
 
+_ALL_ROWS, _VALUE = "*", "="
+
+
 def boolean(name: str, feature: BooleanFeature, columns: Columns) -> dict[str, tf.Tensor]:
     """Transforms a boolean: int64 [batch], 0 missing or neither, 1 false, 2 true."""
     column = columns.string(feature.column or name)
@@ -115,8 +118,16 @@ def _is_one_of(text: tf.Tensor, accepted: tuple[str, ...]) -> tf.Tensor:
 def count(name: str, feature: CountFeature, columns: Columns) -> dict[str, tf.Tensor]:
     """Transforms a category into its row count in the train split: float32 [batch], after the declared transforms."""
     column = columns.token(feature.column or name)
-    table = count_table(tf.boolean_mask(column.values, column.present), count_name(name))
-    counts = tf.cast(tf.where(column.present, table(column.values), 0), tf.float32)
+    counted = tf.boolean_mask(column.values, column.present)
+    # The number of all rows is counted as one more value, so the values begin with a letter that it lacks.
+    rows = tf.fill(tf.shape(column.values), _ALL_ROWS) if feature.share else column.values[:0]
+    spelled = (lambda values: tf.strings.join([_VALUE, values])) if feature.share else tf.identity
+    table = count_table(tf.concat([spelled(counted), rows], 0), count_name(name))
+    counts = tf.where(column.present, table(spelled(column.values)), 0)
+    if feature.share:
+        number, of_all = (tf.cast(one, tf.float64) for one in (counts, table(tf.constant([_ALL_ROWS]))))
+        counts = tf.math.divide_no_nan(number, of_all)
+    counts = tf.cast(counts, tf.float32)
     chain = stateless_chain([[spec] for spec in feature.transforms])
     return {transformed_name(name): fill_remaining_with_zero(chain(counts[:, tf.newaxis]))[:, 0]}
 
@@ -130,14 +141,19 @@ def cross(
         path: Its path in the YAML.
         transformed: Contains the ids of the features that are crossed by id.
     """
-    parts = [_crossed(name, columns, transformed) for name in declared.inputs]
-    present = tf.reduce_all(tf.stack([part.present for part in parts]), axis=0)
-    tokens = tf.where(present, tf.strings.join([part.values for part in parts], declared.separator), "")
+    tokens, present = crossed_tokens(declared, columns, transformed)
     key = transformed_name(declared.feature_name)
     if declared.vocabulary is not None:
         return {key: TokenIds(declared.feature_name, path, tokens, declared.vocabulary, partial(_single, key))}
     buckets = declared.hash_buckets or 1
     return _single(key, tf.where(present, hash_ids(tokens, buckets), tf.constant(0, tf.int64)), buckets + 1)
+
+
+def crossed_tokens(declared: Cross, columns: Columns, transformed: Mapping[str, Transformed]) -> StringColumn:
+    """Returns the combinations of the features of a cross, missing where any of them is missing."""
+    parts = [_crossed(name, columns, transformed) for name in declared.inputs]
+    present = tf.reduce_all(tf.stack([part.present for part in parts]), axis=0)
+    return StringColumn(tf.where(present, tf.strings.join([p.values for p in parts], declared.separator), ""), present)
 
 
 def _crossed(name: str, columns: Columns, transformed: Mapping[str, Transformed]) -> StringColumn:

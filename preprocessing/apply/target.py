@@ -1,13 +1,16 @@
-"""Target encoding: sums of the label per value and fold, counted exactly, and looked up in the transform graph.
+"""Target encoding: sums of the label per value and fold, counted exactly, and what they give, looked up in the graph.
 
 The analyzer counts tokens of the form FOLD, PART and VALUE. A part is the number of rows, the number of rows of a
-class, or a sum of numbers. A number is added as a whole number of steps, whose size depends on its magnitude only, so
-sums do not depend on the order of the rows. Spans are cached and merged as those of a vocabulary.
+class, or a sum of numbers or of their squares. A number is added as a whole number of steps, whose size depends on its
+magnitude only; a float32 is exact, and so is its square. So sums depend neither on the order of the rows nor on the
+spans, which are cached and merged as those of a vocabulary. The encodings follow from whole numbers, rounded once:
+numbers that differ by little of their size, such as times in seconds since 1970, keep their differences.
 """
 
 import base64
+import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -27,137 +30,156 @@ from fullpass.preprocessing.features.target_feature import encoded_parts
 from fullpass.preprocessing.internals.tft_internals import lookup_in_file
 
 _ALL = Limits(min_count=-(2**63))
-_TOTAL = b"*"
+_NO_VALUE = b"*"
 _VALUE = "="
 _LEAST, _STEP, _MAGNITUDES, _FRACTION = -40, 10, 12, 24
-"""Numbers from 2**-40 to 2**80 in twelve magnitudes of 2**10, with at least 24 bits each: relative errors are below
-2**-25, and a sum has room for 2**29 numbers of the greatest size of a magnitude."""
-_ROUNDING = 1e-9
+"""Numbers from 2**-40 to 2**80 in twelve magnitudes of 2**10, with at least 24 bits each, as float32 has: a number has
+at most 2**34 steps, and a sum has room for 2**29 numbers."""
+_HALF = 17
+"""Half of the bits of the largest number of steps. A square is its lower 2 * _HALF bits (part r), and the bits above
+(part q)."""
 
 
 class _Amounts(NamedTuple):
-    """What rows add to a part: part, string [batch]; steps, int64 [batch]."""
+    """What rows add to a part: part and words, string [batch]; steps, int64 [batch]. The word "" is of no value."""
 
     part: tf.Tensor
     steps: tf.Tensor
+    words: tf.Tensor
 
 
 def target(name: str, feature: TargetFeature, columns: Columns) -> dict[str, tf.Tensor]:
     """Transforms a category into the label's mean for it: float32 [batch], or [batch, classes] if multiclass."""
-    label = columns.config.label
-    parts = encoded_parts(label)
-    keys = _keys([columns.token(one) for one in feature.columns or (feature.column or name,)])
+    found = [columns.token(one) for one in feature.columns or (feature.column or name,)]
+    present = tf.reduce_all(tf.stack([column.present for column in found]), axis=0)
+    values = tf.strings.join([column.values for column in found], Cross.separator)
+    return target_of(name, feature, columns, StringColumn(values, present))
+
+
+def target_of(name: str, feature: TargetFeature, columns: Columns, values: StringColumn) -> dict[str, tf.Tensor]:
+    """Transforms values, such as those of a cross, into the label's mean for them, as `target` does."""
+    numbers = encoded_parts(columns.config.label)
+    words = tf.where(values.present, tf.strings.join([_VALUE, as_word(values.values)]), "")
     fold = tf.where(columns.train_row >= 0, _fold(columns.train_row, feature.folds), -1)
-    sums = _sums(keys, fold, parts, columns, feature.folds, name)
-    found = sums(tf.concat([keys.values, [_TOTAL]], 0))
-    # Of a train row the sums of its own fold are left out; other rows have no fold.
-    others = tf.one_hot(fold, feature.folds, on_value=0.0, off_value=1.0, dtype=tf.float64)[:, :, tf.newaxis]
-    of_key, of_all = (tf.reduce_sum(of * others, axis=1) for of in (found[:-1], found[-1:]))
-    encoded = _encode(of_key, of_all, label, feature.smoothing)
-    return {transformed_name(name): encoded if label.task == "multiclass" else encoded[:, 0]}
+    path = _encodings(words, fold, numbers, columns, feature, name)
+    unseen = _encoded(np.zeros((feature.folds + 1, len(numbers))))
 
+    def make(path: tf.Tensor) -> tf.lookup.StaticHashTable:
+        initializer = tf.lookup.TextFileInitializer(path, tf.string, 0, tf.string, 1, delimiter=" ")
+        return tf.lookup.StaticHashTable(initializer, unseen)
 
-def _keys(columns: Sequence[StringColumn]) -> StringColumn:
-    """Returns the words by which values are looked up; those of missing values are empty."""
-    present = tf.reduce_all(tf.stack([column.present for column in columns]), axis=0)
-    words = as_word(tf.strings.join([column.values for column in columns], Cross.separator))
-    return StringColumn(tf.where(present, tf.strings.join([_VALUE, words]), ""), present)
+    found, _ = lookup_in_file(make, path, words)
+    of_words = tf.io.decode_raw(tf.io.decode_base64(found), tf.float32)
+    by_fold = tf.reshape(of_words, [-1, feature.folds + 1, len(numbers)])
+    # A train row takes the encoding without its fold; other rows have no fold, and take the last one, of all rows.
+    encoded = tf.gather(by_fold, tf.where(fold < 0, tf.constant(feature.folds, tf.int64), fold), batch_dims=1)
+    return {transformed_name(name): encoded if columns.config.label.task == "multiclass" else encoded[:, 0]}
 
 
 def _fold(row: tf.Tensor, folds: int) -> tf.Tensor:
     return tf.strings.to_hash_bucket_fast(tf.strings.as_string(row), folds)
 
 
-def _sums(
-    keys: StringColumn, fold: tf.Tensor, parts: Sequence[str], columns: Columns, folds: int, name: str
-) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns a function from words, string [n], to sums in train: float64 [n, folds, parts], 0 if unseen."""
-    label = columns.config.label
-    value, usable = labelled(label, columns)
+def _encodings(
+    words: tf.Tensor, fold: tf.Tensor, numbers: Sequence[str], columns: Columns, feature: TargetFeature, name: str
+) -> tf.Tensor:
+    """Returns the path of the file of encodings by word. An analyzer."""
+    value, usable = labelled(columns.config.label, columns)
     usable &= fold >= 0
     of_fold = tf.strings.as_string(fold)
-    added = _amounts(label, value)
-    tokens = [tf.strings.join([of_fold, one.part, keys.values], " ") for one in added]
+    added = _amounts(columns.config.label, value, words)
+    tokens = [tf.strings.join([of_fold, one.part, one.words], " ") for one in added]
     kept = [usable & tf.not_equal(one.steps, 0) for one in added]
-    path = counted_vocabulary(
+    learn = partial(_lines, folds=feature.folds, numbers=numbers, smoothing=feature.smoothing)
+    return counted_vocabulary(
         tf.concat([tf.boolean_mask(*pair) for pair in zip(tokens, kept, strict=True)], 0),
         _ALL,
         target_name(name),
-        learn=partial(_lines, folds=folds, parts=parts),
+        learn=learn,
         amounts=tf.concat([tf.boolean_mask(one.steps, keep) for one, keep in zip(added, kept, strict=True)], 0),
     )
-    unseen = _encoded(np.zeros((folds, len(parts))))
-
-    def make(path: tf.Tensor) -> tf.lookup.StaticHashTable:
-        initializer = tf.lookup.TextFileInitializer(path, tf.string, 0, tf.string, 1, delimiter=" ")
-        return tf.lookup.StaticHashTable(initializer, unseen)
-
-    def find(words: tf.Tensor) -> tf.Tensor:
-        found, _ = lookup_in_file(make, path, words)
-        numbers = tf.io.decode_raw(tf.io.decode_base64(found), tf.float64)
-        return tf.reshape(numbers, [-1, folds, len(parts)])
-
-    return find
 
 
-def _amounts(label: Label, value: tf.Tensor) -> list[_Amounts]:
-    """Returns what rows with this label add to the parts."""
+def _amounts(label: Label, value: tf.Tensor, words: tf.Tensor) -> list[_Amounts]:
+    """Returns what rows with this label add to the parts; squares are added for all values together."""
     one = tf.ones(tf.shape(value), tf.int64)
-    rows = _Amounts(tf.fill(tf.shape(value), "n"), one)
+    rows = _Amounts(tf.fill(tf.shape(value), "n"), one, words)
     if label.task == "binary":
-        return [rows, _Amounts(tf.fill(tf.shape(value), "1"), tf.cast(value, tf.int64))]
+        return [rows, _Amounts(tf.fill(tf.shape(value), "1"), tf.cast(value, tf.int64), words)]
     if label.task == "multiclass":
-        return [rows, _Amounts(tf.strings.as_string(value), one)]
-    number = tf.cast(value, tf.float64)
-    return [rows, _steps("s", number), _steps("q", tf.square(number))]
+        return [rows, _Amounts(tf.strings.as_string(value), one, words)]
+    magnitude, steps = _steps(tf.cast(value, tf.float64))
+    high, low = tf.bitwise.right_shift(tf.abs(steps), _HALF), tf.abs(steps) % (1 << _HALF)
+    below = (2 * high * low) * (1 << _HALF) + low * low
+    parts = {
+        "s": (steps, words),
+        "q": (high * high + tf.bitwise.right_shift(below, 2 * _HALF), tf.zeros_like(words)),
+        "r": (below % (1 << 2 * _HALF), tf.zeros_like(words)),
+    }
+    return [rows, *(_Amounts(tf.strings.join([part, magnitude]), *added) for part, added in parts.items())]
 
 
-def _steps(part: str, value: tf.Tensor) -> _Amounts:
+def _steps(value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the magnitude of each number, as text, and its number of steps, int64 [batch]."""
     limits = tf.constant([2.0 ** (_LEAST + _STEP * (i + 1)) for i in range(_MAGNITUDES - 1)], tf.float64)
     magnitude = tf.reduce_sum(tf.cast(tf.abs(value)[:, tf.newaxis] >= limits, tf.int32), axis=1)
     sizes = tf.constant([2.0 ** (_LEAST + _STEP * i - _FRACTION) for i in range(_MAGNITUDES)], tf.float64)
     bound = 2.0 ** (_LEAST + _STEP * _MAGNITUDES)
     steps = tf.round(tf.clip_by_value(value, -bound, bound) / tf.gather(sizes, magnitude))
-    return _Amounts(tf.strings.join([part, tf.strings.as_string(magnitude)]), tf.cast(steps, tf.int64))
+    return tf.strings.as_string(magnitude), tf.cast(steps, tf.int64)
 
 
-def _lines(pairs: list[tuple[int, bytes]], *, folds: int, parts: Sequence[str]) -> list[bytes]:
-    """Returns a line per value, and one for the total: a word, and float64 [folds, parts] in base64."""
-    sums: dict[bytes, dict[tuple[int, int], int]] = defaultdict(lambda: defaultdict(int))
+def _lines(pairs: list[tuple[int, bytes]], *, folds: int, numbers: Sequence[str], smoothing: float) -> list[bytes]:
+    """Returns a line per value: a word, and its encodings without each fold and of all rows, in base64."""
+    width = 1 + len(numbers)
+    total, squares = [0] * (folds * width), [0] * folds
+    sums: dict[bytes, list[int]] = defaultdict(lambda: [0] * (folds * width))
+    columns = {part: i for i, part in enumerate(("n", *numbers))}
     for count, token in pairs:
         fold, part, word = token.split(b" ")
-        of_number = part[:1] in (b"s", b"q")
-        column = parts.index((part[:1] if of_number else part).decode())
-        exact = count << (_STEP * int(part[1:])) if of_number else count
-        for key in (word, _TOTAL) if word else (_TOTAL,):
-            sums[key][int(fold), column] += exact
-    lines = []
-    for word in sorted(sums.keys() | {_TOTAL}):
-        array = np.zeros((folds, len(parts)))
-        for (row, column), exact in sums[word].items():
-            array[row, column] = exact / 2 ** (_FRACTION - _LEAST) if parts[column] in ("s", "q") else exact
-        lines.append(word + b" " + _encoded(array))
+        kind = part.decode()
+        if kind[0] in "qr":
+            squares[int(fold)] += count << 2 * _STEP * int(kind[1:]) + (2 * _HALF if kind[0] == "q" else 0)
+            continue
+        exact = count << _STEP * int(kind[1:]) if kind[0] == "s" else count
+        place = int(fold) * width + columns["s" if kind[0] == "s" else kind]
+        total[place] += exact
+        if word:
+            sums[word][place] += exact
+    others = _without_each(total, folds, width)
+    of_squares = _without_each(squares, folds, 1)
+    # The square of a class is the class itself: 0 or 1.
+    spread = [
+        [math.sqrt(rows * (of_squares[fold][0] if numbers == ("s",) else own) - own * own) for own in of_all]
+        for fold, (rows, *of_all) in enumerate(others)
+    ]
+    lines = [_NO_VALUE + b" " + _encoded(np.zeros((folds + 1, len(numbers))))]
+    for word in sorted(sums):
+        encodings = [
+            # Of n rows with sum s, among N rows with sum S and squares Q, the smoothed mean less the mean of all is
+            # (s + smoothing * S / N) / (n + smoothing) - S / N, and the variance of all is Q / N - (S / N)**2.
+            [
+                (of_value * rows - count * of_all) / ((count + smoothing) * root) if root and count else 0.0
+                for of_value, of_all, root in zip(own, all_of_fold, spread[fold], strict=True)
+            ]
+            for fold, ((count, *own), (rows, *all_of_fold)) in enumerate(
+                zip(_without_each(sums[word], folds, width), others, strict=True)
+            )
+        ]
+        lines.append(word + b" " + _encoded(np.array(encodings)))
     return lines
 
 
-def _encoded(array: np.ndarray) -> bytes:
-    """Returns numbers as `tf.io.decode_base64` and `tf.io.decode_raw` read them."""
-    return base64.urlsafe_b64encode(array.astype("<f8").tobytes()).rstrip(b"=")
-
-
-def _encode(of_key: tf.Tensor, of_all: tf.Tensor, label: Label, smoothing: float) -> tf.Tensor:
-    """Returns the smoothed means in deviations from those of all rows: float32 [batch, numbers].
+def _without_each(sums: Sequence[int], folds: int, width: int) -> list[list[int]]:
+    """Returns the sums of all rows but those of each fold, and then those of all rows.
 
     Args:
-        of_key, of_all: Sums over the value's rows, and over all rows: float64 [batch, parts].
+        sums: `width` sums of each fold, one fold after the other.
     """
-    sums = slice(1, 2) if label.task == "regression" else slice(1, None)
-    mean = tf.math.divide_no_nan(of_all[:, sums], of_all[:, :1])
-    smoothed = of_key[:, sums] + smoothing * mean
-    rows = of_key[:, :1] + smoothing
-    encoded = tf.where(rows > 0, tf.math.divide_no_nan(smoothed, rows), mean)
-    square = tf.math.divide_no_nan(of_all[:, 2:3], of_all[:, :1]) if label.task == "regression" else mean
-    variance = square - tf.square(mean)
-    constant = variance <= _ROUNDING * tf.square(mean)
-    deviation = tf.sqrt(tf.where(constant, tf.ones_like(variance), variance))
-    return tf.cast(tf.where(constant, tf.zeros_like(mean), (encoded - mean) / deviation), tf.float32)
+    of_all = [sum(sums[column::width]) for column in range(width)]
+    return [[a - b for a, b in zip(of_all, sums[i * width :][:width], strict=True)] for i in range(folds)] + [of_all]
+
+
+def _encoded(array: np.ndarray) -> bytes:
+    """Returns numbers as `tf.io.decode_base64` and `tf.io.decode_raw` read them, as float32."""
+    return base64.urlsafe_b64encode(array.astype("<f4").tobytes()).rstrip(b"=")

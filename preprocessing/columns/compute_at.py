@@ -17,7 +17,7 @@ from fullpass.preprocessing.columns.raw_columns import (
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.features.cross import Cross
-from fullpass.preprocessing.features.feature import CategoryFeature
+from fullpass.preprocessing.features.feature import CategoryFeature, TargetFeature
 
 COMPUTE_AT_ORDER: tuple[ComputeAt, ...] = ("transform", "input", "model")
 """The placements in the order in which an example passes them."""
@@ -65,6 +65,8 @@ def columns_for(config: PreprocessingConfig, compute_at: ComputeAt) -> dict[str,
     else:
         where = compute_at_by_feature(config)
         crosses = [cross for cross in config.crosses if where[cross.feature_name] == compute_at]
+        encoded = [f for n, f in config.features.items() if isinstance(f, TargetFeature) and where[n] == compute_at]
+        crosses += [config.cross_of(feature) for feature in encoded if feature.cross is not None]
         read = {name: config.features[name] for cross in crosses for name in crossed_features(cross, config)}
         read |= {name: feature for name, feature in config.features.items() if where[name] == compute_at}
     named = [column for name, feature in read.items() for column in feature_columns(name, feature)]

@@ -130,7 +130,7 @@ def count_name(feature: str) -> str:
 
 
 def target_name(feature: str) -> str:
-    """Returns the name of the file in which a target feature keeps the sums of the label."""
+    """Returns the name of the file in which a target feature keeps the encoding of each value."""
     return f"target_{_file_name(feature)}"
 
 

@@ -249,6 +249,8 @@ def _uses_of(name: str, feature: Feature) -> Iterator[_Use]:
     elif isinstance(feature, DurationFeature):
         yield _Use(feature.start, "string", by)
         yield _Use(feature.end, "string", by)
+    elif isinstance(feature, TargetFeature) and feature.cross is not None:
+        return  # the features of the cross read its columns
     elif isinstance(feature, TargetFeature) and feature.columns is not None:
         for source in feature.columns:
             yield _Use(source, "token", by)

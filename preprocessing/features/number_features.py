@@ -107,18 +107,21 @@ wait: {type: duration, start: ordered_at, end: picked_up_at, unit: minutes, tran
 
 
 class CountFeature(BaseFeature):
-    """How often the category occurs in train (count encoding).
+    """How often the category occurs in train (count encoding), or its share of the rows (frequency encoding).
 
     Transformed: float32 [batch]; 0 if missing or unseen. An analyzer. Source: tft.vocabulary with its frequencies.
     """
 
     example: ClassVar[str] = """\
 company_size: {type: count, column: company, transforms: [log1p]}
+company_share: {type: count, column: company, share: true}
 """
 
     column_holds: ClassVar = "token"
 
     type: Literal["count"]
+    share: Flag = False
+    """Divide by the number of train rows, those without a value included."""
     transforms: tuple[NumberTransform, ...] = ()
     """Only log1p, sqrt and power."""
 

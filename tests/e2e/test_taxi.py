@@ -14,6 +14,7 @@ from tfx.types import standard_artifacts
 from fullpass.base.errors import UserError
 from fullpass.components.artifacts import ParityReport
 from fullpass.components.parity.component import Parity
+from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.loading.load import load
 
 pytestmark = pytest.mark.e2e
@@ -214,3 +215,30 @@ def test_the_same_pipeline_by_tfx_command_line(taxi, fullpass, tmp_path):
     ran = fullpass("tfx", "run", "create", "--engine=local", "--pipeline_name=taxi", env=env)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert taxi.version().name == str(json.loads((taxi.version() / "assets.extra/origin.json").read_text())["version"])
+
+
+def test_the_features_are_measured_and_a_shorter_yaml_is_written_that_leaves_the_root_alone(taxi, fullpass, tmp_path):
+    example = Path(__file__).parents[2] / "examples/taxi/pipeline.yaml"
+    shutil.copy(example, tmp_path)
+    before = {path for path in taxi.folder.rglob("*") if path.is_file()}
+    shorter = tmp_path / "shorter.yaml"
+    options = ("--features", "--last", "4", "--write", shorter, "--root", taxi.folder / "runs" / "taxi", "--json")
+    done = fullpass("fullpass", "diagnose", tmp_path / "pipeline.yaml", *options)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    features = {one["feature"]: one for one in found["features"]}
+    assert (next(iter(features)), len(features)) == ("payment_type", 13)
+    with open(json.loads((taxi.artifact("Ingest", "examples") / "ingest.json").read_text())["files"][0]) as f:
+        rows = list(csv.DictReader(f))
+    expected = {
+        "company": sum(not row["company"] for row in rows) / ROWS,
+        "fare_per_mile": sum(float(row["trip_miles"] or 0) == 0 for row in rows) / ROWS,
+    }
+    assert {name: features[name]["missing"] for name in expected} == pytest.approx(expected, abs=0.02)
+    auc = next(one for one in found["without"]["metrics"] if one["metric"] == "auc")
+    assert auc["all"] == pytest.approx(taxi.summary()["metrics"]["auc"], abs=0.01)
+    assert abs(auc["difference"]) < 0.02
+    gone = {*features} - {*load(shorter).config.features}
+    assert gone == {*found["without"]["features"]} == {*list(features)[-4:]}
+    assert check(load(shorter)) == ()
+    assert {path for path in taxi.folder.rglob("*") if path.is_file()} == before

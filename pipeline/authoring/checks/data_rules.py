@@ -131,7 +131,8 @@ def check_derive(loaded: Loaded) -> Iterator[Finding]:
             elif column in config.data.derive and column not in above:
                 yield Finding(keys, f"reads {column}, which is defined below it. Move {column} up.")
         above.add(name)
-    yield from _unused(loaded)
+    for name in unread_derived(loaded):
+        yield warning(("data", "derive", name), "no feature, label or weight reads it.")
 
 
 def _several(raw: RawColumn) -> str:
@@ -220,11 +221,10 @@ def _type_hint(loaded: Loaded, expression: Expression, error: ExpressionError) -
     return f"\n  If the data has another type, declare it: types: {{{', '.join(undeclared)}}}" if undeclared else ""
 
 
-def _unused(loaded: Loaded) -> Iterator[Finding]:
+def unread_derived(loaded: Loaded) -> list[str]:
+    """Returns the derived columns that neither a feature nor label, weight, split or slice is computed from."""
     config = loaded.config
     expressions, _ = parsed(config.data.derive)
     readers = [column for keys, column in columns_read(loaded) if keys[:2] != ("data", "derive")]
     used = with_source_columns(readers, expressions)
-    for name in config.data.derive:
-        if name not in used:
-            yield warning(("data", "derive", name), "no feature, label or weight reads it.")
+    return [name for name in config.data.derive if name not in used]

@@ -57,11 +57,14 @@ def check_crosses(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_target_encodings(loaded: Loaded) -> Iterator[Finding]:
-    """The label has a mean, or classes that are known."""
-    for name, feature in loaded.config.features.items():
+    """The label has a mean, or classes that are known; a cross that is encoded exists."""
+    config = loaded.config.preprocessing_config
+    for name, feature in config.features.items():
         if isinstance(feature, TargetFeature):
             try:
-                encoded_parts(loaded.config.label)
+                encoded_parts(config.label)
+                if feature.cross is not None:
+                    config.cross_of(feature)
             except UserError as error:
                 yield Finding(("features", name), str(error))
 

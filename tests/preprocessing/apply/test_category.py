@@ -224,6 +224,8 @@ def test_counts_and_vocabularies_of_no_tokens(assert_transform):
     analysed = assert_transform(
         {
             "zip": "count",
+            "share": {"type": "count", "column": "zip", "share": True},
+            "no_share": {"type": "count", "column": "x", "share": True},
             "number": {"type": "count", "transforms": ["log1p"]},
             "no_count": {"type": "count", "column": "x"},
             "x": "category",
@@ -243,6 +245,8 @@ def test_counts_and_vocabularies_of_no_tokens(assert_transform):
         types={"number": "number"},
         expected={
             "zip_xf": [2, 1, 0, 0],
+            "share_xf": [0.5, 0.25, 0, 0],
+            "no_share_xf": [0, 0, 0, 0],
             "number_xf": [1.3862944, 0, 0, 1.3862944],
             "no_count_xf": [0, 0, 0, 0],
             "x_xf": [1, 0, 0, 1],

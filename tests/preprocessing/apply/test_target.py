@@ -45,8 +45,8 @@ def rows() -> dict[str, list]:
     }
 
 
-def encoded(directory, task, table, features=FEATURES, *, train, apply=None):
-    config = PreprocessingConfig.model_validate({"features": features, "label": LABELS[task]})
+def encoded(directory, task, table, features=FEATURES, *, crosses=(), train, apply=None):
+    config = PreprocessingConfig.model_validate({"features": features, "crosses": crosses, "label": LABELS[task]})
     output = analyze_table(config, list(raw_batches(config, pa.table(table))), str(directory))
     transform = BatchTransformer(output, adapter_of(raw_schema(config)))
     (batch,) = raw_batches(config, pa.table(apply or table), serving=apply is not None)
@@ -81,6 +81,46 @@ def test_train_rows_use_other_folds_and_all_others_use_train(tmp_path, task):
     expected = [expected_of(zone or "", everything, numbers, zones) for zone in asked["zone"]]
     np.testing.assert_allclose(of_request, expected, rtol=1e-3, atol=1e-4)
     assert (of_request[1:3] == 0).all()
+
+
+def test_labels_that_differ_by_little_of_their_size_keep_their_differences(tmp_path):
+    table = rows()
+    # Times of one day in seconds since 1970, as float32 has them: multiples of 128.
+    table["price"] = (1.7e9 // 128 * 128 + 128 * np.random.default_rng(4).integers(0, 675, ROWS)).tolist()
+    seconds, zones = np.array(table["price"]), np.array(table["zone"])
+    found = encoded(tmp_path, "regression", table, train=False, apply={"zone": ["b", "zürich"]})
+    numbers = (seconds - seconds.mean())[:, np.newaxis]
+    everything = np.ones(ROWS, dtype=bool)
+    np.testing.assert_allclose(
+        found, [expected_of(zone, everything, numbers, zones) for zone in ("b", "zürich")], rtol=1e-6
+    )
+
+
+def test_one_far_label_hides_nothing_of_the_others(tmp_path):
+    table = rows()
+    table["price"] = [1e30 if row == 0 else float(row % 7) for row in range(ROWS)]
+    found = encoded(tmp_path, "regression", table, train=True)
+    used, zones = folds() != folds()[0], np.array(table["zone"])
+    numbers = np.array([0.0, *table["price"][1:]])[:, np.newaxis]
+    row = next(row for row in range(1, ROWS) if not used[row] and zones[row])
+    np.testing.assert_allclose(found[row], expected_of(zones[row], used, numbers, zones)[0], rtol=1e-6)
+
+
+def test_a_cross_by_its_name_is_the_combination_of_its_features(tmp_path):
+    table = rows()
+    random = np.random.default_rng(8)
+    table["km"] = random.uniform(0, 4, ROWS).tolist()
+    features = {
+        "zone": "category",
+        "km": {"type": "number", "transforms": [{"bucketize": {"boundaries": [1, 2, 3]}}]},
+        "zone_mean": {"type": "target", "cross": "zone_at_km"},
+    }
+    crosses = [{"name": "zone_at_km", "inputs": ["zone", "km"]}]
+    found = encoded(tmp_path, "binary", table, features, crosses=crosses, train=False, apply=table)
+    zones, bucket, everything = np.array(table["zone"]), np.floor(table["km"]), np.ones(ROWS, dtype=bool)
+    both = np.array([f"{zone}/{km}" if zone else "" for zone, km in zip(zones, bucket, strict=True)])
+    expected = [expected_of(one, everything, numbers_of("binary", table), both) for one in both]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("task", "column", "other"), [("binary", "won", None), ("regression", "price", 1e6)])

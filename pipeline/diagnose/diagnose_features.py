@@ -1,0 +1,264 @@
+"""`fullpass diagnose FILE --features`: what each feature is worth, and what a model loses without the last ones."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from fullpass.base.errors import UserError
+from fullpass.base.user_modules import use_modules_of
+from fullpass.components.evaluation.measure_rows import in_batches, measure_rows
+from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
+from fullpass.components.run_artifacts import RunArtifacts
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.config import PipelineConfig
+from fullpass.pipeline.diagnose.diagnose import (
+    INGEST,
+    TRAIN,
+    TRANSFORM,
+    newest_run,
+    newest_training,
+    raw_examples,
+    train_files,
+)
+from fullpass.pipeline.diagnose.feature_table import FeatureFacts, how_many, ranked, with_duplicates
+from fullpass.pipeline.diagnose.shorter_pipeline import choose_weakest, crosses_of, without_features
+from fullpass.pipeline.registry.compare import ComparedMetric, compared_metrics
+from fullpass.pipeline.registry.compared_model import find_model
+from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.running.build import with_absolute_files
+from fullpass.pipeline.running.execution.records import outputs_in
+from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.columns.raw_columns import feature_columns, raw_columns
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.trainer.config import VALIDATION, TrainingSpec
+from fullpass.trainer.export.eval_scores import scores_of
+from fullpass.trainer.fit.sampled_rows import SampledRows, rows_of, sample_rows
+from fullpass.trainer.fit.training_data import TrainingData, load_data, sized
+from fullpass.trainer.input.raw_examples import RawExamples, raw_dtypes
+from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.insight.feature_information import (
+    are_equal,
+    commonest_share,
+    find_duplicates,
+    inputs_by_feature,
+    mutual_information,
+    value_codes,
+)
+from fullpass.trainer.loss_config import levels_of
+from fullpass.trainer.models.weight_semantics import Network
+from fullpass.trainer.records.record_files import has_files, open_records
+from fullpass.trainer.train import train
+
+TRAINER = "Trainer"
+_SAMPLED, _SCORED = 20_000, 200_000
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class FeatureDiagnosis:
+    """All features, and what a model without the last of them loses.
+
+    Attributes:
+        run: The newest run with a model: its examples were read, its importance is shown.
+        features: From the most useful to the least.
+        dropped: The features that the shorter model lacks, the least useful first.
+        crosses: The crosses that it lacks too, because they combine such features.
+        metrics: `a` is the value with all features, `b` without.
+        train_rows, eval_rows: The rows of both trainings, and those on which both models are measured.
+        shorter: The pipeline without these features.
+    """
+
+    run: str
+    label: str
+    sampled: int
+    features: tuple[FeatureFacts, ...]
+    dropped: tuple[str, ...]
+    crosses: tuple[str, ...]
+    metrics: tuple[ComparedMetric, ...]
+    train_rows: int
+    eval_rows: int
+    shorter: Loaded
+
+
+def diagnose_features(
+    loaded: Loaded, file: Path, *, root: Path | None = None, last: int | None = None, say: Say = lambda _: None
+) -> FeatureDiagnosis:
+    """Measures the features of the newest run with a model, and trains twice: with all of them, and without the last.
+
+    Nothing is written: the trainings are of this process, with the settings of the YAML, on one device.
+
+    Args:
+        loaded: A file that passes `checks.require`.
+        file: Where the shorter YAML would be.
+        last: The number of features to leave out; None chooses it.
+
+    Raises:
+        UserError: No run has a model, or its features are not those of the YAML; or none can be left out.
+    """
+    config = loaded.config
+    if config.preprocessing is not None:
+        raise UserError(
+            f"{loaded.file}: preprocessing: {config.preprocessing} makes the features, so no YAML could leave one out. "
+            "`--features` measures features that the YAML declares."
+        )
+    use_modules_of(loaded.folder)
+    folder = pipeline_root(loaded, root)
+    metadata = RootLayout(folder).metadata
+    run = newest_run(loaded, folder, (INGEST, TRANSFORM, TRAINER))
+    _check_features(loaded, folder, run)
+    say("all features: a training with them")
+    spec, data = _load(loaded, folder, run)
+    whole = _trained(data, spec)
+    say("what each feature says")
+    record = RunArtifacts(outputs_in(metadata, config.name, run, TRAINER)).training
+    sample = sample_rows(data.train.split, data.in_model, rows_of(whole, _SAMPLED))
+    missing = missing_shares(spec.preprocessing, train_files(raw_examples(loaded, metadata, run), loaded.file))
+    facts = describe_features(config, whole, sample, missing, record.get("importance", ()))
+    dropped = choose_weakest([one.name for one in facts], how_many(facts, last), config)
+    if not dropped or len(dropped) == len(facts):
+        raise UserError(
+            f"--last {last}: {len(dropped)} of {len(facts)} features would go, but one or more must go and stay. "
+            "Give a smaller number."
+            if dropped
+            else "no feature can be left out, because others need each of them."
+        )
+    shorter = without_features(loaded, dropped, file)
+    say(f"what is lost: a training without {len(dropped)} of {len(facts)} features")
+    own = with_absolute_files(shorter.config.preprocessing_config, shorter.resolve)
+    less = _trained(data, replace(spec, preprocessing=own))
+    metrics, rows = _compare(config, whole, less, data)
+    return FeatureDiagnosis(
+        run=run,
+        label=config.label.name,
+        sampled=len(sample),
+        features=facts,
+        dropped=dropped,
+        crosses=tuple(cross.feature_name for cross in crosses_of(dropped, config).values()),
+        metrics=metrics,
+        train_rows=data.train.counts.weighted_rows,
+        eval_rows=rows,
+        shorter=shorter,
+    )
+
+
+def _check_features(loaded: Loaded, root: Path, run: str) -> None:
+    """Raises UserError if the features of a run, as far as they are recorded, are not those of the YAML."""
+    recorded = find_model(str(RootLayout(root).run_logs(run)), loaded.file).config
+    if recorded is not None and recorded.preprocessing_config != loaded.config.preprocessing_config:
+        raise UserError(
+            f"{loaded.file}: its features, crosses, derived columns or label are not those of the newest run with a "
+            f"model, {run}. Run it first: `fullpass run {loaded.file} --to Trainer`."
+        )
+
+
+def _load(loaded: Loaded, root: Path, run: str) -> tuple[TrainingSpec, TrainingData]:
+    training = newest_training(loaded, root, run)
+    settings = training.spec.config.training.model_copy(update={"profile": None, "checkpoint": None})
+    spec = replace(training.spec, config=training.spec.config.model_copy(update={"training": settings}))
+    folders = sorted({file.rpartition("/")[0] for file in training.files})
+
+    def beside(split: str) -> list[str]:
+        return [f"{folder.removesuffix(TRAIN)}{split}/*" for folder in folders]
+
+    validation = beside(VALIDATION) if any(map(has_files, beside(VALIDATION))) else ()
+    return spec, load_data(training.files, beside("eval"), spec, Workers(tf.distribute.get_strategy()), validation)
+
+
+def _trained(data: TrainingData, spec: TrainingSpec) -> Network:
+    keras.backend.clear_session()
+    return train(sized(data, spec), spec, tf.distribute.get_strategy()).network
+
+
+def describe_features(
+    config: PipelineConfig,
+    network: Network,
+    rows: SampledRows,
+    missing: Mapping[str, float],
+    importance: Sequence[Mapping[str, float]],
+) -> tuple[FeatureFacts, ...]:
+    """Returns what the rows say of each feature that a network reads, from the most useful to the least.
+
+    Args:
+        missing: Feature -> share of rows that lack it.
+        importance: As in training.json.
+    """
+    task, known = config.label.task, {str(one["feature"]): one for one in importance}
+    inputs = inputs_by_feature(network.inputs.values())
+    codes = {name: value_codes(rows, inputs[name]) for name in config.all_features if name in inputs}
+    facts = ranked(
+        [
+            FeatureFacts(
+                name=name,
+                type=config.all_features[name].type,
+                missing=missing.get(name, math.nan),
+                commonest=commonest_share(of_rows),
+                information=mutual_information(rows, inputs[name], task),
+                importance=known.get(name, {}).get("importance"),
+                reach=known.get(name, {}).get("reach"),
+            )
+            for name, of_rows in codes.items()
+        ]
+    )
+    # The more important one of two duplicates stays, so features are compared in this order.
+    duplicates = find_duplicates({one.name: codes[one.name] for one in facts})
+    equal = {name for name, other in duplicates.items() if are_equal(rows, inputs[name], inputs[other])}
+    return ranked(with_duplicates(facts, duplicates, equal))
+
+
+def missing_shares(config: PreprocessingConfig, files: Sequence[str]) -> dict[str, float]:
+    """Returns feature -> the share of rows in which one of its columns is missing or an empty list.
+
+    Args:
+        files: Raw examples; the first rows of each are read.
+    """
+    raw = raw_columns(config)
+    parse = RawExamples(raw_dtypes(raw))
+    lacking: dict[str, list[np.ndarray]] = {name: [] for name in config.features}
+    for file in files:
+        records = next(iter(open_records(tf.constant(file)).batch(-(-_SAMPLED // len(files)))), None)
+        if records is None:
+            continue
+        columns = Columns(parse.tensors(records), config)
+        for name, feature in config.features.items():
+            of_columns = [_is_missing(columns, column, config) for column in feature_columns(name, feature)]
+            lacking[name].append(np.any(of_columns, axis=0) if of_columns else np.zeros(len(records), bool))
+    return {name: float(np.concatenate(parts).mean()) for name, parts in lacking.items() if parts}
+
+
+def _is_missing(columns: Columns, name: str, config: PreprocessingConfig) -> np.ndarray:
+    column = raw_columns(config).get(name)
+    if column is not None and column.many:
+        return columns.elements(name, numbers=False).row_lengths().numpy() == 0
+    if column is not None and column.type == "vector":
+        return np.isnan(columns.vector(column).numpy()).any(axis=1)
+    return ~columns.string(name).present.numpy()
+
+
+def _compare(
+    config: PipelineConfig, whole: Network, less: Network, data: TrainingData
+) -> tuple[tuple[ComparedMetric, ...], int]:
+    """Returns the metrics of the evaluation for both networks on the same eval rows, and the number of these rows."""
+    rows = sample_rows(data.evaluation.split, data.in_model, rows_of(whole, _SCORED))
+    numbers = np.arange(len(rows))
+    models = tuple(_scored(rows, network, config) for network in (whole, less))
+    names = tuple(dict.fromkeys((*config.evaluation.metrics, *config.evaluation.thresholds)))
+    found = measure_rows(names, (), in_batches(ScoredRows(numbers, np.zeros_like(numbers), {}, models))).whole
+    return compared_metrics(found, names), len(rows)
+
+
+def _scored(rows: SampledRows, network: Network, config: PipelineConfig) -> Scored:
+    logits = rows.logits(network)
+    scores = np.asarray(scores_of(config.label.task, tf.constant(logits)), np.float64)
+    levels = levels_of(config.training.loss)
+    return Scored(
+        rows.labels.astype(np.float64),
+        rows.weights.astype(np.float64),
+        scores,
+        quantiles=logits[:, 1:].astype(np.float64) if levels else None,
+        levels=np.array(levels) if levels else None,
+    )
