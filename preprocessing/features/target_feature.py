@@ -15,8 +15,8 @@ class TargetFeature(BaseFeature):
 
     Transformed: float32 [batch], or [batch, classes] for a multiclass label: (mean of the value - mean of all) /
     standard deviation of all, where (sum + smoothing * mean of all) / (rows + smoothing) is the mean of the value; 0 if
-    missing or unseen, or if all labels are equal. A train row is encoded by the rows of the other folds. Sums are exact.
-    Rows without a usable label do not count; weights are not used. An analyzer.
+    missing or unseen, or if all labels are equal. A train row is encoded by the rows of the other folds. Rows
+    without a usable label do not count; weights are not used. Sums are exact. An analyzer.
 
     Source: Micci-Barreca (2001), with the folds of scikit-learn's TargetEncoder.
     """
