@@ -105,7 +105,7 @@ def read_spans(text: str, folder: Path, asked: str) -> Spans:
     config, preprocessing = loaded.config, loaded.config.preprocessing_config
     window = find_window(config.data, loaded.resolve, asked, index=folder / "index")
     columns = tuple(raw_columns(preprocessing).values())
-    request = Request(config.ingest_config, config.data.split_names, columns, gzip=False).with_window(window, (), {})
+    request = Request(config.ingest_config, config.data.split_names, columns, gzip=False).with_window(window, ())
     source = SeriesSource.of(preprocessing, window.unit)
     summaries = tuple(summarize_raw(request, span, source) for span in request.spans)
     return Spans(config, source.series, summaries, window.unit)

@@ -30,7 +30,8 @@ from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.sources.config import CsvSource, ParquetSource
 from fullpass.components.ingest.spans.ingest_request import Request
-from fullpass.components.ingest.spans.spans import Span, Window
+from fullpass.components.ingest.spans.span_files import Span
+from fullpass.components.ingest.spans.spans import Window
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.internals.prism import without_prism
 
@@ -75,7 +76,7 @@ def ours(file: Path, output: Path, *, compression: str) -> dict[str, float]:
     schema = pa.parquet.read_schema(file.with_suffix(".parquet"))
     columns = {f.name: RawColumn(f.name, "string" if pa.types.is_string(f.type) else "number") for f in schema}
     request = Request(config, tuple(RATIOS), tuple(columns.values()), compression == "gzip")
-    component = Ingest(request.with_window(Window(None, (Span(0, files),)), (), {}))
+    component = Ingest(request.with_window(Window(None, (Span(0, files),)), ()))
     return _do(IngestExecutor, output, dict(component.exec_properties))
 
 

@@ -106,7 +106,9 @@ def folder(tmp_path_factory):
     for name in ("trips.csv", "trips/2026-01-05.csv", "trips/2026-01-06.csv"):
         (folder / name).write_text("\n".join(lines) + "\n")
     pq.write_table(pa.table(ROWS), folder / "trips.parquet")
-    (folder / "companies.csv").write_text("company,fleet\ncompany0,5\n")
+    (folder / "companies").mkdir()
+    for name in ("companies.csv", "companies/2026-01-05.csv", "companies/2026-01-06.csv"):
+        (folder / name).write_text("company,fleet\ncompany0,5\n")
     (folder / "weather.csv").write_text("station,observed_at,temp,rain\npart0,2024-01-05,-1.5,0\n")
     return folder
 

@@ -9,13 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError, did_you_mean, listed
+from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.config import Joins
 from fullpass.components.ingest.joins.join_index import JoinIndex
+from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.readers.read_source import columns_of, read
 from fullpass.components.ingest.readers.reader import BadRow, Reading, convert_rows
 from fullpass.components.ingest.sources.config import BaseSource
 from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.components.ingest.spans.span_column import rows_of_span
 from fullpass.components.ingest.writing.encode import entries, examples, records
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, ROW_BITS, RawColumn, raw_columns, with_source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -32,6 +35,7 @@ class LabelledRows:
         preprocessing: The features and the label of the model.
         text: Rules for reading text as values, as in training.
         joins: Joins of the rows, and `tables` their files.
+        spans: Span of each file, if there are spans, and `span` the column that tells which of its rows are of it.
         rows: Number of rows read, with bad ones.
         seen: Raw columns in the rows read.
     """
@@ -41,7 +45,9 @@ class LabelledRows:
     text: RawText
     preprocessing: PreprocessingConfig
     joins: Joins = field(default_factory=dict)
-    tables: Mapping[str, Sequence[SourceFile]] = field(default_factory=dict)
+    tables: Mapping[str, Tables] = field(default_factory=dict)
+    spans: Sequence[int] = ()
+    span: SpanColumn | None = None
     rows: int = 0
     bad: int = 0
     seen: set[str] = field(default_factory=set)
@@ -109,10 +115,13 @@ class LabelledRows:
             self._check(file.path, [*present, *added])
         columns = {n: c for n, c in self.columns.items() if n not in added and (present is None or n in present)}
         keys = {name: RawColumn(name, "string") for table in tables for name in table.join.left_columns}
+        keys |= {self.span.column: RawColumn(self.span.column, "string")} if self.span else {}
         reading = Reading(file, {**columns, **{name: key for name, key in keys.items() if name not in added}})
+        own = self.spans[number] if self.spans else 0
         for rows in read(reading, self.source):
+            rows = rows_of_span(rows, self.span, own) if self.span else rows
             for table in tables:
-                rows = table.add_columns(rows, reading, self.text)
+                rows = table.add_columns(rows, reading, self.text, own)
             arrays, good = convert_rows(columns.values(), self.text, reading, rows)
             arrays |= {name: rows.table.column(name).combine_chunks() for name in sorted(added)}
             self.rows += len(rows.numbers)

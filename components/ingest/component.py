@@ -13,7 +13,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.redact import redact_tree
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.ingest.events_pass import with_histories
-from fullpass.components.ingest.ingest import finish, run
+from fullpass.components.ingest.ingest import check_joins, finish, run
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
 from fullpass.components.ingest.stratified_pass import with_cuts
@@ -135,7 +135,7 @@ class SpansOfWindow(resolver.ResolverStrategy):
 
         Raises:
             RuntimeError: A span of the window is not among the artifacts.
-            UserError: No span of the window has a row.
+            UserError: No span of the window has a row, or no row has a match in a joined table.
         """
         newest: dict[int, types.Artifact] = {}
         for artifact in sorted(input_dict["examples"], key=lambda artifact: artifact.id):
@@ -154,4 +154,7 @@ class SpansOfWindow(resolver.ResolverStrategy):
                 f"data.source.path: no rows in {labels}; only header lines, or nothing. Wait for the files of a span "
                 "with rows, request one by --span, or widen data.window."
             )
+        read = sum(artifact.get_int_custom_property(_READ) for artifact in examples)
+        joins = json.loads(examples[-1].get_string_custom_property(JOINS) or "{}")
+        check_joins({n: sum(a.get_int_custom_property(f"unmatched_{n}") for a in examples) for n in joins}, read)
         return {"examples": examples}

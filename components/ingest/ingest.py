@@ -37,7 +37,6 @@ from fullpass.components.ingest.writing.manifest import (
     QUARANTINE,
     FileCount,
     HistoryCount,
-    JoinCount,
     Manifest,
 )
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
@@ -75,7 +74,7 @@ def finish(ingestion: Ingestion) -> Manifest:
         _check_lists(ingestion, {name for result in results for name in result["seen"]})
     _check_budget(ingestion, manifest, bad)
     if ingestion.span is None:
-        _check_joins(manifest)
+        check_joins({join.name: join.unmatched for join in manifest.joins}, manifest.read)
         # A single span may have no row for a split. A window must have one; Transform checks this.
         _check_splits(manifest)
     overlaps = count_overlaps({s: [Run(**run) for r in results for run in r["hashes"][s]] for s in ingestion.splits})
@@ -227,8 +226,7 @@ def _sum(ingestion: Ingestion, results: Sequence[dict]) -> Manifest:
         seconds=max(result["seconds"][1] for result in results) - min(result["seconds"][0] for result in results),
         first_file=ingestion.first_file,
         joins=tuple(
-            JoinCount(j.name, j.files, j.rows, j.set_aside, sum(r["unmatched"].get(j.name, 0) for r in results))
-            for j in ingestion.joins
+            j.count(ingestion.span, sum(r["unmatched"].get(j.name, 0) for r in results)) for j in ingestion.joins
         ),
         histories=tuple(
             HistoryCount(
@@ -276,11 +274,19 @@ def _check_lists(ingestion: Ingestion, seen: set[str]) -> None:
             )
 
 
-def _check_joins(manifest: Manifest) -> None:
-    for join in manifest.joins:
-        if join.unmatched == manifest.read:
+def check_joins(unmatched: Mapping[str, int], read: int) -> None:
+    """Checks that some row has a match in each joined table.
+
+    Args:
+        unmatched: Number of rows without a match, of the rows read, by join.
+
+    Raises:
+        UserError: None has.
+    """
+    for name, rows in unmatched.items():
+        if read and rows == read:
             raise UserError(
-                f"data.joins.{join.name}: none of the {manifest.read:,} rows has a match. Do the keys have the same "
+                f"data.joins.{name}: none of the {read:,} rows has a match. Do the keys have the same "
                 "spelling, and the dates the same zone? `fullpass check --data` shows some keys of both."
             )
 

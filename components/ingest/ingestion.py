@@ -20,7 +20,7 @@ from fullpass.components.ingest.readers.reader import EmptyFileError, FilePart, 
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
-from fullpass.components.ingest.spans.span_column import rows_of_span, rows_without_span
+from fullpass.components.ingest.spans.span_column import rows_of_span, rows_without_span, span_numbers
 from fullpass.components.ingest.splitting.assign import assign, raw_split_columns, reads_whole_rows
 from fullpass.components.ingest.splitting.stratified import Cuts, classes_of, splits_by_cuts
 from fullpass.components.ingest.writing.shards import Layout
@@ -98,8 +98,11 @@ class Ingestion:
         spans, only the rows of this span count as read. If `SourceFile.rest` is set, rows without a span count, too.
         """
         for count, rows in self._rows_of_span(reading):
+            spans: int | np.ndarray = self.span or 0
+            if self.joins and self.span is None and self.config.span is not None:
+                spans = span_numbers(rows.table, self.config.span)
             for join in self.joins:
-                rows = join.add_columns(rows, reading, self.config.source.raw_text)
+                rows = join.add_columns(rows, reading, self.config.source.raw_text, spans)
             longest = max((index.history.max_length for index in self.histories), default=0)
             size = max(1, _MOST_ELEMENTS // longest if longest else len(rows.numbers))
             yield count, rows.slice(0, size)
@@ -202,7 +205,7 @@ class Ingestion:
 
 
 def with_joins(ingestions: Sequence[Ingestion], request: Request, folder: str) -> list[Ingestion]:
-    """Reads the joined tables once, and returns the ingestions with them.
+    """Reads the joined tables that rows and their events see once, and returns the ingestions with them.
 
     Args:
         folder: Folder for the tables, which must exist while rows are read.
@@ -213,8 +216,10 @@ def with_joins(ingestions: Sequence[Ingestion], request: Request, folder: str) -
     if not ingestions or not request.config.joins:
         return list(ingestions)
     columns, most_bad = ingestions[0].columns_joined(), request.config.bad_rows.max_fraction
+    numbers = {ingestion.span for ingestion in ingestions if ingestion.span is not None}
+    numbers |= {span.number for span in (*request.past, *request.spans)} if request.config.history else set()
     joins = tuple(
-        build_index(name, join, request.joined[name], columns, most_bad, folder)
+        build_index(name, join, request.joined[name].seen_by(numbers), columns, most_bad, folder)
         for name, join in request.config.joins.items()
     )
     for join, ingestion in product(joins, ingestions):

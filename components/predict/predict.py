@@ -17,6 +17,7 @@ from fullpass.base.errors import UsageError, UserError, did_you_mean, listed
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.config import Join
 from fullpass.components.ingest.joins.join_index import JoinIndex
+from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.readers.reader import BadRow
 from fullpass.components.predict.explain import explain
 from fullpass.components.predict.input_rows import InputBatch, InputRows, TableRows
@@ -152,8 +153,8 @@ def with_tables(model: Exported, paths: Mapping[str, str], folder: str) -> Expor
             )
         how = input_source(model.joins[name]["source"], path, {})
         join = Join.model_validate({**model.joins[name], "source": how.source})
-        files = input_files(how.source, path)
-        tables.append(build_index(name, join, files, model.columns.values(), _MOST_BAD, folder))
+        found = Tables(tuple(input_files(how.source, path)))
+        tables.append(build_index(name, join, found, model.columns.values(), _MOST_BAD, folder))
     return replace(model, tables=tables)
 
 

@@ -20,12 +20,13 @@ from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
 from fullpass.base.redact import redact_streams
 from fullpass.components.ingest.config import DataConfig, WindowConfig
-from fullpass.components.ingest.joins.tables import find_tables
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
+from fullpass.components.ingest.spans.joined_tables import find_tables
+from fullpass.components.ingest.spans.span_files import Span
 from fullpass.components.ingest.spans.span_pattern import label_of
-from fullpass.components.ingest.spans.spans import LATEST, Span, Window, find_window, span_unit
+from fullpass.components.ingest.spans.spans import LATEST, Window, find_window, span_unit
 from fullpass.components.push.push import rolled_back_origins
 from fullpass.kubeflow.protocol import (
     DATA_PATH,
@@ -106,8 +107,9 @@ def find_ingest_inputs(task: ExecutorInput) -> Outputs:
     resolve = partial(resolve_path, directory=folder)
     files = find_inputs(request.config.source, resolve)
     logging.info("%d files, %s bytes", len(files), f"{sum(file.size for file in files):,}")
-    tables = find_tables(request.config.joins, resolve)
-    return {}, {REQUEST: _record_request(task, request.with_window(Window(None, (Span(0, files),)), (), tables))}
+    tables = find_tables(request.config.joins, resolve, None)
+    window = Window(None, (Span(0, files),), tables=tables)
+    return {}, {REQUEST: _record_request(task, request.with_window(window, ()))}
 
 
 def _record_request(task: ExecutorInput, request: Request, *, again: bool = False) -> str:
@@ -125,8 +127,7 @@ def _window_inputs(task: ExecutorInput, request: Request, folder: Path) -> dict[
     window = _find_window(task, request, folder)
     for line in window.lines():
         logging.info("%s", line)
-    tables = find_tables(request.config.joins, partial(resolve_path, directory=folder))
-    request = request.with_window(window, registry.known_spans(pipeline), tables)
+    request = request.with_window(window, registry.known_spans(pipeline))
     newest = request.spans[-1]
     records = container_records(os.environ, task.message)
     if records is not None:
@@ -144,9 +145,8 @@ def _window_inputs(task: ExecutorInput, request: Request, folder: Path) -> dict[
 def _find_window(task: ExecutorInput, request: Request, folder: Path) -> Window:
     span = task.parameters.get(SPAN) or LATEST
     config, size = request.config, task.parameters[SPANS]
-    data = DataConfig(
-        source=config.source, span=config.span, window=WindowConfig(spans=int(size) if size.isdigit() else size)
-    )
+    window = WindowConfig(spans=int(size) if size.isdigit() else size)
+    data = DataConfig(source=config.source, span=config.span, joins=config.joins, window=window)
     registry = task.parameters["registry"]
     # An index on a volume avoids reading files again to determine their spans.
     index = None if is_address(registry) else RootLayout(Path(registry) / task.parameters["pipeline"]).span_index

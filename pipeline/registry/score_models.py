@@ -13,7 +13,6 @@ from fullpass.components.evaluation.labelled_rows import LabelledRows
 from fullpass.components.evaluation.measure_rows import chosen, joined
 from fullpass.components.evaluation.score_rows import Scorer
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
-from fullpass.components.ingest.joins.tables import find_tables
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, load
@@ -90,9 +89,11 @@ def labelled_rows(config: PipelineConfig, data: str, read_as: Mapping[str, Any])
     if Path(data).suffix in YAML_ENDINGS:
         loaded = load(data)
         section = loaded.config.data
-        files, source = find_window(section, loaded.resolve).files, section.source
-        tables = find_tables(section.joins, loaded.resolve)
-        return LabelledRows(files, source, source.raw_text, preprocessing, section.joins, tables)
+        window, source = find_window(section, loaded.resolve), section.source
+        rows = LabelledRows(window.files, source, source.raw_text, preprocessing, section.joins, window.tables)
+        rows.spans = [span.number for span in window.spans for _ in span.files]
+        rows.span = section.span
+        return rows
     how = input_source(config.data.source.description(), data, read_as)
     return LabelledRows(input_files(how.source, data), how.source, how.text, preprocessing)
 

@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,6 @@ from fullpass.components.data_gate.gate_component import DataGate
 from fullpass.components.declared_schema import SchemaComparison, declared_schema
 from fullpass.components.evaluation.component import Evaluator
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
-from fullpass.components.ingest.joins.tables import find_tables
-from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request
 from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.components.internals.tfx_internals import base_node, metadata
@@ -80,8 +78,7 @@ class RunPaths:
 
     Attributes:
         resolve: Converts a path of the YAML to the path that nodes use.
-        window: The spans and files to ingest, as found now.
-        joined: The files of the joined tables, as found now.
+        window: The spans and files to ingest, and the joined tables, as found now.
         analyzer_cache: The folder of accumulators per span.
         span_statistics: The folder of the data gate's statistics per span.
         compress: Whether records are gzipped if the YAML sets `auto`.
@@ -100,7 +97,6 @@ class RunPaths:
     libraries: str = ""
     cache_dir: str | None = None
     work: str | None = None
-    joined: Mapping[str, tuple[SourceFile, ...]] = field(default_factory=dict)
 
 
 def trainer_config(config: PipelineConfig, paths: RunPaths) -> TrainerConfig:
@@ -147,7 +143,6 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True, window: Window | No
         libraries=" ".join(f"{package}={version(package)}" for package in COMPUTING),
         cache_dir=str(layout.input_cache),
         work=str(layout.work),
-        joined=find_tables(config.data.joins, loaded.resolve),
     )
     return Pipeline(
         pipeline_name=config.name,
@@ -173,7 +168,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
     gzip = records.gzip(remote=paths.compress)
 
     request = Request(config.ingest_config, config.data.split_names, tuple(columns.values()), gzip)
-    request = request.with_window(paths.window, paths.known, paths.joined)
+    request = request.with_window(paths.window, paths.known)
     ingest = Ingest(request, known=paths.known if reuse and request.spanned else ())
     spans = _window_node(ingest, request) if request.spanned else None
     examples = (spans or ingest).outputs["examples"]

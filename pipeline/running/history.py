@@ -207,7 +207,9 @@ def _insert(database: sqlite3.Connection, table: str, record: RunRecord | Occasi
 
 def data_digest(window: Window) -> str:
     """Returns 16 hex digits that change with the data of a window."""
-    parts = [(span.number, span.version, fingerprint(span.files)) for span in window.spans]
+    parts: list[tuple[object, ...]] = [(span.number, span.version, fingerprint(span.files)) for span in window.spans]
+    numbers = {span.number for span in window.spans}
+    parts += [(name, fingerprint(tables.seen_by(numbers).files)) for name, tables in window.tables.items()]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 

@@ -14,7 +14,6 @@ from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import run_bounded
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.data_gate.gate_verdict import GateVerdict, read_verdict
-from fullpass.components.ingest.joins.tables import find_tables
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import Loaded, load
@@ -53,7 +52,7 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
     store = SummaryStore(str(layout.span_statistics), source)
     gzip = config.data.records.gzip(remote=is_address(str(layout.root)))
     request = Request(config.ingest_config, config.data.split_names, source.columns, gzip=gzip)
-    request = request.with_window(window, (), find_tables(config.data.joins, loaded.resolve))
+    request = request.with_window(window, ())
     summaries = []
     for one in request.spans:
         known = store.read(one.number, one.fingerprint)

@@ -10,6 +10,7 @@ from pathlib import Path
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.sources.files import fingerprint
 from fullpass.components.ingest.sources.storage import matches
+from fullpass.components.ingest.spans.span_files import Span, path_pattern
 from fullpass.components.ingest.spans.span_pattern import (
     FORMS,
     SpanPattern,
@@ -17,7 +18,7 @@ from fullpass.components.ingest.spans.span_pattern import (
     label_of,
     parse_span,
 )
-from fullpass.components.ingest.spans.spans import Window, find_window, path_pattern, span_unit
+from fullpass.components.ingest.spans.spans import Window, find_window, span_unit
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.history import History, RunRecord, data_digest
@@ -83,7 +84,7 @@ class Source:
         """Returns the complete spans: those that are marked, or unchanged since the last look."""
         if self._loaded.config.schedule is not None and self._loaded.config.schedule.wait_for is not None:
             return available
-        before, self._known = self._known, {span.number: fingerprint(span.files) for span in window.spans}
+        before, self._known = self._known, {span.number: _files_of(window, span) for span in window.spans}
         return frozenset(n for n in available if n not in self._known or before.get(n) == self._known[n])
 
 
@@ -150,6 +151,12 @@ def _moved(loaded: Loaded, root: Path, number: int) -> SpanDrift:
     reasons = [finding.text for finding in verdict.findings if finding.policy == "retrain"]
     nothing = "no change exceeds a limit of the checks with the policy retrain"
     return SpanDrift(verdict.retrain, "; ".join(reasons) or nothing)
+
+
+def _files_of(window: Window, span: Span) -> str:
+    """Returns a digest of the files of a span and of the joined tables that its rows see."""
+    tables = [table.seen_by({span.number}).files for table in window.tables.values()]
+    return fingerprint([*span.files, *(file for files in tables for file in files)])
 
 
 def coarser(unit: Unit, number: int, into: Unit) -> int:

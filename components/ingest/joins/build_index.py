@@ -23,16 +23,18 @@ from fullpass.components.ingest.joins.join_index import (
     FIRST,
     LOOKUP,
     SECOND,
+    SPAN,
     TIME,
     VALUES,
+    FileRows,
     JoinIndex,
     keys_of,
     publish_index,
     times_of,
 )
-from fullpass.components.ingest.joins.tables import of_join
+from fullpass.components.ingest.joins.tables import Tables, of_join
 from fullpass.components.ingest.readers.read_source import parts_of, read
-from fullpass.components.ingest.readers.reader import BadRow, Reading, convert_rows, text_at
+from fullpass.components.ingest.readers.reader import BadRow, EmptyFileError, Reading, Rows, convert_rows, text_at
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK
@@ -43,16 +45,16 @@ _UNKNOWN_BITS = 4
 """Bits of the bucket of a row if the size of the table is unknown, such as that of a query."""
 _BUFFERED_ROWS = 1 << 19
 _FILE, _ROW = "file", "row"
-_OWN = (FIRST, SECOND, TIME, KEY, _FILE, _ROW)
+_OWN = (FIRST, SECOND, TIME, SPAN, KEY, _FILE, _ROW)
 
 
 def build_index(
-    name: str, join: Join, files: Sequence[SourceFile], columns: Iterable[RawColumn], most_bad: float, folder: str
+    name: str, join: Join, tables: Tables, columns: Iterable[RawColumn], most_bad: float, folder: str
 ) -> JoinIndex:
     """Sorts a table into a new folder, and returns the index.
 
     Args:
-        files: The files of the table.
+        tables: The files of the table, or of the tables per span.
         columns: The raw columns that the pipeline reads; those of other tables are left out.
         most_bad: Largest share of unusable rows.
         folder: Folder around that of the index, or its address.
@@ -66,15 +68,18 @@ def build_index(
     work = tempfile.mkdtemp(prefix="fullpass-join-") if is_address(folder) else folder
     Path(work).mkdir(parents=True, exist_ok=True)
     with of_join(name):
-        table = _Table(name, join, files, mine)
-        buckets = Buckets(Path(work) / "unsorted", bucket_bits(files))
+        table = _Table(name, join, tables, mine)
+        buckets = Buckets(Path(work) / "unsorted", bucket_bits(tables.files))
         for batch in table.batches():
             buckets.add(batch)
         table.check(most_bad)
         rows = _write_sorted(table, buckets, Path(work))
     publish_index(work, folder)
-    logging.info("join %s: %s of %s rows of the table can match", name, f"{rows:,}", f"{table.rows:,}")
-    return JoinIndex(name, join, mine, folder, tuple(file.path for file in files), rows, table.rows - rows)
+    logging.info("join %s: %s of %s rows of the table can match", name, f"{sum(rows):,}", f"{table.rows:,}")
+    spans = tables.spans or [0] * len(tables.files)
+    files = zip(tables.files, spans, table.read, rows, strict=True)
+    counts = tuple(FileRows(file.path, span, read, int(found)) for file, span, read, found in files)
+    return JoinIndex(name, join, mine, folder, counts, None if tables.spans is None else tables.before)
 
 
 def bucket_bits(files: Sequence[SourceFile]) -> int:
@@ -89,49 +94,79 @@ class _Table:
     """The rows of a joined table, as they are read.
 
     Attributes:
-        rows: Number of rows read so far.
+        read: Number of rows read so far, per file.
         bad: The first of the rows that cannot be used, and `bad_rows` their number.
     """
 
     name: str
     join: Join
-    files: Sequence[SourceFile]
+    tables: Tables
     columns: Sequence[RawColumn]
-    rows: int = 0
+    read: list[int] = field(default_factory=list)
     bad_rows: int = 0
     bad: list[BadRow] = field(default_factory=list)
 
+    @property
+    def rows(self) -> int:
+        """Number of rows read so far."""
+        return sum(self.read)
+
     def batches(self) -> Iterator[pa.Table]:
-        """Yields the usable rows: hashes and time, key, file and row, and the columns under their joined names."""
-        prefix = len(self.name) + 1
-        own = [RawColumn(**{**vars(column), "name": column.name[prefix:]}) for column in self.columns]
+        """Yields the usable rows: hashes, time, span, key, file and row, and the columns under their joined names.
+
+        An empty file of a table per span is a table without rows.
+        """
+        wanted = {column.name: column for column in self._own_columns()}
         # The key and the date are read as text, since a number loses the spelling of its token.
-        wanted = {column.name: column for column in own}
         wanted |= {name: RawColumn(name, "string") for name in self.join.right_columns}
-        for number, file in enumerate(self.files):
-            for part in parts_of(file, self.join.source):
-                reading = Reading(file, wanted, part)
-                for rows in read(reading, self.join.source):
-                    arrays, good = convert_rows(own, self.join.source.raw_text, reading, rows)
-                    found = self._searchable(reading, rows.table, rows.numbers, good)
-                    values = {column.name: arrays[column.name[prefix:]] for column in self.columns}
-                    found |= {_FILE: pa.array(np.full(len(good), number, np.int32)), _ROW: pa.array(rows.numbers)}
-                    self.rows += len(good)
-                    yield pa.table({**found, **values}).filter(pa.array(good))
-                    report(self.rows, None, "rows", f"join {self.name}")
-                self.rows += reading.malformed
-                bad = reading.take_bad()
-                self.bad_rows += len(bad)
-                self.bad += bad[: 1 - len(self.bad)]
+        for number, file in enumerate(self.tables.files):
+            self.read.append(0)
+            try:
+                for part in parts_of(file, self.join.source):
+                    reading = Reading(file, wanted, part)
+                    for rows in read(reading, self.join.source):
+                        self.read[-1] += len(rows.numbers)
+                        yield self._usable(reading, rows, number)
+                        report(self.rows, None, "rows", f"join {self.name}")
+                    self.read[-1] += reading.malformed
+                    bad = reading.take_bad()
+                    self.bad_rows += len(bad)
+                    self.bad += bad[: 1 - len(self.bad)]
+            except EmptyFileError:
+                if self.tables.spans is None:
+                    raise
+
+    def _own_columns(self) -> list[RawColumn]:
+        prefix = len(self.name) + 1
+        return [RawColumn(**{**vars(column), "name": column.name[prefix:]}) for column in self.columns]
+
+    def _usable(self, reading: Reading, rows: Rows, number: int) -> pa.Table:
+        """Returns the usable rows of a batch of a file."""
+        own = self._own_columns()
+        arrays, good = convert_rows(own, self.join.source.raw_text, reading, rows)
+        span = 0 if self.tables.spans is None else self.tables.spans[number]
+        found = self._searchable(reading, rows.table, rows.numbers, good, span)
+        values = {column.name: arrays[of.name] for column, of in zip(self.columns, own, strict=True)}
+        found |= {_FILE: pa.array(np.full(len(good), number, np.int32)), _ROW: pa.array(rows.numbers)}
+        return pa.table({**found, **values}).filter(pa.array(good))
+
+    def without_rows(self) -> pa.Table:
+        """Returns the columns of a table per span that has no rows in any span."""
+        own = self._own_columns()
+        kinds = {column.name: pa.string() if column.is_single else pa.list_(pa.string()) for column in own}
+        nothing = pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
+        reading = Reading(self.tables.files[0], {})
+        arrays, _ = convert_rows(own, self.join.source.raw_text, reading, Rows(nothing, np.empty(0, np.int64)))
+        return pa.table({column.name: arrays[of.name] for column, of in zip(self.columns, own, strict=True)})
 
     def _searchable(
-        self, reading: Reading, table: pa.Table, numbers: np.ndarray, good: np.ndarray
+        self, reading: Reading, table: pa.Table, numbers: np.ndarray, good: np.ndarray, span: int
     ) -> dict[str, pa.Array]:
-        """Returns hashes, time and key of rows; sets `good` to False for rows that cannot match."""
+        """Returns hashes, time, span and key of rows; sets `good` to False for rows that cannot match."""
         text, as_of = self.join.source.raw_text, self.join.as_of
         keys = keys_of(table, list(self.join.keys.values()), text)
         good &= keys.present
-        times = np.zeros(len(good), np.int64)
+        times = spans = np.full(len(good), span)
         if as_of is not None:
             format = as_of.right_format or as_of.format
             times, known, unreadable = times_of(table, as_of.right, text, format)
@@ -140,7 +175,8 @@ class _Table:
                 reading.add_bad(int(numbers[row]), as_of.right, f"no date of the format {format}", cell)
             good &= known
             times = times + as_of.delay
-        return {FIRST: pa.array(keys.first), SECOND: pa.array(keys.second), TIME: pa.array(times), KEY: keys.texts}
+        numbers_of = {FIRST: keys.first, SECOND: keys.second, TIME: times, SPAN: spans}
+        return {**{name: pa.array(values) for name, values in numbers_of.items()}, KEY: keys.texts}
 
     def check(self, most_bad: float) -> None:
         """Checks that the table has rows, and few unusable ones.
@@ -148,8 +184,8 @@ class _Table:
         Raises:
             UserError: It has none, or too many.
         """
-        if not self.rows:
-            paths = ", ".join(file.path for file in self.files)
+        if not self.rows and self.tables.spans is None:
+            paths = ", ".join(file.path for file in self.tables.files)
             raise UserError(f"no rows in {paths}; only a header line, or nothing. Give the rows, or remove the join.")
         if self.bad_rows <= most_bad * self.rows:
             return
@@ -174,19 +210,19 @@ class _Table:
             raise UserError(f"a model cannot contain the table (serve: lookup): {what}. Use serve: given.")
 
     def kept(self, bucket: pa.Table) -> np.ndarray:
-        """Returns the rows of a sorted bucket that count, bool [rows]: one row per key and date.
+        """Returns the rows of a sorted bucket that count, bool [rows]: one row per key, date and span.
 
         Raises:
             UserError: A key is repeated, and no rule says which row counts.
         """
         same = np.ones(max(bucket.num_rows - 1, 0), bool)
-        for name in (FIRST, SECOND, TIME):
+        for name in (FIRST, SECOND, TIME, SPAN):
             values = bucket.column(name).to_numpy()
             same &= values[1:] == values[:-1]
         if self.join.duplicates == "refuse" and same.any():
             row = int(same.argmax())
             key = bucket.column(KEY)[row].as_py().decode("utf-8", "replace").replace(KEY_MARK, ", ")
-            where = [f"{self.files[bucket.column(_FILE)[i].as_py()].path}, row {bucket.column(_ROW)[i].as_py()}"
+            where = [f"{self.tables.files[bucket.column(_FILE)[i].as_py()].path}, row {bucket.column(_ROW)[i].as_py()}"
                      for i in (row, row + 1)]  # fmt: skip
             date = " and the same date" if self.join.as_of else ""
             raise UserError(
@@ -238,15 +274,16 @@ class Buckets:
         self._folder.rmdir()
 
 
-def _write_sorted(table: _Table, buckets: Buckets, folder: Path) -> int:
-    """Writes the files of the index, and returns the number of rows in it."""
-    total, looked_up = 0, list[pa.Table]()
-    names = (FIRST, SECOND, *([TIME] if table.join.as_of else []))
+def _write_sorted(table: _Table, buckets: Buckets, folder: Path) -> np.ndarray:
+    """Writes the files of the index, and returns the number of rows in it of each file, int64 [files]."""
+    rows, looked_up = np.zeros(len(table.tables.files), np.int64), list[pa.Table]()
+    as_of, per_span = table.join.as_of is not None, table.tables.spans is not None
+    names = (FIRST, SECOND, *([TIME] if as_of or per_span else []), *([SPAN] if as_of and per_span else []))
     with ExitStack() as files:
         arrays = {name: files.enter_context(open(folder / name, "wb")) for name in names}
         writer = None
         for bucket in buckets.tables():
-            by = (bucket.column(name).to_numpy() for name in (TIME, SECOND, FIRST))
+            by = (bucket.column(name).to_numpy() for name in (SPAN, TIME, SECOND, FIRST))
             bucket = bucket.take(pa.array(np.lexsort(tuple(by))))  # lexsort is stable
             bucket = bucket.filter(pa.array(table.kept(bucket))).combine_chunks()
             for name, file in arrays.items():
@@ -254,14 +291,16 @@ def _write_sorted(table: _Table, buckets: Buckets, folder: Path) -> int:
             values = bucket.drop(list(_OWN))
             writer = writer or files.enter_context(pa.ipc.new_file(str(folder / VALUES), values.schema))
             writer.write_table(values)
-            total += bucket.num_rows
+            rows += np.bincount(bucket.column(_FILE).to_numpy(), minlength=len(rows))
             if table.join.serve == "lookup":
                 looked_up.append(bucket.drop([name for name in _OWN if name != KEY]))
-                table.check_lookup(total)
-    if not total:
+                table.check_lookup(int(rows.sum()))
+        if writer is None and per_span:
+            files.enter_context(pa.ipc.new_file(str(folder / VALUES), table.without_rows().schema))
+    if not rows.any() and not per_span:
         raise UserError(f"no row of the table has {', '.join(table.join.right_columns)}, so nothing can match.")
     if looked_up:
         whole = pa.concat_tables(looked_up)
         with pa.ipc.new_file(str(folder / LOOKUP), whole.schema) as file:
             file.write_table(whole)
-    return total
+    return rows

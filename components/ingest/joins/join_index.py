@@ -22,6 +22,7 @@ from fullpass.base.errors import prefix_errors
 from fullpass.base.files import is_address
 from fullpass.components.ingest.joins.config import AsOf, Join
 from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
+from fullpass.components.ingest.writing.manifest import JoinCount
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.values.arrow_text import as_mask
@@ -30,7 +31,11 @@ from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.preprocessing.values.row_keys import KEY_MARK
 
 FIRST, SECOND, TIME, VALUES = "hash-1.uint64", "hash-2.uint64", "known-at.int64", "values.arrow"
-"""Files of an index: both halves of the hashes of the keys, microseconds since 1970 UTC, and the columns."""
+"""Files of an index: both halves of the hashes of the keys, microseconds since 1970 UTC, and the columns.
+
+Of tables per span that are joined by key only, the time is the span."""
+SPAN = "span.int64"
+"""File of the span of each row, of tables per span that are joined by time."""
 LOOKUP = "lookup.arrow"
 """The keys and columns of a table that the model contains."""
 _HALVES = ("fullpass joins 1", "fullpass joins 2")  # keys of SipHash, 16 bytes each
@@ -105,29 +110,35 @@ class JoinIndex:
     Attributes:
         columns: The joined columns, named NAME.COLUMN.
         folder: Folder of the index, or its address.
-        files: Paths of the table.
-        rows: Number of its rows that can match.
-        set_aside: Number of its rows that cannot be read, have no key or date, or repeat a key.
+        counts: What was read of each file.
+        before: If a table is one per span, the number of spans before its own that a row sees; else None.
     """
 
     name: str
     join: Join
     columns: tuple[RawColumn, ...]
     folder: str
-    files: tuple[str, ...]
-    rows: int
-    set_aside: int = 0
+    counts: tuple["FileRows", ...]
+    before: int | None = None
 
-    def add_columns(self, rows: Rows, reading: Reading, text: RawText) -> Rows:
+    def count(self, span: int | None, unmatched: int) -> JoinCount:
+        """Returns what rows of a span have seen of the table; unmatched: number of rows without a match."""
+        seen = [one for one in self.counts if self.before is None or 0 <= (span or 0) - one.span <= self.before]
+        rows = sum(one.rows for one in seen)
+        aside = sum(one.read for one in seen) - rows
+        return JoinCount(self.name, tuple(one.path for one in seen), rows, aside, unmatched)
+
+    def add_columns(self, rows: Rows, reading: Reading, text: RawText, spans: int | np.ndarray = 0) -> Rows:
         """Returns the rows with the joined columns, in the form of a tf.Example; null in rows without a match.
 
         Counts the rows without a match, and removes rows with an unreadable date, which become bad rows.
 
         Args:
             text: Rules for reading the text of `rows`.
+            spans: Span of the rows, or of each, int64 [rows].
         """
         with prefix_errors(reading.path):
-            found = self.find(rows.table, text)
+            found = self.find(rows.table, text, spans)
         positions = found.positions
         if self.join.as_of is not None and found.unreadable.any():
             add_unreadable(reading, rows, self.join.as_of.left, self.join.as_of.format, found.unreadable)
@@ -135,11 +146,12 @@ class JoinIndex:
         reading.unmatched[self.name] += int((positions < 0).sum())
         return rows.with_columns(self.columns_at(positions))
 
-    def find(self, table: pa.Table, text: RawText) -> Found:
+    def find(self, table: pa.Table, text: RawText, spans: int | np.ndarray = 0) -> Found:
         """Returns the rows of the joined table that match the rows of another.
 
         Args:
             text: Rules for reading the text of `table`.
+            spans: Span of the rows of `table`, or of each, int64 [rows].
         """
         keys, as_of = keys_of(table, list(self.join.keys), text), self.join.as_of
         searched, times = keys.present, np.zeros(table.num_rows, np.int64)
@@ -147,17 +159,33 @@ class JoinIndex:
         if as_of is not None:
             times, known, unreadable = times_of(table, as_of.left, text, as_of.format)
             searched = searched & known
+        elif self.before is not None:
+            times = np.full(table.num_rows, spans)
         positions = np.full(table.num_rows, -1)
-        index = _opened(self.folder, as_of)
+        index = _opened(self.folder, as_of, self.before)
         rows = np.flatnonzero(searched)
         rows = rows[np.argsort(keys.first[rows])]  # searches of neighbours touch the same pages of the file
-        positions[rows] = index.find(keys.first[rows], keys.second[rows], times[rows])
+        own = np.broadcast_to(np.asarray(spans, np.int64), table.num_rows)[rows]
+        positions[rows] = index.find(keys.first[rows], keys.second[rows], times[rows], own)
         return Found(positions, unreadable)
 
     def columns_at(self, positions: np.ndarray) -> list[tuple[str, pa.Array]]:
         """Returns names and values of the joined columns at some positions, null where a position is -1."""
-        arrays = _opened(self.folder, self.join.as_of).take(positions)
+        arrays = _opened(self.folder, self.join.as_of, self.before).take(positions)
         return [(column.name, array) for column, array in zip(self.columns, arrays, strict=True)]
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """What was read of a file of a joined table: `read` rows, of which `rows` can match; and its span, if it has one.
+
+    The others cannot be read, have no key or date, or repeat a key.
+    """
+
+    path: str
+    span: int
+    read: int
+    rows: int
 
 
 class SortedKeys:
@@ -168,8 +196,8 @@ class SortedKeys:
     """
 
     def __init__(self, folder: str):
-        self.first = np.memmap(f"{folder}/{FIRST}", np.uint64, "r")
-        self.second = np.memmap(f"{folder}/{SECOND}", np.uint64, "r")
+        self.first = _mapped(f"{folder}/{FIRST}", np.uint64)
+        self.second = _mapped(f"{folder}/{SECOND}", np.uint64)
 
     def ends(self, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the positions between which the keys with these first halves are, int64 [rows] each."""
@@ -202,15 +230,18 @@ class SortedKeys:
 class _OpenIndex:
     """The files of an index, mapped into memory."""
 
-    def __init__(self, folder: str, as_of: AsOf | None):
+    def __init__(self, folder: str, as_of: AsOf | None, before: int | None):
         self._keys = SortedKeys(folder)
-        self._time = None if as_of is None else np.memmap(f"{folder}/{TIME}", np.int64, "r")
-        # `time` is the date plus the delay.
-        self._longest = None if as_of is None or as_of.oldest is None else as_of.oldest - as_of.delay
+        by_span = before is not None
+        self._time = _mapped(f"{folder}/{TIME}", np.int64) if as_of is not None or by_span else None
+        self._span = _mapped(f"{folder}/{SPAN}", np.int64) if as_of is not None and by_span else None
+        self._before = before or 0
+        # `time` is the date plus the delay, or the span itself.
+        self._longest = 0 if as_of is None else None if as_of.oldest is None else as_of.oldest - as_of.delay
         self.take = StoredColumns(f"{folder}/{VALUES}").take
 
-    def find(self, first: np.ndarray, second: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Returns the position of the match of each key and time, int64 [rows]; -1 without a match."""
+    def find(self, first: np.ndarray, second: np.ndarray, times: np.ndarray, spans: np.ndarray) -> np.ndarray:
+        """Returns the position of the match of each key, time and span, int64 [rows]; -1 without a match."""
         known = self._time
         begin, end = self._keys.ends(first)
         positions = self._keys.search(
@@ -220,10 +251,31 @@ class _OpenIndex:
         matched = positions >= begin
         rows = np.flatnonzero(matched)
         matched[rows] = self._keys.second[positions[rows]] == second[rows]
+        if self._span is not None:
+            rows = np.flatnonzero(matched)
+            # Rows of one key and time are in the order of their spans, so few steps pass those that a row may not see.
+            while len(rows := rows[~self._is_seen(positions[rows], spans[rows])]):
+                positions[rows] -= 1
+                left = positions[rows] >= begin[rows]
+                left[left] = self._keys.second[positions[rows[left]]] == second[rows[left]]
+                matched[rows[~left]] = False
+                rows = rows[left]
         if self._time is not None and self._longest is not None:
             rows = np.flatnonzero(matched)
             matched[rows] = times[rows] - self._time[positions[rows]] <= self._longest
         return np.where(matched, positions, -1)
+
+    def _is_seen(self, positions: np.ndarray, spans: np.ndarray) -> np.ndarray:
+        """Returns whether rows of some spans see the rows of the table at some positions, bool [rows]."""
+        if self._span is None:
+            return np.ones(len(positions), bool)
+        back = spans - self._span[positions]
+        return (back >= 0) & (back <= self._before)
+
+
+def _mapped(path: str, dtype: type) -> np.ndarray:
+    """Returns the numbers of a file, mapped into memory."""
+    return np.memmap(path, dtype, "r") if os.path.getsize(path) else np.empty(0, dtype)  # nothing cannot be mapped
 
 
 class StoredColumns:
@@ -252,8 +304,8 @@ class StoredColumns:
 
 
 @lru_cache(maxsize=16)
-def _opened(folder: str, as_of: AsOf | None) -> _OpenIndex:
-    return _OpenIndex(local_copy(folder), as_of)
+def _opened(folder: str, as_of: AsOf | None, before: int | None) -> _OpenIndex:
+    return _OpenIndex(local_copy(folder), as_of, before)
 
 
 def publish_index(work: str | Path, folder: str) -> None:

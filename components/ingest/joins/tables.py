@@ -1,25 +1,33 @@
-"""Finds the files of joined tables."""
+"""The files of a joined table, and the spans whose rows see them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.joins.config import Joins
-from fullpass.components.ingest.readers.read_source import find_inputs
-from fullpass.components.ingest.sources.files import Resolve, SourceFile
+from fullpass.components.ingest.sources.files import SourceFile
 
 
-def find_tables(joins: Joins, resolve: Resolve) -> dict[str, tuple[SourceFile, ...]]:
-    """Returns the files of every joined table by the name of its join.
+@dataclass(frozen=True)
+class Tables:
+    """The files of a joined table.
 
-    Raises:
-        UserError: Files are missing, or named twice.
+    Attributes:
+        spans: The span of each file; None if the rows of all spans see all files.
+        before: A row sees the files of its own span and of this number of spans before it.
     """
-    found = {}
-    for name, join in joins.items():
-        with of_join(name):
-            found[name] = find_inputs(join.source, resolve)
-    return found
+
+    files: tuple[SourceFile, ...]
+    spans: tuple[int, ...] | None = None
+    before: int = 0
+
+    def seen_by(self, numbers: Collection[int]) -> "Tables":
+        """Returns the files that rows of some spans see."""
+        if self.spans is None:
+            return self
+        pairs = list(zip(self.files, self.spans, strict=True))
+        seen = [(file, span) for file, span in pairs if any(0 <= n - span <= self.before for n in numbers)]
+        return replace(self, files=tuple(file for file, _ in seen), spans=tuple(span for _, span in seen))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import ast
 import gc
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import fullpass
 from fullpass.base.json_text import parse_json
 from fullpass.components.ingest.config import IngestConfig
+from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.sources.files import SourceFile, fingerprint
 from fullpass.components.ingest.spans.span_pattern import spans_before
 from fullpass.components.ingest.spans.spans import Window, span_fingerprint
@@ -51,7 +52,7 @@ class Request:
         config: The part of `data:` that determines the records.
         spans: All spans of the window.
         past: Further spans whose events the histories of these spans see: at most `spans_before` earlier.
-        joined: The files of the joined tables, by the name of the join: the same for all spans.
+        joined: The joined tables, by the name of the join.
     """
 
     config: IngestConfig
@@ -62,13 +63,13 @@ class Request:
     spanned: bool = False
     past: tuple[SpanRequest, ...] = ()
     spans_before: int = 0
-    joined: dict[str, tuple[SourceFile, ...]] = field(default_factory=dict)
+    joined: dict[str, Tables] = field(default_factory=dict)
 
     def to_json(self, *, known: Collection[KnownSpan] = ()) -> str:
         """Returns the request for the spans that are not known, in the form that the executor reads."""
         have = {(span.number, span.fingerprint) for span in known}
         new_spans = [span for span in self.spans if (span.number, span.fingerprint) not in have]
-        joined = {name: [asdict(file) for file in files] for name, files in self.joined.items()}
+        joined = {name: asdict(tables) for name, tables in self.joined.items()}
         past = [span for span in (*self.past, *self.spans) if span not in new_spans]
         past = [span for span in past if any(0 < new.number - span.number <= self.spans_before for new in new_spans)]
         own = {
@@ -88,27 +89,26 @@ class Request:
             "gzip": self.gzip,
         }
 
-    def with_window(
-        self, window: Window, known: Collection[KnownSpan], joined: Mapping[str, tuple[SourceFile, ...]]
-    ) -> "Request":
+    def with_window(self, window: Window, known: Collection[KnownSpan]) -> "Request":
         """Returns the request for the spans of a window; a span that differs from its known version gets a new one.
 
-        Args:
-            joined: The files of the joined tables. If one changes, every span differs.
+        If a joined table changes, the spans differ whose rows, or the events before them, see it.
         """
         common = self._common()
         # The fingerprint of a span contains the paths of its files; their notation in the YAML changes no record.
         common["config"]["source"].pop("path", None)
-        for name, join in common["config"]["joins"].items():
+        for join in common["config"]["joins"].values():
             join["source"].pop("path", None)
-            join["files"] = fingerprint(joined.get(name, ()))
-        text = json.dumps(common, sort_keys=True)
         before = max(
             (spans_before(window.unit, history.longest) for history in self.config.history.values()), default=0
         )
         every, spans = [*window.earlier, *window.spans], []
         for span in window.spans:
             seen = [other for other in every if 0 < span.number - other.number <= before]
+            for name, tables in window.tables.items():
+                files = tables.seen_by({other.number for other in (span, *seen)}).files
+                common["config"]["joins"][name]["files"] = fingerprint(files)
+            text = json.dumps(common, sort_keys=True)
             events = [span_fingerprint(other, "", "") for other in seen]
             digest = span_fingerprint(span, f"{text} {events}" if events else text, code_digest())
             version = span.version or _next_version(span.number, digest, known)
@@ -120,7 +120,7 @@ class Request:
             spanned=window.unit is not None,
             past=past,
             spans_before=before,
-            joined=dict(joined),
+            joined=dict(window.tables),
         )
 
 

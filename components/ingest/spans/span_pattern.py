@@ -7,7 +7,7 @@ Months are counted from 1970-01, hours from 1970-01-01T00. A year is its own num
 import glob
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -44,6 +44,7 @@ _DATES = ("YYYY", "MM", "DD", "HH")
 _UNITS: Mapping[int, Unit] = {1: "year", 2: "month", 3: "day", 4: "hour"}
 _FIELDS = ("SPAN", "VERSION", *_DATES)
 _FIELD = re.compile(r"\{([A-Za-z]+)(?::([^{}]*))?\}")
+_SHOWN = 6
 _PROTOCOL = re.compile(r"^[a-z][a-z0-9+.-]*:/+")
 
 
@@ -83,6 +84,20 @@ def label_of(unit: Unit, number: int) -> str:
     if unit == "number":
         return str(number)
     return str(np.datetime64(number - 1970 if unit == "year" else number, _NUMPY_UNITS[unit]))
+
+
+def ranges(unit: Unit, numbers: Collection[int]) -> str:
+    """Returns spans as text, consecutive ones as `A to B`; if there are many ranges, only the first and last few."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    texts = [" to ".join(label_of(unit, end) for end in run) for run in runs]
+    if len(texts) > _SHOWN:
+        texts = [*texts[: _SHOWN // 2], "...", *texts[-_SHOWN // 2 :]]
+    return ", ".join(texts)
 
 
 def described(unit: Unit, number: int) -> str:

@@ -4,54 +4,28 @@ These are functions of files only, without TFX and without metadata. The caller 
 """
 
 import hashlib
-import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from fullpass.base.errors import UsageError, UserError
-from fullpass.base.files import is_address
 from fullpass.components.ingest.config import DataConfig
+from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.sources.config import FileSource
-from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries, fingerprint, nearby, place_pattern
-from fullpass.components.ingest.sources.storage import find, is_folder, matches
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, fingerprint
+from fullpass.components.ingest.spans.joined_tables import find_tables, require_tables
 from fullpass.components.ingest.spans.span_column import index_name, split_by_span
-from fullpass.components.ingest.spans.span_pattern import (
-    FORMS,
-    SpanPattern,
-    Unit,
-    described,
-    has_fields,
-    label_of,
-    parse_pattern,
-    parse_span,
-)
+from fullpass.components.ingest.spans.span_files import Span, find_spans, names_spans, unit_of
+from fullpass.components.ingest.spans.span_pattern import Unit, described, label_of, parse_span, ranges
 from fullpass.preprocessing.columns.raw_columns import MOST_SPANS
 
 LATEST = "latest"
-_SHOWN = 6
 
 
 class SpanNotFoundError(UserError):
     """The requested span does not exist."""
-
-
-@dataclass(frozen=True)
-class Span:
-    """One span of a source.
-
-    Attributes:
-        version: Value of `{VERSION}` in the paths of its files, else 0.
-        by_content: Whether the version of a file is the digest of the span's rows in it. The size of the file is then
-            irrelevant.
-    """
-
-    number: int
-    files: tuple[SourceFile, ...]
-    version: int = 0
-    by_content: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,6 +36,7 @@ class Window:
         unit: Length of a span; None for a source without spans, which is read as a single span.
         missing: Numbers of the spans between the first and the last that the source lacks.
         earlier: The spans of the source before the first, whose events a history may need.
+        tables: The joined tables, by the name of the join.
     """
 
     unit: Unit | None
@@ -69,6 +44,7 @@ class Window:
     missing: tuple[int, ...] = ()
     all_spans: tuple[int, ...] = field(default=(), repr=False)
     earlier: tuple[Span, ...] = field(default=(), repr=False)
+    tables: Mapping[str, Tables] = field(default_factory=dict)
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
@@ -96,7 +72,7 @@ class Window:
 
 def has_spans(data: DataConfig) -> bool:
     """Returns whether the data is divided into spans."""
-    return data.span is not None or _in_path(data)
+    return data.span is not None or names_spans(data.source)
 
 
 def span_unit(data: DataConfig) -> Unit | None:
@@ -107,28 +83,13 @@ def span_unit(data: DataConfig) -> Unit | None:
     """
     if data.span is not None:
         return data.span.unit
-    if not isinstance(data.source, FileSource) or not has_spans(data):
-        return None
-    return _common_unit([_pattern(path, str) for _, path in entries(data.source.path)])
-
-
-def path_pattern(path: str, resolve: Resolve) -> SpanPattern | None:
-    """Returns a path of the YAML parsed as a pattern; None for a plain path.
-
-    Raises:
-        UserError: Its fields contradict each other.
-    """
-    return parse_pattern(path, *place_pattern(path, resolve)) if has_fields(path) else None
-
-
-def _in_path(data: DataConfig) -> bool:
-    return isinstance(data.source, FileSource) and any(has_fields(path) for _, path in entries(data.source.path))
+    return unit_of(data.source) if isinstance(data.source, FileSource) and names_spans(data.source) else None
 
 
 def find_window(
     data: DataConfig, resolve: Resolve, requested: str | None = None, *, index: Path | None = None
 ) -> Window:
-    """Returns the spans that a run uses.
+    """Returns the spans that a run uses, and the files of the joined tables.
 
     Args:
         requested: `latest`, a span as a date or a number, or A:B, both included; by default the newest.
@@ -138,16 +99,24 @@ def find_window(
         SpanNotFoundError: The requested span does not exist.
         UserError: Files are missing, patterns contradict each other, or `requested` cannot be read.
     """
+    window = _window(data, resolve, requested, index)
+    tables = find_tables(data.joins, resolve, window.unit)
+    for span in window.spans:
+        require_tables(tables, window.unit, span.number)
+    return replace(window, tables=tables)
+
+
+def _window(data: DataConfig, resolve: Resolve, requested: str | None, index: Path | None) -> Window:
     source = data.source
     if data.span is not None:
-        if _in_path(data):
+        if names_spans(source):
             raise UserError(
                 "data.span: source.path already has span fields, and a row has one span. Remove one of them."
             )
         parts = split_by_span(find_inputs(source, resolve), source, data.span, index)
         spans = {number: Span(number, files, by_content=True) for number, files in parts.items()}
         return select(data.span.unit, spans, data.window.spans, requested)
-    if not isinstance(source, FileSource) or not has_spans(data):
+    if not isinstance(source, FileSource) or not names_spans(source):
         if requested not in (None, LATEST):
             raise UsageError(
                 f"--span {requested}: data.source has no spans. Add span fields to its path, such as "
@@ -190,20 +159,6 @@ def select(unit: Unit, spans: Mapping[int, Span], size: int | Literal["all"], re
     return Window(unit, tuple(inside), missing, all_spans, earlier)
 
 
-def ranges(unit: Unit, numbers: Collection[int]) -> str:
-    """Returns spans as text, consecutive ones as `A to B`; if there are many ranges, only the first and last few."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    texts = [" to ".join(label_of(unit, end) for end in run) for run in runs]
-    if len(texts) > _SHOWN:
-        texts = [*texts[: _SHOWN // 2], "...", *texts[-_SHOWN // 2 :]]
-    return ", ".join(texts)
-
-
 def span_fingerprint(span: Span, request: str, code: str) -> str:
     """Returns 16 hex digits that change when the records of a span change.
 
@@ -240,104 +195,3 @@ def _existing(unit: Unit, all_spans: Sequence[int], text: str, *, default: int) 
             f"{label_of(unit, all_spans[-1])}."
         )
     return number
-
-
-def find_spans(source: FileSource, resolve: Resolve) -> tuple[Unit, dict[int, Span]]:
-    """Returns every span of a source by its number, each in its newest version.
-
-    Raises:
-        UserError: A pattern matches nothing, patterns have different units, or a span lacks files for a split.
-    """
-    patterns = [(split, _pattern(path, resolve)) for split, path in entries(source.path)]
-    unit = _common_unit([pattern for _, pattern in patterns])
-    placed: list[_Placed] = []
-    known: set[str] = set()
-    for split, pattern in patterns:
-        versions: dict[int, dict[int, list[SourceFile]]] = {}
-        for number, version, file in _files(pattern, source, resolve):
-            if file.path in known:
-                raise UserError(f"data.source.path: {file.path} is named twice. Every file must be read once.")
-            known.add(file.path)
-            versions.setdefault(number, {}).setdefault(version, []).append(replace(file, split=split))
-        placed.append(_Placed(pattern.written, split, versions))
-    _check_complete(unit, placed)
-    numbers = sorted({number for entry in placed for number in entry.versions})
-    return unit, {number: _newest(unit, number, placed) for number in numbers}
-
-
-@dataclass(frozen=True)
-class _Placed:
-    """Files of one path of the YAML: span -> version -> files."""
-
-    written: str
-    split: str | None
-    versions: Mapping[int, Mapping[int, list[SourceFile]]]
-
-
-def _pattern(path: str, resolve: Resolve) -> SpanPattern:
-    pattern = path_pattern(path, resolve)
-    if pattern is None:
-        raise UserError(
-            f"data.source.path: {path!r} has no span fields, but other paths have them. Add the fields, or "
-            "read it in a separate pipeline."
-        )
-    return pattern
-
-
-def _common_unit(patterns: Sequence[SpanPattern]) -> Unit:
-    first = patterns[0]
-    other = next((pattern for pattern in patterns if pattern.unit != first.unit), None)
-    if other is not None:
-        raise UserError(
-            f"data.source.path: {first.written!r} has a span per {first.unit} ({FORMS[first.unit]}), but "
-            f"{other.written!r} one per {other.unit} ({FORMS[other.unit]}). Give all paths the same fields."
-        )
-    return first.unit
-
-
-def _files(pattern: SpanPattern, source: FileSource, resolve: Resolve) -> Iterator[tuple[int, int, SourceFile]]:
-    matched, seen = False, set()
-    for path in matches(pattern.glob):
-        found = pattern.span_and_version(path)
-        real = found, path if is_address(path) else os.path.realpath(path)
-        if real in seen:  # another path of the same file or folder, through a link
-            continue
-        seen.add(real)
-        # If the pattern matches folders, a folder is read as a whole, as without spans. An empty folder is no span yet.
-        of_name = source.endings if pattern.folders or path.endswith(tuple(source.endings) or ("\0",)) else ()
-        if found is not None and (find(path, of_name) or (source.reads_folders and is_folder(path))):
-            for file in find_inputs(source.model_copy(update={"path": path}), resolve):
-                matched = True
-                yield *found, file
-    if not matched:
-        raise UserError(
-            f"data.source.path: {pattern.written!r} matches no file.{nearby(pattern.glob)} Looked for: {pattern.glob}."
-        )
-
-
-def _check_complete(unit: Unit, placed: Sequence[_Placed]) -> None:
-    """Raises UserError for a span that lacks the files for a split: they may not have arrived yet."""
-    of_split: dict[str | None, set[int]] = {}
-    for entry in placed:
-        of_split.setdefault(entry.split, set()).update(entry.versions)
-    every = set().union(*of_split.values())
-    for split, numbers in of_split.items():
-        if every - numbers:
-            other = next(name for name in of_split if name != split)
-            raise UserError(
-                f"data.source.path: {ranges(unit, every - numbers)} has files for {other!r}, but none for {split!r}. "
-                "Add them, or remove the others."
-            )
-
-
-def _newest(unit: Unit, number: int, placed: Sequence[_Placed]) -> Span:
-    having = [entry for entry in placed if number in entry.versions]
-    newest = [max(entry.versions[number]) for entry in having]
-    if len(set(newest)) > 1:
-        versions = ", ".join(f"{version} of {entry.written!r}" for entry, version in zip(having, newest, strict=True))
-        raise UserError(
-            f"data.source.path: the newest versions of span {label_of(unit, number)} differ: {versions}. Give every "
-            "path the same version."
-        )
-    files = tuple(file for entry in having for file in entry.versions[number][newest[0]])
-    return Span(number, files, newest[0])

@@ -44,6 +44,7 @@ _LOCAL_DATA_CHECKS: tuple[Check, ...] = (
     source_rules.check_source,
     source_rules.check_credentials,
     join_rules.check_tables,
+    join_rules.check_complete_tables,
 )
 # These rules check this machine. Only the machine that runs the pipeline sends notifications.
 _LOCAL_RUN_CHECKS: tuple[Check, ...] = (run_rules.check_notify, run_rules.check_mlflow)

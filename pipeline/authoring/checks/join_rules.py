@@ -1,9 +1,12 @@
 """Checks of the section `data.joins`: the tables can be read, have the keys, and something reads their columns."""
 
 from collections.abc import Iterator
+from itertools import product
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.ingest.joins.config import is_joined, joined_columns
+from fullpass.components.ingest.spans.joined_tables import find_tables, require_tables
+from fullpass.components.ingest.spans.spans import find_window, span_unit
 from fullpass.pipeline.authoring.checks.data_rules import columns_read
 from fullpass.pipeline.authoring.checks.source_rules import columns_of_table
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded
@@ -23,6 +26,22 @@ def check_tables(loaded: Loaded) -> Iterator[Finding]:
             if column not in (present or ()):
                 hint = did_you_mean(column, present or ())
                 yield Finding(keys, f'no column "{column}" in the table.{hint} Columns: {", ".join(present or ())}.')
+
+
+def check_complete_tables(loaded: Loaded) -> Iterator[Finding]:
+    """Every span of the window has its table, if a joined table is one per span."""
+    data = loaded.config.data
+    try:
+        tables = find_tables(data.joins, loaded.resolve, span_unit(data))
+        window = find_window(data.model_copy(update={"joins": {}}), loaded.resolve)
+    except UserError:
+        return  # other checks report it
+    for name, span in product(tables, window.spans):
+        try:
+            require_tables({name: tables[name]}, window.unit, span.number)
+        except UserError as error:
+            path = f"data.joins.{name}.source.path: "
+            yield Finding(("data", "joins", name, "source", "path"), str(error).removeprefix(path))
 
 
 def check_joins(loaded: Loaded) -> Iterator[Finding]:

@@ -12,7 +12,8 @@ from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
 from fullpass.components.ingest.sources.config import ModuleSource
 from fullpass.components.ingest.sources.files import nearby
-from fullpass.components.ingest.spans.spans import path_pattern, span_unit
+from fullpass.components.ingest.spans.span_files import path_pattern
+from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.user_code import (

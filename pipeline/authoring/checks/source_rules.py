@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
-from fullpass.components.ingest.joins.tables import find_tables, of_join
+from fullpass.components.ingest.joins.tables import of_join
 from fullpass.components.ingest.readers.bigquery import has_credentials
 from fullpass.components.ingest.readers.read_source import columns_of
 from fullpass.components.ingest.readers.reader import EmptyFileError
@@ -13,7 +13,9 @@ from fullpass.components.ingest.readers.recognize import contradiction
 from fullpass.components.ingest.sources.config import BigQuerySource, CsvSource, FileSource, Paths
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.formats import Source
-from fullpass.components.ingest.spans.spans import find_window, has_spans, ranges
+from fullpass.components.ingest.spans.joined_tables import find_tables
+from fullpass.components.ingest.spans.span_pattern import ranges
+from fullpass.components.ingest.spans.spans import find_window, has_spans, span_unit
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.features.history import AGE
@@ -86,7 +88,7 @@ def check_window(loaded: Loaded) -> Iterator[Finding]:
             )
         return
     try:
-        window = find_window(data, loaded.resolve)
+        window = find_window(data.model_copy(update={"joins": {}}), loaded.resolve)
     except UserError as error:
         present = columns_present(loaded)
         # Other checks report problems of the source and absent columns.
@@ -122,13 +124,15 @@ def columns_present(loaded: Loaded) -> list[str] | None:
 
 
 def columns_of_table(loaded: Loaded, name: str) -> list[str] | None:
-    """Returns the columns of the first file of a joined table; None if they need rows to be read.
+    """Returns the columns of the newest file of a joined table; None if they need rows to be read.
 
     Raises:
         UserError: There is no such file, or it is empty or has another format.
     """
     join = loaded.config.data.joins[name]
-    file = find_tables({name: join}, loaded.resolve)[name][0]
+    tables = find_tables({name: join}, loaded.resolve, span_unit(loaded.config.data))[name]
+    whole = [file for file in tables.files if file.size or tables.spans is None]  # a span may have no rows
+    file = (whole or tables.files)[-1 if tables.spans else 0]
     if isinstance(join.source, FileSource) and (other := contradiction(file.path, join.source)) is not None:
         raise UserError(f"data.joins.{name}.source.format: {join.source.format}, but {file.path} is {other}.")
     with of_join(name):
@@ -136,8 +140,8 @@ def columns_of_table(loaded: Loaded, name: str) -> list[str] | None:
 
 
 def _without_column(loaded: Loaded) -> DataConfig:
-    """Returns the data section without the span column, whose values are unknown until the files are found."""
-    return loaded.config.data.model_copy(update={"span": None})
+    """Returns the data section without joins, and without the span column, whose values no found file tells."""
+    return loaded.config.data.model_copy(update={"span": None, "joins": {}})
 
 
 def _first_file(loaded: Loaded) -> SourceFile | None:

@@ -1,7 +1,7 @@
 """`fullpass check FILE --data`: checks the file against a sample of its data, in seconds and without TensorFlow."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 
 from rich.table import Table
@@ -91,6 +91,10 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
     if not files:
         nothing = Finding(("data", "source", "path"), "no row in any span of the window; the files are empty.")
         return DataReport(_problems(loaded, [nothing]), 0, 0)
+    if loaded.config.data.span is None and any(tables.spans is not None for tables in window.tables.values()):
+        # One span, since a row of a sample does not tell its span.
+        newest = next(span for span in reversed(window.spans) if not {*span.files}.isdisjoint(files))
+        window, files = replace(window, spans=(newest,)), tuple(file for file in files if file in newest.files)
     needed = _needed(loaded)
     joined = [name for name in needed if is_joined(name, loaded.config.data.joins)]
     needed = [name for name in needed if name not in joined]
@@ -107,7 +111,7 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
         findings.append(Finding(("data", "source", "path"), _why_no_row(sample)))
         return DataReport(_problems(loaded, findings), 0, sample.seen)
     if not absent:
-        sample, of_joins = with_joined_columns(loaded, sample, joined)
+        sample, of_joins = with_joined_columns(loaded, sample, joined, window)
         findings += of_joins
     problems = in_file_order([*_problems(loaded, findings), *check_sample(loaded, sample)])
     return DataReport(problems, sample.rows, sample.seen)
@@ -150,6 +154,8 @@ def _needed(loaded: Loaded) -> list[str]:
     if not loaded.config.data.source.given_splits:
         names += raw_split_columns(loaded.config.data.split)
     names += [name for join in loaded.config.data.joins.values() for name in join.left_columns]
+    if loaded.config.data.span is not None and loaded.config.data.joins:
+        names.append(loaded.config.data.span.column)
     return list(dict.fromkeys(names))
 
 

@@ -4,13 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.join_index import keys_of
-from fullpass.components.ingest.joins.tables import find_tables
+from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.sources.formats import FORMATS
+from fullpass.components.ingest.spans.span_column import span_numbers
+from fullpass.components.ingest.spans.spans import Window
 from fullpass.components.ingest.writing.manifest import unmatched_words
 from fullpass.pipeline.authoring.data_check.sampled_data import in_quotes
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
@@ -22,39 +25,52 @@ from fullpass.preprocessing.values.row_keys import KEY_MARK
 _SHOWN = 3
 
 
-def with_joined_columns(loaded: Loaded, sample: Sample, names: Sequence[str]) -> tuple[Sample, list[Finding]]:
+def with_joined_columns(
+    loaded: Loaded, sample: Sample, names: Sequence[str], window: Window
+) -> tuple[Sample, list[Finding]]:
     """Returns the sample with joined columns as text, and a finding for each join that leaves rows without a match.
 
     Tables beyond the byte budget of samples are not read, and a warning says so.
 
     Args:
         names: The joined columns that the run reads.
+        window: The spans of the run. Of tables per span, rows without a span column have that of the newest span.
     """
     columns, findings = dict(sample.seen_columns), list[Finding]()
+    spans: int | np.ndarray = window.spans[-1].number
+    if (by := loaded.config.data.span) is not None and by.column in columns:
+        spans = span_numbers(pa.table({by.column: columns[by.column]}), by)
     for name, join in loaded.config.data.joins.items():
         if {*join.left_columns} <= columns.keys():
-            found, of_join = _joined(loaded, name, pa.table(columns), names, whole=sample.whole)
+            tables = window.tables[name].seen_by(np.unique(spans).tolist())
+            found, of_join = _joined(loaded, name, tables, pa.table(columns), spans, names, whole=sample.whole)
             columns |= found
             findings += of_join
     return replace(sample, seen_columns=columns), findings
 
 
 def _joined(
-    loaded: Loaded, name: str, table: pa.Table, names: Sequence[str], *, whole: bool
+    loaded: Loaded,
+    name: str,
+    tables: Tables,
+    table: pa.Table,
+    spans: int | np.ndarray,
+    names: Sequence[str],
+    *,
+    whole: bool,
 ) -> tuple[dict[str, pa.Array], list[Finding]]:
     """Returns the columns of one join as text, and what is wrong with it; whole: `table` has all rows of the source."""
     data, keys = loaded.config.data, ("data", "joins", name)
     join, text = data.joins[name], data.source.raw_text
     with TemporaryDirectory() as folder:
         try:
-            files = find_tables({name: join}, loaded.resolve)[name]
-            if sum(file.size for file in files) > FORMATS[join.source.format].sampled_bytes:
+            if sum(file.size for file in tables.files) > FORMATS[join.source.format].sampled_bytes:
                 return {}, [warning(keys, "the table is too large for this check, so its columns are not looked at.")]
             columns = [RawColumn(column, "string") for column in names]
-            index = build_index(name, join, files, columns, data.bad_rows.max_fraction, folder)
+            index = build_index(name, join, tables, columns, data.bad_rows.max_fraction, folder)
         except UserError as error:
             return {}, [Finding(keys, str(error).removeprefix(f"data.joins.{name}: "))]
-        found = index.find(table, text)
+        found = index.find(table, text, spans)
         joined = {
             column: to_text(array, strip=False, missing=())[0] for column, array in index.columns_at(found.positions)
         }

@@ -3,8 +3,8 @@
 import tensorflow as tf
 
 from fullpass.components.evaluation.labelled_rows import LabelledRows
-from fullpass.components.ingest.joins.tables import find_tables
 from fullpass.components.ingest.readers.read_source import find_inputs
+from fullpass.components.ingest.spans.joined_tables import find_tables
 from fullpass.pipeline.authoring.loading.load import load
 
 
@@ -18,7 +18,7 @@ def test_rows_are_joined_with_the_tables_of_their_yaml(tmp_path):
     )
     loaded = load(tmp_path / "p.yaml")
     data = loaded.config.data
-    tables, files = find_tables(data.joins, loaded.resolve), find_inputs(data.source, loaded.resolve)
+    tables, files = find_tables(data.joins, loaded.resolve, None), find_inputs(data.source, loaded.resolve)
     config = loaded.config.preprocessing_config
     rows = LabelledRows(files, data.source, data.source.raw_text, config, data.joins, tables)
     examples = [tf.train.Example.FromString(record).features.feature for records in rows for record in records]

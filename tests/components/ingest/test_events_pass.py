@@ -13,7 +13,6 @@ from fullpass.components.ingest.config import DataConfig, IngestConfig
 from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.history import recomputed
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
-from fullpass.components.ingest.joins.tables import find_tables
 from fullpass.components.ingest.readers.read_source import parts_of
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans import spans
@@ -46,7 +45,7 @@ def requested(folder, data, columns=COLUMNS, span=None, known=()):
 
     window = spans.find_window(declared, resolve, span)
     request = Request(config, ("train", "eval"), columns, gzip=False)
-    request = request.with_window(window, known, find_tables(config.joins, resolve))
+    request = request.with_window(window, known)
     return request, read_request(request.to_json(known=known))
 
 

@@ -9,10 +9,11 @@ from tfx.types import standard_artifacts
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.component import JOINS, IngestExecutor
 from fullpass.components.ingest.config import IngestConfig
-from fullpass.components.ingest.joins.tables import find_tables
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.spans.ingest_request import Request
-from fullpass.components.ingest.spans.spans import Span, Window
+from fullpass.components.ingest.spans.joined_tables import find_tables
+from fullpass.components.ingest.spans.span_files import Span
+from fullpass.components.ingest.spans.spans import Window
 from fullpass.components.ingest.writing.manifest import read_manifest
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.row_keys import TABLES
@@ -40,9 +41,10 @@ def ingest(folder, *, split, serve="lookup", beam_args=()):
     def resolve(path):
         return str(folder / path)
 
-    window = Window(None, (Span(0, find_inputs(config.source, resolve)),))
+    tables = find_tables(config.joins, resolve, None)
+    window = Window(None, (Span(0, find_inputs(config.source, resolve)),), tables=tables)
     request = Request(config, ("train", "eval"), COLUMNS, gzip=False)
-    request = request.with_window(window, (), find_tables(config.joins, resolve))
+    request = request.with_window(window, ())
     artifact = standard_artifacts.Examples()
     artifact.uri = str(folder / f"examples{len(beam_args)}")
     executor = IngestExecutor(IngestExecutor.Context(beam_pipeline_args=list(beam_args), tmp_dir=str(folder)))

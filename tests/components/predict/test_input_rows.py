@@ -11,6 +11,7 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.config import Join
+from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.sources.config import (
     CsvSource,
     ImagesSource,
@@ -327,7 +328,7 @@ def test_a_file_without_joined_columns_is_joined_or_refused(tmp_path):
         return input_files(input_source(csv_source().description(), str(file), {}).source, str(file))
 
     table = files_of(tmp_path / "table.csv")
-    index = build_index("weather", join, table, columns.values(), 0, str(tmp_path / "index"))
+    index = build_index("weather", join, Tables(table), columns.values(), 0, str(tmp_path / "index"))
     (batch,) = InputRows(files, how, columns, (index,), ("weather",))
     assert batch.inputs["fare"].tolist() == [5, 7]
     np.testing.assert_array_equal(batch.inputs["weather.temp"], [2, np.nan])

@@ -89,6 +89,32 @@ def test_without_spans_the_files_say_whether_there_is_anything_new(source, folde
     assert source_.look().fresh
 
 
+def test_a_changed_table_is_something_new(source, folder, arrive):
+    arrive("planes.csv")
+    joins = "trips.csv\n  joins: {planes: {source: {format: csv, path: planes.csv}, on: company}}"
+    seen = source(joins.replace("trips.csv", 'trips.csv"', 1) + '  # "')
+    loaded = seen._loaded
+    digest = data_digest(find_window(loaded.config.data, loaded.resolve))
+    History(folder / "runs" / "taxi").record(RunRecord("1", "", "", "success", 0, digest, "", True))
+    assert not seen.look().fresh
+    arrive("planes.csv", rows=3)
+    assert seen.look().fresh
+
+
+def test_a_span_waits_for_its_table(source, arrive):
+    path = '"days/{SPAN}.csv"'
+    joins = f"{path}\n  joins: {{t: {{source: {{format: csv, path: {path.replace('days', 'tables')}}}, on: company}}}}"
+    look = source(joins[1:] + '  # "').look
+    arrive("days/1.csv", "tables/1.csv", "days/2.csv")
+    seen = look()
+    assert seen.available == frozenset() and "data.joins.t.source.path: no table of span 2" in seen.problem
+    arrive("tables/2.csv")
+    look()
+    arrive("tables/2.csv", rows=3)
+    assert look().steady == frozenset({1}), "the table of span 2 is still being written"
+    assert look().steady == frozenset({1, 2})
+
+
 def test_a_plain_marker_is_there_or_not(source, arrive, folder):
     look = source("days/{SPAN}.csv", "{new_span: true, wait_for: days/all.done}").look
     arrive("days/7.csv")

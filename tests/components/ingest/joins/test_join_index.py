@@ -12,10 +12,10 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig
 from fullpass.components.ingest.ingestion import Ingestion, with_joins
 from fullpass.components.ingest.joins import build_index
-from fullpass.components.ingest.joins.tables import find_tables
 from fullpass.components.ingest.readers.read_source import find_inputs, parts_of
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans.ingest_request import Request
+from fullpass.components.ingest.spans.joined_tables import find_tables
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 NUMBER = "number"
@@ -41,7 +41,7 @@ def joined(folder, joins, columns, *, left="rows.csv", max_fraction=0.0):
         return resolve_path(path, folder)
 
     files = find_inputs(config.source, resolve)
-    request = Request(config, ("train", "eval"), columns, gzip=False, joined=find_tables(config.joins, resolve))
+    request = Request(config, ("train", "eval"), columns, gzip=False, joined=find_tables(config.joins, resolve, None))
     ingestion = Ingestion(config, files, request.splits, columns, str(folder), gzip=False)
     (ingestion,) = with_joins([ingestion], request, str(folder / f"index-{len(list(folder.iterdir()))}"))
     tables, unmatched, bad = [], {}, []

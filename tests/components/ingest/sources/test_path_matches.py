@@ -10,7 +10,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import find_files, resolve_path
 from fullpass.components.ingest.sources.path_matches import match_paths
-from fullpass.components.ingest.spans.spans import find_spans
+from fullpass.components.ingest.spans.span_files import find_spans
 
 FILES = (
     "a.csv",

@@ -12,22 +12,16 @@ from hypothesis import strategies as st
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig, IngestConfig
+from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.readers.read_source import columns_of
 from fullpass.components.ingest.sources import storage
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile, resolve_path
 from fullpass.components.ingest.sources.storage import find
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, digest_of_code, read_request
-from fullpass.components.ingest.spans.span_pattern import label_of, number_of, parse_pattern, parse_span
-from fullpass.components.ingest.spans.spans import (
-    Span,
-    SpanNotFoundError,
-    Window,
-    find_window,
-    has_spans,
-    ranges,
-    select,
-)
+from fullpass.components.ingest.spans.span_files import Span
+from fullpass.components.ingest.spans.span_pattern import label_of, number_of, parse_pattern, parse_span, ranges
+from fullpass.components.ingest.spans.spans import SpanNotFoundError, Window, find_window, has_spans, select
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 
@@ -350,7 +344,8 @@ def request(file=FILE, known=(), columns=COLUMNS, path="{SPAN}.csv", version=0, 
     taken = ("source", "split", "records", "bad_rows", "joins")
     ingest = {name: getattr(config, name) for name in taken}
     asked = Request(IngestConfig(**ingest), config.split_names, tuple(columns), gzip=False)
-    return asked.with_window(Window("number", (Span(5, (file,), version),)), known, {"t": (table,)})
+    tables = {"t": Tables((table,))}
+    return asked.with_window(Window("number", (Span(5, (file,), version),), tables=tables), known)
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ SEATS = "seats: {type: number, column: planes.seats}"
 COUNTRY = "country: {type: category, column: makers.country}"
 
 
-def problems(folder, joins, features=SEATS, data=""):
+def problems(folder, joins, features=SEATS, data="", path="rows.csv"):
     (folder / "rows.csv").write_text("plane,at,y\nN1,2024-01-01,0\n")
     (folder / "planes.csv").write_text("plane,seats,maker\nN1,5,Airbus\n")
     (folder / "makers.csv").write_text("name,country\nAirbus,France\n")
-    source = f"source: {{format: csv, path: rows.csv}}\n  joins: {{{joins}}}\n{data}"
+    source = f"source: {{format: csv, path: {path}}}\n  joins: {{{joins}}}\n{data}"
     text = f"name: a\ndata:\n  {source}\nlabel: {{name: y, task: binary}}\nfeatures: {{{features}}}\n"
     (folder / "p.yaml").write_text(text)
     return [(p.severity, p.path, p.message) for p in check(load(folder / "p.yaml"))]
@@ -47,6 +47,17 @@ def test_a_wrong_join_is_named(tmp_path, joins, features, path, message):
     derive = "  derive: {late: 'y > 0'}\n" if "on: late" in joins else ""
     found = problems(tmp_path, joins, features, derive)
     assert [(p, severity) for severity, p, text in found if message in text] == [(path, "error")], found
+
+
+def test_a_span_without_its_table_is_named(tmp_path):
+    per_span = PLANES.replace("planes.csv", '"planes-{SPAN}.csv"')
+    (tmp_path / "planes-1.csv").write_text("plane,seats\nN1,5\n")
+    (tmp_path / "rows-1.csv").write_text("plane,at,y\nN1,2024-01-01,0\n")
+    assert problems(tmp_path, per_span, path='"rows-{SPAN}.csv"') == []
+    (tmp_path / "rows-2.csv").write_text("plane,at,y\nN1,2024-01-01,0\n")
+    ((severity, path, message),) = problems(tmp_path, per_span, path='"rows-{SPAN}.csv"')
+    assert (severity, path) == ("error", "data.joins.planes.source.path") and "no table of span 2" in message
+    assert any("has no spans" in message for _, _, message in problems(tmp_path, per_span))
 
 
 @pytest.mark.parametrize(
