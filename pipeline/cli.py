@@ -24,7 +24,7 @@ from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.diagnose.command import diagnose
 from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from fullpass.pipeline.printing import print_text
-from fullpass.pipeline.registry.commands import bless, gc, lineage, models, runs
+from fullpass.pipeline.registry.commands import bless, gc, lineage, models, refresh, runs
 from fullpass.pipeline.registry.export_commands import export
 from fullpass.pipeline.registry.measure_commands import compare, evaluate
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
@@ -410,6 +410,7 @@ app.command()(evaluate)
 app.command()(bless)
 app.command()(models)
 app.command()(lineage)
+app.command()(refresh)
 app.command()(export)
 app.command()(gc)
 

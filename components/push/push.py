@@ -50,6 +50,7 @@ SERVING = "Format-Serving"
 class _Origin:
     model: str
     version: int
+    refresh: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ def rolled_back(target: Path) -> list[int]:
 
 def rolled_back_origins(target: Path) -> set[str]:
     """Returns the addresses of the models whose versions were taken out of service by `rollback`."""
-    origins = (origin_of(folder_of(target, version)) for version in rolled_back(target))
+    folders = [folder_of(target, version) for version in rolled_back(target)]
+    # The rollback of a refreshed version is about its table, not about the model.
+    origins = (origin_of(folder) for folder in folders if not refresh_of(folder))
     return {origin for origin in origins if origin is not None}
 
 
@@ -88,7 +91,15 @@ def served_version(target: Path) -> int | None:
     return present[-1] if present else None
 
 
-def push(model: Path, target: Path, *, keep: int, origin: str, lineage: Mapping[str, Any] | None = None) -> PushResult:
+def push(
+    model: Path,
+    target: Path,
+    *,
+    keep: int,
+    origin: str,
+    refresh: str = "",
+    lineage: Mapping[str, Any] | None = None,
+) -> PushResult:
     """Copies a SavedModel into `target` as a new version, named by the time in seconds, and removes old versions.
 
     A reader never sees an incomplete model, because it is copied under a hidden name and then renamed. A model that was
@@ -98,18 +109,21 @@ def push(model: Path, target: Path, *, keep: int, origin: str, lineage: Mapping[
     Args:
         keep: Number of versions to keep, including the new one.
         origin: The address of the model's artifact, which identifies it.
+        refresh: Digest of the joined tables of a refreshed model; it is another version of the same artifact.
         lineage: The lineage to write into `fullpass.json` (components/push/model_lineage.py).
     """
     target.mkdir(parents=True, exist_ok=True)
     with _locked(target):
         for version in versions(target) + rolled_back(target):
-            if origin_of(folder_of(target, version)) == origin and damage_of(folder_of(target, version)) is None:
+            folder = folder_of(target, version)
+            if (origin_of(folder), refresh_of(folder)) == (origin, refresh) and damage_of(folder) is None:
                 return PushResult(version, created=False, removed=())
         version = max(int(time.time()), *(v + 1 for v in versions(target) + rolled_back(target)), 1)
         pending = target / f"{_PENDING}{version}"
         shutil.copytree(model, pending)
         (pending / ORIGIN).parent.mkdir(exist_ok=True)
-        state_file.write(pending / ORIGIN, {"model": origin, "version": version})
+        refreshed = {"refresh": refresh} if refresh else {}
+        state_file.write(pending / ORIGIN, {"model": origin, "version": version, **refreshed})
         if lineage is not None:
             described = description(pending) | {LINEAGE: dict(lineage)}
             state_file.write(pending / DESCRIPTION, redact_tree(described), indent=2)
@@ -169,6 +183,18 @@ def origin_of(version: Path) -> str | None:
         return state_file.read_as(_Origin, version / ORIGIN, _DAMAGED).model
     except FileNotFoundError:
         return (description(version).get(LINEAGE) or {}).get("model")
+
+
+def refresh_of(version: Path) -> str:
+    """Returns the digest of the joined tables of a refreshed version; empty for any other.
+
+    Raises:
+        DamagedState: The file is damaged.
+    """
+    try:
+        return state_file.read_as(_Origin, version / ORIGIN, _DAMAGED).refresh
+    except FileNotFoundError:
+        return ""
 
 
 @contextlib.contextmanager

@@ -67,7 +67,7 @@ def bless(loaded: Loaded, root: Path, *, model: str | None, force: bool, why: st
                 )
             if not why.strip():
                 raise UserError('--why is empty. Give the reason to override the thresholds: --why "...".')
-            return refused.bless(root, by=_user_and_host(), why=why.strip())
+            return refused.bless(root, by=user_and_host(), why=why.strip())
 
 
 class _RefusedModel:
@@ -173,7 +173,7 @@ def _number(inputs: Artifacts) -> str:
     return inputs["model"][0].uri.rstrip("/").rpartition("/")[2]
 
 
-def _user_and_host() -> str:
+def user_and_host() -> str:
     """Returns the user and the machine, as `ann@host`."""
     try:
         user = getpass.getuser()

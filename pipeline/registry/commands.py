@@ -1,9 +1,10 @@
-"""The commands `fullpass runs`, `bless`, `lineage`, `models` and `gc`.
+"""The commands `fullpass runs`, `bless`, `refresh`, `lineage`, `models` and `gc`.
 
 `runs`, `models` and `gc` import neither TensorFlow nor TFX.
 """
 
 import json
+import os
 import shutil
 import tempfile
 from dataclasses import asdict
@@ -24,6 +25,7 @@ from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.printing import console, print_data, print_text
 from fullpass.pipeline.root.check import check_own_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.startup import large_imports, noise_to
 
 if TYPE_CHECKING:
     from fullpass.pipeline.registry.retention.collect import Freed, NextRun
@@ -49,6 +51,27 @@ def bless(
     loaded = load_checked(file, runs_here=False)
     done = bless_model(loaded, pipeline_root(loaded, root), model=model, force=force, why=why)
     print_text(done)
+
+
+def refresh(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A version's number, or `latest` for the served one.")
+    ] = "latest",
+    file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="The pipeline YAML.")] = Path(
+        "pipeline.yaml"
+    ),
+) -> None:
+    """Push a model again with the current tables that it looks up, if it answers like rows joined with them."""
+    from fullpass.pipeline.registry.locate_model import find_export, pushed_to
+
+    loaded = load(file)
+    export = find_export(model, file)
+    with large_imports(), noise_to(Path(os.devnull)):
+        from fullpass.pipeline.registry.refresh import refresh as push_refreshed
+        from fullpass.pipeline.registry.refresh import words
+
+        found = push_refreshed(loaded, export)
+    print_text(words(found, pushed_to(file)))
 
 
 def lineage(

@@ -60,6 +60,16 @@ def _given_rows(model: "Exported", path: str) -> "Iterator[Mapping[str, np.ndarr
     yield from (batch.inputs for batch in InputRows(input_files(how.source, path), how, model.columns))
 
 
+def eval_files(version: Path) -> list[str]:
+    """Returns the files of the eval rows of the run that made a pushed version; none if they are not here any more."""
+    from fullpass.pipeline.registry.find_lineage import folders_of_examples
+
+    origin = origin_of(version)
+    metadata = metadata_above(Path(origin)) if origin else None
+    spans = folders_of_examples(metadata, origin) if origin and metadata and metadata.is_file() else []
+    return [file for span in spans for file in sorted(glob.glob(f"{glob.escape(span)}/Split-eval/*"))]
+
+
 def _eval_rows(model: "Exported") -> "Iterator[Mapping[str, np.ndarray]]":
     """Yields the raw columns of the eval split of the run that made a model.
 
@@ -68,14 +78,10 @@ def _eval_rows(model: "Exported") -> "Iterator[Mapping[str, np.ndarray]]":
     """
     import tensorflow as tf
 
-    from fullpass.pipeline.registry.find_lineage import folders_of_examples
     from fullpass.trainer.input.raw_examples import dense_columns
     from fullpass.trainer.records.record_files import record_batches
 
-    origin = origin_of(model.directory)
-    metadata = metadata_above(Path(origin)) if origin else None
-    spans = folders_of_examples(metadata, origin) if origin and metadata and metadata.is_file() else []
-    files = [file for span in spans for file in sorted(glob.glob(f"{glob.escape(span)}/Split-eval/*"))]
+    files = eval_files(model.directory)
     if not files:
         raise UserError(f"{model.directory}: the eval rows of its run are not on this machine. Give rows: --rows FILE.")
     for file in files:

@@ -61,7 +61,8 @@ def lineage_at(export: Path) -> LineageRecord:
     if uri and metadata:
         found = _from_metadata(metadata, uri)
         if found is not None:
-            return LineageRecord(found, str(metadata))
+            refreshed = (description(export).get(LINEAGE) or {}).get("refreshed")
+            return LineageRecord(found | ({"refreshed": refreshed} if refreshed else {}), str(metadata))
     lineage = description(export).get(LINEAGE)
     if not lineage:
         raise UserError(
@@ -127,6 +128,9 @@ def tree(record: LineageRecord) -> RenderableType:
     _spans(root, lineage.get("spans") or [])
     graph = lineage.get("transform_graph")
     _line(root, "transform graph", graph and f"{graph['digest'] or 'gone'}, {graph['uri']}")
+    if refreshed := lineage.get("refreshed"):
+        _line(root, "refreshed", f"by {refreshed['by']} at {refreshed['at']}, from version {refreshed['from_version']}")
+        _joins(root, refreshed["joins"])
     _metrics(root, lineage)
     _blessing(root, lineage.get("blessing"))
     gates = root.add("gates")
@@ -165,7 +169,11 @@ def _spans(tree: Tree, spans: list[dict[str, Any]]) -> None:
         version = f" v{span['version']}" if span["version"] else ""
         name = f"{span['span'] or 'all'}{version}"
         branch.add(Text(f"{name}  {span['fingerprint'] or ''}  {span['rows_read']:,} read: {splits}{bad}"))
-    for name, table in (spans[-1].get("joins") or {}).items() if spans else ():
+    _joins(branch, (spans[-1].get("joins") or {}) if spans else {})
+
+
+def _joins(branch: Tree, joins: dict[str, Any]) -> None:
+    for name, table in joins.items():
         branch.add(Text(f"joined with {name}, {table['rows']:,} rows: {listed(table['files'])}"))
 
 

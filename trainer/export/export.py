@@ -26,6 +26,7 @@ from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.export.export_files import (
     DESCRIPTION,
     FILES,
+    LOOKUPS,
     NETWORK,
     SERVING_DEFAULT,
     SERVING_RAW,
@@ -91,7 +92,7 @@ def describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, 
         "columns": columns,
         "features": [{"name": name, "key": key} for name, key in feature_keys(served.model).items()],
         "source": dict(source),
-        **({"lookups": [table.name for table in served.tables]} if served.tables else {}),
+        **({LOOKUPS: {table.name: table.described() for table in served.tables}} if served.tables else {}),
         "versions": {package: importlib.metadata.version(package) for package in _VERSIONS_OF},
         "lineage": read_run_facts(),
     }

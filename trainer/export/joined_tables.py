@@ -4,7 +4,10 @@ Ingest writes such a table beside its examples, and Transform copies it to the t
 exports it.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +32,15 @@ def read_tables(transform_output: str, config: PreprocessingConfig) -> "list[Joi
     """Returns the tables that an export of a configuration contains, in the order of the YAML."""
     tables, known = [], raw_columns(config)
     for name, keys in config.lookups.items():
-        with tf.io.gfile.GFile(f"{transform_output}/{TABLES}/{name}.arrow", "rb") as file:
-            table = pa.ipc.open_file(pa.BufferReader(file.read())).read_all()
+        table = read_table(f"{transform_output}/{TABLES}/{name}.arrow")
         tables.append(JoinedTable(name, [known[key] for key in keys], table, known))
     return tables
+
+
+def read_table(path: str) -> pa.Table:
+    """Returns the keys and columns of a table, as Ingest wrote them."""
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return pa.ipc.open_file(pa.BufferReader(file.read())).read_all()
 
 
 class JoinedTable(tf.Module):
@@ -46,7 +54,8 @@ class JoinedTable(tf.Module):
             table: `KEY` and the columns, of which `columns` describes those that exist in the graph.
         """
         super().__init__(name=name)
-        self._keys = list(keys)
+        self._keys, self._count = list(keys), table.num_rows
+        self._digest = hashlib.sha256(repr(table.to_pydict()).encode()).hexdigest()[:16]
         self._columns = {column: columns[column] for column in table.column_names if column in columns}
         rows = tf.lookup.KeyValueTensorInitializer(
             tf.constant(table.column(KEY).to_pylist(), tf.string), tf.range(table.num_rows, dtype=tf.int64)
@@ -54,6 +63,11 @@ class JoinedTable(tf.Module):
         self._rows = tf.lookup.StaticHashTable(rows, default_value=table.num_rows)
         # The last value is that of an unknown key.
         self._values = {column: _values(table.column(column), of) for column, of in self._columns.items()}
+
+    def described(self) -> dict[str, Any]:
+        """Returns keys, columns, number of rows and digest of the content as JSON, for `fullpass.json`."""
+        keys, columns = ([asdict(column) for column in of] for of in (self._keys, self._columns.values()))
+        return {"keys": keys, "columns": columns, "rows": self._count, "digest": self._digest}
 
     def look_up(self, raw: Mapping[str, tf.SparseTensor], batch: tf.Tensor) -> dict[str, tf.SparseTensor]:
         """Returns the columns of the table for the keys of some rows.

@@ -125,17 +125,15 @@ def signatures_of(served: Served) -> tuple[tf.Module, dict[str, Callable[..., di
     @tf.function(autograph=False, input_signature=[sparse])
     def predict(raw: dict[str, tf.SparseTensor]) -> dict[str, tf.Tensor]:
         transformed = saved.transform_fn(raw)
-        inputs = {input_name(name): as_pixels(_dense(transformed[name])) for name in served.features}
+        inputs = {input_name(name): as_pixels(dense(transformed[name])) for name in served.features}
         return module.serving_features(*(inputs[tensor.name] for tensor in served.model.inputs))
 
     # Tracks the transform graph's tables and files and the weights. TensorFlow cannot revive Keras objects.
     module.transform = saved
     module.tables = list(served.tables)
     module.weights = [variable.value for variable in served.model.variables]
-    known = {name: spec[name] for name in served.columns}
     part = graph.part([LABEL, EXAMPLE_WEIGHT, ROW_ID])
-    module.serving_default = _of_examples(known, lambda raw: predict(_completed(served, raw, spec, rows_of(raw))))
-    module.serving_raw = _serving_raw(served, spec, predict)
+    module.serving_default, module.serving_raw = request_signatures(served.columns, served.tables, spec, predict)
     module.transform_features = _of_examples(spec, lambda raw: _block(served, saved.transform_fn(raw)))
     module.labels = _of_examples({name: spec[name] for name in part.columns}, lambda raw: _block(served, part(raw)))
     names = (SERVING_DEFAULT, SERVING_RAW, SERVING_FEATURES, TRANSFORM_FEATURES)
@@ -154,14 +152,28 @@ def _of_examples(
     return of_examples
 
 
-def _serving_raw(served: Served, spec: Mapping[str, tf.io.VarLenFeature], predict: Callable) -> Callable:
-    keys = column_keys(tuple(served.columns))
-    absent = {name: tf.constant(no_rows(c), DTYPES[c.type]) for name, c in served.columns.items()}
+def request_signatures(
+    columns: Mapping[str, RawColumn],
+    tables: Sequence[JoinedTable],
+    spec: Mapping[str, tf.io.VarLenFeature],
+    predict: Callable,
+) -> tuple[Callable, Callable]:
+    """Returns `serving_default` and `serving_raw`.
+
+    Args:
+        columns: Raw columns of a request.
+        tables: Tables in which further columns are looked up.
+        spec: The columns that `predict` takes, as sparse tensors.
+    """
+    known = {name: spec[name] for name in columns}
+    default = _of_examples(known, lambda raw: predict(completed(tables, raw, spec, rows_of(raw))))
+    keys = column_keys(tuple(columns))
+    absent = {name: tf.constant(no_rows(c), DTYPES[c.type]) for name, c in columns.items()}
 
     def serving_raw(*values: tf.Tensor) -> dict[str, tf.Tensor]:
-        given = dict(zip(served.columns, values, strict=True))
+        given = dict(zip(columns, values, strict=True))
         batch = _common_length(given)
-        return predict(_completed(served, to_sparse(given, batch), spec, batch))
+        return predict(completed(tables, to_sparse(given, batch), spec, batch))
 
     # The defaults end up in SignatureDef.defaults, which TF Serving fills in for inputs that a gRPC request lacks.
     parameters = [
@@ -169,8 +181,8 @@ def _serving_raw(served: Served, spec: Mapping[str, tf.io.VarLenFeature], predic
         for name, key in keys.items()
     ]
     serving_raw.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    specs = [tf.TensorSpec(dense_shape(c), DTYPES[c.type], name=keys[name]) for name, c in served.columns.items()]
-    return tf.function(serving_raw, autograph=False, input_signature=specs)
+    specs = [tf.TensorSpec(dense_shape(c), DTYPES[c.type], name=keys[name]) for name, c in columns.items()]
+    return default, tf.function(serving_raw, autograph=False, input_signature=specs)
 
 
 def _serving_features(served: Served) -> Callable:
@@ -189,7 +201,7 @@ def _block(served: Served, transformed: Mapping[str, tf.Tensor | tf.SparseTensor
     """Returns outputs of the transform graph, which include label and row number, as dense tensors, plus the span."""
     block = with_dense_label({name: without_gaps(v) for name, v in transformed.items()}, len(served.names))
     span = tf.bitwise.right_shift(block[ROW_ID], tf.constant(ROW_BITS + SPAN_FILE_BITS, tf.int64))
-    return {name: as_pixels(_dense(value)) for name, value in block.items()} | {SPAN: span}
+    return {name: as_pixels(dense(value)) for name, value in block.items()} | {SPAN: span}
 
 
 def _outputs(served: Served, logits: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -218,19 +230,23 @@ def _outputs(served: Served, logits: tf.Tensor) -> dict[str, tf.Tensor]:
     }
 
 
-def _dense(value: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
+def dense(value: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
+    """Returns an output of the transform graph as a dense tensor."""
     value = without_gaps(value)
     return value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
 
 
-def _completed(
-    served: Served, raw: Mapping[str, tf.SparseTensor], spec: Mapping[str, tf.io.VarLenFeature], batch: tf.Tensor
+def completed(
+    tables: Sequence[JoinedTable],
+    raw: Mapping[str, tf.SparseTensor],
+    spec: Mapping[str, tf.io.VarLenFeature],
+    batch: tf.Tensor,
 ) -> dict[str, tf.SparseTensor]:
     """Returns `raw` with every input column of the transform graph: absent columns are missing in every row.
 
     Columns of joined tables are looked up; a table may have a column of one above it as its key.
     """
-    for table in served.tables:
+    for table in tables:
         raw = {**raw, **table.look_up(raw, batch)}
     return {name: raw[name] if name in raw else missing_column(batch, f.dtype) for name, f in spec.items()}
 

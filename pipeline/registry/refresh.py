@@ -1,0 +1,204 @@
+"""Pushes the served model again with the current tables of `serve: lookup`: the weights and the graph stay.
+
+The new export answers the eval rows of the model's run. Its answers must be those of the old export for the same rows,
+joined with the new tables by the code of Ingest, within the tolerance of Parity.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import tensorflow as tf
+
+from fullpass.base.errors import UserError, listed
+from fullpass.components.ingest.joins.build_index import build_index
+from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex
+from fullpass.components.ingest.spans.joined_tables import find_tables
+from fullpass.components.parity.compare import Comparison, Tolerance, check, compare
+from fullpass.components.parity.compare_paths import MOST_ROWS, Features, record_batches
+from fullpass.components.push.push import LINEAGE, PushResult, origin_of, push
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.registry.bless import user_and_host
+from fullpass.pipeline.registry.export_commands import eval_files
+from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.values.raw_text import RawText
+from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, verify_export
+from fullpass.trainer.export.joined_tables import JoinedTable, read_table
+from fullpass.trainer.export.refreshed_export import OpenExport, column_of
+from fullpass.trainer.export.signatures import column_keys
+from fullpass.trainer.input.raw_examples import dense_columns
+
+_REFRESH = "fullpass run trains a model with them."
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """A pushed version with new tables.
+
+    Attributes:
+        rows: Number of eval rows on which it was compared.
+        unmatched: Number of these without a match, by join.
+        changed: Number of these with another answer than that of the version before.
+    """
+
+    pushed: PushResult
+    rows: int
+    unmatched: Mapping[str, int]
+    changed: int
+
+
+def refresh(loaded: Loaded, export: Path) -> Refreshed:
+    """Pushes the model of an export with the tables that a YAML names now.
+
+    Args:
+        export: Folder of a pushed version.
+
+    Raises:
+        UserError: The model looks nothing up, the YAML declares other joins or columns, a table cannot be read, is too
+            large or has other types, the eval rows are gone, or the answers differ.
+    """
+    verify_export(str(export))
+    before, files = OpenExport(export), eval_files(export)
+    origin = origin_of(export)
+    _check_joins(before, loaded)
+    if not files or origin is None:
+        raise UserError(f"{export}: the eval rows of its run are not on this machine, so the tables cannot be checked.")
+    with TemporaryDirectory(prefix="fullpass-refresh-") as folder:
+        indexes = _read_tables(before, loaded, folder)
+        tables = [_table(before, index) for index in indexes]
+        digests = {table.name: table.described()["digest"] for table in tables}
+        if digests == {name: of["digest"] for name, of in before.lookups.items()}:
+            return Refreshed(PushResult(int(export.name), created=False, removed=()), 0, {}, 0)
+        written = Path(folder) / "export"
+        before.write(written, tables)
+        found = _compare(before, OpenExport(written), indexes, files, loaded)
+        joins = {i.name: {"files": [c.path for c in i.counts], "rows": sum(c.rows for c in i.counts)} for i in indexes}
+        facts = {
+            "at": datetime.now().astimezone().isoformat(timespec="seconds"),
+            "by": user_and_host(),
+            "from_version": export.name,
+            "joins": joins,
+            "rows_compared": found.rows,
+        }
+        lineage = {**before.description.get(LINEAGE, {}), "refreshed": facts}
+        target = Path(loaded.resolve(loaded.config.push.to))
+        keep, digest = loaded.config.push.keep, " ".join(digests.values())
+        return replace(found, pushed=push(written, target, keep=keep, origin=origin, refresh=digest, lineage=lineage))
+
+
+def _check_joins(model: OpenExport, loaded: Loaded) -> None:
+    """Checks that a YAML declares the joins of the model, with the same keys of a row."""
+    if not model.lookups:
+        raise UserError(f"{model.folder}: the model looks nothing up (data.joins.NAME.serve: lookup).")
+    if not isinstance(model.lookups, dict):
+        raise UserError(f"{model.folder}: the export does not tell the columns of its tables. Train the model again.")
+    joins = {name: join for name, join in loaded.config.data.joins.items() if join.serve == "lookup"}
+    for name in sorted({*joins} ^ {*model.lookups}):
+        where = "the model does not have" if name in joins else "the YAML does not have any more"
+        raise UserError(f"data.joins.{name}: a table to look up that {where}; {_REFRESH}")
+    for name, join in joins.items():
+        keys = tuple(key["name"] for key in model.lookups[name]["keys"])
+        if keys != join.left_columns:
+            raise UserError(
+                f"data.joins.{name}.on: {', '.join(join.left_columns)}, but the model looks up by {', '.join(keys)}; "
+                f"{_REFRESH}"
+            )
+
+
+def _read_tables(model: OpenExport, loaded: Loaded, folder: str) -> list[JoinIndex]:
+    data = loaded.config.data
+    joins = {name: data.joins[name] for name in model.lookups}
+    tables, most_bad = find_tables(joins, loaded.resolve, None), data.bad_rows.max_fraction
+    return [
+        build_index(name, join, tables[name], [column_of(c) for c in model.lookups[name]["columns"]], most_bad, folder)
+        for name, join in joins.items()
+    ]
+
+
+def _table(model: OpenExport, index: JoinIndex) -> JoinedTable:
+    keys = [column_of(key) for key in model.lookups[index.name]["keys"]]
+    rows = read_table(f"{index.folder}/{LOOKUP}")
+    return JoinedTable(index.name, keys, rows, {column.name: column for column in index.columns})
+
+
+def _compare(
+    before: OpenExport, after: OpenExport, indexes: Sequence[JoinIndex], files: Sequence[str], loaded: Loaded
+) -> Refreshed:
+    """Compares both exports on the eval rows, which the code of Ingest joins with the new tables for the old one."""
+    parity, comparison = loaded.config.parity, Comparison()
+    least = 0.0 if loaded.config.label.task == "regression" else 1.0  # the scores are probabilities
+    rows, changed, unmatched = 0, 0, {index.name: 0 for index in indexes}
+    keys = column_keys(tuple(before.request))
+    for records in record_batches(files, MOST_ROWS, None if parity.rows == "all" else parity.rows):
+        given = dense_columns(records, before.columns)
+        joined, lost = _joined(given, before.columns, indexes)
+        unmatched = {name: count + lost[name] for name, count in unmatched.items()}
+        expected = _numpy(before.predict(joined, len(records)))
+        raw = {keys[name]: given[name] for name in before.request}
+        ways = {
+            SERVING_DEFAULT: _numpy(after.loaded.signatures[SERVING_DEFAULT](examples=records)),
+            SERVING_RAW: _numpy(after.loaded.signatures[SERVING_RAW](**raw)),
+        }
+        name = partial("eval row {}".format)
+        for way, found in ways.items():
+            pair = f"joined by Ingest = {way}"
+            tolerance = Tolerance(parity.rtol, parity.atol)
+            comparison.add(
+                compare(
+                    expected,
+                    found,
+                    pair=pair,
+                    row_name=name,
+                    tolerance=tolerance,
+                    before=comparison,
+                    least_deviation=least,
+                )  # fmt: skip
+            )
+        old = _numpy(before.loaded.signatures[SERVING_RAW](**raw))
+        changed += int((old["prediction"] != expected["prediction"]).sum())
+        rows += len(records)
+    check(comparison.compared)
+    for index in indexes:
+        if rows and unmatched[index.name] == rows:
+            raise UserError(f"data.joins.{index.name}: none of {rows:,} eval rows has a match in the new table.")
+    return Refreshed(PushResult(0, created=False, removed=()), rows, unmatched, changed)
+
+
+def _joined(
+    given: Mapping[str, tf.Tensor], columns: Mapping[str, RawColumn], indexes: Sequence[JoinIndex]
+) -> tuple[dict[str, tf.Tensor], dict[str, int]]:
+    """Returns dense columns with those of the tables joined by the search of Ingest, and the rows without a match."""
+    joined, lost = dict(given), {}
+    for index in indexes:
+        keys = {name: _cells(joined[name], columns[name]) for name in index.join.left_columns}
+        positions = index.find(pa.table(keys), RawText()).positions
+        lost[index.name] = int((positions < 0).sum())
+        for name, array in index.columns_at(positions):
+            is_text = columns[name].type == "string"
+            cells = array.fill_null(b"" if is_text else float("nan")).to_numpy(zero_copy_only=False)
+            joined[name] = tf.constant(cells, tf.string if is_text else tf.float32)
+    return joined, lost
+
+
+def _cells(values: tf.Tensor, column: RawColumn) -> pa.Array:
+    cells = values.numpy()
+    return pa.array(cells, from_pandas=True) if column.type == "number" else pa.array(list(cells), pa.binary())
+
+
+def _numpy(outputs: Mapping[str, tf.Tensor]) -> Features:
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
+def words(found: Refreshed, target: Path) -> str:
+    """Returns what was pushed, for people."""
+    if not found.pushed.created:
+        return f"Version {found.pushed.version} has these tables already; nothing was pushed."
+    lost = listed([f"{count:,} without a match in {name}" for name, count in found.unmatched.items()])
+    return (
+        f"Pushed to {target / str(found.pushed.version)}. Of {found.rows:,} eval rows {found.changed:,} have another "
+        f"prediction than before; {lost}."
+    )
