@@ -21,7 +21,7 @@ class Embedding(Spec):
     embedding: Literal["auto"] | Annotated[int, Field(strict=True, ge=1)] = "auto"
     """Width; auto: min(64, round(1.6 * size ** 0.56))."""
     shared: Name | None = None
-    """Name of a table that features with equal vocabularies share."""
+    """Name of a table that features of equal vocabularies share."""
 
 
 Encoding = Literal["auto", "one_hot"] | Embedding
@@ -52,8 +52,8 @@ class StableIds(Spec):
 class Vocabulary(Spec):
     """Tokens with ids of their own; learned ones are ordered by descending frequency in train.
 
-    Equal frequencies are in reverse alphabetical order. A token with a line break is outside the vocabulary.
-    An analyzer, unless `tokens` or `file` gives the tokens. Source: tft.vocabulary.
+    Equal frequencies are in reverse alphabetical order. A token with a line break is in none. An analyzer, unless
+    `tokens` or `file` gives the tokens. Source: tft.vocabulary.
     """
 
     top_k: Count | None = None
@@ -112,7 +112,7 @@ class Hash(Spec):
     buckets: Count
     """Number of hash buckets."""
     key: tuple[NonNegative, NonNegative] | None = None
-    """Two integers that key SipHash, if users could choose colliding tokens; null: FarmHash."""
+    """Two integers that key SipHash, against chosen collisions; null: FarmHash."""
 
 
 class Identity(Spec):

@@ -39,13 +39,13 @@ class Label(Spec):
     name: Name
     """Raw or derived column."""
     task: Task
-    """One of two classes, one of several, any of several, or a number."""
+    """One of two classes, one of several, any of several; a number."""
     positive: str | Real | None = None
     """Binary: the value that is 1; all others are 0. Without it and `classes`: true/false, yes/no, 1/0. Train's values
     name the classes if there are two; else `not X` and `X`, or 0 and 1."""
     classes: tuple[str, ...] | None = Field(default=None, min_length=2)
-    """Class names in id order; None takes those of train, most frequent first. Binary: the negative, then the positive
-    value; any other is no label."""
+    """Classes in id order; None: those of train, most frequent first. Binary: the negative, then the positive value;
+    any other is no label."""
     separator: Name | None = None
     """Multilabel: separator of the classes in a cell."""
     weight: Name | None = None
