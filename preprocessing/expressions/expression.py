@@ -31,7 +31,7 @@ from fullpass.preprocessing.expressions.syntax_tree import (
 )
 from fullpass.preprocessing.features.history import age_column
 
-__all__ = ["Expression", "ExpressionError", "Type", "check_types", "function_table", "lists_in", "parse"]
+__all__ = ["Expression", "ExpressionError", "Type", "check_types", "function_table", "lists_in", "parse", "windows_in"]
 
 _WANTED = {"number": "numbers", "string": "strings", "boolean": "conditions (true or false)"}
 _CALLED = {"numbers": "list of numbers", "strings": "list of strings"}
@@ -69,6 +69,23 @@ def lists_in(expression: Expression) -> dict[str, str]:
                 if function.parameters[0].type == "numbers":
                     found[column] = "number"
                 found.setdefault(column, "any")
+    return found
+
+
+def windows_in(expression: Expression) -> list[tuple[str, str]]:
+    """Returns the lists of histories that an expression reduces within a time, each with that time as written.
+
+    Example:
+        >>> windows_in(parse('past_sum(trips.fare, "7d") / past_sum(trips.fare)'))
+        [('trips.fare', '7d')]
+    """
+    found: list[tuple[str, str]] = []
+    for node, _ in walk(expression.root):
+        if isinstance(node, Call):
+            for index, argument in enumerate(node.arguments):
+                is_window = TABLE[node.function].parameter(index).name == "within"
+                if is_window and isinstance(argument, Constant) and isinstance(argument.value, str):
+                    found += [(column, argument.value) for column in node.lists]
     return found
 
 

@@ -7,7 +7,9 @@ from fullpass.pipeline.authoring.derived_columns import parsed
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.columns.raw_columns import with_source_columns
+from fullpass.preprocessing.expressions.expression import windows_in
 from fullpass.preprocessing.features.history import history_of
+from fullpass.preprocessing.spec import length, wrong_length
 
 
 def check_histories(loaded: Loaded) -> Iterator[Finding]:
@@ -30,6 +32,26 @@ def check_histories(loaded: Loaded) -> Iterator[Finding]:
                 yield Finding((*keys, "columns"), f"{column} is computed from a history. Events hold no lists.")
             elif f"{name}.{column}" not in read:
                 yield warning((*keys, "columns"), f"nothing reads {name}.{column}.")
+
+
+def check_windows(loaded: Loaded) -> Iterator[Finding]:
+    """No expression reduces the events of a longer time than the history keeps, or of one in which none is known."""
+    expressions, _ = parsed(loaded.config.data.derive)
+    for name, expression in expressions.items():
+        for column, within in windows_in(expression):
+            of = history_of(column, loaded.config.data.history)
+            if of is None or wrong_length(within):
+                continue  # other checks report it
+            history, path, window = loaded.config.data.history[of], f"data.history.{of}", length(within)
+            if history.within is not None and window > length(history.within):
+                said = f"but {path} keeps events of {history.within} only. Raise its `within`"
+            elif window < length(history.available_after):
+                said = f"but {path} knows events from {history.available_after} on (available_after), so none is in it"
+            else:
+                continue
+            yield Finding(
+                ("data", "derive", name), f'reduces {column} within "{within}", {said}, or change "{within}".'
+            )
 
 
 def check_not_of_history(loaded: Loaded) -> Iterator[Finding]:

@@ -43,6 +43,16 @@ def test_lists_are_reduced_and_read_in_order(tmp_path):
         ({"derive": "{usual: past_mean(trips.tip)}"}, "data.derive.usual", 'no column "trips.tip" in the data'),
         ({"derive": "{usual: past_mean(fare)}"}, "data.derive.usual", "x must be a list of numbers"),
         ({"derive": "{usual: trips.fare + 1}"}, "data.derive.usual", "only functions past_... read it"),
+        (
+            {"history": TRIPS[:-1] + ", within: 90d}", "derive": "{usual: 'past_mean(trips.fare, \"91d\")'}"},
+            "data.derive.usual",
+            'reduces trips.fare within "91d", but data.history.trips keeps events of 90d only. Raise its `within`',
+        ),
+        (
+            {"history": TRIPS[:-1] + ", available_after: 1d}", "derive": "{usual: 'past_mean(trips.fare, \"23h\")'}"},
+            "data.derive.usual",
+            "knows events from 1d on (available_after), so none is in it",
+        ),
         ({"derive": "{usual: fare + 1}"}, "data.history.trips", "nothing reads a list of it"),
         (
             {"history": TRIPS.replace("[fare]", "[fare, usual]"), "features": "usual: number"},
