@@ -205,6 +205,12 @@ NO_YAML = {
     "tab": ({15: "\tfare: number"}, 15, 1, ["a tab", "blanks only"]),
     "open quote": ({5: "    path: 'trips.csv"}, 5, 11, ["never closed"]),
     "open bracket": ({15: "  fare: {type: number, transforms: [log1p}"}, 15, 36, ["not closed"]),
+    "comma in text": (
+        {15: '  fare: {type: number, column: min(fare, "x")}'},
+        15,
+        9,
+        ["text with a comma but no quotes"],
+    ),
     "indentation": ({17: " started: date"}, 17, 2, ["this indentation fits no level above it"]),
     "percent": ({15: "  fare: %number"}, 15, 9, ["Put it in quotes"]),
     "unknown alias": ({15: "  fare: *number"}, 15, 9, ["no anchor", "in quotes"]),
