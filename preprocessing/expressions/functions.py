@@ -197,7 +197,7 @@ _FUNCTIONS = (
         "haversine",
         _numbers("lat1", "lon1", "lat2", "lon2"),
         "number",
-        "Great-circle distance in km between two points in degrees, on a sphere of radius 6371.0088 km; missing for "
+        "Great-circle distance in km of two points in degrees, on a sphere of radius 6371.0088 km; missing for "
         "latitudes beyond 90 and longitudes beyond 360.",
     ),
     Function(
