@@ -140,12 +140,15 @@ def init(
         float | None,
         typer.Option(min=0, max=1, help="Share of rows that may be unreadable.", show_default="refuse above 0.01"),
     ] = None,
+    tables: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Also join the tables of a folder whose keys match.")
+    ] = None,
 ) -> None:
     """Write a pipeline YAML from a sample of the data. Each line has a comment with its reason."""
     from fullpass.pipeline.authoring.init.init import init as write_pipeline
 
     written = write_pipeline(
-        data, output=str(output), label=label, task=cast(Task | None, task), rows=rows, bad_rows=bad_rows
+        data, output=str(output), label=label, task=cast(Task | None, task), rows=rows, bad_rows=bad_rows, tables=tables
     )
     for line in written.summary:
         printing.print_text(line)

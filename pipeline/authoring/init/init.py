@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from fullpass.base.errors import UsageError, UserError
+from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.sources.config import ImagesSource
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.data_check.data_check import check_sample
 from fullpass.pipeline.authoring.init.propose_crosses import combine_columns
 from fullpass.pipeline.authoring.init.propose_features import feature_of, with_fast_encoder
+from fullpass.pipeline.authoring.init.propose_joins import propose_joins, with_column
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
 from fullpass.pipeline.authoring.init.select_columns import SelectedColumns, propose_sequences, select_columns
@@ -63,6 +65,7 @@ def init(
     task: Task | None = None,
     rows: int = ROWS,
     bad_rows: float | None = None,
+    tables: str | None = None,
 ) -> WrittenFile:
     """Profiles data and writes a pipeline file that passes `load` and `checks.require`.
 
@@ -75,6 +78,7 @@ def init(
         label: A column, or a condition or formula over columns; None takes the most likely label column.
         task: The task; None infers it from the label's values.
         bad_rows: Share of rows that may be unreadable, to be written as `data.bad_rows`; None accepts 1 %.
+        tables: Folder of tables to join with, where a key matches.
 
     Raises:
         UserError: The data cannot be read or learned from, too many rows are unreadable, no column is clearly the
@@ -88,25 +92,34 @@ def init(
     profile = profile_source(data, file.absolute().parent, rows=rows, known=named_columns(label))
     _refuse_bad_rows(data, profile, bad_rows)
     chosen = choose_label(profile, label, task)
+    of_label = {chosen.column.name, *chosen.reads, *named_columns(label)}
+    joins = propose_joins(profile, tables, of_label, file.absolute().parent, rows=rows)
+    own, profile = profile, joins.profile
     selection = select_columns(profile, chosen)
+    joined = {line.name for line in joins.lines}
+    read = {name for c in selection.features if (name := c.column.name.partition(".")[0]) in joined}
     sequences = propose_sequences(profile.sample, selection)
     taken = [*(c.name for c in profile.columns), *(line.name for line in selection.derive), chosen.column.name]
     model = _model(profile, chosen, selection, sequences)
     trees = model[0].value["kind"] in ("auto", "trees")
-    combined = combine_columns(profile, selection, chosen.target, taken, crosses=not trees)
+    of_rows = replace(selection, features=[c for c in selection.features if not is_joined(c.column.name, joined)])
+    combined = combine_columns(own, of_rows, chosen.target, taken, crosses=not trees)
     draft = Draft(
         name=_slug(data, file),
         head=_head(data, file, profile),
         source=[YamlLine(key, value, profile.found.why.get(key, "")) for key, value in profile.found.settings.items()],
         derive=[*([chosen.derive] if chosen.derive else []), *selection.derive, *combined.derive],
-        data=_data_lines(profile, chosen, selection, bad_rows),
-        splits=other_splits(profile, has_epoch=any(c.has_trend for c in selection.features)),
+        data=_data_lines(own, chosen, of_rows, bad_rows),
+        splits=other_splits(own, has_epoch=any(c.has_trend for c in selection.features)),
         label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
-        features=_with_unique_names([*_features(profile, selection), *combined.features]),
-        left_out=selection.left_out,
+        features=_with_unique_names(
+            [with_column(line, joined) for line in [*_features(profile, selection), *combined.features]]
+        ),
+        left_out=[*(with_column(line, joined) for line in selection.left_out), *joins.left_out],
         sequences=sequences,
         crosses=combined.crosses,
         rest=[*model, _evaluation(profile, chosen, selection)],
+        joins=[line for line in joins.lines if line.name in read],
     )
     draft, problems = write_checked(file, draft, profile.sample)
     return WrittenFile(output, yaml_of(draft), tuple(_summary(output, profile, chosen, selection, draft, problems)))
@@ -340,11 +353,14 @@ def write_checked(file: Path, draft: Draft, sample: Sample) -> tuple[Draft, tupl
 def _without(draft: Draft, error: Problem) -> Draft | None:
     """Returns the draft without the entry that an error is about; None if it is about no entry that can be removed."""
     feature = next((line for line in draft.features if _is_at(error.path, ("features", line.name))), None)
+    join = next((line for line in draft.joins if _is_at(error.path, ("data", "joins", line.name))), None)
     sequence = next((line for line in draft.sequences if _is_at(error.path, ("sequences", line.name))), None)
     why = f"a run would refuse it: {error.message}"
     if feature is not None and len(draft.features) > 1:
         left_out = [*draft.left_out, replace(feature, why=why)]
         return replace(draft, features=_others(draft.features, feature), left_out=left_out)
+    if join is not None:
+        return replace(draft, joins=_others(draft.joins, join))
     if sequence is not None:
         left_out = [*draft.left_out, YamlLine(sequence.name, None, why)]
         return replace(draft, sequences=_others(draft.sequences, sequence), left_out=left_out)

@@ -32,6 +32,7 @@ class Draft:
 
     Attributes:
         head: Lines of the remark at the top of the file.
+        joins: Joins by their names.
         splits: Alternative splits.
         left_out: Omitted columns, with the feature that each could be, or None.
     """
@@ -48,6 +49,7 @@ class Draft:
     sequences: Sequence[YamlLine]
     crosses: Sequence[YamlLine]
     rest: Sequence[YamlLine]
+    joins: Sequence[YamlLine] = ()
 
 
 def yaml_of(draft: Draft) -> str:
@@ -80,6 +82,9 @@ def _lines(draft: Draft) -> Iterator[str]:
     yield "data:"
     yield "  source:"
     yield from _block(draft.source, "    ")
+    if draft.joins:
+        yield "  joins:"
+        yield from _block(draft.joins, "    ")
     if draft.derive:
         yield "  derive:"
         yield from _block(draft.derive, "    ")
