@@ -8,11 +8,9 @@ numbers that differ by little of their size, such as times in seconds since 1970
 """
 
 import base64
-import math
-from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -131,53 +129,43 @@ def _steps(value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 def _lines(pairs: list[tuple[int, bytes]], *, folds: int, numbers: Sequence[str], smoothing: float) -> list[bytes]:
     """Returns a line per value: a word, and its encodings without each fold and of all rows, in base64."""
-    width = 1 + len(numbers)
-    total, squares = [0] * (folds * width), [0] * folds
-    sums: dict[bytes, list[int]] = defaultdict(lambda: [0] * (folds * width))
+    # Sums of classes have room in int64; those of numbers are Python's integers, which have no limit.
+    kind: Any = object if numbers == ("s",) else np.int64
+    places = {word: i for i, word in enumerate(sorted({token.rpartition(b" ")[2] for _, token in pairs} | {b""}))}
+    sums = np.zeros((len(places), folds, 1 + len(numbers)), kind)
+    squares = np.zeros((folds, 1), kind)
     columns = {part: i for i, part in enumerate(("n", *numbers))}
     for count, token in pairs:
         fold, part, word = token.split(b" ")
-        kind = part.decode()
-        if kind[0] in "qr":
-            squares[int(fold)] += count << 2 * _STEP * int(kind[1:]) + (2 * _HALF if kind[0] == "q" else 0)
-            continue
-        exact = count << _STEP * int(kind[1:]) if kind[0] == "s" else count
-        place = int(fold) * width + columns["s" if kind[0] == "s" else kind]
-        total[place] += exact
-        if word:
-            sums[word][place] += exact
-    others = _without_each(total, folds, width)
-    of_squares = _without_each(squares, folds, 1)
+        name = part.decode()
+        if name[0] in "qr":
+            squares[int(fold)] += count << 2 * _STEP * int(name[1:]) + (2 * _HALF if name[0] == "q" else 0)
+        elif name[0] == "s":
+            sums[places[word], int(fold), columns["s"]] += count << _STEP * int(name[1:])
+        else:
+            sums[places[word], int(fold), columns[name]] += count
+    of_all = _without_each(sums.sum(axis=0))
     # The square of a class is the class itself: 0 or 1.
-    spread = [
-        [math.sqrt(rows * (of_squares[fold][0] if numbers == ("s",) else own) - own * own) for own in of_all]
-        for fold, (rows, *of_all) in enumerate(others)
-    ]
-    lines = [_NO_VALUE + b" " + _encoded(np.zeros((folds + 1, len(numbers))))]
-    for word in sorted(sums):
-        encodings = [
-            # Of n rows with sum s, among N rows with sum S and squares Q, the smoothed mean less the mean of all is
-            # (s + smoothing * S / N) / (n + smoothing) - S / N, and the variance of all is Q / N - (S / N)**2.
-            [
-                (of_value * rows - count * of_all) / ((count + smoothing) * root) if root and count else 0.0
-                for of_value, of_all, root in zip(own, all_of_fold, spread[fold], strict=True)
-            ]
-            for fold, ((count, *own), (rows, *all_of_fold)) in enumerate(
-                zip(_without_each(sums[word], folds, width), others, strict=True)
-            )
-        ]
-        lines.append(word + b" " + _encoded(np.array(encodings)))
-    return lines
+    of_squares = _without_each(squares) if numbers == ("s",) else of_all[:, 1:]
+    # Of n rows with sum s, among N rows with sum S and squares Q, the smoothed mean less the mean of all is
+    # (s + smoothing * S / N) / (n + smoothing) - S / N, and the variance of all is Q / N - (S / N)**2.
+    variance = of_all[:, :1] * of_squares - of_all[:, 1:] ** 2
+    deviation = np.sqrt(variance.astype(np.float64))
+    rows, values = (part for part in np.split(_without_each(sums), [1], axis=2))
+    difference = (values * of_all[:, :1] - rows * of_all[:, 1:]).astype(np.float64)
+    unit = (rows.astype(np.float64) + smoothing) * deviation
+    encodings = np.divide(difference, unit, out=np.zeros_like(difference), where=unit > 0)
+    return [(word or _NO_VALUE) + b" " + _encoded(encodings[place]) for word, place in places.items()]
 
 
-def _without_each(sums: Sequence[int], folds: int, width: int) -> list[list[int]]:
-    """Returns the sums of all rows but those of each fold, and then those of all rows.
+def _without_each(sums: np.ndarray) -> np.ndarray:
+    """Returns the sums of all rows but those of each fold, and of all rows: [..., folds + 1, parts].
 
     Args:
-        sums: `width` sums of each fold, one fold after the other.
+        sums: Those of each fold, [..., folds, parts].
     """
-    of_all = [sum(sums[column::width]) for column in range(width)]
-    return [[a - b for a, b in zip(of_all, sums[i * width :][:width], strict=True)] for i in range(folds)] + [of_all]
+    of_all = sums.sum(axis=-2, keepdims=True)
+    return np.concatenate([of_all - sums, of_all], axis=-2)
 
 
 def _encoded(array: np.ndarray) -> bytes:
