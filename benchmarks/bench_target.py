@@ -20,7 +20,7 @@ from rich.table import Table
 from benchmarks.common import FULLPASS, package_file, time_command, write_results, write_yaml
 
 SMOOTHING = 20.0
-ENCODINGS = {
+ENCODINGS: dict[str, dict] = {
     "none": {},
     "leaking": {"leaking": "number"},
     "out of fold": {"encoded": {"type": "target", "columns": ["id", "part"]}},
