@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.metrics import DEFAULT_METRICS, OF_QUANTILES
-from fullpass.components.ingest.config import DataConfig, IngestConfig, StratifiedSplit
+from fullpass.components.ingest.config import DataConfig, IngestConfig, StratifiedSplit, TimeSplit
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.preprocessing.columns.raw_columns import derived_dependencies
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -162,6 +162,18 @@ class PipelineConfig(Spec):
             usual = (*usual, *OF_QUANTILES)
         return {**value, "evaluation": {**evaluation, "metrics": list(usual)}}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _entity_of_history(cls, value: Any) -> Any:
+        """Fills in entity and date of a forecast from the histories, if all of them have the same."""
+        match value:
+            case {"label": {"forecast": dict(forecast), **label}, "data": {"history": dict(histories)}} if histories:
+                found = [{key: one.get(key) for key in _OF_HISTORY} for one in histories.values()]
+                if all(one == found[0] for one in found):
+                    known = {key: name for key, name in found[0].items() if name is not None}
+                    return {**value, "label": {**label, "forecast": {**known, **forecast}}}
+        return value
+
     @property
     def all_features(self) -> dict[str, Feature]:
         """The features, and the columns of sequences under the names SEQUENCE.COLUMN."""
@@ -197,8 +209,10 @@ class PipelineConfig(Spec):
         if isinstance(split, StratifiedSplit):
             split = split.model_copy(update={"column": split.column or self.label.name})
             derive = derived_dependencies(str(split.column), data.derive)
-        for column in lists_of(data.history).values():
+        for column in (*lists_of(data.history).values(), *([self.label.name] if self.label.forecast else [])):
             derive |= derived_dependencies(column, data.derive)
+        if isinstance(split, TimeSplit) and split.gap is None and self.label.forecast is not None:
+            split = split.model_copy(update={"gap": self.label.forecast.ahead})
         return IngestConfig(
             source=data.source,
             split=split,
@@ -208,6 +222,7 @@ class PipelineConfig(Spec):
             derive={name: text for name, text in data.derive.items() if name in derive},
             joins=data.joins,
             history=data.history,
+            shifted=self.label.shifted,
             span=data.span,
         )
 
@@ -215,6 +230,9 @@ class PipelineConfig(Spec):
     def trainer_config(self) -> TrainerConfig:
         """The part that the Trainer receives."""
         return TrainerConfig(model=self.model, training=self.training, input=self.input)
+
+
+_OF_HISTORY = ("entity", "at", "format")
 
 
 def missing_for_mlflow(environment: Mapping[str, str] = os.environ) -> str | None:

@@ -42,12 +42,15 @@ model: {kind: mlp}
 """
 LISTS = ("tags", "prices", "visits", "reviews", "scores", "codes", "seen", "title", "shown", "item")
 ROWS = {
-    name: [f"{name}{i}" for i in range(40)] for name in ("id", "trip_id", "session", "company", "plate", "part", *LISTS)
+    name: [f"{name}{i}" for i in range(40)]
+    for name in ("id", "trip_id", "session", "company", "plate", "part", "shop", *LISTS)
 } | {
     "fare": [1.0 + i for i in range(40)],
     "promo": [float(i % 3) for i in range(40)],
     "price": [0.5 + i for i in range(40)],
     "good": [i % 2 for i in range(40)],
+    "sales": [2.0 + i for i in range(40)],
+    "day": [f"2024-01-{1 + i % 20:02d}" for i in range(40)],
     "at": [f"2024-0{1 + i % 4}-05" for i in range(40)],
     "pickup_datetime": [f"2026-01-0{5 + i % 2} 07:10" for i in range(40)],
 }

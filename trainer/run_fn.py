@@ -90,7 +90,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     _LOG.info("training: epochs %s", epochs_words(record))
     label = inputs.spec.preprocessing.label
     monitor = monitored(label.task, config.training.loss)
-    record["model"] = {"label": label.name, "task": label.task, "monitor": monitor, "lineage": read_run_facts()}
+    record["model"] = {"label": label.column, "task": label.task, "monitor": monitor, "lineage": read_run_facts()}
     record["warm_start"] = warm_start_record(config.training, base, trained.weight_origins)
     if inputs.hyperparameters:
         record["hyperparameters"] = inputs.hyperparameters

@@ -20,7 +20,7 @@ from fullpass.components.data_gate.page import render_gate
 from fullpass.components.data_gate.series import SeriesSource
 from fullpass.components.data_gate.span_summary import Summary, SummaryStore
 from fullpass.components.data_gate.summarize import SPAN, SpanName, SummarizeFiles, missing_summaries, span_name
-from fullpass.components.ingest.component import by_span
+from fullpass.components.ingest.component import by_span, with_rows
 from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 from fullpass.components.transform.component import split_files
@@ -38,7 +38,7 @@ class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
         source = SeriesSource.from_json(exec_properties["series"])
         store = SummaryStore(options["folder"], source)
         comparison = artifact_utils.get_single_instance(output_dict["comparison"])
-        examples = by_span(input_dict["examples"])
+        examples = by_span(with_rows(input_dict["examples"]))
         spans = [span_name(artifact, unit) for artifact in examples]
         *window, newest = self._summaries(spans, examples, store, source, f"{comparison.uri}/{PENDING}")
         earlier = (

@@ -160,7 +160,7 @@ def series_of(config: PreprocessingConfig, unit: str | None) -> tuple[Series, ..
     """
     series: list[Series] = []
     for name, column in raw_columns(config).items():
-        if name == config.label.name:
+        if name == config.label.column or name in config.label.added:
             continue
         if column.type == "string":
             series += _of_text(name, config, unit)
@@ -195,7 +195,7 @@ def _label(config: PreprocessingConfig) -> Series:
     label = config.label
     what: Literal["number", "token"] = "number" if label.task == "regression" else "token"
     positive = label.classes[1] if label.task == "binary" and label.classes is not None else label.positive
-    return Series(f"{LABEL} {label.name}", label.name, what, separator=label.separator, positive=positive)
+    return Series(f"{LABEL} {label.column}", label.column, what, separator=label.separator, positive=positive)
 
 
 @dataclass(frozen=True)

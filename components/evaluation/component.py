@@ -23,6 +23,7 @@ from fullpass.components.evaluation.class_results import FILE as CLASSES_FILE
 from fullpass.components.evaluation.class_results import to_json as classes_to_json
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
+from fullpass.components.evaluation.forecast_baselines import baselines_of
 from fullpass.components.evaluation.measure_rows import measured_of
 from fullpass.components.evaluation.measured_metrics import (
     ALWAYS_MEASURED,
@@ -35,14 +36,13 @@ from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
 from fullpass.components.evaluation.score_curves import to_json as curves_to_json
 from fullpass.components.evaluation.shown_files import DEPENDENCE_FILE, ERRORS_FILE, TEXTS_FILE
 from fullpass.components.evaluation.slice_states import SliceAccumulator, State
-from fullpass.components.ingest.component import rows_of
+from fullpass.components.ingest.component import rows_of, with_rows
 from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 from fullpass.components.transform.component import serving_model, split_files
 from fullpass.preprocessing.columns.raw_columns import RawColumn, span_in_row_ids
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
-from fullpass.trainer.insight.words import reference_doubt
 
 SPLIT = "eval"
 
@@ -58,24 +58,25 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         options = json.loads(exec_properties["options"])
         examples = input_dict["examples"]
         models = [artifact for name in ("model", "baseline_model") for artifact in (input_dict.get(name) or [])[:1]]
-        newest = span_in_row_ids(max(artifact.span for artifact in examples)) if options["spanned"] else None
+        newest = span_in_row_ids(max(artifact.span for artifact in with_rows(examples))) if options["spanned"] else None
+        preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
         exports = [str(serving_model([model])) for model in models]
         metrics = tuple(dict.fromkeys((ALWAYS_MEASURED, *config.metrics, *config.thresholds)))
-        accumulator = SliceAccumulator(metrics, config.slices, newest, len(models))
+        baselines = baselines_of(preprocessing.label)
+        accumulator = SliceAccumulator(metrics, config.slices, newest, len(models), baselines)
         evaluation, blessing = (
             artifact_utils.get_single_instance(output_dict[name]) for name in ("evaluation", "blessing")
         )
         files, rows = split_files(examples, SPLIT) or [""], rows_of(examples, SPLIT)
-        shown, doubt = None, ""
+        shown, record = None, {}
         if runs := input_dict.get("model_run"):
             record = read_json(f"{runs[0].uri}/{TRAINING_FILE}")
-            importance, doubt = record.get("importance", ()), reference_doubt(record)
-            shown = (PreprocessingConfig.model_validate_json(exec_properties["preprocessing"]), importance)
+            shown = (preprocessing, record.get("importance", ()))
         evaluate = EvaluateFiles(accumulator, exports, options["columns"], rows)
         pending = f"{evaluation.uri}/{PENDING}"
         with self._make_beam_pipeline() as pipeline:
             merged = pipeline | "Evaluate" >> AccumulateFiles([(file, ("",)) for file in files], evaluate, pending)
-            write = beam.Map(_write_results, accumulator, evaluation.uri, exports, shown, doubt)
+            write = beam.Map(_write_results, accumulator, evaluation.uri, exports, shown, record)
             _ = merged | beam.Values() | "Write" >> write
         fileio.rmtree(pending)
         measured = read_measured(evaluation.uri)
@@ -91,15 +92,15 @@ def _write_results(
     folder: str,
     exports: Sequence[str],
     shown: tuple[PreprocessingConfig, Sequence[Mapping[str, Any]]] | None,
-    doubt: str,
+    record: Mapping[str, Any],
 ) -> None:
     """Writes the files of the evaluation, as the last step on Beam.
 
     Args:
-        doubt: Why the model is no better than the simple reference beyond chance; "" if it is.
         shown: Features and label, and the feature importances, to show the new model on a sample of the rows.
+        record: The content of training.json.
     """
-    _write(f"{folder}/{FILE}", to_json(measured_of(accumulator, state, doubt)))
+    _write(f"{folder}/{FILE}", to_json(measured_of(accumulator, state, record)))
     if curves := accumulator.curves(state):
         _write(f"{folder}/{CURVES_FILE}", curves_to_json(curves))
     if classes := accumulator.classes(state):
@@ -178,7 +179,8 @@ class Evaluator(
         spanned: bool,
     ):
         """Constructs the component. model_run: the record of the model's training, with the feature importances."""
-        sliced = sorted({column for entry in config.slices for column in entry})
+        baselines = baselines_of(preprocessing.label)
+        sliced = sorted({c for entry in config.slices for c in entry} | {*(baselines.columns if baselines else ())})
         options = {"columns": {name: columns[name].type for name in sliced}, "spanned": spanned}
         super().__init__(
             evaluated=config.model_dump_json(exclude={"decision"}),

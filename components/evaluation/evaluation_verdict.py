@@ -70,7 +70,8 @@ class Verdict:
         slices: Slices of all rows, then of the newest span; in each group the largest first.
         notes: What was not judged, and the reasons.
         unsliced: The entries of `evaluation.slices` that have too many slices to be measured.
-        doubt: Why the model is no better than the simple reference beyond chance; "" if it is.
+        doubt: Why the model is no better than the simple reference or a baseline beyond chance; "" if it is.
+        baselines: How each baseline of a forecast compares with the model, as text for people.
     """
 
     blessed: bool
@@ -83,6 +84,7 @@ class Verdict:
     notes: tuple[str, ...] = ()
     unsliced: tuple[tuple[str, ...], ...] = ()
     doubt: str = ""
+    baselines: tuple[str, ...] = ()
 
     @property
     def all_metrics(self) -> tuple[Measured, ...]:
@@ -143,7 +145,16 @@ def _verdict(measured: Sequence[MeasuredRows], config: EvaluationConfig) -> Verd
         )
     )
     verdict = Verdict(
-        True, (), metrics, whole.examples, metrics_newest, newest.examples, slices, (), whole.unsliced, whole.doubt
+        True,
+        (),
+        metrics,
+        whole.examples,
+        metrics_newest,
+        newest.examples,
+        slices,
+        unsliced=whole.unsliced,
+        doubt=whole.doubt,
+        baselines=whole.baselines,
     )
     return replace(verdict, notes=tuple(_notes(verdict, config)))
 

@@ -57,13 +57,14 @@ class LabelledRows:
     @property
     def columns(self) -> Mapping[str, RawColumn]:
         """The raw columns that the model's training reads."""
-        return raw_columns(self.preprocessing)
+        baselines = self.preprocessing.label.added[1:]
+        return {name: column for name, column in raw_columns(self.preprocessing).items() if name not in baselines}
 
     @property
     def needed(self) -> set[str]:
         """The raw columns without which no row can be measured: those of the label, and of the weight."""
         label = self.preprocessing.label
-        return with_source_columns({label.name, *filter(None, (label.weight,))}, self.preprocessing.derive) & {
+        return with_source_columns({label.column, *filter(None, (label.weight,))}, self.preprocessing.derive) & {
             *self.columns
         }
 

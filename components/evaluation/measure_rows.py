@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from fullpass.components.evaluation.score_curves import Curves
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows, SliceValue
 from fullpass.components.evaluation.slice_states import SliceAccumulator, State
 from fullpass.preprocessing.values.row_sample import MOST_ROWS, mixed
+from fullpass.trainer.insight.words import reference_doubt, reference_words
 
 _ROWS = 1 << 16
 """Rows that are accumulated at a time."""
@@ -47,12 +49,18 @@ def measure_rows(metrics: Sequence[str], slices: Sequence[tuple[str, ...]], rows
     return Measurement(measured_of(accumulator, state), accumulator.curves(state), accumulator.classes(state))
 
 
-def measured_of(accumulator: SliceAccumulator, state: State, doubt: str = "") -> list[MeasuredRows]:
+def measured_of(
+    accumulator: SliceAccumulator, state: State, record: Mapping[str, Any] | None = None
+) -> list[MeasuredRows]:
     """Returns the metrics of each slice; all rows and the newest span come first.
 
     Args:
-        doubt: As in `MeasuredRows`, of all rows.
+        record: The content of training.json, with the simple reference.
     """
+    baselines: list[dict[str, Any]] = []
+    if accumulator.baselines is not None and state.baselines is not None:
+        baselines = accumulator.baselines.results(state.baselines)
+    doubt = reference_doubt(record or {}, baselines)
     measurements = accumulator.measure(state)
     measured = []
     for key in sorted(state.places, key=lambda key: (key.entry, key.newest, key.values)):
@@ -70,6 +78,7 @@ def measured_of(accumulator: SliceAccumulator, state: State, doubt: str = "") ->
                 _at(place, measurements.differences),
                 tuple(accumulator.slices[entry] for entry in sorted(state.overflowed)) if key.entry < 0 else (),
                 doubt if key.entry < 0 and not key.newest else "",
+                tuple(map(reference_words, baselines)) if key.entry < 0 and not key.newest else (),
             )
         )
     return measured

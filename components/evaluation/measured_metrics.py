@@ -23,7 +23,9 @@ class MeasuredRows:
         errors: Metric -> standard error of the value; NaN if it is unknown.
         difference_errors: Metric -> standard error of the difference between the new and the last blessed model.
         unsliced: Of all rows, the entries of `evaluation.slices` that have too many slices to be measured.
-        doubt: Of all rows, why the model is no better than the simple reference beyond chance; "" if it is.
+        doubt: Of all rows, why the model is no better than the simple reference or a baseline beyond chance; "" if it
+            is.
+        baselines: Of all rows, how each baseline of a forecast compares with the model, as text for people.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -34,6 +36,7 @@ class MeasuredRows:
     difference_errors: Mapping[str, Number] = field(default_factory=dict)
     unsliced: tuple[tuple[str, ...], ...] = ()
     doubt: str = ""
+    baselines: tuple[str, ...] = ()
 
     @property
     def examples(self) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from fullpass.components.evaluation.class_counts import ConfusionCells, RowCells, class_metrics, needs_class_counts
 from fullpass.components.evaluation.class_results import ClassResults, class_results
 from fullpass.components.evaluation.confidence import GROUPS
+from fullpass.components.evaluation.forecast_baselines import ForecastBaselines
 from fullpass.components.evaluation.metric_terms import (
     COUNT,
     MOMENTS,
@@ -110,6 +111,7 @@ class State:
         grouped: Histograms per group in coarse buckets; a set is (slice * curves + curve) * GROUPS + group.
         confusion: Confusion matrices of each model, as parts to be summed; a set is slice * GROUPS + group.
         classes: Names of the classes of each model; empty before the first row.
+        baselines: Sums of the baselines of a forecast; None if there are none.
         overflowed: Entries of `evaluation.slices` with more than MOST_SLICES slices.
     """
 
@@ -123,6 +125,7 @@ class State:
     counts: dict[int, int] = field(default_factory=dict)
     overflowed: set[int] = field(default_factory=set)
     sample: RowSample = field(default_factory=RowSample)
+    baselines: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -132,12 +135,14 @@ class SliceAccumulator:
     Attributes:
         slices: Columns of each entry of `evaluation.slices`.
         newest: Number of the newest span, as in row ids; None if the source has no spans.
+        baselines: Those of a forecast.
     """
 
     metrics: tuple[str, ...]
     slices: tuple[tuple[str, ...], ...]
     newest: int | None
     models: int
+    baselines: ForecastBaselines | None = None
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -178,9 +183,12 @@ class SliceAccumulator:
         moments = np.zeros((self.models * self._has_moments, len(MOMENTS), len(together), GROUPS))
         places = {key: place for place, key in enumerate(together)}
         parts = range(self.models)
-        return State(
+        state = State(
             places, sums, moments, [[] for _ in parts], [[] for _ in parts], [[] for _ in parts], [()] * self.models
         )
+        if self.baselines is not None:
+            state.baselines = self.baselines.start()
+        return state
 
     def add(self, state: State, batch: ScoredRows) -> State:
         """Returns the state after a batch."""
@@ -192,6 +200,8 @@ class SliceAccumulator:
         ]
         state.classes = [known or scored.classes for known, scored in zip(state.classes, batch.models, strict=True)]
         groups = group_of(batch.row_ids)
+        if self.baselines is not None:
+            state.baselines = state.baselines + self.baselines.sums(batch)
         for found in members(batch, self.slices, self.newest):
             places = _placed(state, found.keys, self.curves_of_slice)
             if places is None:
@@ -218,6 +228,8 @@ class SliceAccumulator:
         """Merges the states of disjoint parts of the rows."""
         whole = self.start()
         for state in states:
+            if whole.baselines is not None:
+                whole.baselines = whole.baselines + state.baselines
             whole.sample = RowSample.merged([whole.sample, state.sample])
             whole.classes = [known or names for known, names in zip(whole.classes, state.classes, strict=True)]
             for entry in state.overflowed:

@@ -17,7 +17,7 @@ from fullpass.components.ingest.ingest import check_joins, finish, run
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
 from fullpass.components.ingest.stratified_pass import with_cuts
-from fullpass.components.ingest.writing.manifest import Manifest
+from fullpass.components.ingest.writing.manifest import LEFT_OUT, Manifest, left_out_sum
 from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 
@@ -77,6 +77,8 @@ def describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) ->
     if manifest.joins:
         tables = {join.name: {"files": join.files, "rows": join.table_rows} for join in manifest.joins}
         examples.set_string_custom_property(JOINS, json.dumps(redact_tree(tables)))
+    if manifest.left_out:
+        examples.set_string_custom_property(LEFT_OUT, json.dumps(manifest.left_out))
     for history in manifest.histories:
         examples.set_int_custom_property(f"history_cut_{history.name}", history.cut)
         examples.set_int_custom_property(f"history_without_{history.name}", history.without)
@@ -95,6 +97,27 @@ def rows_of(examples: Sequence[types.Artifact], split: str) -> int:
     return sum(artifact.get_int_custom_property(f"rows_{split}") for artifact in examples)
 
 
+def left_out_of(examples: Sequence[types.Artifact]) -> dict[str, int]:
+    """Returns reason -> number of rows of all spans that are in no split, and not bad."""
+    return left_out_sum(artifact.get_string_custom_property(LEFT_OUT) for artifact in examples)
+
+
+def with_rows(examples: Sequence[types.Artifact]) -> list[types.Artifact]:
+    """Returns the artifacts of the spans of a window without those whose rows a forecast has all left out."""
+    found = [
+        artifact
+        for artifact in examples
+        if not artifact.get_string_custom_property(LEFT_OUT)
+        or any(artifact.get_int_custom_property(f"rows_{split}") for split in _splits_of(artifact))
+    ]
+    return found or list(examples)
+
+
+def _splits_of(artifact: types.Artifact) -> list[str]:
+    splits: list[str] = artifact_utils.decode_split_names(artifact.split_names)
+    return splits
+
+
 class Ingest(
     BeamComponent,
     executor=IngestExecutor,
@@ -107,9 +130,9 @@ class Ingest(
     Outputs: `examples`, one artifact per span that is not known, with the properties span and version and the custom
     properties fingerprint, label, rows_digest, rows_read, rows_quarantined, rows_<split>, joins (the files and rows of
     the joined tables), unmatched_<join>, history_cut_<history>, history_without_<history>,
-    history_checked_<history>, and overlap_<split>_<other>, the number of rows of a split that are also in
-    the other split. Each artifact also holds
-    `ingest.json` (the manifest) and, if any row was bad, `quarantine.parquet`.
+    history_checked_<history>, left_out (reason -> number of rows in no split, as JSON), and overlap_<split>_<other>,
+    the number of rows of a split that are also in the other split. Each artifact also holds `ingest.json` (the
+    manifest) and, if any row was bad, `quarantine.parquet`.
     """
 
     def __init__(self, request: Request, *, known: Collection[KnownSpan] = ()):

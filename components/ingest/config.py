@@ -9,8 +9,9 @@ from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.writing.shards import Layout
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.features.base_feature import WrittenDateFormat
+from fullpass.preprocessing.features.forecast import ShiftedLabel
 from fullpass.preprocessing.features.history import Histories
-from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, SelectedBy, Spec
+from fullpass.preprocessing.spec import Count, Duration, Flag, Fraction, Name, NonNegative, SelectedBy, Spec
 
 Ratios = dict[Name, Annotated[float, Field(strict=True, gt=0)]]
 _EIGHT_TO_TWO: dict[str, float] = {"train": 8.0, "eval": 2.0}
@@ -58,6 +59,9 @@ class TimeSplit(Spec):
     """Split -> first instant after it, written in `format`; in chronological order."""
     rest: Name = "eval"
     """Split of all later rows."""
+    gap: Duration | None = None
+    """Rows that are at most this much older than a later split are in no split, and counted: 7d. null: none, or `ahead`
+    for a forecast, whose labels would else be of the time of the later split."""
 
 
 class ColumnSplit(Spec):
@@ -184,7 +188,9 @@ class IngestConfig(Spec):
     bad_rows: BadRows
     split_leakage: SplitLeakage = SplitLeakage()
     derive: dict[Name, Name] = Field(default_factory=dict)
-    """The derived columns that the split and the histories read."""
+    """The derived columns that the split, the histories and a forecast read."""
     joins: Joins = Field(default_factory=dict)
     history: Histories = Field(default_factory=dict)
+    shifted: ShiftedLabel | None = None
+    """The label of a forecast."""
     span: SpanColumn | None = None

@@ -1,7 +1,7 @@
 """The additional pass over the events of histories, before the rows are written: it sorts them once, out of core.
 
-The events of a span are in its own files and in those of the spans before it, as far back as `within` reaches. Only
-the columns of the histories are read.
+The events of a span are in its own files and in those of the spans before it, as far back as `within` reaches. The
+label of a forecast is in those of later spans. Only the columns of the histories and the label are read.
 """
 
 import tempfile
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from fullpass.base.files import is_address
 from fullpass.base.progress import report
 from fullpass.components.ingest.history.event_index import SPAN, EventIndex
 from fullpass.components.ingest.history.recomputed import EventSample
+from fullpass.components.ingest.history.shifted_index import ShiftedIndex
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.joins.build_index import Buckets, bucket_bits
 from fullpass.components.ingest.joins.join_index import FIRST, SECOND, TIME, VALUES, keys_of, publish_index, times_of
@@ -27,42 +29,62 @@ from fullpass.components.ingest.readers.reader import Reading, Rows
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.span_column import span_numbers
-from fullpass.preprocessing.columns.raw_columns import derived_dependencies
-from fullpass.preprocessing.features.history import History, history_of, lists_of
+from fullpass.preprocessing.columns.raw_columns import ROW_BITS, RawColumn, derived_dependencies
+from fullpass.preprocessing.features.forecast import ShiftedLabel
+from fullpass.preprocessing.features.history import History, group_of, history_of, lists_of
+from fullpass.preprocessing.values.arrow_text import to_text
+from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK
 
 _OWN = (FIRST, SECOND, TIME, SPAN)
+_ROW = "row"
+"""Of a forecast, the number of the file and of the row in it."""
 
 
 def with_histories(ingestions: Sequence[Ingestion], request: Request, folder: str) -> list[Ingestion]:
-    """Reads the events once, and returns the ingestions with the sorted events of each history.
+    """Reads the events once, and returns the ingestions with the sorted events of each history, and of a forecast.
 
     Args:
         ingestions: With their joined tables.
         folder: Folder for the events, which must exist while rows are read.
 
     Raises:
-        UserError: A file cannot be read, or a column does not hold what its list declares.
+        UserError: A file cannot be read, a column does not hold what its list declares, or an entity has two rows of
+            one time and the label of a forecast.
     """
-    if not ingestions or not request.config.history:
+    config = request.config
+    if not ingestions or not (config.history or config.shifted):
         return list(ingestions)
-    source = _EventSource(ingestions[0], request)
-    sorters = [_Sorter(name, history, source, f"{folder}/{name}") for name, history in request.config.history.items()]
+    source, columns = _EventSource(ingestions[0], request), ingestions[0].columns
+    sorters = {
+        name: _Sorter(group_of(name), history, source, _bases(columns, name, history), f"{folder}/{name}")
+        for name, history in config.history.items()
+    }
+    label = None
+    if config.shifted is not None:
+        bases = {column: config.shifted.name for column in columns if column.name == config.shifted.label}
+        label = _Sorter("label.forecast", config.shifted, source, bases, f"{folder}/of-label", distinct=True)
     for reading, rows, spans in source.batches():
         arrays, good = source.ingestion.convert(reading, rows)
-        for sorter in sorters:
+        for sorter in (*sorters.values(), *([label] if label else [])):
             sorter.add(reading, rows, spans, arrays, good)
-    histories = tuple(sorter.index() for sorter in sorters)
-    return [replace(ingestion, histories=histories, spans_before=request.spans_before) for ingestion in ingestions]
+    histories = tuple(sorter.event_index(name, config.history[name]) for name, sorter in sorters.items())
+    forecast = label.shifted_index(config.shifted, request) if label and config.shifted else None
+    before = request.spans_before
+    return [replace(one, histories=histories, forecast=forecast, spans_before=before) for one in ingestions]
+
+
+def _bases(columns: Sequence[RawColumn], name: str, history: History) -> dict[RawColumn, str | None]:
+    """Returns list of a history -> the column that it is made of; None for that of the ages."""
+    bases = lists_of({name: history})
+    return {column: bases.get(column.name) for column in columns if history_of(column.name, {name: history})}
 
 
 class _EventSource:
     """The rows of all spans that the requested ones see, with the columns of the histories."""
 
     def __init__(self, ingestion: Ingestion, request: Request):
-        config = ingestion.config
-        self.lists = {c.name: c for c in ingestion.columns if history_of(c.name, config.history)}
         self.ingestion = replace(ingestion, columns=ingestion.columns_of_events(), span=None)
-        self.config = config
+        self.config = ingestion.config
         self._spans = {span.number: span.files for span in (*request.past, *request.spans)}
         self._spanned = request.spanned
 
@@ -97,16 +119,34 @@ class _EventSource:
 
 
 class _Sorter:
-    """The events of one history, dealt to files and then sorted."""
+    """The events of one history, or the rows of a forecast, dealt to files and then sorted."""
 
-    def __init__(self, name: str, history: History, source: _EventSource, folder: str):
-        self._name, self._history, self._source, self._folder = name, history, source, folder
+    def __init__(
+        self,
+        path: str,
+        of: History | ShiftedLabel,
+        source: _EventSource,
+        bases: Mapping[RawColumn, str | None],
+        folder: str,
+        *,
+        distinct: bool = False,
+    ):
+        """Begins without events.
+
+        Args:
+            path: Path in the YAML, for messages.
+            of: Names the key and the date.
+            bases: Column of the examples -> the column of the events that it is made of.
+            distinct: Whether an entity has one row per time.
+        """
+        self._path, self._of, self._source, self._folder, self._distinct = path, of, source, folder, distinct
         self._work = Path(tempfile.mkdtemp(prefix="fullpass-history-") if is_address(folder) else folder)
         self._work.mkdir(parents=True, exist_ok=True)
         self._buckets = Buckets(self._work / "unsorted", bucket_bits(source.files))
         self._sample = EventSample()
-        bases = lists_of({name: history})
-        self._bases = {name: bases[name] for name in source.lists if name in bases}
+        self._columns = tuple(bases)
+        self._bases = {column: base for column, base in bases.items() if base is not None}
+        self._numbers = {file.path: number for number, file in enumerate(source.files)}
 
     def add(
         self, reading: Reading, rows: Rows, spans: np.ndarray, arrays: Mapping[str, pa.Array], good: np.ndarray
@@ -118,29 +158,36 @@ class _Sorter:
             arrays: The raw and joined columns of events.
             good: bool [rows], whether these are readable.
         """
-        history, text = self._history, self._source.config.source.raw_text
+        of, text = self._of, self._source.config.source.raw_text
         with prefix_errors(reading.path):
-            times, known, _ = times_of(rows.table, history.at, text, history.format)
-            keys = keys_of(rows.table, history.keys, text)
+            times, known, _ = times_of(rows.table, of.at, text, of.format)
+            keys = keys_of(rows.table, of.keys, text)
         values = {}
-        for name, base in self._bases.items():
-            values[name] = self._values(name, base, arrays, reading, rows)
+        for column, base in self._bases.items():
+            values[column.name] = self._values(column, base, arrays, reading, rows)
         usable = good & known & keys.present
         if not usable.any():
             return
-        self._sample.add(keys, usable, times, spans, pa.table(values))
-        found = {FIRST: keys.first, SECOND: keys.second, TIME: times, SPAN: spans.astype(np.int64)}
-        self._buckets.add(pa.table({**found, **values}).filter(pa.array(usable)))
+        own = {FIRST: keys.first, SECOND: keys.second, TIME: times, SPAN: spans.astype(np.int64)}
+        if self._distinct:
+            own |= {KEY: keys.texts, _ROW: (self._numbers[reading.path] << ROW_BITS) + rows.numbers}
+        else:
+            self._sample.add(keys, usable, times, spans, pa.table(values))
+        self._buckets.add(pa.table({**own, **values}).filter(pa.array(usable)))
 
-    def _values(self, name: str, base: str, arrays: Mapping[str, pa.Array], reading: Reading, rows: Rows) -> pa.Array:
-        """Returns the elements of a list: float32 or binary [rows], NaN or "" for missing."""
-        column, ingestion, config = self._source.lists[name], self._source.ingestion, self._source.config
-        wanted = pa.float32() if column.type == "number" else pa.binary()
+    def _values(
+        self, column: RawColumn, base: str, arrays: Mapping[str, pa.Array], reading: Reading, rows: Rows
+    ) -> pa.Array:
+        """Returns the elements of a column: float32 or binary [rows], NaN or "" for missing."""
+        ingestion, config = self._source.ingestion, self._source.config
+        wanted = _type_of(column)
         if base in config.derive:
             from fullpass.components.ingest.splitting.derived_batches import derived_column  # loads TensorFlow
 
             with prefix_errors(f"data.derive.{base}"):
                 cells = derived_column(base, arrays, ingestion.columns, derived_dependencies(base, config.derive))
+            if column.token and cells.type != wanted:
+                cells = to_text(cells, strip=False, missing=(), tokens=True)[0].cast(wanted)
         elif base in arrays and arrays[base].type == wanted:
             cells = arrays[base]
         else:
@@ -148,29 +195,45 @@ class _Sorter:
             if not fits.all():
                 bad = reading.bad[-int((~fits).sum())]
                 raise UserError(
-                    f"data.history.{self._name}: {name} is read as numbers, but {base} as text: {bad.text[:80]!r} in "
+                    f"{self._path}: {column.name} is read as numbers, but {base} as text: {bad.text[:80]!r} in "
                     f"{bad.file}, row {bad.row}, is {bad.reason}. Derive a number from {base}, and keep that instead."
                 )
         if cells.type != wanted:
             raise UserError(
-                f"data.history.{self._name}: {base} gives {'text' if pa.types.is_binary(cells.type) else 'numbers'}, "
-                f"but {name} is read as a {column.type}. Declare it: types: {{{name}: "
+                f"{self._path}: {base} gives {'text' if pa.types.is_binary(cells.type) else 'numbers'}, "
+                f"but {column.name} is read as a {column.type}. Declare it: types: {{{column.name}: "
                 f"{'string' if pa.types.is_binary(cells.type) else 'number'}}}."
             )
         return cells.fill_null(float("nan") if column.type == "number" else b"")
 
-    def index(self) -> EventIndex:
+    def event_index(self, name: str, history: History) -> EventIndex:
         """Sorts the events, and returns their index."""
+        events, ordered = self._sorted()
+        return EventIndex(name, history, self._columns, self._folder, self._files, events, ordered)
+
+    def shifted_index(self, shifted: ShiftedLabel, request: Request) -> ShiftedIndex:
+        """Sorts the rows, and returns their index.
+
+        Raises:
+            UserError: An entity has two rows of one time.
+        """
+        rows, _ = self._sorted()
+        spans = dict(zip(shifted.columns, request.reaches, strict=True))
+        return ShiftedIndex(shifted, _type_of(self._columns[0]), spans, self._folder, self._files, rows)
+
+    @property
+    def _files(self) -> tuple[str, ...]:
+        return tuple(self._numbers)
+
+    def _sorted(self) -> tuple[int, bool]:
+        """Writes the files of the index; returns the number of events, and whether spans are in order of time."""
         events, ordered = self._write_sorted()
         self._sample.write(str(self._work))
         publish_index(self._work, self._folder)
-        lists = tuple(c for n, c in self._source.lists.items() if history_of(n, {self._name: self._history}))
-        files = tuple(file.path for file in self._source.files)
-        logging.info("history %s: %s events in %s files", self._name, f"{events:,}", len(files))
-        return EventIndex(self._name, self._history, lists, self._folder, files, events, ordered)
+        logging.info("%s: %s events in %s files", self._path, f"{events:,}", len(self._files))
+        return events, ordered
 
     def _write_sorted(self) -> tuple[int, bool]:
-        """Writes the files of the index; returns the number of events, and whether spans are in order of time."""
         total, ordered = 0, True
         with ExitStack() as files:
             own = {name: files.enter_context(open(self._work / name, "wb")) for name in _OWN}
@@ -181,12 +244,32 @@ class _Sorter:
                 keys = {name: array[order] for name, array in keys.items()}
                 same = (keys[FIRST][1:] == keys[FIRST][:-1]) & (keys[SECOND][1:] == keys[SECOND][:-1])
                 ordered &= not (same & (keys[SPAN][1:] < keys[SPAN][:-1])).any()
+                repeated = same & (keys[TIME][1:] == keys[TIME][:-1])
+                if self._distinct and repeated.any():
+                    at = int(repeated.argmax())
+                    self._refuse(bucket.select([TIME, KEY, _ROW]).take(pa.array(order[at : at + 2])).to_pylist())
                 for name, file in own.items():
                     keys[name].tofile(file)
-                values = bucket.drop(list(_OWN)).combine_chunks()
+                values = bucket.drop([name for name in (*_OWN, KEY, _ROW) if name in bucket.column_names])
+                values = values.combine_chunks()
                 if values.num_columns:
                     values = values.take(pa.array(order))
                 writer = writer or files.enter_context(pa.ipc.new_file(str(self._work / VALUES), values.schema))
                 writer.write_table(values)
                 total += len(order)
         return total, ordered
+
+    def _refuse(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Raises UserError for two rows of one entity and time."""
+        key = rows[0][KEY].decode("utf-8", "replace").replace(KEY_MARK, ", ")
+        time = np.datetime64(rows[0][TIME], "us").item().isoformat(" ")
+        where = [f"{self._files[row[_ROW] >> ROW_BITS]}, row {row[_ROW] & (1 << ROW_BITS) - 1}" for row in rows]
+        raise UserError(
+            f"{self._path}: two rows of entity {key!r} have the time {time} UTC: {where[0]}, and {where[1]}. A "
+            "forecast needs one row per entity and time, since the label is its value. Add up such rows before, or "
+            "name further columns in entity."
+        )
+
+
+def _type_of(column: RawColumn) -> pa.DataType:
+    return pa.float32() if column.type == "number" else pa.binary()

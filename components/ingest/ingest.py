@@ -1,4 +1,4 @@
-"""Converts raw files to split, sharded TFRecords, and accounts for every row: read = written + quarantined.
+"""Converts raw files to split, sharded TFRecords, and accounts for every row: read = written + quarantined + left out.
 
 A worker processes one read task of about 64 MB at a time: a part of a large file, or several small files. It writes a
 chunk of records per split, and its counts. A read task depends only on the files, so the number of workers does not
@@ -29,7 +29,7 @@ from fullpass.components.ingest.read_tasks import ReadTask, spread
 from fullpass.components.ingest.readers.read_source import columns_of
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, EmptyFileError, Reading, Rows, text_at
 from fullpass.components.ingest.readers.row_hash import hashes
-from fullpass.components.ingest.splitting.assign import NO_SPLIT, columns_of_split
+from fullpass.components.ingest.splitting.assign import GAP, NO_SPLIT, columns_of_split
 from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter, check_overlaps, count_overlaps
 from fullpass.components.ingest.writing.encode import entries, examples, records
 from fullpass.components.ingest.writing.manifest import (
@@ -38,6 +38,7 @@ from fullpass.components.ingest.writing.manifest import (
     FileCount,
     HistoryCount,
     Manifest,
+    left_out_hint,
 )
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
 from fullpass.components.ingest.writing.shards import Chunk
@@ -124,7 +125,7 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
     rows_read = 0
     seen: set[str] = set()
     bad: list[BadRow] = []
-    unmatched = Counter[str]()
+    unmatched, left_out = Counter[str](), Counter[str]()
     histories: dict[str, Counter[str]] = {index.name: Counter() for index in ingestion.histories}
     try:
         for number, part in task.parts:
@@ -137,13 +138,20 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
             rows_read += reading.malformed
             seen |= reading.seen
             unmatched += reading.unmatched
+            left_out += reading.left_out
             for name, counted in reading.histories.items():
                 histories[name] += counted
             rate.add_part(rows_read - before, reading.file.size if part == WHOLE else reading.consumed)
             unusable = reading.take_bad()
             bad += unusable
             counts.append(
-                {"file": number, "read": rows_read - before, "written": written, "quarantined": len(unusable)}
+                {
+                    "file": number,
+                    "read": rows_read - before,
+                    "written": written,
+                    "quarantined": len(unusable),
+                    "left_out": reading.left_out.total(),
+                }
             )
     finally:
         for split in ingestion.splits:
@@ -161,6 +169,7 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
         "bad": [asdict(row) for row in bad],
         "seen": sorted(seen),
         "unmatched": unmatched,
+        "left_out": left_out,
         "histories": histories,
     }
 
@@ -194,6 +203,8 @@ def _write_rows(
         columns = columns_of_split(ingestion.config.split)
         text = "-".join(text_at(rows.table.column(column), int(row)) for column in columns)
         reading.add_bad(int(rows.numbers[row]), ", ".join(columns) or None, "fits no split", text)
+    if in_gap := int((good & (split_of_row == GAP)).sum()):
+        reading.left_out[_IN_GAP] += in_gap
     row_ids = (ingestion.first_file + index << ROW_BITS) + rows.numbers
     features = entries({column.name: arrays[column.name] for column in ingestion.columns})
     encoded = examples(features, entries({RAW_ROW_ID: pa.array(row_ids)}))
@@ -210,9 +221,11 @@ def _write_rows(
 
 def _sum(ingestion: Ingestion, results: Sequence[dict]) -> Manifest:
     reasons = Counter(row["reason"] for result in results for row in result["bad"])
-    counts = [Counter[str]() for _ in ingestion.files]  # keys: split names, _READ and _BAD
+    left_out = sum((Counter(result["left_out"]) for result in results), Counter[str]())
+    counts = [Counter[str]() for _ in ingestion.files]  # keys: split names, _READ, _BAD and _LEFT
     for count in (count for result in results for count in result["counts"]):
         counts[count["file"]] += Counter({_READ: count["read"], _BAD: count["quarantined"], **count["written"]})
+        counts[count["file"]][_LEFT] += count["left_out"]
     return Manifest(
         files=tuple(file.path for file in ingestion.files),
         read=sum(count[_READ] for count in counts),
@@ -220,7 +233,9 @@ def _sum(ingestion: Ingestion, results: Sequence[dict]) -> Manifest:
         quarantined=dict(reasons.most_common()),
         bytes_read=sum(file.size for file in ingestion.files),
         by_file=tuple(
-            FileCount(file.path, count[_READ], {split: count[split] for split in ingestion.splits}, count[_BAD])
+            FileCount(
+                file.path, count[_READ], {split: count[split] for split in ingestion.splits}, count[_BAD], count[_LEFT]
+            )
             for file, count in zip(ingestion.files, counts, strict=True)
         ),
         seconds=max(result["seconds"][1] for result in results) - min(result["seconds"][0] for result in results),
@@ -240,20 +255,25 @@ def _sum(ingestion: Ingestion, results: Sequence[dict]) -> Manifest:
             )
             for h in ingestion.histories
         ),
+        left_out=dict(left_out.most_common()),
+        label_files=ingestion.forecast.files if ingestion.forecast else (),
     )
 
 
-_READ, _BAD = "rows read", "rows quarantined"  # cannot be split names, which have no blanks
+_READ, _BAD, _LEFT = "rows read", "rows quarantined", "rows left out"  # cannot be split names, which have no blanks
+_IN_GAP = "in the gap before a later split (data.split.gap)"
 
 
 def _check_counts(manifest: Manifest) -> None:
     """Checks that no row was lost, neither in a file nor in a split, whose records are counted independently."""
     for count in manifest.by_file:
-        if count.read != sum(count.written.values()) + count.quarantined:
-            raise RuntimeError(f"rows were lost: read is not written + quarantined in {count}")
+        if count.read != sum(count.written.values()) + count.quarantined + count.left_out:
+            raise RuntimeError(f"rows were lost: read is not written + quarantined + left out in {count}")
     for split, rows in manifest.written.items():
         if rows != sum(count.written[split] for count in manifest.by_file):
             raise RuntimeError(f"rows were lost: split {split!r} holds {rows} records, in {manifest.by_file}")
+    if sum(manifest.left_out.values()) != sum(count.left_out for count in manifest.by_file):
+        raise RuntimeError(f"rows were lost: left out for {manifest.left_out}, in {manifest.by_file}")
     if manifest.rows_quarantined != sum(count.quarantined for count in manifest.by_file):
         raise RuntimeError(f"rows were lost: {manifest.rows_quarantined} quarantined, in {manifest.by_file}")
 
@@ -296,7 +316,8 @@ def _check_splits(manifest: Manifest) -> None:
         if not rows:
             counts = ", ".join(f"{name} {n:,}" for name, n in manifest.written.items())
             raise UserError(
-                f"data.split: no row fell into split {split!r} ({counts}). Change the ratios, values or paths."
+                f"data.split: no row fell into split {split!r} ({counts}).{left_out_hint(manifest.left_out)} Change "
+                "the ratios, values or paths."
             )
 
 

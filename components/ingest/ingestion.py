@@ -12,6 +12,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import IngestConfig, StratifiedSplit
 from fullpass.components.ingest.history.event_index import EventIndex
 from fullpass.components.ingest.history.recomputed import SpansSeen
+from fullpass.components.ingest.history.shifted_index import ShiftedIndex
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex
@@ -40,6 +41,7 @@ class Ingestion:
         cuts: Cuts of a stratified split, computed in an earlier pass.
         joins: The joined tables, once `with_joins` has read them.
         histories: The events of the histories, once `with_histories` has read them.
+        forecast: The values of the label of a forecast, once `with_histories` has read them.
         spans_before: Number of the spans before its own whose events a row sees.
         span: Number of the span; None if the source has no spans.
     """
@@ -53,6 +55,7 @@ class Ingestion:
     cuts: Cuts = field(default_factory=dict)
     joins: tuple[JoinIndex, ...] = ()
     histories: tuple[EventIndex, ...] = ()
+    forecast: ShiftedIndex | None = None
     spans_before: int = 0
     span: int | None = None
 
@@ -84,9 +87,7 @@ class Ingestion:
         named = (*raw_split_columns(config.split), *([config.span.column] if config.span else []))
         columns |= {name: RawColumn(name, "string") for name in named if name not in columns}
         # Keys are read as text, since a number loses the spelling of its token.
-        keys = [name for join in config.joins.values() for name in join.left_columns]
-        keys += [name for history in config.history.values() for name in (*history.keys, history.at)]
-        columns |= {name: RawColumn(name, "string") for name in keys}
+        columns |= {name: RawColumn(name, "string") for name in self._keys_read()}
         own = {name: column for name, column in columns.items() if not is_joined(name, config.joins)}
         needs_all_columns = file.split is None and reads_whole_rows(config.split)
         return Reading(file, own, part, all_columns="to_hash" if needs_all_columns else None)
@@ -138,7 +139,7 @@ class Ingestion:
     def convert(self, reading: Reading, rows: Rows) -> tuple[dict[str, pa.Array], np.ndarray]:
         """Returns the columns by name as they are encoded, and bool [rows], True if a row is usable.
 
-        The other rows are added to `reading`, with the reason.
+        The other rows are added to `reading`, with the reason: bad ones, and those that a forecast has no label for.
         """
         columns, joins, text = self._columns_read(), self.config.joins, self.config.source.raw_text
         own = [column for column in columns if not is_joined(column.name, joins)]
@@ -147,7 +148,8 @@ class Ingestion:
         joined = {c.name: rows.table.column(c.name).combine_chunks() for c in columns if c.name not in arrays}
         seen = None if self.span is None else SpansSeen(max(self.span - self.spans_before, -(2**62)), self.span)
         lists = [index.lists_of(rows, good, reading, text, seen) for index in self.histories]
-        return arrays | joined | {name: column for of in lists for name, column in of.items()}, good
+        shifted = {} if self.forecast is None else self.forecast.columns_of(rows, good, reading, text, self.span)
+        return arrays | joined | {name: column for of in (*lists, shifted) for name, column in of.items()}, good
 
     def classes_and_hashes(self, rows: Rows, arrays: Mapping[str, pa.Array]) -> tuple[pa.Array, np.ndarray]:
         """Returns the inputs of a stratified split: the class of each row, string, and its content hash, uint64."""
@@ -155,7 +157,7 @@ class Ingestion:
         return classes_of(column, arrays, self.columns, self.config.derive), hashes(contents(rows.all_columns))
 
     def split_of_rows(self, index: int, file: SourceFile, rows: Rows, arrays: Mapping[str, pa.Array]) -> np.ndarray:
-        """Returns the index of each row's split, int64 [rows]; NO_SPLIT if it fits no split."""
+        """Returns the index of each row's split, int64 [rows]; NO_SPLIT if it fits no split, GAP if in a gap."""
         split = self.config.split
         if file.split is not None:
             return np.full(len(rows.numbers), self.splits.index(file.split))
@@ -165,15 +167,16 @@ class Ingestion:
         return assign(split, table, rows.numbers, file_index=index)
 
     def columns_of_events(self) -> tuple[RawColumn, ...]:
-        """Returns the raw and joined columns that the events of the histories are made of."""
+        """Returns the raw and joined columns that the events of the histories and of a forecast are made of."""
         config, known = self.config, {column.name: column for column in self.columns}
         columns: dict[str, RawColumn] = {}
-        for name, base in lists_of(config.history).items():
+        bases = lists_of(config.history)
+        if config.shifted is not None:
+            bases[config.shifted.label] = config.shifted.name
+        for name, base in bases.items():
             if name in known and base not in config.derive:
                 columns[base] = known.get(base, replace(known[name], name=base, many=False, group=None))
-        derived = with_source_columns(
-            [b for b in lists_of(config.history).values() if b in config.derive], config.derive
-        )
+        derived = with_source_columns([base for base in bases.values() if base in config.derive], config.derive)
         return (*columns.values(), *(c for n, c in known.items() if n in derived and n not in columns))
 
     def convert_column(self, name: str, like: RawColumn, reading: Reading, rows: Rows) -> tuple[pa.Array, np.ndarray]:
@@ -184,20 +187,27 @@ class Ingestion:
 
     def columns_joined(self) -> list[RawColumn]:
         """Returns the joined columns that the examples, the split or another join need."""
-        keys = [name for join in self.config.joins.values() for name in join.left_columns]
-        keys += [name for history in self.config.history.values() for name in (*history.keys, history.at)]
-        named = (*raw_split_columns(self.config.split), *keys)
+        named = (*raw_split_columns(self.config.split), *self._keys_read())
         columns = {name: RawColumn(name, "string", token=True) for name in named}
         columns |= {column.name: column for column in (*self.columns_of_events(), *self._columns_read())}
         return [column for name, column in columns.items() if is_joined(name, self.config.joins)]
 
+    def _keys_read(self) -> list[str]:
+        """Returns the columns of the keys and times by which rows find others."""
+        config = self.config
+        found = [name for join in config.joins.values() for name in join.left_columns]
+        found += [name for history in config.history.values() for name in (*history.keys, history.at)]
+        return found + ([*config.shifted.keys, config.shifted.at] if config.shifted else [])
+
     def _columns_read(self) -> tuple[RawColumn, ...]:
-        """Returns the columns of the examples but the lists of histories, and further ones that are checked.
+        """Returns the columns of the examples but those of other rows, and further ones that are checked.
 
         These are the column of a stratified split and the columns of events, if no feature reads them.
         """
         columns = {c.name: c for c in self.columns_of_events()}
-        columns |= {c.name: c for c in self.columns if history_of(c.name, self.config.history) is None}
+        added = self.config.shifted.columns if self.config.shifted else {}
+        own = [c for c in self.columns if c.name not in added and history_of(c.name, self.config.history) is None]
+        columns |= {column.name: column for column in own}
         split = self.config.split
         if isinstance(split, StratifiedSplit) and split.column not in {*columns, *self.config.derive}:
             return (*columns.values(), RawColumn(str(split.column), "string", token=True))

@@ -84,6 +84,7 @@ def _quality(run: Run) -> Iterator[str]:
     yield f"Measured on {rows}, which it was not trained on; ± is an interval of 95 %."
     if run.insight.reference:
         yield f"Simple reference: {run.insight.reference}."
+    yield from (f"Baseline: {line}." for line in run.insight.baselines)
     yield f"Training and serving agree on {run.parity.rows:,} rows, with {run.parity.mismatches} mismatches."
 
 

@@ -1,5 +1,6 @@
 """The facts of the report, read from the artifacts of a run."""
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,13 @@ from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.evaluation.score_curves import read_curves
 from fullpass.components.evaluation.shown_files import ShownText, read_dependence, read_regression_errors, read_texts
-from fullpass.components.ingest.writing.manifest import QUARANTINE, Manifest, read_manifest
+from fullpass.components.ingest.writing.manifest import (
+    QUARANTINE,
+    Manifest,
+    left_out_sum,
+    left_out_words,
+    read_manifest,
+)
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.pages.charts import bar_chart, histogram, line_chart, shortened
 from fullpass.components.report.classes import ShownClasses, classes_section
@@ -52,20 +59,28 @@ class Importance:
 
 @dataclass(frozen=True)
 class Insight:
-    """The facts of the section. reference: a sentence, "" if there is none. unit: unit of the importance, as text."""
+    """The facts of the section.
+
+    Attributes:
+        reference: A sentence, "" if there is none.
+        baselines: A sentence per baseline of a forecast.
+        unit: Unit of the importance, as text.
+    """
 
     reference: str
+    baselines: tuple[str, ...]
     features: tuple[Importance, ...]
     chart: Markup
     unit: str
 
 
-def insight_section(record: Mapping[str, Any]) -> Insight:
-    """Returns the facts about the simple reference and the features from `training.json`."""
+def insight_section(record: Mapping[str, Any], baselines: tuple[str, ...] = ()) -> Insight:
+    """Returns the facts about the simple reference, the baselines and the features; record: `training.json`."""
     importances = tuple(Importance(**entry) for entry in record.get("importance", ()))
     shown = {entry.feature: entry.importance for entry in importances[:_SHOWN_FEATURES] if entry.importance > 0}
     return Insight(
         reference=reference_words(record.get("reference")),
+        baselines=baselines,
         features=importances,
         chart=bar_chart(shown, unit="", label="importance of features") if shown else Markup(""),
         unit="log loss" if record.get("classes") else "squared error, in shares of the label's variance",
@@ -251,7 +266,7 @@ def read_run(name: str, made: RunArtifacts, config: EvaluationConfig) -> Run:
         curves=curve_charts(read_curves(evaluation)),
         errors=errors_section(read_regression_errors(evaluation)),
         classes=classes_section(read_class_results(evaluation), verdict.examples),
-        insight=insight_section(record),
+        insight=insight_section(record, verdict.baselines),
         images=image_section(record),
         texts=read_texts(evaluation),
         dependence=dependence_section(read_dependence(evaluation)),
@@ -394,6 +409,8 @@ def _data(made: RunArtifacts, manifests: Sequence[Manifest]) -> Data:
     notes += [f"the text of these rows: {path}" for path in quarantines(quarantined)]
     notes += [f"{overlap.words}." for manifest in manifests for overlap in manifest.overlaps if overlap.rows]
     notes += [f"{join.words(manifest.read)}." for manifest in manifests for join in manifest.joins]
+    left_out = left_out_sum(json.dumps(manifest.left_out) for manifest in manifests)
+    notes += [f"{words}." for words in left_out_words(left_out)]
     notes += [f"{history.words(manifest.read)}." for manifest in manifests for history in manifest.histories]
     with fileio.open(f"{made.uri('comparison')}/comparison.txt") as file:
         return Data(facts, tuple(notes), _columns(made.uri("statistics")), file.read())

@@ -12,8 +12,9 @@ from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
 from fullpass.components.beam_component import Artifacts, BeamComponent
-from fullpass.components.ingest.component import FINGERPRINT, LABEL, by_span, rows_of
+from fullpass.components.ingest.component import FINGERPRINT, LABEL, by_span, left_out_of, rows_of
 from fullpass.components.ingest.config import RecordsConfig
+from fullpass.components.ingest.writing.manifest import left_out_hint
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor, io_utils, path_utils
 from fullpass.preprocessing.apply.stable_ids import FOLDER, BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -37,7 +38,7 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
         transformed = output_dict["transformed_examples"][0] if output_dict.get("transformed_examples") else None
         splits = artifact_utils.decode_split_names(examples[0].split_names)
         rows = {split: rows_of(examples, split) for split in splits}
-        _check_rows(rows)
+        _check_rows(rows, examples)
         options = json.loads(exec_properties["options"])
         full_pass = FullPass(
             preprocessing=PreprocessingConfig.model_validate_json(exec_properties["preprocessing"]),
@@ -95,13 +96,13 @@ def serving_model(models: Sequence[types.Artifact] | None) -> str | None:
     return export
 
 
-def _check_rows(rows: Mapping[str, int]) -> None:
+def _check_rows(rows: Mapping[str, int], examples: Sequence[types.Artifact]) -> None:
     for split, count in rows.items():
         if not count:
             counts = ", ".join(f"{name} {n:,}" for name, n in rows.items())
             raise UserError(
-                f"data.split: no row of the window fell into split {split!r} ({counts}). Change the ratios or values, "
-                "or widen data.window."
+                f"data.split: no row of the window fell into split {split!r} ({counts})."
+                f"{left_out_hint(left_out_of(examples))} Change the ratios or values, or widen data.window."
             )
 
 

@@ -227,4 +227,4 @@ def _label(model: ComparedModel) -> str:
     assert model.config is not None  # noqa: S101
     label = model.config.label
     how = model.config.data.derive.get(label.name)
-    return f"{label.name} = {how}" if how else label.name
+    return f"{label.column} = {how}" if how else label.column

@@ -14,7 +14,7 @@ from fullpass.components.artifact_files import PAGE
 from fullpass.components.data_gate.gate_verdict import GateVerdict
 from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.ingest.splitting.label_balance import Imbalance, uneven_means, uneven_shares
-from fullpass.components.ingest.writing.manifest import Overlap
+from fullpass.components.ingest.writing.manifest import LEFT_OUT, Overlap, left_out_sum
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.push import damage_of, rolled_back, served_version, versions
 from fullpass.components.run_artifacts import RunArtifacts
@@ -93,6 +93,7 @@ class Summary:
         overlaps: For each pair of splits, the rows that are in both.
         unmatched: Name of a join -> number of rows without a match.
         histories: Name of a history -> number of rows whose list is cut, and of rows without an entity or date.
+        left_out: Reason -> number of rows that are in no split and not bad.
         uneven: Splits whose labels are distributed otherwise than in all rows.
         pushed: The version that the model was pushed as.
         newly_pushed: False if this model was pushed before.
@@ -111,6 +112,7 @@ class Summary:
     overlaps: tuple[Overlap, ...] = ()
     unmatched: Mapping[str, int] = field(default_factory=dict)
     histories: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
     uneven: tuple[Imbalance, ...] = ()
     analysis: Analysis | None = None
     schema_differences: int = 0
@@ -197,7 +199,8 @@ def summarize(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> 
             for name in config.data.history
             if examples
         },
-        uneven=uneven_labels(made.uri("statistics"), config.label.name, splits) if made.all("statistics") else (),
+        left_out=left_out_sum(str(e.properties.get(LEFT_OUT) or "") for e in examples),
+        uneven=uneven_labels(made.uri("statistics"), config.label.column, splits) if made.all("statistics") else (),
         analysis=read_analysis(str(analysis)) if analysis else None,
         schema_differences=int(comparison.properties.get("differences", 0)) if comparison else 0,
         verdict=made.verdict(config.evaluation),
@@ -264,6 +267,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "rows_in_two_splits": {f"{o.second} in {o.first}": o.rows for o in summary.overlaps},
         "rows_unmatched": dict(summary.unmatched),
         "histories_cut": {name: cut for name, (cut, _) in summary.histories.items()},
+        "rows_left_out": dict(summary.left_out),
         "uneven_labels": [imbalance.words for imbalance in summary.uneven],
         "analysis": asdict(summary.analysis) if summary.analysis else None,
         "blessed": verdict.blessed if verdict else None,
@@ -271,6 +275,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "notes": list(verdict.notes) if verdict else [],
         "metrics": {m.metric: m.value for m in verdict.metrics} if verdict else {},
         "baseline": {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None} if verdict else {},
+        "baselines": list(verdict.baselines) if verdict else [],
         "newest_span": {m.metric: {"value": m.value, "baseline": m.baseline} for m in verdict.newest}
         if verdict
         else {},

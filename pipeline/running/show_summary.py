@@ -11,7 +11,7 @@ from rich.text import Text
 from fullpass.base.errors import listed
 from fullpass.components.data_gate.gate_verdict import GateVerdict
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
-from fullpass.components.ingest.writing.manifest import history_words, unmatched_words
+from fullpass.components.ingest.writing.manifest import history_words, left_out_words, unmatched_words
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.pipeline.running.execution.events import RunResult
 from fullpass.pipeline.running.run_summary import Summary, stopped_by_gate
@@ -54,6 +54,8 @@ def _facts(summary: Summary) -> RenderableType:
         table.add_row("join", unmatched_words(name, rows, summary.rows_read))
     for name, (cut, without) in summary.histories.items():
         table.add_row("history", history_words(name, cut, without, summary.rows_read))
+    for line in left_out_words(summary.left_out):
+        table.add_row("left out", line)
     for imbalance in summary.uneven:
         table.add_row("labels", Text(imbalance.words))
     for line in _gate(summary.data) if summary.data else ():
@@ -68,6 +70,9 @@ def _facts(summary: Summary) -> RenderableType:
             table.add_row("models", summary.training.models)
         if summary.training.simple_reference:
             table.add_row("simple reference", summary.training.simple_reference)
+    for line in summary.verdict.baselines if summary.verdict else ():
+        table.add_row("baseline", line)
+    if summary.training is not None:
         if summary.training.beginning:
             table.add_row("began", summary.training.beginning)
     if summary.parity_rows is not None:

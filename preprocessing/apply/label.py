@@ -35,23 +35,23 @@ def labelled(declared: Label, columns: Columns) -> Labelled:
 
 
 def _regression(declared: Label, columns: Columns) -> Labelled:
-    value = columns.number(declared.name)
+    value = columns.number(declared.column)
     return fill_remaining_with_zero(value), ~tf.math.is_nan(value)
 
 
 def _binary(declared: Label, columns: Columns) -> Labelled:
     if declared.classes is not None:
-        column = columns.token(declared.name)
+        column = columns.token(declared.column)
         index = TokenTable([declared.classes]).find(column.values)
         return tf.cast(tf.equal(index, 1), tf.float32), column.present & (index >= 0)
-    column = columns.token(declared.name)
+    column = columns.token(declared.column)
     if declared.positive is None:
         ids = boolean_ids(column, TRUE, FALSE)
         is_positive, usable = tf.equal(ids, 2), ids > 0
     elif isinstance(declared.positive, str):
         is_positive, usable = tf.equal(column.values, declared.positive), column.present
     else:
-        value = columns.number(declared.name)
+        value = columns.number(declared.column)
         is_positive, usable = tf.equal(value, declared.positive), ~tf.math.is_nan(value)
     # The file names the classes: two values are enough, and a third shows that there are more; see `names_of_values`.
     counted_vocabulary(tf.where(usable, column.values, ""), Limits(top_k=3), LABEL_VOCABULARY)
@@ -59,7 +59,7 @@ def _binary(declared: Label, columns: Columns) -> Labelled:
 
 
 def _multiclass(declared: Label, columns: Columns) -> Labelled:
-    column = columns.token(declared.name)
+    column = columns.token(declared.column)
     table = _class_table(declared, column.values)
     index = table.find(column.values)
     usable = column.present & (index >= 0)
@@ -67,7 +67,7 @@ def _multiclass(declared: Label, columns: Columns) -> Labelled:
 
 
 def _multilabel(declared: Label, columns: Columns) -> Labelled:
-    column = columns.string(declared.name)
+    column = columns.string(declared.column)
     cells = separated_tokens(column.values, declared.separator).to_sparse()
     table = _class_table(declared, cells.values)
     index = table.find(cells.values)

@@ -214,7 +214,7 @@ def _list(name: str, uses: list[_Use], kind: Literal["number", "string"]) -> Raw
 
 def _uses(config: PreprocessingConfig) -> Iterator[_Use]:
     yield from _feature_uses(config)
-    yield _label_use(config.label)
+    yield from _label_uses(config.label)
     if config.label.weight is not None:
         yield _Use(config.label.weight, "number", "label.weight")
     for column in config.slices:
@@ -276,6 +276,7 @@ def _uses_of(name: str, feature: Feature) -> Iterator[_Use]:
             yield _Use(key, "token", by)
 
 
-def _label_use(label: Label) -> _Use:
+def _label_uses(label: Label) -> Iterator[_Use]:
     number = label.task == "regression" or isinstance(label.positive, float | int)
-    return _Use(label.name, "number" if number else "token", "label")
+    for column in label.added or (label.column,):
+        yield _Use(column, "number" if number else "token", "label")

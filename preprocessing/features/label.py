@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from fullpass.preprocessing.features.forecast import Forecast, ShiftedLabel, label_column, shifted_label
 from fullpass.preprocessing.spec import Fraction, Name, Real, Spec
 from fullpass.preprocessing.token_spelling import as_token, distinct_tokens
 
@@ -46,6 +47,7 @@ class Label(Spec):
     classes: tuple[str, ...] | None = Field(default=None, min_length=2)
     """Classes in id order; None: those of train, most frequent first. Binary: the negative, then the positive value;
     any other is no label."""
+    forecast: Forecast | None = None
     separator: Name | None = None
     """Multilabel: separator of the classes in a cell."""
     weight: Name | None = None
@@ -54,6 +56,23 @@ class Label(Spec):
     """Training weight per class; balanced: n / (classes * count(class)). Metrics do not use it (docs/training.md)."""
     max_missing: Fraction = 0.05
     """Largest share of train rows without a usable label; above it the run fails."""
+
+    @property
+    def column(self) -> str:
+        """The raw or derived column with the label of a row: `name`, or for a forecast the one that Ingest adds."""
+        return self.name if self.forecast is None else label_column(self.name, self.forecast)
+
+    @property
+    def shifted(self) -> ShiftedLabel | None:
+        """The columns that Ingest adds; None if this is no forecast. A multilabel task has no baselines."""
+        if self.forecast is None:
+            return None
+        return shifted_label(self.name, self.forecast, baselines=self.task != "multilabel")
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The names of the columns that Ingest adds: the label and its baselines."""
+        return () if self.shifted is None else tuple(self.shifted.columns)
 
     @property
     def class_names(self) -> tuple[str, ...] | None:

@@ -85,7 +85,7 @@ def describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, 
     return {
         "name": name,
         "task": served.label.task,
-        "label": served.label.name,
+        "label": served.label.column,
         **({"separator": served.label.separator} if served.label.task == "multilabel" else {}),
         "classes": list(served.names),
         "levels": list(served.levels),

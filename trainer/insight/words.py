@@ -1,6 +1,6 @@
 """Says what training.json records of a training, as text for people. Nothing here imports TensorFlow."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullpass.trainer.config import VALIDATION
@@ -115,25 +115,33 @@ def chosen_on(record: Mapping[str, Any]) -> str:
     return VALIDATION if VALIDATION in (record.get("rows") or {}) else "eval"
 
 
-def reference_doubt(record: Mapping[str, Any]) -> str:
-    """Returns why a model is no better than the simple reference beyond chance, from training.json; "" if it is.
+def reference_doubt(record: Mapping[str, Any], baselines: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Returns why a model is no better than a simple one beyond chance; "" if it is better than all.
 
     A label of several classes per row has no reference, and no doubt.
+
+    Args:
+        record: The content of training.json, with the simple reference.
+        baselines: Those of a forecast, in the same form.
     """
-    if "reference" not in record or record.get("model", {}).get("task") == "multilabel":
-        return ""
-    reference = record["reference"]
-    if reference is None:
-        return "the simple reference could not be measured: train or eval has one class or one number only"
+    references = list(baselines)
+    if "reference" in record and record.get("model", {}).get("task") != "multilabel":
+        if record["reference"] is None:
+            return "the simple reference could not be measured: train or eval has one class or one number only"
+        references.insert(0, record["reference"])
+    words = "; ".join(reference_words(one) for one in references if not _is_beaten(one))
+    return f"the model is no better than a simple one beyond chance: {words}" if words else ""
+
+
+def _is_beaten(reference: Mapping[str, Any]) -> bool:
+    if reference["reference"] is None or reference["reach"] is None:
+        return False
     gain = reference["network"] - reference["reference"]
-    better = -gain if reference["metric"] == "rmse" else gain
-    if reference["reach"] is not None and better > reference["reach"]:
-        return ""
-    return f"the model is no better than a simple one beyond chance: {reference_words(reference)}"
+    return bool((-gain if reference["metric"] == "rmse" else gain) > reference["reach"])
 
 
 def reference_words(reference: Mapping[str, Any] | None) -> str:
-    """Returns the entry `reference` of training.json as a line; "" without one.
+    """Returns the entry `reference` of training.json, or a baseline of a forecast, as a line; "" without one.
 
     Example:
         >>> found = {"kind": "ridge regression", "metric": "rmse", "reference": 3.0, "network": 2.5, "reach": 0.1,
@@ -143,14 +151,17 @@ def reference_words(reference: Mapping[str, Any] | None) -> str:
     """
     if reference is None:
         return ""
+    if reference["reference"] is None:
+        return f"{reference['kind']} is known for no row of eval"
     gain, reach = reference["network"] - reference["reference"], reference["reach"]
     better = gain < 0 if reference["metric"] == "rmse" else gain > 0
     within = "" if reach is None else f" ± {reach:.4f}"
     verdict = f"{'better' if better else 'worse'} by {abs(gain):.4f}{within}"
     if reach is not None and abs(gain) <= reach:
         verdict = f"equal within chance ({gain:+.4f}{within})"
+    trained = f" on {reference['train_rows']:,} rows" if "train_rows" in reference else ""
     return (
-        f"{reference['kind']} on {reference['train_rows']:,} rows has {reference['metric']} "
+        f"{reference['kind']}{trained} has {reference['metric']} "
         f"{reference['reference']:.4f}, the model {reference['network']:.4f} on the same "
         f"{reference['eval_rows']:,}: {verdict}"
     )

@@ -78,7 +78,7 @@ class EventIndex:
         counts["without"] += int((good & ~there).sum())
         if not self.events:
             return {column.name: pa.nulls(len(good), _list_type(column)) for column in self.lists}
-        index, mine = _opened(self.folder), np.flatnonzero(there)
+        index, mine = opened(self.folder), np.flatnonzero(there)
         found = self._find(index, keys.first[mine], keys.second[mine], times[mine], seen)
         counts["cut"] += int((found.cut & good[mine]).sum())
         lengths = np.zeros(len(good), np.int64)
@@ -94,7 +94,7 @@ class EventIndex:
         return lists
 
     def _find(
-        self, index: "_OpenIndex", first: np.ndarray, second: np.ndarray, times: np.ndarray, seen: SpansSeen | None
+        self, index: "SortedEvents", first: np.ndarray, second: np.ndarray, times: np.ndarray, seen: SpansSeen | None
     ) -> "_Found":
         history, of = self.history, (first, second)
         oldest = np.full(len(times), _FIRST_TIME) if history.longest is None else times - history.longest
@@ -123,11 +123,11 @@ class _Found(NamedTuple):
     cut: np.ndarray
 
 
-class _OpenIndex:
-    """The files of an index, mapped into memory."""
+class SortedEvents:
+    """The files of an index, mapped into memory: keys, times, spans and columns, sorted by key and time."""
 
     def __init__(self, folder: str):
-        self._keys = SortedKeys(folder)
+        self.keys = SortedKeys(folder)
         self.time = np.memmap(f"{folder}/{TIME}", np.int64, "r")
         self.span = np.memmap(f"{folder}/{SPAN}", np.int64, "r")
         self.values = StoredColumns(f"{folder}/{VALUES}")
@@ -151,8 +151,8 @@ class _OpenIndex:
         """
         first, second = of
         if low is None or high is None:
-            low, high = self._keys.ends(first)
-        return self._keys.search(second, low, high, lambda at, rows: ordered_by[at] < values[rows])
+            low, high = self.keys.ends(first)
+        return self.keys.search(second, low, high, lambda at, rows: ordered_by[at] < values[rows])
 
     def seen(self, begin: int, end: int, seen: SpansSeen, most: int) -> np.ndarray:
         """Returns the positions of the last events between two positions whose spans are seen, at most `most`."""
@@ -166,8 +166,9 @@ class _OpenIndex:
 
 
 @lru_cache(maxsize=16)
-def _opened(folder: str) -> _OpenIndex:
-    return _OpenIndex(local_copy(folder))
+def opened(folder: str) -> SortedEvents:
+    """Returns the files of an index; a process opens each once."""
+    return SortedEvents(local_copy(folder))
 
 
 def _ranges(begin: np.ndarray, end: np.ndarray) -> np.ndarray:

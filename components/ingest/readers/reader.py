@@ -113,6 +113,7 @@ class Reading:
         seen: Columns found so far, by readers that find columns only in the rows.
         all_columns: Form of the rows with every column of the source; None if these are not needed.
         unmatched: Name of a join -> number of rows without a match.
+        left_out: Reason -> number of rows that are in no split and not bad.
         histories: Name of a history -> number of rows, by what they are counted for (`HistoryCount`).
     """
 
@@ -126,6 +127,7 @@ class Reading:
     all_columns: AllColumns | None = None
     unmatched: Counter[str] = field(default_factory=Counter)
     histories: dict[str, Counter[str]] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
 
     @property
     def path(self) -> str:

@@ -15,7 +15,7 @@ from fullpass.base.json_text import parse_json
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.sources.files import SourceFile, fingerprint
-from fullpass.components.ingest.spans.span_pattern import spans_before
+from fullpass.components.ingest.spans.span_pattern import spans_at, spans_before
 from fullpass.components.ingest.spans.spans import Window, span_fingerprint
 from fullpass.components.library_versions import READING, version
 from fullpass.preprocessing.columns.raw_columns import RawColumn
@@ -51,7 +51,8 @@ class Request:
     Attributes:
         config: The part of `data:` that determines the records.
         spans: All spans of the window.
-        past: Further spans whose events the histories of these spans see: at most `spans_before` earlier.
+        past: Further spans that these spans see: at most `spans_before` earlier, or in `reaches`.
+        reaches: The first and the last span, relative to its own, whose rows a span reads for a forecast.
         joined: The joined tables, by the name of the join.
     """
 
@@ -63,6 +64,7 @@ class Request:
     spanned: bool = False
     past: tuple[SpanRequest, ...] = ()
     spans_before: int = 0
+    reaches: tuple[tuple[int, int], ...] = ()
     joined: dict[str, Tables] = field(default_factory=dict)
 
     def to_json(self, *, known: Collection[KnownSpan] = ()) -> str:
@@ -71,15 +73,22 @@ class Request:
         new_spans = [span for span in self.spans if (span.number, span.fingerprint) not in have]
         joined = {name: asdict(tables) for name, tables in self.joined.items()}
         past = [span for span in (*self.past, *self.spans) if span not in new_spans]
-        past = [span for span in past if any(0 < new.number - span.number <= self.spans_before for new in new_spans)]
+        past = [span for span in past if any(self.sees(new.number, span.number) for new in new_spans)]
         own = {
             "spanned": self.spanned,
             "spans": [asdict(span) for span in new_spans],
             "past": [asdict(span) for span in past],
             "spans_before": self.spans_before,
+            "reaches": self.reaches,
             "joined": joined,
         }
         return json.dumps(self._common() | own)
+
+    def sees(self, span: int, other: int) -> bool:
+        """Returns whether the records of a span depend on the rows of another."""
+        return 0 < span - other <= self.spans_before or (
+            other != span and any(first <= other - span <= last for first, last in self.reaches)
+        )
 
     def _common(self) -> dict[str, Any]:
         return {
@@ -102,9 +111,11 @@ class Request:
         before = max(
             (spans_before(window.unit, history.longest) for history in self.config.history.values()), default=0
         )
+        shifts = self.config.shifted.columns.values() if self.config.shifted else ()
+        reaching = replace(self, spans_before=before, reaches=tuple(spans_at(window.unit, shift) for shift in shifts))
         every, spans = [*window.earlier, *window.spans], []
         for span in window.spans:
-            seen = [other for other in every if 0 < span.number - other.number <= before]
+            seen = [other for other in every if reaching.sees(span.number, other.number)]
             for name, tables in window.tables.items():
                 files = tables.seen_by({other.number for other in (span, *seen)}).files
                 common["config"]["joins"][name]["files"] = fingerprint(files)
@@ -115,11 +126,10 @@ class Request:
             spans.append(SpanRequest(span.number, window.label(span.number), version, digest, span.files))
         past = tuple(SpanRequest(span.number, window.label(span.number), 0, "", span.files) for span in window.earlier)
         return replace(
-            self,
+            reaching,
             spans=tuple(spans),
             spanned=window.unit is not None,
             past=past,
-            spans_before=before,
             joined=dict(window.tables),
         )
 

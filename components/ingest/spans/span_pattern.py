@@ -39,6 +39,8 @@ _DATED = np.array(["0001-01-01T00", "9999-12-31T23"], "datetime64[us]").astype(n
 _NUMPY_UNITS: Mapping[str, Literal["Y", "M", "D", "h"]] = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
 _DAYS: Mapping[str, float] = {"year": 365, "month": 28, "day": 1, "hour": 1 / 24}
 """The shortest length of a span in days."""
+_MOST_DAYS: Mapping[str, float] = {**_DAYS, "year": 366, "month": 31}
+"""The greatest length of a span in days."""
 _ALL_SPANS = 1 << 40
 _DATES = ("YYYY", "MM", "DD", "HH")
 _UNITS: Mapping[int, Unit] = {1: "year", 2: "month", 3: "day", 4: "hour"}
@@ -319,6 +321,27 @@ def _literal(text: str) -> str:
 
 def _wrong(written: str, what: str) -> UserError:
     return UserError(f"data.source.path: {written!r} {what}")
+
+
+def spans_at(unit: Unit | None, offset: int) -> tuple[int, int]:
+    """Returns the first and the last span, relative to a row's own, that may hold a time this far from the row's.
+
+    One more on either side counts, as for `spans_before`. Spans without dates are all in reach.
+
+    Example:
+        >>> spans_at("day", 7 * 86_400_000_000), spans_at("day", -86_400_000_000), spans_at("day", 0)
+        ((6, 8), (-2, 0), (0, 0))
+
+    Args:
+        offset: In microseconds, negative for earlier times.
+    """
+    if unit is None or not offset:
+        return 0, 0
+    if unit == "number":
+        return -_ALL_SPANS, _ALL_SPANS
+    days = abs(offset) / 86_400_000_000
+    nearest, farthest = math.floor(days / _MOST_DAYS[unit]) - 1, math.ceil(days / _DAYS[unit]) + 1
+    return (nearest, farthest) if offset > 0 else (-farthest, -nearest)
 
 
 def spans_before(unit: Unit | None, longest: int | None) -> int:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +11,14 @@ import pyarrow.compute as pc
 from fullpass.components.ingest.config import ColumnSplit, HashSplit, RandomSplit, Split, StratifiedSplit, TimeSplit
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.preprocessing.dates.read_dates import instant, read_dates
+from fullpass.preprocessing.spec import length
 from fullpass.preprocessing.token_spelling import as_token
 from fullpass.preprocessing.values.arrow_text import to_text, without_dictionary
 from fullpass.preprocessing.values.list_values import is_list, lengths_of, sole_values
 
 NO_SPLIT = -1
+GAP = -2
+"""A row in the gap before a split by time."""
 _SEED_WITHOUT_KEY = 1
 
 
@@ -35,7 +39,8 @@ def reads_whole_rows(split: Split) -> bool:
 
 
 def assign(split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: int) -> np.ndarray:
-    """Returns the index into the split names for each row, int64 [rows]; NO_SPLIT if a row fits no split.
+    """Returns the index into the split names for each row, int64 [rows]; NO_SPLIT if a row fits no split, GAP if it is
+    in a gap.
 
     This function assigns a stratified split by hash, which is sufficient for a sample; Ingest uses `stratified.Cuts`.
 
@@ -86,9 +91,13 @@ def _mix(state: np.ndarray) -> np.ndarray:
 
 
 def _by_time(split: TimeSplit, texts: pa.Array) -> np.ndarray:
-    limits = [instant(limit, split.format) for limit in split.until.values()]
+    limits = np.array([instant(limit, split.format) for limit in split.until.values()], np.int64)
     read = read_dates(texts, split.format)
-    return np.where(read.valid, np.searchsorted(np.array(limits, np.int64), read.utc, side="right"), NO_SPLIT)
+    found = np.searchsorted(limits, read.utc, side="right")
+    if split.gap is not None:
+        gap = length(split.gap) // timedelta(microseconds=1)
+        found = np.where(np.searchsorted(limits, read.utc + gap, side="right") > found, GAP, found)
+    return np.where(read.valid, found, NO_SPLIT)
 
 
 def joined_texts(table: pa.Table, split: Split) -> pa.Array:

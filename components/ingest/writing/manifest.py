@@ -1,6 +1,9 @@
 """The manifest of an ingestion, a file that accounts for every row. Reading it needs neither Beam nor TensorFlow."""
 
 import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -10,7 +13,9 @@ from fullpass.preprocessing.columns.raw_columns import ROW_BITS
 
 MANIFEST = "ingest.json"
 QUARANTINE = "quarantine.parquet"
-"""File of the rows that were not written, with file, row and reason."""
+"""File of the bad rows, which were not written, with file, row and reason."""
+LEFT_OUT = "left_out"
+"""Custom property of Examples: reason -> number of rows that are in no split and not bad, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +49,13 @@ class Overlap:
 
 @dataclass(frozen=True)
 class FileCount:
-    """The number of rows of one file: read = sum of written over the splits + quarantined."""
+    """The number of rows of one file: read = sum of written over the splits + quarantined + left out."""
 
     path: str
     read: int
     written: dict[str, int]
     quarantined: int
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,22 @@ def history_words(name: str, cut: int, without: int, read: int) -> str:
     )
 
 
+def left_out_sum(of_spans: Iterable[str]) -> dict[str, int]:
+    """Returns reason -> number of rows left out, given these of several spans as JSON; "" is none."""
+    return dict(sum((Counter(json.loads(text or "{}")) for text in of_spans), Counter[str]()))
+
+
+def left_out_words(left_out: Mapping[str, int]) -> list[str]:
+    """Returns the numbers of rows that are in no split, with their reasons, as text for people."""
+    return [f"{rows:,} rows left out: {reason}" for reason, rows in left_out.items() if rows]
+
+
+def left_out_hint(left_out: Mapping[str, int]) -> str:
+    """Returns the sentences for a message about a split without rows; "" if no row was left out."""
+    words = "; ".join(left_out_words(left_out))
+    return f" {words}. Is label.forecast.ahead or the gap longer than the data, or the window?" if words else ""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """The account of every row of an ingestion.
@@ -118,6 +140,8 @@ class Manifest:
         files: Paths, in the order of row ids.
         written: Number of rows per split.
         quarantined: Number of rows per reason.
+        left_out: Number of rows per reason that are in no split and not bad: without a label, or in a gap.
+        label_files: Paths that were read for the label of a forecast.
         seconds: Time from the first row to the last.
         first_file: Number of the first file in row ids.
     """
@@ -131,6 +155,8 @@ class Manifest:
     overlaps: tuple[Overlap, ...] = ()
     joins: tuple[JoinCount, ...] = ()
     histories: tuple[HistoryCount, ...] = ()
+    left_out: dict[str, int] = field(default_factory=dict)
+    label_files: tuple[str, ...] = ()
     seconds: float = field(default=0.0, compare=False)
     first_file: int = 0
 

@@ -188,6 +188,9 @@ def columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
     for name, expression in expressions.items():
         yield from ((("data", "derive", name), column) for column in sorted(expression.columns))
     yield ("label", "name"), config.label.name
+    if config.label.shifted is not None:
+        yield from ((("label", "forecast", "entity"), column) for column in config.label.shifted.keys)
+        yield ("label", "forecast", "at"), config.label.shifted.at
     for name, join in config.data.joins.items():
         yield from ((("data", "joins", name, "on"), column) for column in join.keys)
         if join.as_of is not None:

@@ -151,10 +151,10 @@ def _columns_of_several(loaded: Loaded) -> set[str]:
 def check_gate_columns(loaded: Loaded) -> Iterator[Finding]:
     """Columns with their own drift limits are raw columns that the run reads, and none is the label."""
     config = loaded.config
-    columns = [name for name in known_raw_columns(config) if name != config.label.name]
+    columns = [name for name in known_raw_columns(config) if name not in (config.label.column, *config.label.added)]
     for name in config.gates.drift.features if columns else ():
         keys = ("gates", "drift", "features", name)
-        if name == config.label.name:
+        if name == config.label.column:
             yield Finding(keys, "is the label, whose limits are in gates.label. Move them there.")
         elif name in config.data.derive:
             yield Finding(

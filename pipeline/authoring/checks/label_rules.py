@@ -20,6 +20,8 @@ def check_label_is_no_feature(loaded: Loaded) -> Iterator[Finding]:
     """No feature reads the label, directly or through derived columns."""
     config = loaded.config
     expressions, _ = parsed(config.data.derive)
+    if config.label.forecast is not None:  # the present value may be a feature; see `forecast_rules`
+        return
     for name, feature in config.all_features.items():
         for column in feature_columns(name, feature):
             if column == config.label.name:
@@ -41,7 +43,7 @@ def check_label_cannot_be_computed(loaded: Loaded) -> Iterator[Finding]:
     }
     # The check above reports features that read the label itself.
     readers = {name: columns & label_inputs for name, columns in behind.items() if config.label.name not in columns}
-    if config.label.name not in config.data.derive or not label_inputs:
+    if config.label.forecast is not None or config.label.name not in config.data.derive or not label_inputs:
         return
     if label_inputs <= set().union(*readers.values()):
         named = [f"features.{name} reads {', '.join(sorted(columns))}" for name, columns in readers.items() if columns]

@@ -147,10 +147,13 @@ def _problems(loaded: Loaded, findings: Sequence[Finding]) -> tuple[Problem, ...
 
 def _needed(loaded: Loaded) -> list[str]:
     """Returns the raw columns that the run reads."""
-    histories = loaded.config.data.history
-    names = [name for name in known_raw_columns(loaded.config) if history_of(name, histories) is None]
+    histories, label = loaded.config.data.history, loaded.config.label
+    known = [name for name in known_raw_columns(loaded.config) if name not in label.added]
+    names = [name for name in known if history_of(name, histories) is None]
+    if label.shifted is not None:
+        names += [name for name in (label.name, *label.shifted.keys, label.shifted.at)]
     of_events = [name for history in histories.values() for name in (*history.keys, history.at, *history.columns)]
-    names += [name for name in of_events if name not in loaded.config.data.derive]
+    names = [name for name in (*names, *of_events) if name not in loaded.config.data.derive]
     if not loaded.config.data.source.given_splits:
         names += raw_split_columns(loaded.config.data.split)
     names += [name for join in loaded.config.data.joins.values() for name in join.left_columns]

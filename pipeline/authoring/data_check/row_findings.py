@@ -60,7 +60,9 @@ def check_splits(sampled: SampledData) -> Iterator[Finding]:
 def check_duplicates(sampled: SampledData) -> Iterator[Finding]:
     """Rows differ from each other in the columns that the run reads."""
     # Rows with a history are as different as their entities and times.
+    shifted = sampled.config.label.shifted
     of_events = [name for history in sampled.config.data.history.values() for name in (*history.keys, history.at)]
+    of_events += [*shifted.keys, shifted.at] if shifted else []
     rows = row_keys(sampled.sample, [*sampled.raw, *of_events])
     repeated = len(rows) - len(rows.unique())
     share = repeated / max(len(rows), 1)

@@ -81,6 +81,8 @@ def first_reader(config: PipelineConfig, column: str) -> Keys:
             return config.keys_of(name)
     if column == config.label.name:
         return ("label", "name")
+    if config.label.shifted is not None and column in (*config.label.shifted.keys, config.label.shifted.at):
+        return ("label", "forecast")
     if column == config.label.weight:
         return ("label", "weight")
     for name, history in config.data.history.items():

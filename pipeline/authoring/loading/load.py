@@ -24,7 +24,7 @@ from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Prob
 from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree, read_yaml
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.preprocessing.columns.raw_columns import raw_columns, request_columns
+from fullpass.preprocessing.columns.raw_columns import raw_columns, request_columns, with_source_columns
 
 YAML_ENDINGS = (".yaml", ".yml")
 
@@ -114,8 +114,13 @@ def overview_facts(config: PipelineConfig) -> tuple[str, list[tuple[str, str]]]:
     kinds = Counter(feature.type for feature in config.all_features.values())
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     serving = request_columns(preprocessing)
-    training_only = [name for name in raw_columns(preprocessing) if name not in serving]
-    return f"{config.name}: {config.label.task} label {config.label.name}, model {config.model.kind}", [
+    label = config.label
+    training = {name for name in raw_columns(preprocessing) if name not in label.added}
+    if label.shifted is not None:
+        training |= with_source_columns([label.name], config.data.derive) - config.data.derive.keys()
+        training |= {*label.shifted.keys, label.shifted.at}
+    training_only = sorted(training - serving.keys())
+    return f"{config.name}: {config.label.task} label {config.label.column}, model {config.model.kind}", [
         ("features", f"{len(config.all_features)}: {counts}"),
         ("crosses", str(len(config.crosses))),
         ("serving", f"needs {len(serving)} columns: {listed(serving)}"),

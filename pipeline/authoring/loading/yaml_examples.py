@@ -28,6 +28,7 @@ EXAMPLES: Mapping[str, str] = {
     "data.window": "{spans: 1}",
     "label": "{name: big_tipper, task: binary}",
     "label.classes": "[low, middle, high]",
+    "label.forecast": "{ahead: 7d, season: 7d, entity: shop, at: day}",
     "label.class_weights": "{yes: 3.0, no: 1.0}",
     "features": "{fare: number, company: category}",
     "features.*": "{type: number, missing: median}",

@@ -24,6 +24,16 @@ def test_a_model_must_be_better_than_the_reference_beyond_chance(changed, doubt)
     assert (found == "") == (doubt == "") and found.endswith(doubt)
 
 
+def test_a_model_must_be_better_than_every_baseline_too():
+    known = {"metric": "accuracy", "reference": 0.5, "network": 0.7, "reach": 0.1, "eval_rows": 90}
+    record = {"reference": FOUND, "model": {"task": "multiclass"}}
+    assert reference_doubt(record, [{"kind": "last value", **known}]) == ""
+    unknown = {"kind": "last season", "reference": None, "network": None, "reach": None, "eval_rows": 0}
+    found = reference_doubt(record, [{"kind": "last value", **known, "network": 0.3}, unknown])
+    assert found.endswith("beyond chance: last value has accuracy 0.5000, the model 0.3000 on the same 90: worse by "
+                          "0.2000 ± 0.1000; last season is known for no row of eval")  # fmt: skip
+
+
 def test_without_a_reference_there_is_doubt_unless_the_label_has_several_classes_per_row():
     assert "could not be measured" in reference_doubt({"reference": None, "model": {"task": "binary"}})
     assert reference_doubt({"reference": None, "model": {"task": "multilabel"}}) == reference_doubt({}) == ""

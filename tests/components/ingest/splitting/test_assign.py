@@ -85,6 +85,15 @@ def test_time_splits_by_limits_that_belong_to_the_later_split():
     assert assign_all(split, table) == [0, 1, 1, 2, NO_SPLIT, NO_SPLIT]
 
 
+def test_a_gap_before_each_later_split_is_in_none():
+    until = {"train": "2020-01-10", "eval": "2020-01-20"}
+    days = ["2020-01-06", "2020-01-07", "2020-01-09", "2020-01-10", "2020-01-16", "2020-01-17", "2020-01-25", "x"]
+    table = pa.table({"at": days})
+    for gap, found in (("3d", [0, -2, -2, 1, 1, -2, 2, -1]), (None, [0, 0, 0, 1, 1, 1, 2, -1])):
+        split = TimeSplit(method="time", column="at", until=until, rest="test", gap=gap)
+        assert assign(split, table, np.arange(len(days)), file_index=0).tolist() == found
+
+
 def test_column_values():
     split = ColumnSplit(method="column", column="part", values={"train": ("a", "b"), "eval": "c"})
     assert assign_all(split, pa.table({"part": ["b", "c", "a", "d", None]})) == [0, 1, 0, NO_SPLIT, NO_SPLIT]

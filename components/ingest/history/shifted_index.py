@@ -1,0 +1,102 @@
+"""Finds the value of a column for each row's entity at other times: the label of a forecast, and its baselines.
+
+The rows are sorted as events of a history are (`events_pass.py`); each lookup is the same binary search.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fullpass.base.errors import prefix_errors
+from fullpass.components.ingest.history.event_index import opened
+from fullpass.components.ingest.joins.join_index import add_unreadable, keys_of, times_of
+from fullpass.components.ingest.readers.reader import Reading, Rows
+from fullpass.preprocessing.features.forecast import ShiftedLabel
+from fullpass.preprocessing.values.arrow_text import as_mask
+from fullpass.preprocessing.values.raw_text import RawText
+
+WITHOUT = "no entity or time, so no label"
+"""Reason for leaving a row out."""
+
+
+@dataclass(frozen=True)
+class ShiftedIndex:
+    """The sorted values of a column.
+
+    Attributes:
+        type: Type of the columns, float32 or binary.
+        spans: Column of the examples -> the first and the last span that may hold its value, relative to the row's.
+        folder: Folder of the index, or its address.
+        files: Paths that were read.
+        rows: Number of values.
+    """
+
+    shifted: ShiftedLabel
+    type: pa.DataType
+    spans: Mapping[str, tuple[int, int]]
+    folder: str
+    files: tuple[str, ...]
+    rows: int
+
+    @property
+    def unlabelled(self) -> str:
+        """The reason for leaving out a row without a later one."""
+        return f"no row of its entity {self.shifted.ahead} later, so no label"
+
+    def columns_of(
+        self, rows: Rows, good: np.ndarray, reading: Reading, text: RawText, span: int | None
+    ) -> dict[str, pa.Array]:
+        """Returns the columns of each row, float32 or binary; null where the entity has no value at that time.
+
+        Rows without a label are counted in `reading`, and their `good` is set to False; so are those with an unreadable
+        date, which are bad rows.
+
+        Args:
+            good: bool [rows].
+            text: Rules for reading the text of `rows`.
+            span: Number of the rows' span; None if the source has no spans.
+        """
+        shifted = self.shifted
+        with prefix_errors(reading.path):
+            times, known, unreadable = times_of(rows.table, shifted.at, text, shifted.format)
+            keys = keys_of(rows.table, shifted.keys, text)
+        add_unreadable(reading, rows, shifted.at, shifted.format, unreadable & good)
+        good &= ~unreadable
+        usable = keys.present & known
+        reading.left_out[WITHOUT] += int((good & ~usable).sum())
+        good &= usable
+        found: dict[str, pa.Array] = {}
+        for column, offset in shifted.columns.items():
+            positions = np.full(len(good), -1)
+            mine = np.flatnonzero(usable)
+            if self.rows and len(mine):
+                positions[mine] = self._find(column, keys.first[mine], keys.second[mine], times[mine] + offset, span)
+            found[column] = self._values(positions)
+            if column == shifted.label:
+                reading.left_out[self.unlabelled] += int((good & (positions < 0)).sum())
+                good &= positions >= 0
+        return found
+
+    def _find(
+        self, column: str, first: np.ndarray, second: np.ndarray, times: np.ndarray, span: int | None
+    ) -> np.ndarray:
+        """Returns the position of the row of each entity at a time, int64 [rows]; -1 if there is none."""
+        index = opened(self.folder)
+        at = index.lower_bound(index.time, (first, second), times)
+        inside = np.minimum(at, self.rows - 1)
+        same = (at < self.rows) & (index.keys.first[inside] == first) & (index.keys.second[inside] == second)
+        same &= index.time[inside] == times
+        if span is not None:
+            begin, end = self.spans[column]
+            same &= (index.span[inside] >= span + begin) & (index.span[inside] <= span + end)
+        return np.where(same, at, -1)
+
+    def _values(self, positions: np.ndarray) -> pa.Array:
+        if not self.rows:
+            return pa.nulls(len(positions), self.type)
+        (values,) = opened(self.folder).values.take(positions)
+        missing = pc.is_nan(values) if pa.types.is_floating(values.type) else pc.equal(values, b"")
+        return pc.if_else(pa.array(as_mask(missing.fill_null(True))), pa.scalar(None, values.type), values)
