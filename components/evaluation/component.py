@@ -59,19 +59,18 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         examples = input_dict["examples"]
         models = [artifact for name in ("model", "baseline_model") for artifact in (input_dict.get(name) or [])[:1]]
         newest = span_in_row_ids(max(artifact.span for artifact in with_rows(examples))) if options["spanned"] else None
-        preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
         exports = [str(serving_model([model])) for model in models]
         metrics = tuple(dict.fromkeys((ALWAYS_MEASURED, *config.metrics, *config.thresholds)))
-        baselines = baselines_of(preprocessing.label)
+        shown, record, baselines = None, {}, None
+        if runs := input_dict.get("model_run"):
+            record = read_json(f"{runs[0].uri}/{TRAINING_FILE}")
+            preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
+            shown, baselines = (preprocessing, record.get("importance", ())), baselines_of(preprocessing.label)
         accumulator = SliceAccumulator(metrics, config.slices, newest, len(models), baselines)
         evaluation, blessing = (
             artifact_utils.get_single_instance(output_dict[name]) for name in ("evaluation", "blessing")
         )
         files, rows = split_files(examples, SPLIT) or [""], rows_of(examples, SPLIT)
-        shown, record = None, {}
-        if runs := input_dict.get("model_run"):
-            record = read_json(f"{runs[0].uri}/{TRAINING_FILE}")
-            shown = (preprocessing, record.get("importance", ()))
         evaluate = EvaluateFiles(accumulator, exports, options["columns"], rows)
         pending = f"{evaluation.uri}/{PENDING}"
         with self._make_beam_pipeline() as pipeline:
