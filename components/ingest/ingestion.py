@@ -226,8 +226,9 @@ def with_joins(ingestions: Sequence[Ingestion], request: Request, folder: str) -
     if not ingestions or not request.config.joins:
         return list(ingestions)
     columns, most_bad = ingestions[0].columns_joined(), request.config.bad_rows.max_fraction
+    sees_others = bool(request.config.history or request.config.shifted)
     numbers = {ingestion.span for ingestion in ingestions if ingestion.span is not None}
-    numbers |= {span.number for span in (*request.past, *request.spans)} if request.config.history else set()
+    numbers |= {span.number for span in (*request.past, *request.spans)} if sees_others else set()
     joins = tuple(
         build_index(name, join, request.joined[name].seen_by(numbers), columns, most_bad, folder)
         for name, join in request.config.joins.items()

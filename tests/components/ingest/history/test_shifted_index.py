@@ -39,7 +39,7 @@ def requested(folder, config, known=(), span=None):
 
     columns = tuple(raw_columns(config.preprocessing_config).values())
     request = Request(config.ingest_config, ("train", "eval"), columns, gzip=False)
-    whole = request.with_window(spans.find_window(config.data, resolve, span), known, {})
+    whole = request.with_window(spans.find_window(config.data, resolve, span), known)
     return whole, read_request(whole.to_json(known=known))
 
 
