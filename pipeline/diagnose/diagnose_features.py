@@ -134,7 +134,7 @@ def diagnose_features(
     metrics, rows = _compare(config, whole, less, data)
     return FeatureDiagnosis(
         run=run,
-        label=config.label.name,
+        label=config.label.column,
         sampled=len(sample),
         features=facts,
         dropped=dropped,
