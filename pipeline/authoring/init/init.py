@@ -17,7 +17,7 @@ from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.sources.config import ImagesSource
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.data_check.data_check import check_sample
-from fullpass.pipeline.authoring.init.propose_crosses import combine_columns
+from fullpass.pipeline.authoring.init.combine_columns import combine_columns
 from fullpass.pipeline.authoring.init.propose_features import feature_of, with_fast_encoder
 from fullpass.pipeline.authoring.init.propose_joins import propose_joins, with_column
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
@@ -100,10 +100,8 @@ def init(
     read = {name for c in selection.features if (name := c.column.name.partition(".")[0]) in joined}
     sequences = propose_sequences(profile.sample, selection)
     taken = [*(c.name for c in profile.columns), *(line.name for line in selection.derive), chosen.column.name]
-    model = _model(profile, chosen, selection, sequences)
-    trees = model[0].value["kind"] in ("auto", "trees")
     of_rows = replace(selection, features=[c for c in selection.features if not is_joined(c.column.name, joined)])
-    combined = combine_columns(own, of_rows, chosen.target, taken, crosses=not trees)
+    combined = combine_columns(own, of_rows, chosen.target, taken)
     draft = Draft(
         name=_slug(data, file),
         head=_head(data, file, profile),
@@ -117,8 +115,7 @@ def init(
         ),
         left_out=[*(with_column(line, joined) for line in selection.left_out), *joins.left_out],
         sequences=sequences,
-        crosses=combined.crosses,
-        rest=[*model, _evaluation(profile, chosen, selection)],
+        rest=[*_model(profile, chosen, selection, sequences), _evaluation(profile, chosen, selection)],
         joins=[line for line in joins.lines if line.name in read],
     )
     draft, problems = write_checked(file, draft, profile.sample)
@@ -298,7 +295,7 @@ def _summary(
     draft: Draft,
     problems: Sequence[Problem],
 ) -> list[str]:
-    counts = f"{counted(len(draft.features), 'feature')}, {counted(len(draft.crosses), 'cross', 'crosses')}"
+    counts = counted(len(draft.features), "feature")
     if draft.sequences:
         counts += f", {counted(len(draft.sequences), 'sequence')}"
     lines = [
@@ -317,7 +314,7 @@ def _summary(
 
 
 def write_checked(file: Path, draft: Draft, sample: Sample) -> tuple[Draft, tuple[Problem, ...]]:
-    """Writes the file by the rules of `check` and `check --data`; an error in a feature, cross or slice removes it.
+    """Writes the file by the rules of `check` and `check --data`; an error in a feature or slice removes it.
 
     Returns:
         The draft as written, and the warnings of the data, and its errors that no removal mends.
@@ -364,9 +361,6 @@ def _without(draft: Draft, error: Problem) -> Draft | None:
     if sequence is not None:
         left_out = [*draft.left_out, YamlLine(sequence.name, None, why)]
         return replace(draft, sequences=_others(draft.sequences, sequence), left_out=left_out)
-    for number, line in enumerate(draft.crosses):
-        if _is_at(error.path, ("crosses", number)):
-            return replace(draft, crosses=_others(draft.crosses, line))
     for line in draft.rest:
         slices = line.value.get("slices", []) if line.name == "evaluation" else []
         kept = [s for i, s in enumerate(slices) if not _is_at(error.path, ("evaluation", "slices", i))]

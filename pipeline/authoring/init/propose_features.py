@@ -64,12 +64,6 @@ def seconds_between(start: ColumnProfile, end: ColumnProfile) -> np.ndarray | No
     return between
 
 
-def position_buckets(name: str, column: ColumnProfile, buckets: int) -> YamlLine:
-    """Returns a number feature with buckets of equally many rows, which can be crossed."""
-    value = {"type": "number", "column": column.name, "transforms": [{"bucketize": {"buckets": buckets}}]}
-    return YamlLine(name, value, f"{column.name} in {buckets} buckets with equal numbers of rows, for crosses")
-
-
 def position_pairs(columns: Sequence[ColumnProfile]) -> list[tuple[ColumnProfile, ColumnProfile]]:
     """Returns matching latitude and longitude columns: by name, with values in -90 .. 90 and -180 .. 180."""
     latitudes, longitudes = _positions(columns, 90, _LATITUDE), _positions(columns, 180, _LONGITUDE)

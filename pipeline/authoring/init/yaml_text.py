@@ -47,7 +47,6 @@ class Draft:
     features: Sequence[YamlLine]
     left_out: Sequence[YamlLine]
     sequences: Sequence[YamlLine]
-    crosses: Sequence[YamlLine]
     rest: Sequence[YamlLine]
     joins: Sequence[YamlLine] = ()
 
@@ -104,18 +103,14 @@ def _lines(draft: Draft) -> Iterator[str]:
         yield ""
         yield "sequences:"
         yield from _block(draft.sequences, "  ")
-    if draft.crosses:
-        yield ""
-        yield "crosses:"
-        yield from _block(draft.crosses, "  ", item=True)
     for line in draft.rest:
         yield ""
         yield from _block([line], "")
 
 
-def _block(lines: Sequence[YamlLine], indent: str, *, mark: str = "", item: bool = False) -> Iterator[str]:
+def _block(lines: Sequence[YamlLine], indent: str, *, mark: str = "") -> Iterator[str]:
     """Yields entries with aligned reasons at the end of their lines; a reason that is too long goes above its line."""
-    written = [indent + mark + ("- " + flow(line.value) if item else _entry(line)) for line in lines]
+    written = [indent + mark + _entry(line) for line in lines]
     at = max((len(text) for text in written if len(text) <= _COMMENT_AT), default=0) + 2
     for line, text in zip(lines, written, strict=True):
         why = one_line(line.why)

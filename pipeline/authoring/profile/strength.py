@@ -95,14 +95,14 @@ def strength_of_groups(groups: np.ndarray, target: Target) -> Strength | None:
         return None
     if target.task == "regression":
         ranks = _ranks(y)
-        error = ((ranks - cross_fitted(groups, ranks)) ** 2).mean()
+        error = ((ranks - _cross_fitted(groups, ranks)) ** 2).mean()
         return _of_r2(1 - float(error / ranks.var())) if ranks.std() > 0 else None
     classes, codes = np.unique(y, return_inverse=True)
     sizes = np.bincount(codes)
     if len(sizes) < 2 or np.sort(sizes)[-2] < _FEWEST_OF_CLASS:
         return None
     if target.task == "binary":
-        area = auc(cross_fitted(groups, codes.astype(float)), codes)
+        area = auc(_cross_fitted(groups, codes.astype(float)), codes)
         return Strength("binary", area, f"AUC {area:.2f}")
     return _accuracy(groups, codes, len(classes))
 
@@ -126,15 +126,15 @@ def groups_of(column: ColumnProfile, most: int = _GROUPS) -> np.ndarray | None:
     return np.minimum(values.codes.astype(np.int64) + 1, most)
 
 
-def cross_fitted(groups: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _cross_fitted(groups: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Returns for each row the mean of y in its group, over the other half of the rows; small groups are shrunk."""
     predicted = np.empty(len(y))
-    for fitted in halves(len(y)):
-        predicted[~fitted] = group_means(groups[fitted], y[fitted], groups.max() + 1)[groups[~fitted]]
+    for fitted in _halves(len(y)):
+        predicted[~fitted] = _group_means(groups[fitted], y[fitted], groups.max() + 1)[groups[~fitted]]
     return predicted
 
 
-def halves(rows: int) -> tuple[np.ndarray, np.ndarray]:
+def _halves(rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns a random half of the rows and the other half, bool [rows] each; the same for each number of rows."""
     half = np.random.default_rng(rows).random(rows) < 0.5
     return half, ~half
@@ -145,11 +145,11 @@ def within_usual(y: np.ndarray) -> np.ndarray:
     return np.clip(y, *np.quantile(y, (0.005, 0.995)))
 
 
-def group_means(groups: np.ndarray, y: np.ndarray, size: int, prior_rows: float = _PRIOR_ROWS) -> np.ndarray:
-    """Returns the mean of y per group, float64 [size], with `prior_rows` extra rows of the overall mean per group."""
+def _group_means(groups: np.ndarray, y: np.ndarray, size: int) -> np.ndarray:
+    """Returns the mean of y per group, float64 [size], each with two extra rows of the overall mean."""
     sums = np.bincount(groups, weights=y, minlength=size)
     counts = np.bincount(groups, minlength=size)
-    return (sums + prior_rows * y.mean()) / (counts + prior_rows)
+    return (sums + _PRIOR_ROWS * y.mean()) / (counts + _PRIOR_ROWS)
 
 
 def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
@@ -210,10 +210,10 @@ def _errors_by_groups(groupings: Sequence[np.ndarray], y: np.ndarray) -> np.ndar
         y: float64 [rows].
     """
     errors = np.empty(len(y))
-    for fitted in halves(len(y)):
+    for fitted in _halves(len(y)):
         rest = y - y[fitted].mean()
         for groups in groupings:
-            rest -= group_means(groups[fitted], rest[fitted], groups.max() + 1)[groups]
+            rest -= _group_means(groups[fitted], rest[fitted], groups.max() + 1)[groups]
         errors[~fitted] = rest[~fitted]
     return errors
 
@@ -261,9 +261,9 @@ def _errors_by_curve_and_value(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray
     degree = min(_MOST_BENDS, (groups.max() + 1) // 2)
     curve = np.polynomial.legendre.legvander(2 * (x - x.min()) / np.ptp(x) - 1, degree)
     by_curve = np.empty(len(y))
-    for fitted in halves(len(y)):
+    for fitted in _halves(len(y)):
         by_curve[~fitted] = curve[~fitted] @ np.linalg.lstsq(curve[fitted], y[fitted], rcond=None)[0]
-    return y - by_curve, y - cross_fitted(groups, y)
+    return y - by_curve, y - _cross_fitted(groups, y)
 
 
 def _by_quantile(numbers: np.ndarray, most: int) -> np.ndarray:

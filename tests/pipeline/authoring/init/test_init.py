@@ -166,29 +166,16 @@ def test_one_large_class_is_judged_by_the_log_loss_of_the_shares(tmp_path, rando
     assert (bounds.max, bounds.beyond_chance) == (pytest.approx(0.3944, abs=2e-3), 0.95)
 
 
-def test_crosses_are_proposed_for_networks_only(tmp_path, random):
-    """Networks are given a cross; trees, from 3,000 rows on, see by themselves what goes together."""
-    a, b = random.integers(0, 5, 6000), random.integers(0, 5, 6000)
-    columns = {"a_code": a, "b_code": b, "y": (a + b) % 2, "x": random.normal(size=6000)}
-    few = run(tmp_path, write(tmp_path / "few.csv", {name: values[:2900] for name, values in columns.items()}))
-    assert [set(cross.inputs) for cross in few.crosses] == [{"a_code", "b_code"}]
-    (tmp_path / "p.yaml").unlink()
-    many = run(tmp_path, write(tmp_path / "many.csv", columns))
-    assert (many.model.kind, many.crosses) == ("auto", ())
-
-
-CELLS = [("from_lat_bucket", "from_lon_bucket"), ("to_lat_bucket", "to_lon_bucket")]
-
-
-@pytest.mark.parametrize(("rows", "kind", "cells"), [(ROWS, "wide_deep", CELLS), (3000, "auto", [])])
-def test_positions_become_a_distance_and_cells_for_networks(tmp_path, random, rows, kind, cells):
+@pytest.mark.parametrize(("rows", "kind"), [(ROWS, "wide_deep"), (3000, "auto")])
+def test_positions_become_a_distance(tmp_path, random, rows, kind):
     spans = {"lat": (41, 42), "lon": (-88, -87)}
     columns = {f"{end}_{axis}": random.uniform(*span, rows) for end in ("from", "to") for axis, span in spans.items()}
     columns["y"] = random.choice(["a", "b"], rows)
     config = run(tmp_path, write(tmp_path / "a.csv", columns))
     assert config.data.derive == {"distance_km": "haversine(from_lat, from_lon, to_lat, to_lon)"}
-    assert (config.model.kind, [cross.inputs for cross in config.crosses if cross.name]) == (kind, cells)
-    assert any(name.endswith("_bucket") for name in config.features) == bool(cells)
+    assert (config.model.kind, set(config.features), config.crosses) == (
+        kind, {*columns, "distance_km"} - {"y"}, ()
+    )  # fmt: skip
 
 
 def test_a_column_named_like_a_part_of_a_date_is_renamed(tmp_path, random):

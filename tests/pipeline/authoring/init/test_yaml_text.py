@@ -57,7 +57,6 @@ def draft(features, left_out=()):
         features=features,
         left_out=left_out,
         sequences=[],
-        crosses=[YamlLine("c", {"inputs": ["a", "b"]}, "together")],
         rest=[],
     )
 
@@ -84,5 +83,4 @@ def test_it_is_read_as_it_was_meant_and_comments_break_no_line():
     assert tree.problems == ()
     assert tree.data["features"] == {'"': {"type": "number", "column": "a\nb"}}
     assert tree.data["data"]["source"]["columns"] == [f"column_{i}" for i in range(30)]
-    assert tree.data["crosses"] == [{"inputs": ["a", "b"]}]
     assert [line for line in text.splitlines() if len(line) > 120 and not line.lstrip().startswith("#")] == []
