@@ -71,7 +71,6 @@ def lock_entries(
 
     Args:
         lock: The text of requirements.txt, with hashes and "via" comments.
-        direct: The names of the direct dependencies.
         left_out: The names of packages that are omitted, together with packages that only they need.
         alone: The names of packages that are kept without the packages that only they need.
 

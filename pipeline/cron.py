@@ -57,7 +57,6 @@ class Cron:
     """A cron line: the numbers that each field matches, in ascending order; weekdays from 0, Sunday, to 6.
 
     Attributes:
-        text: The line as cronsim reads it.
         either_day: Whether a match of the day of the month or of the day of the week is enough, which is the case if
             both fields are restricted.
     """

@@ -42,9 +42,6 @@ _WHERE = (
 class ExitCode(IntEnum):
     """An exit code; its docstring states when a command ends with it.
 
-    Attributes:
-        short: The meaning in a few words.
-
     Example:
         >>> f"{ExitCode.NO_SPAN} {ExitCode.NO_SPAN.short}"
         '4 no such span'

@@ -50,7 +50,6 @@ def like(rows: Rows, table: pa.Table, given: Collection[str] = ()) -> Any:
 
     Args:
         rows: The rows that `table` was computed from, one by one. The result has the index of a pandas DataFrame.
-        table: The result.
         given: Columns of `table` that are those of `rows`; a frame gets them back with its own types.
     """
     package = type(rows).__module__.partition(".")[0]

@@ -38,11 +38,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def print_text(text: object, *, err: bool = False, nl: bool = True) -> None:
-    """Prints text for people.
-
-    Args:
-        text: Any text; control characters are escaped, see `plain`.
-    """
+    """Prints text for people."""
     typer.echo(plain(str(text)), err=err, nl=nl)
 
 
@@ -106,7 +102,6 @@ def report_errors(what: str, note: Callable[[Exception], None] | None = None) ->
     """Suppresses an error of the block and prints it, so a failure to report does not change a run's outcome.
 
     Args:
-        what: The action that failed, for the line on standard error.
         note: Called with the error, for example to log its traceback.
     """
     try:

@@ -40,11 +40,7 @@ PREDICT = "Predict"
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled pipeline.
-
-    Attributes:
-        remarks: Sentences about nodes that run differently there.
-    """
+    """A compiled pipeline."""
 
     package: Package
     remarks: tuple[str, ...]

@@ -84,11 +84,7 @@ class _Builder(PackageBuilder):
     model: str
 
     def add_prediction(self, pipeline: str, push_to: str) -> None:
-        """Adds the tasks.
-
-        Args:
-            pipeline: Name of the pipeline whose models predict.
-        """
+        """Adds the tasks."""
         environment = self.environment
         settings = environment.node(PREDICT)
         knows_time = not is_before(environment.kubeflow, SCHEDULE_TIME_SINCE)

@@ -60,7 +60,6 @@ def executor_args(
 
     Args:
         ingest: For Ingest, where it finds its request and where spans are kept.
-        pages: Its outputs for the run's page.
     """
     runs_beam = isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)
     plan = {

@@ -43,7 +43,6 @@ def outcome_task(evaluated: str, artifacts: dict[str, tuple[Output, str]], after
     """Returns the task that records the outcome of a run, after all other tasks.
 
     Args:
-        evaluated: JSON of the config's section `evaluation`.
         artifacts: `evaluation`, `blessing`, `pushed_model` and `report`, with their types.
         after: Tasks that end later than the producers of `artifacts`.
     """
@@ -51,11 +50,7 @@ def outcome_task(evaluated: str, artifacts: dict[str, tuple[Output, str]], after
 
 
 def notify_task(config: PipelineConfig, file: str, folder: str) -> Task:
-    """Returns the exit task.
-
-    Args:
-        file: Path of the pipeline YAML in the image.
-    """
+    """Returns the exit task."""
     hooks = json.dumps([hook.model_dump(mode="json", exclude_none=True) for hook in config.notify])
     return Task(
         name="notify",
@@ -70,7 +65,6 @@ def with_exit_task(pipeline: Json, task: Task) -> Json:
 
     Args:
         pipeline: A specification that has the component and executor of `task`, but not yet the task.
-        task: The exit task, which waits for RUN.
     """
     root = pipeline["root"]
     parameters = root.get("inputDefinitions", {}).get("parameters", {})

@@ -28,9 +28,6 @@ def helper_pod_settings(node: NodeConfig, defaults: NodeConfig, memory: str = LO
 
     It opens the node's volumes with the node's secrets, but needs neither its devices nor the machines with these
     devices. Its limits are those of the defaults, because a namespace with quotas requires limits for every pod.
-
-    Args:
-        defaults: The section `defaults` of the environment file.
     """
     return node.model_copy(
         update={

@@ -117,9 +117,6 @@ class Unreachable(UserError):
 def explain_errors(host: str, action: str) -> Iterator[None]:
     """Converts errors of kfp's client to a `UserError` that names the request, the host and the fix.
 
-    Args:
-        action: The request, such as "listing pipelines".
-
     Raises:
         Unreachable: The API does not answer or has a server error.
         UserError: The API rejects the request.

@@ -200,11 +200,7 @@ def _finds_span_of_its_time(loaded: Loaded, environment: "Environment") -> bool:
 
 
 def _cron_line(loaded: Loaded, *, by_time: bool) -> str:
-    """Returns the cron line; rejects keys that recurring runs of Kubeflow do not support.
-
-    Args:
-        by_time: Whether a run takes the span of its scheduled time.
-    """
+    """Returns the cron line; rejects keys that recurring runs of Kubeflow do not support."""
     schedule = loaded.config.schedule
     if schedule is None:
         raise UserError(f'{loaded.file}: schedule is missing. For every day at three: schedule: {{cron: "0 3 * * *"}}.')

@@ -24,7 +24,6 @@ def failures(cluster: Cluster, run: Any, tasks: list[str]) -> list[str]:
     last lines of the log. Where there is no log, they are the failed tasks, and the reason for its absence.
 
     Args:
-        run: The run (kfp's V2beta1Run).
         tasks: Names of the tasks of the package; the backend also lists internal tasks.
     """
     details = run.run_details.task_details if run.run_details else None

@@ -22,11 +22,7 @@ _PATIENCE_SECONDS = 600
 
 @dataclass(frozen=True)
 class RunSettings:
-    """RunSettings of a run, in addition to its package.
-
-    Attributes:
-        service_account: Service account of its pods, by default that of the installation.
-    """
+    """RunSettings of a run, in addition to its package."""
 
     experiment: str
     service_account: str | None = None

@@ -37,7 +37,6 @@ class ExecutorInput:
     """The input of a container from the launcher.
 
     Attributes:
-        inputs: Artifacts by name.
         outputs: Artifacts by name, without the backend's own (executor-logs), whose paths the container does not get.
         message: The launcher's JSON, unchanged.
     """
@@ -55,9 +54,6 @@ Outputs = tuple[Mapping[str, tuple[ArtifactCopy, Json]], Mapping[str, Any]]
 
 def parse(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, str]) -> ExecutorInput:
     """Parses the launcher's message.
-
-    Args:
-        input_paths: Name -> local path of the artifact.
 
     Raises:
         UserError: The message is invalid.

@@ -66,7 +66,6 @@ class FolderRegistry:
 
         Args:
             made_from: Digest of the data and parameters of a new model, which the found model must not have.
-            rolled_back: URIs of models to skip.
         """
         for name in reversed(self._names(pipeline, "blessed")):
             entry = self._read(pipeline, f"blessed/{name}", Blessed)

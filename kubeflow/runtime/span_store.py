@@ -92,7 +92,6 @@ def ingest_window(
     """Ingests the spans of a window that the store lacks, and returns all spans of the window.
 
     Args:
-        store: The store of ingested spans; newly ingested spans are added.
         records: Folder or URL under which new folders are created.
         ingest: Writes records to a folder that TensorFlow can write to.
         reingest_all: Whether to ingest all spans even if the store has them.
@@ -137,7 +136,6 @@ def open_window(copy: ArtifactCopy, *, direct: bool) -> list[ArtifactCopy]:
     """Returns the examples of each span of a window: in place if they are on a volume, otherwise as a local copy.
 
     Args:
-        copy: The artifact from `write_window`.
         direct: Whether to use records at gs:// in place.
 
     Raises:

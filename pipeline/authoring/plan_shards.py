@@ -33,7 +33,6 @@ class SplitPlan:
 
     Attributes:
         bytes: Size before compression.
-        shards: Number of files.
     """
 
     name: str
@@ -53,7 +52,6 @@ class ShardPlan:
 
     Attributes:
         exact: Whether every row was read, so the plan is no estimate.
-        readers: Number of hosts that read in training.
         why: One line per deciding factor, with the setting to change.
         bytes_per_second: Rate at which one reader of this machine reads sampled records from memory, like the input of
             training does before it parses them.
@@ -71,7 +69,6 @@ def plan(loaded: Loaded, *, readers: int | None = None) -> ShardPlan:
 
     Args:
         loaded: A file that passes `checks.require`.
-        readers: Number of readers, instead of `records.readers`.
 
     Raises:
         UserError: The data cannot be read, or its number of rows is unknown.

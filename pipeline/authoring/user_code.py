@@ -142,7 +142,6 @@ def function_problem(path: str, arguments: Iterable[str], *, folder: Path) -> st
     """Returns the problem of the function that `path` names, or None.
 
     Args:
-        path: The import path from the YAML, `package.module:function`.
         arguments: Names of the positional arguments that the function is called with.
         folder: The folder of the YAML, whose modules take precedence over installed ones.
     """

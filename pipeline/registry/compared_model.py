@@ -34,10 +34,8 @@ class ComparedModel:
     """A model, or a YAML without one.
 
     Attributes:
-        name: As the user named it.
         what: What was found, such as `run 20260105-030000-000000`.
         yaml: The YAML that it was trained by; None if it was not recorded.
-        export: The folder of the SavedModel; None if there is none.
         note: Why there is no model, or what differs from what was asked for; empty if nothing.
     """
 

@@ -27,7 +27,6 @@ class Change:
     """A difference of two configurations.
 
     Attributes:
-        path: Path in the YAML, such as `features.fare.transforms`.
         old, new: The values as JSON data; None if the path is absent there, as `present` says.
         present: Whether the path is in the old and in the new configuration.
     """

@@ -32,7 +32,6 @@ class Evaluation(ShownPage):
     """The metrics of a model on labelled rows. A notebook shows them as a page of its own.
 
     Attributes:
-        data: The rows as the user named them.
         rows: Number of rows read: bad ones, ones without a usable label, and measured ones.
         unlabelled: Number of rows without a usable label, or of weight 0.
         verdict: The metrics and slices; no threshold is applied. The `baseline` of a metric is its value when the model

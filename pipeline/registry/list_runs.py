@@ -40,7 +40,6 @@ class ListedRun:
 
     Attributes:
         started: Local time with offset, ISO 8601; None for an unfinished run.
-        outcome: As in the history, or UNFINISHED.
         message: Why it was refused or failed, or where its model was pushed to.
         changes: What changed since the run before: settings of the YAML, data and code; None for the first run.
         spans: The oldest and the newest span of its window, as labels; None for a source without spans.

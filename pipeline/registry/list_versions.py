@@ -48,7 +48,6 @@ class Version:
         code: The version of Fullpass, and the commit of the YAML's folder.
         blessed_by: The Evaluator, or the person who overruled it.
         damaged: The damage of its files and what to do about it; None if it is undamaged.
-        examples: Number of eval rows that the metrics are of.
         eval_rows: Digest of these rows: their data, split and label. Metrics of versions are of the same rows if it is
             equal; None if it is unknown.
     """

@@ -31,11 +31,7 @@ _SHOWN_SPANS = 40
 
 @dataclass(frozen=True)
 class LineageRecord:
-    """The lineage of a model.
-
-    Attributes:
-        source: The path of the SQLite or JSON file that it was read from.
-    """
+    """The lineage of a model."""
 
     lineage: dict[str, Any]
     source: str

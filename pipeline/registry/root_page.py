@@ -55,11 +55,7 @@ class ShownRun:
 
 
 def write_root_page(loaded: Loaded, root: Path | None = None) -> Path:
-    """Writes the page of a root, atomically, and returns its path.
-
-    Args:
-        root: The root, instead of that of the YAML.
-    """
+    """Writes the page of a root, atomically, and returns its path."""
     folder = pipeline_root(loaded, root)
     layout, runs = RootLayout(folder), read_runs(folder, MOST_RUNS)
     headings, rows = run_cells(runs, None)

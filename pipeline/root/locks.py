@@ -73,7 +73,6 @@ def run_lock(
 
     Args:
         root: The pipeline root; created if missing.
-        what: The activity of the holder, for messages.
         tell: Called with a line that names the holder of the lock, before it waits.
 
     Raises:

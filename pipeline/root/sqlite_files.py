@@ -34,7 +34,6 @@ def opened(file: Path, what_to_do: str, mode: Literal["rwc", "rw"] = "rw") -> It
     """Opens a SQLite file.
 
     Args:
-        what_to_do: The advice in the message if the file is damaged.
         mode: `rwc` creates the file if it is missing.
 
     Raises:

@@ -77,10 +77,7 @@ class RunPaths:
     """The paths and inputs of a pipeline that differ between this machine and a cluster.
 
     Attributes:
-        resolve: Converts a path of the YAML to the path that nodes use.
         window: The spans and files to ingest, and the joined tables, as found now.
-        analyzer_cache: The folder of accumulators per span.
-        span_statistics: The folder of the data gate's statistics per span.
         compress: Whether records are gzipped if the YAML sets `auto`.
         libraries: The versions of the libraries that compute; empty on a cluster, where the image determines them.
         cache_dir: The folder of the input cache, if the YAML names none.

@@ -69,7 +69,6 @@ class OccasionRecord:
 
     Attributes:
         span: Label of the span for people.
-        log: File with the output of the run.
     """
 
     key: str
@@ -147,10 +146,6 @@ class History:
         """Deletes occasions and runs without a model that ended before a time; returns their number.
 
         Runs that trained a model stay, so no data is trained on twice.
-
-        Args:
-            since: The time, with time zone.
-            dry_run: Only count the entries.
         """
         if not self.exists:
             return 0

@@ -50,9 +50,6 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
     After its nodes have ended, the run is recorded and its receivers are notified, even if parts of it cannot be read,
     printed or written.
 
-    Args:
-        console: The console to print to, from `printing.console`.
-
     Returns:
         The exit code, see `ExitCode`.
 
@@ -101,7 +98,6 @@ class _EndedRun:
     """A run whose nodes have ended.
 
     Attributes:
-        log: The log of everything outside the nodes.
         inputs: The digest of its inputs (execution/unchanged_run.py).
     """
 

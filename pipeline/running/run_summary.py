@@ -95,11 +95,9 @@ class Summary:
         histories: Name of a history -> number of rows whose list is cut, and of rows without an entity or date.
         left_out: Reason -> number of rows that are in no split and not bad.
         uneven: Splits whose labels are distributed otherwise than in all rows.
-        pushed: The version that the model was pushed as.
         newly_pushed: False if this model was pushed before.
         model_run: The folder of the Trainer's training records.
         evaluation: The folder of the Evaluator's measurements.
-        data: The findings of the data gate.
         unread: Whether not even the metadata could be read, so the outputs of the run are unknown.
     """
 

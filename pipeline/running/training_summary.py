@@ -27,7 +27,6 @@ class TrainingFacts:
         ended_by: `epochs`, early_stopping or time.
         reference: The result of a linear model on the same rows.
         compared: Kind of model -> metric, if several were trained.
-        rows: The rows of each split.
     """
 
     epochs: int

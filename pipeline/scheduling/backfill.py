@@ -27,7 +27,6 @@ class Step:
     """A run of a backfill.
 
     Attributes:
-        label: Label of its newest span.
         to_node: Its last node; None for all nodes.
         done: An earlier run that completed this step, if any.
     """
@@ -47,7 +46,6 @@ def backfill(
     on: the served model stays that of the newest data.
 
     Args:
-        loaded: A checked config.
         spans: A:B, both included, like `--span` of a run.
         last_only: Ingest the whole range, and train only on the window of its last span.
 

@@ -32,7 +32,6 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
     start in a process that forks nodes later: use `drift_in_a_process` there.
 
     Args:
-        loaded: A checked config.
         span: The span, like `fullpass run --span`; by default the newest.
 
     Raises:

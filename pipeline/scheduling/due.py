@@ -136,12 +136,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Wait:
-    """Do nothing now.
-
-    Attributes:
-        message: A description of what the scheduler waits for, if anything.
-        until: The end of that wait.
-    """
+    """Do nothing now."""
 
     message: str = ""
     until: datetime | None = None

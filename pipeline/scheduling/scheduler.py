@@ -22,7 +22,6 @@ class SchedulerDeps:
     """The functions through which a scheduler uses the clock, the source, its runs, notifications and output.
 
     Attributes:
-        launch: Starts a run that prints to a file.
         in_flight: Returns whether a run that this scheduler or an earlier one started is alive.
         notify: Called for every occasion that ended, with the exit status of its run and whether the run has sent its
             notifications.

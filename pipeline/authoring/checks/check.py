@@ -96,11 +96,7 @@ def load_checked(file: Path, *, runs_here: bool = True) -> Loaded:
 
 
 def overview(config: PipelineConfig, window: Sequence[str] = ()) -> str:
-    """Returns the summary that `fullpass check` prints.
-
-    Args:
-        window: Lines about the spans that a run would use.
-    """
+    """Returns the summary that `fullpass check` prints."""
     title, facts = overview_facts(config)
     named = [*facts, *(("window", line) for line in window)]
     return "\n".join([title, *(f"  {name:8}  {value}" for name, value in named), "No errors."])

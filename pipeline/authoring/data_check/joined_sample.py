@@ -33,7 +33,6 @@ def with_joined_columns(
     Tables beyond the byte budget of samples are not read, and a warning says so.
 
     Args:
-        names: The joined columns that the run reads.
         window: The spans of the run. Of tables per span, rows without a span column have that of the newest span.
     """
     columns, findings = dict(sample.seen_columns), list[Finding]()

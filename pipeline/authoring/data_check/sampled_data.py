@@ -30,7 +30,6 @@ class SampledData:
     """A pipeline file and a sample of its data.
 
     Attributes:
-        raw: The raw columns and how they are read.
         values: Raw and derived columns by name, without missing tokens. Lists of numbers are only in `sample`.
     """
 

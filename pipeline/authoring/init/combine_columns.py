@@ -27,11 +27,7 @@ class Combinations:
 def combine_columns(
     profile: SourceProfile, selection: SelectedColumns, target: Target, taken: Sequence[str]
 ) -> Combinations:
-    """Returns the features that combine columns, if there are exactly two of a kind and they do not leak the label.
-
-    Args:
-        taken: Names of the existing columns and features.
-    """
+    """Returns the features that combine columns, if there are exactly two of a kind and they do not leak the label."""
     combined = Combinations()
     columns = [candidate.column for candidate in selection.features]
     _add_distance(combined, profile, columns, target, unique("distance_km", taken))

@@ -55,9 +55,7 @@ class ChosenLabel:
     """The label.
 
     Attributes:
-        derive: The derived column that computes it; None if it is a raw column.
         reads: Raw columns that it is computed from, with the type that each is read as.
-        unlabelled: A file beside the data without the label; None if there is none.
     """
 
     column: ColumnProfile
@@ -74,7 +72,6 @@ def choose_label(profile: SourceProfile, label: str | None, task: Task | None) -
     Args:
         label: A column; a condition or formula over columns, with or without a name in front (`tipped = tips > 0`); or
             None for the most likely column.
-        task: The task; None infers it from the values.
 
     Raises:
         UserError: There is no such column, no column is clearly the label, or the column cannot be a label.

@@ -63,8 +63,6 @@ class FeatureCandidate:
     """A column that may be a feature.
 
     Attributes:
-        strength: How well it predicts the label by groups; None if unknown.
-        text: The encoding of a text; None if it was not measured.
         doubt: Why it may be unknown at serving time, in words; empty if there is no doubt.
     """
 
@@ -81,12 +79,7 @@ class FeatureCandidate:
 
 @dataclass(eq=False)
 class SelectedColumns:
-    """The selected and the omitted columns.
-
-    Attributes:
-        features: The columns that become features, in the order of the file.
-        types: Types of raw columns to declare in `data.types`.
-    """
+    """The selected and the omitted columns."""
 
     features: list[FeatureCandidate] = field(default_factory=list)
     left_out: list[YamlLine] = field(default_factory=list)

@@ -31,9 +31,6 @@ class Draft:
     A line that begins with # is valid YAML without the #. A remark on its own line begins with ##.
 
     Attributes:
-        head: Lines of the remark at the top of the file.
-        joins: Joins by their names.
-        splits: Alternative splits.
         left_out: Omitted columns, with the feature that each could be, or None.
     """
 

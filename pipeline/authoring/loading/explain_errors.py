@@ -57,11 +57,7 @@ class _File:
 
 
 def problems_of(error: ValidationError, tree: Tree, schema: Schema, examples: Mapping[str, str]) -> list[Problem]:
-    """Returns the problems of the file that `error` contains, one per path.
-
-    Args:
-        examples: Path -> example value as it would be written there.
-    """
+    """Returns the problems of the file that `error` contains, one per path."""
     file = _File(tree.data, schema, examples)
     found: dict[Keys, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):

@@ -58,7 +58,6 @@ def schemas_at(root: Schema, keys: Keys, data: Any) -> list[Schema]:
     """Returns the forms accepted at `keys`; the type or kind that a mapping around it names narrows them.
 
     Args:
-        root: The schema of a whole file.
         data: The content of the file, which holds the type or kind that a mapping names.
     """
     here = list(resolve(root, root))

@@ -48,7 +48,6 @@ class FileForm(Generic[Config]):
 
     Attributes:
         schema: Its JSON Schema, from which messages list the accepted values.
-        examples: Path -> example value as it would be written there.
         needed: The required keys that the error for an empty file lists.
         names: Patterns of paths whose keys are user-defined names, which never count as credentials.
     """

@@ -52,13 +52,9 @@ class ColumnProfile:
     """A column: all that `init` and `check --data` know of it.
 
     Attributes:
-        why: The reason for its kind, in a few words.
         values: Its values without missing tokens; `NO_VALUES` for lists and images.
-        separator: The separator of `categories`.
-        width: The width of a `vector`.
         bad: Share of present rows that do not fit the kind.
         like: An example of how a `written_number` is written; None for plain numbers.
-        elements: The elements of a `list`.
     """
 
     name: str

@@ -40,7 +40,6 @@ class Dates:
     """A column of dates.
 
     Attributes:
-        format: The format as a date feature accepts it.
         share: Share of present rows that fit the format.
         moments: float64 [values], seconds since 1970-01-01 UTC, NaN where the value does not fit.
         ambiguous: Another format that fits equally many rows.

@@ -39,7 +39,6 @@ class FoundSource:
 
     Attributes:
         settings: The section as written in YAML.
-        why: The reasons for some of its keys.
     """
 
     settings: Mapping[str, Any]

@@ -47,7 +47,6 @@ class Dialect:
 
     Attributes:
         columns: Names for a file without a header line that fits; None if the first line holds the names.
-        why: The reason for each unusual value.
     """
 
     why: Mapping[str, str]
@@ -268,7 +267,6 @@ class Top:
         text: The rest of the text, without comments.
         columns: Names of the columns, if the line with the names fits no header; else None.
         separator: The separator, if the file names it; else None.
-        why: Key of `CsvSource` -> reason.
     """
 
     text: bytes

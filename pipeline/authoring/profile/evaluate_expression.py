@@ -31,7 +31,6 @@ def evaluate_arrays(expression: Expression, columns: Mapping[str, np.ndarray], r
 
     Args:
         expression: An expression that `check_types` has accepted for these columns.
-        columns: The columns that the expression reads; others are ignored.
         rows: Length of the result, for expressions that read no column.
     """
     with np.errstate(all="ignore"):

@@ -107,7 +107,6 @@ class NamedImages:
     """The image files that a table names.
 
     Attributes:
-        shape: The shape of the images, from the headers of some of them.
         folder: The folder to declare if they are not in the table's folder; else None.
     """
 

@@ -92,7 +92,6 @@ def label_rows(
     """Returns the label of each row, float64 [rows], as in `Target`; NaN if it is missing or cannot be read.
 
     Args:
-        positive: `positive` of the section `label`.
         classes: `classes` of the section `label`; None accepts all.
     """
     if task == "regression":

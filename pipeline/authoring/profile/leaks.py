@@ -92,7 +92,6 @@ class Indicator:
     """A column that follows from the label: with one value, or missing, exactly where the label has certain values.
 
     Attributes:
-        why: What it tells, in words.
         is_leak: Whether it must hold the label itself; else it may be known at serving time.
     """
 

@@ -45,7 +45,6 @@ class Sample:
         all_splits: Split -> bool [seen], for sources with data per split.
         seen: Number of rows that were read and from which the sample was drawn.
         malformed: Number of rows that could not be read.
-        bad: The first of the malformed rows.
         whole: Whether every row of the source was seen.
         evenly_spread: Whether rows come from every part of the files, not only from their beginning.
         total: Number of rows of the whole source, estimated from bytes; None if unknown.

@@ -60,8 +60,6 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
     """Returns the profile of the source `data`, from a sample of its rows.
 
     Args:
-        data: A file, folder, pattern or package:NAME/PATH.
-        folder: The folder of the YAML to write.
         known: Known column names. The first line of a CSV file is a header if it holds one of them.
 
     Raises:

@@ -47,7 +47,6 @@ class Strength:
     Attributes:
         value: AUC for binary; for multiclass the share of the majority class's errors that it corrects; for regression
             R² of the label's ranks, which a few far values do not decide.
-        shown: The metric as text for people, such as "AUC 0.81".
         by: What predicts the label: the column alone, or one aspect of it.
     """
 

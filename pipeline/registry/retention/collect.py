@@ -82,7 +82,6 @@ def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_
 
     Args:
         target: The folder of its pushed models. All of them are kept, including those put aside.
-        next_run: The spans and files that the next run reuses.
 
     Raises:
         UserError: A run holds the root, the metadata has another schema version, or the root was moved.

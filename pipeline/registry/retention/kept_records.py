@@ -35,7 +35,6 @@ class Kept:
     """The ids to keep.
 
     Attributes:
-        records: Artifacts whose record is kept.
         files: Those of them that are kept with their files.
     """
 
@@ -51,7 +50,6 @@ def find_kept(records: Records, policy: Policy, pushed: Collection[str], spans: 
 
     Args:
         pushed: The addresses of pushed models, which are kept regardless of their run.
-        spans: The numbers of the spans of the window.
         now: Seconds since 1970.
     """
     makers = records.makers()

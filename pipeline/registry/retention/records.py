@@ -53,7 +53,6 @@ class Artifact:
     """An artifact.
 
     Attributes:
-        type: Name of the artifact type, such as `Examples`.
         properties: Integer and text properties by name.
     """
 

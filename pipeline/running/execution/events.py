@@ -35,7 +35,6 @@ class NodeResult:
     """The result of one node of a run.
 
     Attributes:
-        id: Node id, as in the pipeline: "Transform".
         seconds: Wall time from start to end; 0 for a node that was not started.
         cpu_seconds: Processor time of its process and the children it waited for.
         peak_mib: Peak resident memory, in MiB, of the largest of these processes.
@@ -58,7 +57,6 @@ class RunResult:
     """The result of a run.
 
     Attributes:
-        metadata_path: The SQLite file that records the run.
         base_run_id: The earlier run whose outputs are reused, if any.
     """
 

@@ -80,7 +80,6 @@ def locked_store(path: Path, *, writes: bool = False) -> Iterator[RedactedStore]
 
     Args:
         path: The file; it must exist unless `writes` is true.
-        writes: Whether the caller writes.
     """
     config = proto.ConnectionConfig()
     config.sqlite.filename_uri = str(path)

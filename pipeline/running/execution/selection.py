@@ -33,7 +33,6 @@ def select(pipeline: pipeline_pb2.Pipeline, request: RunRequest, metadata_path: 
 
     Args:
         pipeline: The compiled pipeline with its run id, whose nodes are marked.
-        metadata_path: The SQLite file of the metadata.
 
     Raises:
         UserError: A node is not in the pipeline, the first does not lead to the last, or no earlier run has the

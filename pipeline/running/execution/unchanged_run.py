@@ -127,7 +127,6 @@ def record_repeat(
     Args:
         run: The run from `find_unchanged`.
         root: The root, whose run lock the caller holds.
-        seconds: The wall time of the run so far.
     """
     layout = RootLayout(root)
     listener(RunStarted(run_id=run_id, pipeline_name=name, node_ids=run.nodes, base_run_id=None))

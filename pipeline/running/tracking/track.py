@@ -46,7 +46,6 @@ class TrackedRun:
     """A run as a tracking server records it.
 
     Attributes:
-        name: The id of the run.
         failed: Whether the run ended without a verdict on a model.
         started: Milliseconds since 1970.
         tags: Outcome, verdicts, and the provenance of the run.
