@@ -28,7 +28,7 @@ class RunRequest:
         wait: Wait for another run on the same root, instead of refusing.
         summary: File for a copy of the JSON summary, which is also written beside the logs.
         events: Whether to print the events of the nodes for the process that started the run
-            (execution/event_lines.py), not for people.
+            (execution/events.py), not for people.
     """
 
     root: Path | None = None

@@ -29,16 +29,6 @@ _UNIONS: Mapping[str, str] = {
     "data.source": "format",
     "data.split": "method",
 }
-# Keys of earlier versions -> the current key in the same section.
-RENAMED: Mapping[str, str] = {
-    "data.split_overlap": "split_leakage",
-    "features.*.place": "compute_at",
-    "input.place": "compute_at",
-    "input.materialize": "compute_at",
-    "parity.tolerance": "atol",
-    "gates.lost_columns": "dropped_columns",
-    "schedule.missed": "catch_up",
-}
 _TRANSFORM = "features.*.transforms[*]"
 _ABSENT = ("missing", "too_short")
 """Error types for a key that is not in the file; too_short applies if an absent key counts as an empty section."""
@@ -170,9 +160,6 @@ def _fix(value: Any, forms: list[Schema]) -> str:
 def _unknown_key(keys: Keys, file: _File) -> str:
     accepted = accepted_keys(schemas_at(file.schema, keys[:-1], file.data))
     name = str(keys[-1])
-    renamed = next((new for old, new in RENAMED.items() if matches(old, keys)), None)
-    if renamed in accepted:
-        return f'{name} has a new name. Did you mean "{renamed}"? Accepted: {", ".join(accepted)}.'
     homes = [
         section
         for section in file.schema["properties"]

@@ -14,7 +14,6 @@ from rich.text import Text
 
 from fullpass.base.progress import Progress
 from fullpass.pipeline import printing
-from fullpass.pipeline.running.execution.event_lines import to_line
 from fullpass.pipeline.running.execution.events import (
     Event,
     Listener,
@@ -26,6 +25,7 @@ from fullpass.pipeline.running.execution.events import (
     RunResult,
     RunStarted,
     Status,
+    to_line,
 )
 
 _MIN_RATE_SECONDS = 1.0

@@ -1,11 +1,17 @@
-"""The events that a local run sends to its listener, and its result."""
+"""The events that a local run sends to its listener, and its result.
 
+A process that started the run reads the events as lines of text between the lines for people.
+"""
+
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import get_args
 
+from fullpass.base.json_text import parse_fields
 from fullpass.base.progress import Progress
 
 
@@ -118,9 +124,26 @@ class RunEnded:
 
 
 Event = RunStarted | NodeStarted | NodeRunning | NodeEnded | RunEnded
+_MARK = "\x1e"
+"""Begins the line of an event, as in JSON text sequences (RFC 7464). `printing` lets it into no other line."""
+_KINDS = {kind.__name__: kind for kind in get_args(Event)}
 Listener = Callable[[Event], None]
 
 
 def new_run_id() -> str:
     """Returns an id that sorts by time and may name a folder: 20251120-191622-123456 (local time)."""
     return datetime.now().strftime("%Y%m%d-%H%M%S-%f")
+
+
+def to_line(event: Event) -> str:
+    """Returns an event as a line of ASCII that ends with a newline."""
+    return f"{_MARK}{json.dumps([type(event).__name__, asdict(event)], default=str)}\n"
+
+
+def from_line(line: str) -> Event | None:
+    """Returns the event of a line; None for a line for people."""
+    if not line.startswith(_MARK):
+        return None
+    kind, fields = json.loads(line[len(_MARK) :])
+    event: Event = parse_fields(_KINDS[kind], fields)
+    return event

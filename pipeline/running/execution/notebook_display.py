@@ -9,8 +9,7 @@ from markupsafe import Markup
 
 from fullpass.base import notebook_html as html
 from fullpass.pipeline.running.execution.display import NodeRows, ending
-from fullpass.pipeline.running.execution.event_lines import from_line
-from fullpass.pipeline.running.execution.events import NodeRunning, RunEnded, Status
+from fullpass.pipeline.running.execution.events import NodeRunning, RunEnded, Status, from_line
 
 _SECONDS_PER_UPDATE = 0.5
 _STYLES: Mapping[str, str] = {Status.OK: html.GOOD, Status.FAILED: html.BAD}

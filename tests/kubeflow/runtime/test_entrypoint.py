@@ -13,7 +13,7 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.base.tfx_line import line
-from fullpass.kubeflow.runtime import lost_connections, termination
+from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.entrypoint import check_line, run_node
 from fullpass.kubeflow.runtime.executor_input import ABSENT, name_values, parse, write_output
 
@@ -203,7 +203,7 @@ TRIES = "open('tries', 'a').write('x'); n = len(open('tries').read())\n"
 
 @pytest.fixture
 def quick(monkeypatch, tmp_path):
-    monkeypatch.setenv(lost_connections.WAITS_VARIABLE, "0 0")
+    monkeypatch.setenv(termination.WAITS_VARIABLE, "0 0")
     monkeypatch.chdir(tmp_path)
 
 
@@ -251,13 +251,13 @@ def test_errors_of_data_are_never_tried_again(quick, tmp_path, error):
 
 @pytest.mark.parametrize("text", ["ten", "10 -1", "nan", "10s 60s", "1e999"])
 def test_waits_that_cannot_be_read_are_told_and_do_not_hide_the_failure(text, caplog):
-    assert lost_connections._waits(text) == [10.0, 60.0]
+    assert termination._waits(text) == [10.0, 60.0]
     assert f"FULLPASS_RECONNECT_SECONDS is {text!r}" in caplog.text
-    assert lost_connections._waits("") == [] and lost_connections._waits("0.5 3") == [0.5, 3.0]
+    assert termination._waits("") == [] and termination._waits("0.5 3") == [0.5, 3.0]
 
 
 def test_a_signal_while_waiting_for_the_next_attempt_ends_the_container(monkeypatch, tmp_path):
-    monkeypatch.setenv(lost_connections.WAITS_VARIABLE, "300")
+    monkeypatch.setenv(termination.WAITS_VARIABLE, "300")
     done = ends("print('ready', flush=True); raise ConnectionError", tmp_path / "log", stop=True)
     assert done.returncode == 143 and "the pod received SIGTERM" in (tmp_path / "log").read_text()
 

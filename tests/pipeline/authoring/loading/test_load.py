@@ -22,34 +22,6 @@ MISTAKES = {
     "misspelt key": mistake(
         {5: "    path: trips.csv\n    missng: [x]"}, ("data.source.missng", 6, 'Did you mean "missing"?')
     ),
-    "split_overlap of earlier versions": mistake(
-        {11: "  split_overlap: {max_fraction: 0}\nlabel:"},
-        ("data.split_overlap", 11, 'has a new name. Did you mean "split_leakage"? Accepted: '),
-    ),
-    "place of earlier versions": mistake(
-        {15: "  fare: {type: number, place: input}"},
-        ("features.fare.place", 15, 'has a new name. Did you mean "compute_at"? Accepted: '),
-    ),
-    "place of all features of earlier versions": mistake(
-        {14: "input: {place: input}\nfeatures:"},
-        ("input.place", 14, 'has a new name. Did you mean "compute_at"? Accepted: '),
-    ),
-    "lost_columns of earlier versions": mistake(
-        {14: "gates: {lost_columns: warn}\nfeatures:"},
-        ("gates.lost_columns", 14, 'has a new name. Did you mean "dropped_columns"? Accepted: '),
-    ),
-    "missed of earlier versions": mistake(
-        {14: 'schedule: {cron: "0 3 * * *", missed: each}\nfeatures:'},
-        ("schedule.missed", 14, 'has a new name. Did you mean "catch_up"? Accepted: '),
-    ),
-    "materialize of earlier versions": mistake(
-        {14: "input: {materialize: false}\nfeatures:"},
-        ("input.materialize", 14, 'has a new name. Did you mean "compute_at"? Accepted: '),
-    ),
-    "tolerance of earlier versions": mistake(
-        {14: "parity: {tolerance: 1.0e-5}\nfeatures:"},
-        ("parity.tolerance", 14, 'has a new name. Did you mean "atol"? Accepted: '),
-    ),
     "unknown key of a feature": mistake(
         {15: "  fare: {type: number, transform: [log1p]}"},
         (

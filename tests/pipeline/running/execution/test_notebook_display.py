@@ -9,7 +9,7 @@ from nbclient import NotebookClient
 SHOW = """
 import sys
 from pathlib import Path
-from fullpass.pipeline.running.execution.event_lines import to_line
+from fullpass.pipeline.running.execution.events import to_line
 from fullpass.pipeline.running.execution.events import *
 from fullpass.pipeline.running.execution.notebook_display import NotebookDisplay, in_notebook
 

@@ -8,7 +8,6 @@ import pytest
 from fullpass.base.progress import Progress
 from fullpass.pipeline import printing
 from fullpass.pipeline.running.execution.display import display
-from fullpass.pipeline.running.execution.event_lines import from_line, to_line
 from fullpass.pipeline.running.execution.events import (
     NodeEnded,
     NodeResult,
@@ -18,6 +17,8 @@ from fullpass.pipeline.running.execution.events import (
     RunResult,
     RunStarted,
     Status,
+    from_line,
+    to_line,
 )
 
 FAILED = NodeResult(id="Ingest", status=Status.FAILED, seconds=1.5, log=Path("a b.log"), error="row 3:\n\x1b[31m é")
