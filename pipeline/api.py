@@ -54,11 +54,6 @@ _DAMAGED_SUMMARY = "Remove it: the run is then not listed."
 def load(file: Path | str, *, runs_here: bool = True) -> Pipeline:
     """Returns a pipeline file after reading and checking it; its warnings are printed to standard error.
 
-    Example:
-        >>> pipeline = load("pipeline.yaml")  # doctest: +SKIP
-        >>> pipeline.config.label.name  # doctest: +SKIP
-        'tips'
-
     Args:
         file: The pipeline YAML.
         runs_here: Whether the pipeline will run on this machine. If not, data that this machine lacks is a warning.
@@ -70,12 +65,7 @@ def load(file: Path | str, *, runs_here: bool = True) -> Pipeline:
 
 
 def check(file: Path | str, *, runs_here: bool = True) -> tuple[Problem, ...]:
-    """Returns all errors and warnings of a pipeline file in file order, without raising; empty if there are none.
-
-    Example:
-        >>> [(p.line, p.path, p.message) for p in check("pipeline.yaml")]  # doctest: +SKIP
-        []
-    """
+    """Returns all errors and warnings of a pipeline file in file order, without raising; empty if there are none."""
 
     try:
         return tuple(require(load_file(file), runs_here=runs_here))
@@ -92,9 +82,6 @@ def init(
     sample: int = 20_000,
 ) -> Pipeline:
     """Writes a pipeline YAML from data, like `fullpass init`, and returns the pipeline. Comments in it give reasons.
-
-    Example:
-        >>> pipeline = init(dataframe, label="tips > 2")  # doctest: +SKIP
 
     Args:
         data: A table in memory, which is written as a Parquet file beside the YAML; or the path of a file, folder or
@@ -143,11 +130,6 @@ def run(
 
     The run is a separate `fullpass run` process, because nodes are forked and TensorFlow does not survive a fork. That
     process reads the file from disk. Interrupting this call interrupts the run.
-
-    Example:
-        >>> outcome = run("pipeline.yaml")  # doctest: +SKIP
-        >>> outcome.blessed, outcome.metrics["auc"]  # doctest: +SKIP
-        (True, 0.944)
 
     Args:
         pipeline: A pipeline from `load`, or the path of a YAML.
@@ -202,10 +184,6 @@ def run(
 def runs(pipeline: PipelineFile, *, root: Path | str | None = None) -> list[Outcome]:
     """Returns the outcomes of a pipeline's runs, newest first, without those that `fullpass gc` removed.
 
-    Example:
-        >>> runs("pipeline.yaml")[0].metrics  # doctest: +SKIP
-        {'auc': 0.944, 'accuracy': 0.9}
-
     Raises:
         DamagedState: The summary of a run is damaged.
     """
@@ -216,10 +194,6 @@ def runs(pipeline: PipelineFile, *, root: Path | str | None = None) -> list[Outc
 
 def metrics(pipeline: PipelineFile, run: str | None = None, *, root: Path | str | None = None) -> Mapping[str, float]:
     """Returns the metrics of one run, by default of the newest run that has metrics.
-
-    Example:
-        >>> metrics("pipeline.yaml")["auc"]  # doctest: +SKIP
-        0.944
 
     Raises:
         UserError: There is no such run.
@@ -259,11 +233,6 @@ def open_report(pipeline: PipelineFile, run: str | None = None, *, root: Path | 
 def analyze(pipeline: PipelineFile, rows: Rows, folder: Path | str | None = None) -> Transform:
     """Analyzes rows in memory with the features of a pipeline, like a run analyzes its train split.
 
-    Example:
-        >>> transform = analyze("pipeline.yaml", pa.table({"fare": [5.0, 7.0], "tips": [1.0, 0.0]}))  # doctest: +SKIP
-        >>> transform({"fare": [6.0]}).to_pydict()  # doctest: +SKIP
-        {'fare_xf': [0.0]}
-
     Args:
         pipeline: A pipeline from `load`, or the path of a YAML.
         rows: The train split, with all columns that the YAML reads.
@@ -285,10 +254,6 @@ def open_model(model: PipelineFile, *, warm: bool = False) -> "Exported":
         model: The folder, or the YAML.
         warm: Whether to predict a row first, so that the first answer comes as fast as later ones.
 
-    Example:
-        >>> open_model("serving").classes  # doctest: +SKIP
-        ('False', 'True')
-
     Raises:
         UserError: There is no export, or Fullpass did not write it.
     """
@@ -303,10 +268,6 @@ def open_model(model: PipelineFile, *, warm: bool = False) -> "Exported":
 
 def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = False, **read_as: Any) -> Any:
     """Returns rows with `prediction`, `probability_<class>` per class, and `bad_row`, like `fullpass predict`.
-
-    Example:
-        >>> predict("serving", "rows.csv", separator=";")["prediction"]  # doctest: +SKIP
-        >>> predict(open_model("serving"), dataframe).to_pandas()  # doctest: +SKIP
 
     Args:
         model: A model from `open_model`, or any argument that `open_model` accepts.
@@ -346,9 +307,6 @@ def compare(
 ) -> "Comparison":
     """Compares two models: YAMLs, features and data, and metrics and slices on the same rows, like `fullpass compare`.
 
-    Example:
-        >>> compare("pipeline.yaml", "other.yaml").table  # doctest: +SKIP
-
     Args:
         a, b: An outcome, a pipeline or its YAML (its newest run), a run's id, a version, or a folder of a model.
         rows: Labelled rows in memory or the path of files; None takes the rows of the eval split.
@@ -372,9 +330,6 @@ def evaluate(
 ) -> "Evaluation":
     """Measures a model on labelled rows with the metrics, intervals and slices of the Evaluator.
 
-    Example:
-        >>> evaluate("pipeline.yaml", dataframe).table  # doctest: +SKIP
-
     Args:
         model, file, read_as: As `a`, `file` and `read_as` of `compare`.
         rows: A table in memory, or the path of a file, folder or glob.
@@ -393,10 +348,6 @@ def evaluate(
 
 def versions(target: PipelineFile) -> list[Version]:
     """Returns the pushed models, newest first, each with its state, metrics, spans and who blessed it.
-
-    Example:
-        >>> [(v.version, v.state) for v in versions("pipeline.yaml")]  # doctest: +SKIP
-        [(1795376318, 'served')]
 
     Args:
         target: A pipeline, its YAML, or the folder that models are pushed to.

@@ -24,9 +24,7 @@ from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.diagnose.command import diagnose
 from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from fullpass.pipeline.printing import print_text
-from fullpass.pipeline.registry.commands import bless, gc, lineage, models, refresh, runs
-from fullpass.pipeline.registry.export_commands import export
-from fullpass.pipeline.registry.measure_commands import compare, evaluate
+from fullpass.pipeline.registry.commands import bless, compare, evaluate, export, gc, lineage, models, refresh, runs
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import commands
@@ -52,7 +50,7 @@ _USUAL = Path("pipeline.yaml")
 TASKS = {
     "Write a pipeline": ("init", "check", "show", "schema", "plan-shards"),
     "Run it": ("run", "runs", "report", "predict", "diagnose", "schedule", "backfill"),
-    "Manage models": ("models", "compare", "evaluate", "lineage", "bless", "rollback", "export", "gc"),
+    "Manage models": ("models", "compare", "evaluate", "lineage", "bless", "rollback", "refresh", "export", "gc"),
     "Use a cluster": ("compile", "submit", "input-service"),
     "About": ("version",),
 }
@@ -406,16 +404,8 @@ def rollback(
     printing.print_text(f"Now served: version {roll_back(target, to)}")
 
 
-app.command()(diagnose)
-app.command()(runs)
-app.command()(compare)
-app.command()(evaluate)
-app.command()(bless)
-app.command()(models)
-app.command()(lineage)
-app.command()(refresh)
-app.command()(export)
-app.command()(gc)
+for verb in (diagnose, runs, compare, evaluate, bless, models, lineage, refresh, export, gc):
+    app.command()(verb)
 
 
 @app.command()

@@ -18,12 +18,6 @@ from fullpass.preprocessing.columns.raw_columns import raw_columns
 class Transform:
     """The transform of a pipeline's features, with the statistics of an analyzed table; `analyze` returns it.
 
-    Example:
-        >>> transform = analyze("pipeline.yaml", train)  # doctest: +SKIP
-        >>> transform(test)["fare_xf"]  # doctest: +SKIP
-        >>> transform.numpy(test)["fare_xf"].dtype  # doctest: +SKIP
-        dtype('float32')
-
     Attributes:
         folder: Folder of the transform graph, in the layout of TensorFlow Transform's `TFTransformOutput`.
     """

@@ -4,9 +4,7 @@
 NAME=PATH`
 """
 
-import argparse
 import json
-import logging
 import os
 import shutil
 import sys
@@ -19,7 +17,6 @@ from typing import Any
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
-from fullpass.base.redact import redact_streams
 from fullpass.base.tfx_line import is_same, line
 from fullpass.base.user_modules import use_modules_of
 from fullpass.kubeflow.kfp_internals import run_id
@@ -28,7 +25,7 @@ from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.executor_input import (
     ArtifactCopy,
     ExecutorInput,
-    add_arguments,
+    container_arguments,
     from_arguments,
     write_absent,
     write_output,
@@ -51,12 +48,7 @@ def main(on_success: Callable[[ExecutorInput], None] = lambda _: None, *, reconn
         on_success: Called with the launcher's input after the node succeeded.
         reconnect: Whether to start again after a lost connection.
     """
-    redact_streams()
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
-    parser = argparse.ArgumentParser(prog="fullpass.kubeflow.runtime.entrypoint", description=__doc__)
-    parser.add_argument("--plan", required=True)
-    add_arguments(parser)
-    arguments = parser.parse_args()
+    arguments = container_arguments("fullpass.kubeflow.runtime.entrypoint", __doc__, plan=None)
     # TFX executors would parse the remaining arguments as their own flags.
     sys.argv = sys.argv[:1]
     plan = json.loads(arguments.plan)

@@ -2,14 +2,16 @@
 
 import argparse
 import json
-from collections.abc import Mapping
+import logging
+import sys
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import write_atomically
-from fullpass.base.redact import redact_tree
+from fullpass.base.redact import redact_streams, redact_tree
 from fullpass.kubeflow.kfp_internals import UNRESOLVED
 from fullpass.kubeflow.protocol import Json, unpack
 
@@ -81,6 +83,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--constants", type=unpack, default={}, help="further parameters, written by pack")
     parser.add_argument("--input", action="append", default=[])
     parser.add_argument("--output", action="append", default=[])
+
+
+def container_arguments(program: str, about: str | None, **own: Collection[str] | None) -> argparse.Namespace:
+    """Prepares the output of a container's program, and returns its arguments.
+
+    Args:
+        own: Required argument of the program -> the accepted values; None accepts all.
+    """
+    redact_streams()
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
+    parser = argparse.ArgumentParser(prog=program, description=about)
+    for name, accepted in own.items():
+        parser.add_argument(f"--{name}", required=True, choices=accepted)
+    add_arguments(parser)
+    return parser.parse_args()
 
 
 def from_arguments(arguments: argparse.Namespace) -> ExecutorInput:

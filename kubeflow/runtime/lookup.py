@@ -3,13 +3,11 @@
 `python -m fullpass.kubeflow.runtime.lookup --kind KIND --executor-input '{{$}}' --output NAME=PATH`
 """
 
-import argparse
 import hashlib
 import json
 import logging
 import os
 import stat
-import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
@@ -18,7 +16,6 @@ from typing import Any
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
-from fullpass.base.redact import redact_streams
 from fullpass.components.ingest.config import DataConfig, WindowConfig
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.sources.files import resolve_path
@@ -48,7 +45,7 @@ from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.executor_input import (
     ExecutorInput,
     Outputs,
-    add_arguments,
+    container_arguments,
     from_arguments,
     write_output,
 )
@@ -68,12 +65,7 @@ from fullpass.pipeline.scheduling.due import expected_span
 
 def main() -> None:
     """Runs one look-up, then exits the process."""
-    redact_streams()
-    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.INFO, stream=sys.stderr)
-    parser = argparse.ArgumentParser(prog="fullpass.kubeflow.runtime.lookup", description=__doc__)
-    parser.add_argument("--kind", required=True, choices=list(LOOKUPS))
-    add_arguments(parser)
-    arguments = parser.parse_args()
+    arguments = container_arguments("fullpass.kubeflow.runtime.lookup", __doc__, kind=list(LOOKUPS))
 
     def work() -> None:
         task = from_arguments(arguments)

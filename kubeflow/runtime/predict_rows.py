@@ -3,22 +3,19 @@
 `python -m fullpass.kubeflow.runtime.predict_rows --plan JSON --executor-input '{{$}}' --output metrics=PATH`
 """
 
-import argparse
 import json
 import logging
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fullpass.base.errors import UserError
-from fullpass.base.redact import redact_streams
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.push.push import SERVING
 from fullpass.kubeflow.protocol import DATE, MODEL, OUTPUT, ROWS, SCHEDULE_TIME, Json
 from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.entrypoint import check_line
-from fullpass.kubeflow.runtime.executor_input import ExecutorInput, add_arguments, from_arguments, write_output
+from fullpass.kubeflow.runtime.executor_input import ExecutorInput, container_arguments, from_arguments, write_output
 from fullpass.kubeflow.runtime.lookup import check_writable
 from fullpass.pipeline.startup import set_environment, without_keras
 
@@ -27,12 +24,7 @@ _FIELDS = {"{YYYY}": "%Y", "{MM}": "%m", "{DD}": "%d", "{HH}": "%H"}
 
 def main() -> None:
     """Predicts, then exits the process."""
-    redact_streams()
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
-    parser = argparse.ArgumentParser(prog="fullpass.kubeflow.runtime.predict_rows", description=__doc__)
-    parser.add_argument("--plan", required=True)
-    add_arguments(parser)
-    arguments = parser.parse_args()
+    arguments = container_arguments("fullpass.kubeflow.runtime.predict_rows", __doc__, plan=None)
     termination.run_to_end(
         "Predict", lambda: predict(json.loads(arguments.plan), from_arguments(arguments)), reconnect=True
     )

@@ -1,4 +1,4 @@
-"""The commands `fullpass runs`, `bless`, `refresh`, `lineage`, `models` and `gc`.
+"""The commands `fullpass runs`, `models`, `compare`, `evaluate`, `lineage`, `bless`, `refresh`, `export` and `gc`.
 
 `runs`, `models` and `gc` import neither TensorFlow nor TFX.
 """
@@ -7,9 +7,10 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 from rich import box
@@ -19,22 +20,39 @@ from rich.text import Text
 
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
+from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
+from fullpass.components.predict.input_source import read_as_of
+from fullpass.pipeline import read_options
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.printing import console, print_data, print_text
+from fullpass.pipeline.registry.locate_model import pushed_to
 from fullpass.pipeline.root.check import check_own_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
-from fullpass.pipeline.startup import large_imports, noise_to
+from fullpass.pipeline.startup import large_imports, noise_to, without_keras
 
 if TYPE_CHECKING:
-    from fullpass.pipeline.registry.retention.collect import Freed, NextRun
+    import numpy as np
 
+    from fullpass.components.predict.predict import Exported
+    from fullpass.pipeline.registry.retention.collect import Freed, NextRun
+    from fullpass.pipeline.registry.shown_page import ShownPage
+
+Shown = TypeVar("Shown", bound="ShownPage")
 _UNITS = ("B", "KB", "MB", "GB", "TB")
+_USUAL = Path("pipeline.yaml")
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.")]
+_Root = Annotated[Path | None, typer.Option(help="Folder of the runs, instead of root of the YAML.")]
+_Named = Annotated[
+    Path, typer.Option("--file", "-f", metavar="FILE|DIR", help="The YAML, or folder of models, of ids and numbers.")
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_Page = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write an HTML page.")]
 
 
 def bless(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.")] = Path("pipeline.yaml"),
+    file: _File = _USUAL,
     model: Annotated[
         str | None,
         typer.Option(help="Number at the end of the model's folder; by default the newest that was refused."),
@@ -43,7 +61,7 @@ def bless(
         bool, typer.Option("--force", help="Bless and push it although the Evaluator refused it.")
     ] = False,
     why: Annotated[str, typer.Option(help="The reason to override the thresholds; it is recorded.")] = "",
-    root: Annotated[Path | None, typer.Option(help="Folder of the pipeline's runs, instead of the YAML's.")] = None,
+    root: _Root = None,
 ) -> None:
     """Push a model that was not blessed, and record who did so, why and when."""
     from fullpass.pipeline.registry.bless import bless as bless_model
@@ -57,12 +75,10 @@ def refresh(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A version's number, or `latest` for the served one.")
     ] = "latest",
-    file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="The pipeline YAML.")] = Path(
-        "pipeline.yaml"
-    ),
+    file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="The pipeline YAML.")] = _USUAL,
 ) -> None:
     """Push a model again with the current tables that it looks up, if it answers like rows joined with them."""
-    from fullpass.pipeline.registry.locate_model import find_export, pushed_to
+    from fullpass.pipeline.registry.locate_model import find_export
 
     loaded = load(file)
     export = find_export(model, file)
@@ -83,7 +99,7 @@ def lineage(
         typer.Option(
             "--file", "-f", metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to."
         ),
-    ] = Path("pipeline.yaml"),
+    ] = _USUAL,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, including the YAML of the training run.")
     ] = False,
@@ -107,45 +123,173 @@ def lineage(
 def models(
     target: Annotated[
         Path, typer.Argument(metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to.")
-    ] = Path("pipeline.yaml"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    ] = _USUAL,
+    as_json: _Json = False,
 ) -> None:
     """List the pushed models with their state, metrics, spans, configuration, code and who blessed them."""
     from fullpass.pipeline.registry import list_versions
-    from fullpass.pipeline.registry.locate_model import pushed_to
 
     folder = pushed_to(target)
     found = list_versions.read_versions(folder)
-    if as_json:
-        print_data(to_json_text([asdict(version) for version in found], indent=2))
-    else:
-        console().print(list_versions.table(found, folder))
+    _print(found, lambda: list_versions.table(found, folder), as_json=as_json)
 
 
 def runs(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.")] = Path("pipeline.yaml"),
-    root: Annotated[Path | None, typer.Option(help="Folder of the runs, instead of root of the YAML.")] = None,
+    file: _File = _USUAL,
+    root: _Root = None,
     last: Annotated[int, typer.Option(min=1, help="Number of newest runs to list.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: _Json = False,
 ) -> None:
     """List the runs, refused and failed ones too: what changed since the run before, the verdict, the metrics."""
     from fullpass.pipeline.registry import list_runs
 
     folder = pipeline_root(load(file), root)
     found = list_runs.read_runs(folder, last)
+    _print(found, lambda: list_runs.table(found, folder), as_json=as_json)
+
+
+def _print(found: list[Any], table: Callable[[], RenderableType], *, as_json: bool) -> None:
+    """Prints records as JSON or as a table for people."""
     if as_json:
-        print_data(to_json_text([asdict(run) for run in found], indent=2))
+        print_data(to_json_text([asdict(one) for one in found], indent=2))
     else:
-        console().print(list_runs.table(found, folder))
+        console().print(table())
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="A run's id, a version, `latest`, a folder, or a YAML.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same, of any root.")],
+    file: _Named = _USUAL,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="ROWS", help="Labelled rows to measure both on, or a YAML that names them."),
+    ] = None,
+    page: _Page = None,
+    as_json: _Json = False,
+    format_: read_options.Format = None,
+    separator: read_options.Separator = None,
+    columns: read_options.Columns = None,
+    header: read_options.Header = False,
+    missing: read_options.Missing = None,
+    encoding: read_options.Encoding = None,
+    source: read_options.Others = None,
+) -> None:
+    """Compare two models: YAMLs, features and data, and metrics and slices on the same rows with paired intervals."""
+    read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
+    continue_in_fork()
+    without_keras()
+    from fullpass.pipeline.registry import compare as comparing
+
+    with noise_to(Path(os.devnull)), large_imports():
+        compared = comparing.compare_models(a, b, file, data, read_as)
+    _give(compared, comparing.shown, page, as_json=as_json)
+
+
+def evaluate(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A version, `latest`, a run's id, a folder, or a YAML.")
+    ],
+    rows: Annotated[
+        str, typer.Argument(metavar="ROWS", help="Labelled rows: a file, folder, glob or address; or a YAML.")
+    ],
+    file: _Named = _USUAL,
+    page: _Page = None,
+    as_json: _Json = False,
+    format_: read_options.Format = None,
+    separator: read_options.Separator = None,
+    columns: read_options.Columns = None,
+    header: read_options.Header = False,
+    missing: read_options.Missing = None,
+    encoding: read_options.Encoding = None,
+    source: read_options.Others = None,
+) -> None:
+    """Measure a model on labelled rows, with the metrics, intervals and slices of the Evaluator."""
+    read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
+    continue_in_fork()
+    without_keras()
+    from fullpass.pipeline.registry import evaluate as evaluating
+
+    with noise_to(Path(os.devnull)), large_imports():
+        found = evaluating.evaluate_model(model, rows, file, read_as)
+    _give(found, evaluating.shown, page, as_json=as_json)
+
+
+def _give(found: Shown, shown: Callable[[Shown], RenderableType], page: Path | None, *, as_json: bool) -> None:
+    """Writes the page of a result, if one is named, and prints the result as tables or as JSON."""
+    if page is not None:
+        found.write(page)
+    if as_json:
+        print_data(to_json_text(found.record(), indent=2))
+        return
+    console().print(shown(found))
+    if page is not None:
+        print_text(f"Page: {page}")
+
+
+def export(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A model's folder, the folder models are pushed to, or the YAML.")
+    ],
+    to: Annotated[Literal["litert", "onnx"], typer.Option("--to", help="The format.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write; it must not exist.")],
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INPUT", help="Raw rows to compare on, as for predict.", show_default="the eval split of its run"
+        ),
+    ] = None,
+) -> None:
+    """Write a model for LiteRT or ONNX Runtime, with its preprocessing, if it answers like the SavedModel."""
+    with large_imports(), noise_to(Path(os.devnull)):
+        from fullpass.components.portable.export_portable import BOUND, export_portable
+        from fullpass.components.predict.predict import load_export
+
+        exported = load_export(pushed_to(model.absolute()))
+        batches = _eval_rows(exported) if rows is None else _given_rows(exported, rows)
+        found = export_portable(exported, to, out, batches)
+    print_text(
+        f"{out}: {found.bytes:,} bytes. On {found.rows:,} rows the largest difference from the SavedModel is "
+        f"{found.largest:.2g} (up to {BOUND:g} is accepted); {found.changed:,} predictions differ.\n"
+        f"A row takes {found.milliseconds[0]:.2f} ms of preprocessing and {found.milliseconds[1]:.2f} ms of network."
+    )
+
+
+def _given_rows(model: "Exported", path: str) -> "Iterator[Mapping[str, np.ndarray]]":
+    """Yields the raw columns of a file, as `fullpass predict` reads it."""
+    from fullpass.components.predict.input_rows import InputRows
+    from fullpass.components.predict.input_source import input_files, input_source
+
+    how = input_source(model.source, path, {})
+    yield from (batch.inputs for batch in InputRows(input_files(how.source, path), how, model.columns))
+
+
+def _eval_rows(model: "Exported") -> "Iterator[Mapping[str, np.ndarray]]":
+    """Yields the raw columns of the eval split of the run that made a model.
+
+    Raises:
+        UserError: The run is not on this machine any more.
+    """
+    import tensorflow as tf
+
+    from fullpass.pipeline.registry.compared_model import find_model
+    from fullpass.pipeline.registry.score_models import records_of
+    from fullpass.trainer.input.raw_examples import dense_columns
+
+    files = find_model(str(model.directory), _USUAL).eval_files
+    if not files:
+        raise UserError(f"{model.directory}: the eval rows of its run are not on this machine. Give rows: --rows FILE.")
+    for records in records_of(files):
+        columns = dense_columns(tf.constant(records), model.columns)
+        yield {name: value.numpy() for name, value in columns.items()}
 
 
 def gc(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.")] = Path("pipeline.yaml"),
+    file: _File = _USUAL,
     keep_runs: Annotated[int, typer.Option(min=1, help="Number of newest runs to keep.")] = 10,
     keep_days: Annotated[float, typer.Option(min=0, help="Also keep runs that are younger than this.")] = 30,
-    root: Annotated[Path | None, typer.Option(help="Folder of the runs, instead of root of the YAML.")] = None,
+    root: _Root = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be freed; change nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: _Json = False,
 ) -> None:
     """Remove artifacts, caches, quarantine, logs and records that no kept run, pushed model or window needs."""
     from fullpass.pipeline.registry.retention.collect import collect

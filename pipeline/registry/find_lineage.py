@@ -11,7 +11,7 @@ from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.internals.tfx_internals import constants
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.model_lineage import GATES, ModelArtifacts, facts_in_export, lineage_of
-from fullpass.pipeline.running.execution.records import locked_store, node_of, recorded_facts
+from fullpass.pipeline.running.execution.records import artifacts_of, locked_store, node_of, recorded_facts
 
 
 def find_lineage(path: Path, model_uri: str) -> dict[str, Any] | None:
@@ -70,7 +70,7 @@ class _MetadataGraph:
 
     def inputs(self, execution: proto.Execution) -> dict[str, list[proto.Artifact]]:
         """Returns the input artifacts of an execution, by input name."""
-        return self._artifacts_of(execution, proto.Event.INPUT)
+        return artifacts_of(self.store, [execution], [proto.Event.INPUT])
 
     def push_of(self, model: proto.Artifact) -> proto.Execution | None:
         """Returns the execution of the Pusher that first pushed a model, or else the last that received it."""
@@ -93,20 +93,12 @@ class _MetadataGraph:
         return recorded_facts(min(runs, key=lambda run: run.id)) if runs else {}
 
     def _created(self, pusher: proto.Execution) -> bool:
-        pushed = self._artifacts_of(pusher, proto.Event.OUTPUT).get("pushed_model", [])
+        pushed = artifacts_of(self.store, [pusher], [proto.Event.OUTPUT]).get("pushed_model", [])
         return any(artifact.custom_properties["created"].int_value for artifact in pushed)
 
     def _complete(self, ids: Iterable[int]) -> list[proto.Execution]:
         executions = self.store.get_executions_by_id(sorted(set(ids)))
         return [e for e in executions if e.last_known_state == proto.Execution.COMPLETE]
-
-    def _artifacts_of(self, execution: proto.Execution, kind: int) -> dict[str, list[proto.Artifact]]:
-        events = [e for e in self.store.get_events_by_execution_ids([execution.id]) if e.type == kind]
-        artifacts = {a.id: a for a in self.store.get_artifacts_by_id([event.artifact_id for event in events])}
-        found: dict[str, list[proto.Artifact]] = {}
-        for event in events:
-            found.setdefault(event.path.steps[0].key, []).append(artifacts[event.artifact_id])
-        return found
 
 
 def _first(artifacts: list[proto.Artifact] | None) -> RecordedArtifact | None:

@@ -23,7 +23,7 @@ from fullpass.components.parity.compare_paths import MOST_ROWS, Features, record
 from fullpass.components.push.push import LINEAGE, PushResult, origin_of, push
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.registry.bless import user_and_host
-from fullpass.pipeline.registry.export_commands import eval_files
+from fullpass.pipeline.registry.compared_model import find_model
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, verify_export
@@ -62,7 +62,7 @@ def refresh(loaded: Loaded, export: Path) -> Refreshed:
             large or has other types, the eval rows are gone, or the answers differ.
     """
     verify_export(str(export))
-    before, files = OpenExport(export), eval_files(export)
+    before, files = OpenExport(export), find_model(str(export), loaded.file).eval_files
     origin = origin_of(export)
     _check_joins(before, loaded)
     if not files or origin is None:

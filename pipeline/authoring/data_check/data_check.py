@@ -183,7 +183,7 @@ def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) 
     for name, (columns, path) in known.items():
         where = f"{path} has no column {name!r}" if len(files) > 1 else f"no column {name!r} in the data"
         message = f"{where}.{did_you_mean(name, columns)} Columns: {listed(columns)}."
-        yield name, Finding(first_reader(loaded.config, name), message)
+        yield name, Finding(first_reader(loaded, name), message)
 
 
 def findings_table(report: DataReport) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.components.ingest.config import Source
-from fullpass.components.ingest.splitting.assign import raw_split_columns
+from fullpass.pipeline.authoring.checks.data_rules import columns_read
 from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
@@ -62,7 +62,7 @@ class SampledData:
 
     def reader(self, column: str) -> Keys:
         """Returns the path of the first key that reads a raw column."""
-        return first_reader(self.config, column)
+        return first_reader(self.loaded, column)
 
     def set_aside(self, keys: Keys, share: float, what: str, fix: str = "") -> Iterator[Finding]:
         """Yields a finding for a share of rows that Ingest sets aside: an error if it exceeds `data.bad_rows`."""
@@ -73,25 +73,10 @@ class SampledData:
             yield warning(keys, f"{what} Those rows are set aside.")
 
 
-def first_reader(config: PipelineConfig, column: str) -> Keys:
-    """Returns the path of the first key that reads a raw column: a feature, else the label, the split or `derive`."""
-    for name, feature in config.all_features.items():
-        if column in feature_columns(name, feature):
-            return config.keys_of(name)
-    if column == config.label.name:
-        return ("label", "name")
-    if config.label.shifted is not None and column in (*config.label.shifted.keys, config.label.shifted.at):
-        return ("label", "forecast")
-    if column == config.label.weight:
-        return ("label", "weight")
-    for name, history in config.data.history.items():
-        if column in (*history.keys, history.at, *history.columns):
-            return ("data", "history", name)
-    if column in raw_split_columns(config.data.split):
-        return ("data", "split", "column")
-    expressions, _ = parsed(config.data.derive)
-    derived = (name for name, expression in expressions.items() if column in expression.columns)
-    return next((("data", "derive", name) for name in derived), ("data",))
+def first_reader(loaded: Loaded, column: str) -> Keys:
+    """Returns the path of the first key that reads a column; a derived column only if no other key does."""
+    readers = [keys for keys, read in columns_read(loaded) if read == column]
+    return min(readers, key=lambda keys: keys[:2] == ("data", "derive"), default=("data",))
 
 
 def decimal_of(source: Source) -> str:

@@ -69,9 +69,6 @@ def init(
 ) -> WrittenFile:
     """Profiles data and writes a pipeline file that passes `load` and `checks.require`.
 
-    Example:
-        >>> written = init("trips.csv", output="trips.yaml", label="tips")  # doctest: +SKIP
-
     Args:
         data: A file, folder, pattern or package:NAME/PATH.
         output: The file to write; it must not exist yet.

@@ -50,10 +50,6 @@ def display(console: Console | None = None, *, events: bool = False) -> Iterator
     With `events`, the run is shown by another process, which reads the events from the console's file.
 
     The listener raises nothing. If its terminal or pipe is gone, it stops showing events, and the run goes on.
-
-    Example:
-        >>> with display() as listener:  # doctest: +SKIP
-        ...     result = runner.run(pipeline, log_dir=log_dir, listener=listener)
     """
     console = console or printing.console()
     if events or not console.is_terminal or console.is_dumb_terminal:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -101,16 +101,21 @@ def outputs(result: RunResult, node_id: str) -> dict[str, list[RecordedArtifact]
 
 def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dict[str, list[RecordedArtifact]]:
     """Returns the output artifacts of a node in a run, by output name; empty if it was not part of the run."""
-    found: dict[str, list[RecordedArtifact]] = {}
     with locked_store(path) as store:
-        executions = executions_of(store, pipeline_name, run_id, node_id)
-        events = store.get_events_by_execution_ids([one.id for one in executions]) if executions else []
-        made = [event for event in events if event.type in OUTPUT_EVENTS]
-        records = {
-            artifact.id: artifact for artifact in store.get_artifacts_by_id([event.artifact_id for event in made])
-        }
-    for event in made:
-        found.setdefault(event.path.steps[0].key, []).append(RecordedArtifact.of(records[event.artifact_id]))
+        found = artifacts_of(store, executions_of(store, pipeline_name, run_id, node_id), OUTPUT_EVENTS)
+    return {name: [RecordedArtifact.of(artifact) for artifact in made] for name, made in found.items()}
+
+
+def artifacts_of(
+    store: Any, executions: Sequence[proto.Execution], kinds: Collection[int]
+) -> dict[str, list[proto.Artifact]]:
+    """Returns the artifacts of executions by name; kinds: the types of events, such as those of outputs."""
+    events = store.get_events_by_execution_ids([one.id for one in executions]) if executions else []
+    events = [event for event in events if event.type in kinds]
+    artifacts = {artifact.id: artifact for artifact in store.get_artifacts_by_id([e.artifact_id for e in events])}
+    found: dict[str, list[proto.Artifact]] = {}
+    for event in events:
+        found.setdefault(event.path.steps[0].key, []).append(artifacts[event.artifact_id])
     return found
 
 
