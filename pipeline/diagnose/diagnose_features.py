@@ -98,13 +98,18 @@ def diagnose_features(
         last: The number of features to leave out; None chooses it.
 
     Raises:
-        UserError: No run has a model, or its features are not those of the YAML; or none can be left out.
+        UserError: No run has a model, or its features are not those of the YAML; or no feature would be left.
     """
     config = loaded.config
     if config.preprocessing is not None:
         raise UserError(
             f"{loaded.file}: preprocessing: {config.preprocessing} makes the features, so no YAML could leave one out. "
             "`--features` measures features that the YAML declares."
+        )
+    if (last or 1) >= len(config.all_features):
+        raise UserError(
+            f"{loaded.file}: has {len(config.all_features)} features, of which one or more must stay. "
+            f"Received: --last {last or 1}. Accepted: a smaller number."
         )
     use_modules_of(loaded.folder)
     folder = pipeline_root(loaded, root)
@@ -120,13 +125,6 @@ def diagnose_features(
     missing = missing_shares(spec.preprocessing, train_files(raw_examples(loaded, metadata, run), loaded.file))
     facts = describe_features(config, whole, sample, missing, record.get("importance", ()))
     dropped = choose_weakest([one.name for one in facts], how_many(facts, last), config)
-    if not dropped or len(dropped) == len(facts):
-        raise UserError(
-            f"--last {last}: {len(dropped)} of {len(facts)} features would go, but one or more must go and stay. "
-            "Give a smaller number."
-            if dropped
-            else "no feature can be left out, because others need each of them."
-        )
     shorter = without_features(loaded, dropped, file)
     say(f"what is lost: a training without {len(dropped)} of {len(facts)} features")
     own = with_absolute_files(shorter.config.preprocessing_config, shorter.resolve)

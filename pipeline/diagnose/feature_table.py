@@ -82,4 +82,4 @@ def how_many(facts: Sequence[FeatureFacts], last: int | None) -> int:
     if last is not None:
         return last
     advised = sum(bool(one.reason_to_go) for one in facts)
-    return min(_LONGEST, max(advised, -(-len(facts) // _SHORTEST)))
+    return min(_LONGEST, len(facts) - 1, max(advised, -(-len(facts) // _SHORTEST)))

@@ -39,7 +39,15 @@ def test_features_are_ranked_by_advice_and_then_by_importance():
 
 @pytest.mark.parametrize(
     ("weak", "strong", "last", "expected"),
-    [(0, 5, None, 1), (0, 100, None, 10), (4, 9, None, 4), (40, 9, None, 10), (4, 9, 2, 2), (0, 25, None, 3)],
+    [
+        (0, 5, None, 1),
+        (0, 100, None, 10),
+        (4, 9, None, 4),
+        (40, 9, None, 10),
+        (4, 9, 2, 2),
+        (0, 25, None, 3),
+        (4, 0, None, 3),
+    ],
 )
 def test_those_with_a_reason_go_but_at_least_a_tenth_and_at_most_ten(weak, strong, last, expected):
     assert how_many([facts("w", 0.0)] * weak + [facts("s", 0.5)] * strong, last) == expected
