@@ -15,7 +15,7 @@ from fullpass.components.ingest.history.event_index import opened
 from fullpass.components.ingest.joins.join_index import add_unreadable, keys_of, times_of
 from fullpass.components.ingest.readers.reader import Reading, Rows
 from fullpass.preprocessing.features.forecast import ShiftedLabel
-from fullpass.preprocessing.values.arrow_text import as_mask
+from fullpass.preprocessing.values.arrow_text import null_where
 from fullpass.preprocessing.values.raw_text import RawText
 
 WITHOUT = "no entity or time, so no label"
@@ -99,4 +99,4 @@ class ShiftedIndex:
             return pa.nulls(len(positions), self.type)
         (values,) = opened(self.folder).values.take(positions)
         missing = pc.is_nan(values) if pa.types.is_floating(values.type) else pc.equal(values, b"")
-        return pc.if_else(pa.array(as_mask(missing.fill_null(True))), pa.scalar(None, values.type), values)
+        return null_where(missing, values)
