@@ -115,12 +115,13 @@ def diagnose_features(
     folder = pipeline_root(loaded, root)
     metadata = RootLayout(folder).metadata
     run = newest_run(loaded, folder, (INGEST, TRANSFORM, TRAINER))
-    _check_features(loaded, folder, run)
+    trained = outputs_in(metadata, config.name, run, TRAINER)
+    _check_features(loaded, trained["model"][-1].uri, run)
     say("all features: a training with them")
     spec, data = _load(loaded, folder, run)
     whole = _trained(data, spec)
     say("what each feature says")
-    record = RunArtifacts(outputs_in(metadata, config.name, run, TRAINER)).training
+    record = RunArtifacts(trained).training
     sample = sample_rows(data.train.split, data.in_model, rows_of(whole, _SAMPLED))
     missing = missing_shares(spec.preprocessing, train_files(raw_examples(loaded, metadata, run), loaded.file))
     facts = describe_features(config, whole, sample, missing, record.get("importance", ()))
@@ -144,9 +145,9 @@ def diagnose_features(
     )
 
 
-def _check_features(loaded: Loaded, root: Path, run: str) -> None:
-    """Raises UserError if the features of a run, as far as they are recorded, are not those of the YAML."""
-    recorded = find_model(str(RootLayout(root).run_logs(run)), loaded.file).config
+def _check_features(loaded: Loaded, model: str, run: str) -> None:
+    """Raises UserError if the features of a run's model, as far as they are recorded, are not those of the YAML."""
+    recorded = find_model(model, loaded.file).config
     if recorded is not None and recorded.preprocessing_config != loaded.config.preprocessing_config:
         raise UserError(
             f"{loaded.file}: its features, crosses, derived columns or label are not those of the newest run with a "

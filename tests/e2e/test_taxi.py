@@ -203,20 +203,6 @@ def test_parity_finds_and_names_one_changed_constant(taxi, tmp_path):
     assert "trip_miles_xf" not in message
 
 
-def test_the_same_pipeline_by_tfx_command_line(taxi, fullpass, tmp_path):
-    env = {
-        "FULLPASS_CONFIG": str(taxi.config),
-        "HOME": str(tmp_path),
-        "PATH": str(Path(sys.executable).parent) + ":/usr/bin:/bin",
-    }
-    local = Path(importlib.util.find_spec("fullpass.pipeline.local").origin)
-    created = fullpass("tfx", "pipeline", "create", "--engine=local", f"--pipeline_path={local}", env=env)
-    assert created.returncode == 0, created.stdout + created.stderr
-    ran = fullpass("tfx", "run", "create", "--engine=local", "--pipeline_name=taxi", env=env)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert taxi.version().name == str(json.loads((taxi.version() / "assets.extra/origin.json").read_text())["version"])
-
-
 def test_the_features_are_measured_and_a_shorter_yaml_is_written_that_leaves_the_root_alone(taxi, fullpass, tmp_path):
     example = Path(__file__).parents[2] / "examples/taxi/pipeline.yaml"
     shutil.copy(example, tmp_path)
@@ -242,3 +228,17 @@ def test_the_features_are_measured_and_a_shorter_yaml_is_written_that_leaves_the
     assert gone == {*found["without"]["features"]} == {*list(features)[-4:]}
     assert check(load(shorter)) == ()
     assert {path for path in taxi.folder.rglob("*") if path.is_file()} == before
+
+
+def test_the_same_pipeline_by_tfx_command_line(taxi, fullpass, tmp_path):
+    env = {
+        "FULLPASS_CONFIG": str(taxi.config),
+        "HOME": str(tmp_path),
+        "PATH": str(Path(sys.executable).parent) + ":/usr/bin:/bin",
+    }
+    local = Path(importlib.util.find_spec("fullpass.pipeline.local").origin)
+    created = fullpass("tfx", "pipeline", "create", "--engine=local", f"--pipeline_path={local}", env=env)
+    assert created.returncode == 0, created.stdout + created.stderr
+    ran = fullpass("tfx", "run", "create", "--engine=local", "--pipeline_name=taxi", env=env)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert taxi.version().name == str(json.loads((taxi.version() / "assets.extra/origin.json").read_text())["version"])
