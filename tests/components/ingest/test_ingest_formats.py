@@ -45,9 +45,7 @@ class FixedReader(Reader):
             begin += width
         return cells
 '''
-ROW = (
-    'Format(config.FixedSource, "fixed.FixedReader", numbers="line", starts=b"\\x7fFIXED", proposed_as="fixed width"),'
-)
+ROW = 'Format(config.FixedSource, "fixed.FixedReader", starts=b"\\x7fFIXED", proposed_as="fixed width"),'
 YAML = """
 name: fixed
 data:
@@ -84,7 +82,7 @@ print(json.dumps({
     "of csv": [problem.message for problem in check(load(Path("other.yaml")))],
     "sampled": check_data(loaded, rows=100).rows,
     "schema": "FixedSource" in json_schema()["$defs"],
-    "page": ["| `fixed` | - | line |" in page, "### data.source, format: fixed" in page],
+    "page": "| `fixed` | Text in columns of fixed width. `widths`: list of integer" in page,
     "init": profile.found.settings["format"],
     "predict": input_source(trained, "rows.fixed", {}).source.format,
 }))
@@ -118,7 +116,7 @@ def test_a_format_is_added_in_three_places(told):
 
 
 def test_an_added_format_is_in_the_schema_and_the_reference_page(told):
-    assert told["schema"] and told["page"] == [True, True]
+    assert told["schema"] and told["page"]
 
 
 def test_an_added_format_is_checked_and_sampled(told):
