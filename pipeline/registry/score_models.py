@@ -90,10 +90,10 @@ def labelled_rows(config: PipelineConfig, data: str, read_as: Mapping[str, Any])
         loaded = load(data)
         section = loaded.config.data
         window, source = find_window(section, loaded.resolve), section.source
-        rows = LabelledRows(window.files, source, source.raw_text, preprocessing, section.joins, window.tables)
-        rows.spans = [span.number for span in window.spans for _ in span.files]
-        rows.span = section.span
-        return rows
+        spans = [span.number for span in window.spans for _ in span.files]
+        return LabelledRows(
+            window.files, source, source.raw_text, preprocessing, section.joins, window.tables, spans, section.span
+        )
     how = input_source(config.data.source.description(), data, read_as)
     return LabelledRows(input_files(how.source, data), how.source, how.text, preprocessing)
 

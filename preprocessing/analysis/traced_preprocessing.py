@@ -149,11 +149,7 @@ class Traced:
             flat = [t for name in columns for t in tf.nest.flatten(batch[name], expand_composites=True)]
             return pruned(*flat, *values)
 
-        if known:  # A constant may have fewer dimensions than the tensor it replaces; only an eager call accepts that.
-            return ComputeInputs(columns, compute)
-        # An eager call of a pruned function formats all of its arguments as text before it runs.
-        specs = {name: self._specs[name] for name in columns}
-        return ComputeInputs(columns, tf.function(compute, autograph=False, input_signature=[specs]))
+        return ComputeInputs(columns, compute)
 
     def constants(self, states: Mapping[bytes, Any], before: int) -> dict[str, np.ndarray]:
         """Returns the numeric constants of all phases before `before`: name of the replaced tensor -> value."""

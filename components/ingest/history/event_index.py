@@ -17,6 +17,7 @@ from fullpass.components.ingest.history.recomputed import SpansSeen, read_sample
 from fullpass.components.ingest.joins.join_index import (
     TIME,
     VALUES,
+    Keys,
     SortedKeys,
     StoredColumns,
     add_unreadable,
@@ -26,6 +27,7 @@ from fullpass.components.ingest.joins.join_index import (
 )
 from fullpass.components.ingest.readers.reader import Reading, Rows
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.features.forecast import ShiftedLabel
 from fullpass.preprocessing.features.history import History
 from fullpass.preprocessing.values.raw_text import RawText
 
@@ -33,6 +35,25 @@ SPAN = "span.int64"
 """File of an index with the span of each event, beside those of `join_index`."""
 _FIRST_TIME = np.iinfo(np.int64).min
 _SECOND = 1_000_000
+
+
+def keys_and_times(
+    rows: Rows, good: np.ndarray, reading: Reading, of: History | ShiftedLabel, text: RawText
+) -> tuple[Keys, np.ndarray, np.ndarray]:
+    """Returns the keys of rows, their times in microseconds, int64 [rows], and which rows have both, bool [rows].
+
+    A row with an unreadable date is added to the bad rows, and its `good`, bool [rows], is set to False.
+
+    Args:
+        of: Names the columns of key and date.
+        text: Rules for reading the text of `rows`.
+    """
+    with prefix_errors(reading.path):
+        times, known, unreadable = times_of(rows.table, of.at, text, of.format)
+        keys = keys_of(rows.table, of.keys, text)
+    add_unreadable(reading, rows, of.at, of.format, unreadable & good)
+    good &= ~unreadable
+    return keys, times, keys.present & known
 
 
 @dataclass(frozen=True)
@@ -68,12 +89,7 @@ class EventIndex:
             seen: None if the source has no spans.
         """
         history = self.history
-        with prefix_errors(reading.path):
-            times, known, unreadable = times_of(rows.table, history.at, text, history.format)
-            keys = keys_of(rows.table, history.keys, text)
-        add_unreadable(reading, rows, history.at, history.format, unreadable & good)
-        good &= ~unreadable
-        there = keys.present & known
+        keys, times, there = keys_and_times(rows, good, reading, history, text)
         counts = reading.histories.setdefault(self.name, Counter())
         counts["without"] += int((good & ~there).sum())
         if not self.events:

@@ -10,9 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.base.errors import prefix_errors
-from fullpass.components.ingest.history.event_index import opened
-from fullpass.components.ingest.joins.join_index import add_unreadable, keys_of, times_of
+from fullpass.components.ingest.history.event_index import keys_and_times, opened
 from fullpass.components.ingest.readers.reader import Reading, Rows
 from fullpass.preprocessing.features.forecast import ShiftedLabel
 from fullpass.preprocessing.values.arrow_text import null_where
@@ -60,12 +58,7 @@ class ShiftedIndex:
             span: Number of the rows' span; None if the source has no spans.
         """
         shifted = self.shifted
-        with prefix_errors(reading.path):
-            times, known, unreadable = times_of(rows.table, shifted.at, text, shifted.format)
-            keys = keys_of(rows.table, shifted.keys, text)
-        add_unreadable(reading, rows, shifted.at, shifted.format, unreadable & good)
-        good &= ~unreadable
-        usable = keys.present & known
+        keys, times, usable = keys_and_times(rows, good, reading, shifted, text)
         reading.left_out[WITHOUT] += int((good & ~usable).sum())
         good &= usable
         found: dict[str, pa.Array] = {}
