@@ -5,6 +5,8 @@ import fcntl
 import gc
 import os
 import pickle
+import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +23,9 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 # Test servers run on loopback; without this, requests to them would go to a proxy of the machine.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
+# jsonschema builds a grammar of addresses in 6 seconds while it is imported, for formats that no test reads.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+
 # A slow case on a busy machine is not a failure, so hypothesis has no deadline.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
@@ -34,6 +39,26 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.TemporaryDirectory(prefix="warm-")  # short, because the path of a socket must be
         config.add_cleanup(folder.cleanup)
         os.environ[warm_process.FOLDER] = folder.name
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[Any]:
+    """Disables the garbage collector, which would scan the objects of all imported libraries again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves files out without importing them if `-m "not MARK and not MARK"` leaves all their tests out."""
+    left_out = re.fullmatch(r"not \w+( and not \w+)*", config.option.markexpr)
+    if left_out is None or collection_path.suffix != ".py" or any(str(collection_path) in arg for arg in config.args):
+        return None
+    marked = re.search(r"^pytestmark = (.*)$", collection_path.read_text(encoding="utf-8"), re.MULTILINE)
+    marks = set(re.findall(r"pytest\.mark\.(\w+)", marked[1])) if marked else set()
+    return True if marks & set(re.findall(r"not (\w+)", left_out[0])) else None
 
 
 @pytest.hookimpl(trylast=True)

@@ -58,6 +58,7 @@ def test_packages_of_another_python_are_not_looked_up():
     assert [package.name for package in licenses.packages(lock, lambda name: metadata_of(License="MIT"))] == ["new"]
 
 
+@pytest.mark.integration
 def test_every_locked_package_has_an_accepted_licence(capsys):
     licenses.main()
     table = capsys.readouterr().out

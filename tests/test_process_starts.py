@@ -82,6 +82,7 @@ def test_the_containers_are_started_as_tested():
         assert [*command, "--help"] in STARTS.values()
 
 
+@pytest.mark.integration
 def test_every_python_that_is_started_searches_no_working_folder():
     """In a list or tuple that starts with Python, -P or -I follows; the image sets PYTHONSAFEPATH for all others."""
     lacking = []

@@ -104,6 +104,7 @@ def test_a_python_has_one_line_of_tfx(python, line):
     assert Version(f"{python}.0") in SpecifierSet(PROJECT["project"]["requires-python"])
 
 
+@pytest.mark.integration
 def test_config_modules_do_not_load_tensorflow_tfx_or_beam(tmp_path):
     paths = [path for layer in LAYERS for path in source_files(layer) if path.name in LIGHT_FILES]
     modules = ["fullpass", *(f"fullpass.{module_name(path)}" for path in paths)]
@@ -121,6 +122,7 @@ def test_config_modules_do_not_load_tensorflow_tfx_or_beam(tmp_path):
     run_python(code, cwd=tmp_path)
 
 
+@pytest.mark.integration
 def test_one_name_is_installed_and_it_is_ours_from_any_directory(tmp_path):
     assert set(importlib.metadata.packages_distributions()["fullpass"]) == {"fullpass"}
     for layer, folder in LAYERS.items():

@@ -201,6 +201,7 @@ CASES = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in CASES for kind in CASES[name][0]], ids=str)
 def test_a_slice_has_its_own_texts(name, kind):
     _, function, expected = CASES[name]
@@ -208,6 +209,7 @@ def test_a_slice_has_its_own_texts(name, kind):
         assert function(part) == function(alone) == expected(cells), cells
 
 
+@pytest.mark.integration
 def test_nulls_of_texts_come_from_one_function():
     found = [
         f"{path.relative_to(REPOSITORY)}:{node.lineno}"

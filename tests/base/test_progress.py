@@ -82,6 +82,7 @@ def write_reports() -> None:
         progress.report(i, i, "rows", note="x" * (i % 50))
 
 
+@pytest.mark.integration
 def test_readers_never_see_half_a_report_from_threads_and_processes(progress_file: Path):
     """Every report is final (done == total), so the rate limit drops none."""
     spawn = multiprocessing.get_context("spawn")

@@ -52,6 +52,7 @@ def test_the_lock_of_the_image_holds_all_that_running_needs():
     assert {name for name, _ in seen} <= kept
 
 
+@pytest.mark.integration
 def test_only_tfx_declares_another_python():
     """TFX 1.16 declares Python up to 3.10, so pip runs with --ignore-requires-python; line 1.21 needs no exception."""
     needed = names(lock_entries(LOCK, direct_dependencies(PROJECT, ["sources"])))

@@ -33,6 +33,7 @@ COMPANIES = ["b", "a", "b", "", "c", "b"]
 TRAIN = {"fare": FARES, "company": COMPANIES, "started": ["2024-02-29"] * 6, "tips": [1.0, 0, 1, 2, 0, 0]}
 
 
+@pytest.mark.integration
 def test_the_import_loads_nothing_heavy_and_every_name_is_there(tmp_path):
     code = (
         "import sys; before = set(sys.modules); import fullpass\n"

@@ -171,6 +171,7 @@ def test_a_shortened_task_is_told_what_was_meant(fullpass, tmp_path):
     assert code == 2 and 'Did you mean "binary"? Accepted: binary, multiclass, multilabel, regression.' in err
 
 
+@pytest.mark.integration
 def test_the_shell_completes_commands():
     """As bash asks: the words so far, and the number of the one to complete."""
     asked = {"_FULLPASS_COMPLETE": "complete_bash", "COMP_WORDS": "fullpass ro", "COMP_CWORD": "1"}
@@ -332,6 +333,7 @@ def loaded_by(code: str, names: tuple[str, ...]) -> str:
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stderr
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["input-service", "--help"], ["check", "examples/taxi/pipeline.yaml"], ["schema"]]
 )

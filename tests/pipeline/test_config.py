@@ -20,6 +20,8 @@ from fullpass.preprocessing.spec import members_by_tag
 from fullpass.trainer.config import NETWORKS
 from tests import REPOSITORY
 
+pytestmark = pytest.mark.integration
+
 RICH = REPOSITORY / "tests" / "testdata" / "rich.yaml"
 SMALL = {
     "name": "small",

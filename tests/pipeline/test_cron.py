@@ -121,6 +121,7 @@ fields = st.tuples(
 ).map(" ".join)
 
 
+@pytest.mark.integration
 @settings(max_examples=12, deadline=None)
 @given(line=fields, zone=st.sampled_from(["UTC", "Europe/Zurich", "America/New_York", "Australia/Lord_Howe"]))
 def test_instants_are_those_of_a_walk_through_every_minute(line, zone):

@@ -4,6 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+import pytest
+
 from fullpass.pipeline.exit_codes import OUTCOME_CODES, ExitCode, outcome_of
 from tests import REPOSITORY
 
@@ -45,6 +47,7 @@ def test_the_docs_have_one_table_with_every_code():
     assert not any(tables.values())
 
 
+@pytest.mark.integration
 def test_no_other_module_spells_an_exit_code():
     found = []
     for package in SOURCE:

@@ -85,6 +85,7 @@ def test_what_is_ours_is_called_a_defect():
     assert "defect" in explained(raised(lambda: {}["x"]))
 
 
+@pytest.mark.integration
 def test_a_run_in_a_root_that_cannot_be_made_ends_with_the_sentence_and_code_1(edited):
     command = [sys.executable, "-m", "fullpass", "run", str(edited()), "--root", "/sys/kernel/fullpass"]
     environment = {name: value for name, value in os.environ.items() if name != "HOME"}
@@ -114,6 +115,7 @@ def test_a_full_disk_under_the_metadata_store_is_a_sentence():
     assert "the disk reports an error" in explained(error) and "defect" not in explained(error)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("output", "code", "said"), [(">&-", ExitCode.DONE, ""), (">/dev/full", ExitCode.FAILED, "the disk is full")]
 )

@@ -53,6 +53,7 @@ def test_times_keep_their_nanoseconds(tmp_path):
     assert pq.read_table(write_parquet(times, tmp_path)).to_pandas().equals(times)
 
 
+@pytest.mark.integration
 def test_init_writes_a_pipeline_from_a_frame(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rows = pd.DataFrame({"fare": [float(i % 50) for i in range(400)], "tipped": [i % 3 == 0 for i in range(400)]})

@@ -62,6 +62,7 @@ def test_what_prints_past_the_one_way_is_found(tmp_path, source, found):
     assert list(calls_that_print(tmp_path / "x.py")) == found
 
 
+@pytest.mark.integration
 def test_everything_is_printed_in_the_one_way():
     files = [path for layer in LAYERS for path in sorted((REPOSITORY / layer).rglob("*.py"))]
     found = {(str(path.relative_to(REPOSITORY)), call) for path in files for call in calls_that_print(path)}

@@ -49,6 +49,7 @@ def test_nothing_in_common_is_1_and_equal_is_0():
     assert equal.js == pytest.approx(0, abs=1e-12) and equal.linf == 0
 
 
+@pytest.mark.integration
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=2, max_size=40))
 def test_jensen_shannon_is_scipys(counts):
     p, q = (np.array(c, dtype=float) for c in zip(*counts, strict=True))
@@ -127,6 +128,7 @@ def test_unique_ids_are_no_drift():
     assert many.js == 0 and many.unseen == 0, "of so many not all are known"
 
 
+@pytest.mark.integration
 def test_chance_bounds_the_divergence_of_samples_of_one_distribution():
     random = np.random.default_rng(4)
     weights = random.dirichlet(np.ones(12))

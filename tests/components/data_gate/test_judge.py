@@ -84,6 +84,7 @@ def subjects(verdict):
     return {(f.check, f.subject) for f in verdict.findings}
 
 
+@pytest.mark.integration
 def test_ordinary_months_have_no_finding():
     every = months(*range(1, 9))
     for i in range(1, 8):
@@ -261,6 +262,7 @@ def test_a_lasting_change_is_reported_once_and_stops_each_run():
     assert found(shifted[1], window, gates={"drift": "retrain"}).retrain
 
 
+@pytest.mark.integration
 def test_weekdays_are_compared_with_the_week_before():
     def day(n, zone=None):
         weekend = n % 7 in (5, 6)
@@ -287,6 +289,7 @@ def test_a_slow_drift_is_found_against_the_window():
     assert any(found(every[i], every[:i]).findings for i in range(4, 9))
 
 
+@pytest.mark.integration
 def test_a_column_may_have_limits_of_its_own():
     now = summary(4, changed(4, fare=lambda fares: [3 * fare for fare in fares]))
     for gates in ({"features": {"fare": "ignore"}}, {"features": {"fare": {"js": 0.9, "linf": 0.9}}}):

@@ -81,6 +81,7 @@ def test_metrics_of_all_rows_and_of_each_slice_are_those_of_sklearn():
             assert found.values[0][name][places[key]] == pytest.approx(value, abs=tolerance), (zone, name)
 
 
+@pytest.mark.integration
 def test_the_standard_error_is_the_jackknife_of_sklearns_values():
     labels, scores, weights, _ = multiclass()
     names = ("mcc", "macro_f1", "weighted_precision", "recall[bear]", "macro_auc", "weighted_auc")

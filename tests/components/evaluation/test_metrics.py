@@ -64,6 +64,7 @@ def add_metric(source) -> int:
     return len(added)
 
 
+@pytest.mark.integration
 def test_a_metric_is_added_in_three_places(tmp_path):
     assert add_metric(copy_source(tmp_path)) == 3
     (tmp_path / "rows.csv").write_text("x,y\n1,2\n3,4\n")

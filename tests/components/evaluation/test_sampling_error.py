@@ -43,6 +43,7 @@ def test_errors_of_means_are_those_of_the_textbook():
         assert found.differences[name][0] == pytest.approx(difference.std() / np.sqrt(len(difference)), rel=0.35)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("metric", ["auc", "auc_pr"])
 def test_errors_of_areas_are_how_much_areas_of_other_rows_vary(metric):
     found = [measured(seed, 4000)[1] for seed in range(60)]  # a standard error from 60 samples is uncertain by 9 %

@@ -122,6 +122,7 @@ def plain(row):
     return [row["trips.at"] or [], fares, [shop.decode() for shop in row["trips.shop"] or ()]]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("within", ["1d", "30h", None])
 @pytest.mark.parametrize("max_length", [3, 1000])
 def test_lists_equal_a_loop_over_all_rows(tmp_path, within, max_length):
@@ -139,6 +140,7 @@ def test_lists_equal_a_loop_over_all_rows(tmp_path, within, max_length):
     assert counts["trips", "checked"] > 50
 
 
+@pytest.mark.integration
 def test_a_span_alone_has_the_lists_of_all_spans_together_and_reads_only_the_days_within(tmp_path):
     of_day = days_of_trips(tmp_path, seed=1, days=6)
     late = trip(900, "ann", (START + timedelta(days=4, hours=12)).isoformat(), "99")  # arrives with the last day

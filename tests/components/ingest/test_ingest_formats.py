@@ -110,6 +110,7 @@ def told(tmp_path_factory):
     return {"touched": touched, **answers_of(PROGRAM, folder)}
 
 
+@pytest.mark.integration
 def test_a_format_is_added_in_three_places(told):
     assert len(told["touched"]) == 3
     assert told["rows"] == [{"c0": str(i)} for i in range(50)]

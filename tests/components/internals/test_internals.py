@@ -2,6 +2,8 @@
 
 import ast
 
+import pytest
+
 from tests import REPOSITORY
 from tests.source_tree import LAYERS, source_files
 
@@ -35,6 +37,7 @@ def undocumented(tree):
                         yield name
 
 
+@pytest.mark.integration
 def test_no_other_folder_imports_what_is_not_documented():
     found = {
         (str(file.relative_to(REPOSITORY)), name)

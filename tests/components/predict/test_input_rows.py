@@ -230,6 +230,7 @@ def test_bad_rows_stand_in_their_order_among_the_others(tmp_path):
     assert {row.file for row in [*batch.bad, *last.bad]} == {str(path)}
 
 
+@pytest.mark.integration
 def test_bad_rows_far_ahead_of_the_rows_around_them(tmp_path):
     """A reader records all bad lines of a block of megabytes before it yields the first row of the block."""
     lines = [f'{{"x": {i}}}' if i % 7_000 else "{oops" for i in range(40_000)]

@@ -101,6 +101,7 @@ push.push(model, target, keep=1, origin="run/new")
 """
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("when", "whole"), [("copying", False), ("renamed", True), ("dropping", True)])
 def test_a_push_that_is_killed_leaves_the_old_version_or_the_new_one(model, target, when, whole):
     (old,) = push_many(model, target, 1)

@@ -317,6 +317,7 @@ def read(page):
 WILD = ("\udcff", "\x00", "</script><b>", '"><img src=x>', "&#60;b>", "{{ 7 * 7 }}", "]]>", "<!--", "\x1b[2J\u202e")
 
 
+@pytest.mark.integration
 @settings(max_examples=40, deadline=None)
 @given(text=st.one_of(st.text(st.characters(), max_size=20), st.sampled_from(WILD)))
 def test_whatever_the_text_the_page_has_the_same_elements_and_can_be_written(text):

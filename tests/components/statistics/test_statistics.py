@@ -96,6 +96,7 @@ def _features(dataset):
     return {feature.path.step[0]: feature for feature in dataset.features}
 
 
+@pytest.mark.integration
 def test_records_are_parsed_as_by_another_decoder(rows, files):
     mine = pa.Table.from_batches(_batches(files[1], 700))
     serialized = list(tf.data.TFRecordDataset(files[1], compression_type="GZIP").as_numpy_iterator())
@@ -201,6 +202,7 @@ def test_one_read_makes_the_statistics_and_the_summary_of_a_new_span(files, tmp_
     assert sketched == (2000, expected.distributions()) and expected.rows == 2000
 
 
+@pytest.mark.integration
 def test_the_executor_writes_the_statistics_of_each_split_and_nothing_else(files, tmp_path):
     examples, statistics = standard_artifacts.Examples(), standard_artifacts.ExampleStatistics()
     examples.uri, statistics.uri = str(tmp_path / "examples"), str(tmp_path / "statistics")

@@ -44,6 +44,7 @@ def test_the_same_rows_give_the_same_bytes():
     assert examples_of(batch) == [record for row in range(3) for record in examples_of(batch.slice(row, 1))]
 
 
+@pytest.mark.integration
 def test_a_batch_of_several_pieces_is_whole():
     rows, size = 5, BATCH_BYTES // 2
     values = np.arange(rows * size // 8, dtype=np.int64) % 1000

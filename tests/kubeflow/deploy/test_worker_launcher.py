@@ -187,6 +187,7 @@ def test_an_account_that_may_not_create_jobs_is_told_what_it_needs(trained):
         trained(forbidden="jobs")
 
 
+@pytest.mark.integration
 def test_the_container_names_what_it_lacks_outside_a_cluster(tmp_path):
     settings = json.dumps({"node_id": "Trainer"})
     done = subprocess.run(

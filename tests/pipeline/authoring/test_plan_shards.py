@@ -72,6 +72,7 @@ def test_rows_bytes_and_files_are_those_that_are_written(tmp_path, monkeypatch, 
     assert planned.splits[0].shards == (3 if readers == 1 else 30)
 
 
+@pytest.mark.integration
 def test_rows_of_a_source_too_large_to_be_read_are_estimated(tmp_path, monkeypatch):
     write(tmp_path / "a.csv", 20_000)
     loaded = loaded_of(tmp_path)
@@ -92,6 +93,7 @@ def test_given_splits_are_counted(tmp_path):
     assert [(split.name, split.rows, split.shards) for split in splits] == [("train", 300, 1), ("eval", 100, 1)]
 
 
+@pytest.mark.integration
 def test_why_there_are_so_many_files(tmp_path):
     write(tmp_path / "a.csv", 4000)
     for readers, says in ((1, "too few for 10 files of 10 MB"), (9, "too few for own files of 9 readers")):

@@ -91,6 +91,7 @@ def test_a_named_module_is_the_user_s_whatever_it_is_called(own_folder, clean_im
     assert source_of("statistics") == own_folder / "statistics.py"
 
 
+@pytest.mark.integration
 def test_two_pipelines_may_each_have_a_module_of_one_name(tmp_path, clean_imports):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

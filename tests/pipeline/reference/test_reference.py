@@ -13,6 +13,8 @@ from fullpass.preprocessing.features.transforms import NumberTransform, VectorTr
 from fullpass.preprocessing.spec import members_by_tag
 from tests import REPOSITORY
 
+pytestmark = pytest.mark.integration
+
 TRANSFORMS = members_by_tag(VectorTransform) | members_by_tag(NumberTransform)
 
 # A feature, split or model of the form that a place belongs to.

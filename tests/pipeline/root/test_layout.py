@@ -34,6 +34,7 @@ def test_the_metadata_of_an_artifact_lie_in_its_root():
     assert metadata_above(Path("/model/12")) is None
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("package", ["preprocessing", "trainer", "components", "pipeline", "kubeflow"])
 def test_no_other_module_spells_a_name(package):
     found = []

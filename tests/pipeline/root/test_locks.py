@@ -11,6 +11,8 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.pipeline.root import layout, locks
 
+pytestmark = pytest.mark.integration
+
 # Fresh processes: a fork of this one would inherit the locks of whatever threads earlier tests started.
 spawn = multiprocessing.get_context("spawn")
 LIMIT_SECONDS = 300

@@ -208,6 +208,7 @@ def test_a_command_that_leaves_something_in_the_background_has_ended_with_its_ow
     os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
 
 
+@pytest.mark.integration
 def test_text_that_no_variable_can_hold_is_told_all_the_same(tell, tmp_path):
     code = (
         "import json, os, sys; json.dump([json.load(sys.stdin), os.environ['FULLPASS_TEXT']], open('told.json', 'w'))"

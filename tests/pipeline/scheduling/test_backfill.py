@@ -42,6 +42,7 @@ def test_what_is_done_is_not_done_again(spans, folder):
     assert said[1] == "3 steps, 3 done already" and "1 of the window missing" not in said[1] and len(said) == 2
 
 
+@pytest.mark.integration
 def test_what_changed_since_is_to_be_done_and_a_step_that_fails_stops_it(spans, folder):
     done(spans, folder, 1, 2, 4)
     (folder / "d" / "2.csv").write_text((folder / "trips.csv").read_text() * 2)

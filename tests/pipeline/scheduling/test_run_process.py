@@ -72,6 +72,7 @@ def test_a_run_is_asked_to_stop_and_then_killed(tmp_path):
     assert "asked" in log.read_text() and run.wait(60) == -signal.SIGKILL
 
 
+@pytest.mark.integration
 def test_the_command_is_that_of_these_modules_wherever_it_is_started(tmp_path):
     (tmp_path / "pipeline").mkdir()
     (tmp_path / "pipeline" / "__init__.py").write_text("raise RuntimeError('not this one')")

@@ -29,6 +29,7 @@ def folder():
         yield Path(path)
 
 
+@pytest.mark.integration
 @settings(max_examples=12, deadline=None)
 @given(
     season=st.sampled_from(sorted(STARTS)),
@@ -113,6 +114,7 @@ def all_runs(simulation):
     return sorted(simulation.history._runs("ORDER BY run_id"), key=lambda run: run.run_id)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("season", sorted(STARTS))
 def test_each_hour_is_trained_once_if_its_data_comes_in_time(folder, season):
     """The scheduler is killed every five hours and away for two; all data is late by half an hour."""

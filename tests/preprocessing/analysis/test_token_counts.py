@@ -48,6 +48,7 @@ def expected(drawn, min_count, top_k):
     return sorted(((count, token) for token, count in counts.items() if count >= min_count), reverse=True)[:top_k]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("min_count", "top_k"), [(1, None), (1, 1700), (3, None), (2, 40), (9999, None)])
 def test_tokens_in_files_rank_as_those_of_a_plain_count(bounded, tmp_path, min_count, top_k):
     from fullpass.preprocessing.analysis.token_counts import merged, rank

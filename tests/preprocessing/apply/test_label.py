@@ -32,10 +32,12 @@ def sparse(tf, values):
     return tf.SparseTensor(tf.constant(rows, tf.int64, [len(rows), 2]), tf.constant(present), [len(values), 1])
 
 
+@pytest.mark.integration
 def test_regression():
     assert label({"task": "regression"}, [1.5, None, float("nan"), -2.0]) == ([1.5, 0, 0, -2], [1, 0, 0, 1])
 
 
+@pytest.mark.integration
 def test_binary_reads_what_means_true_and_false():
     values = ["true", "No", "1", "0.0", "perhaps", "", None]
     assert label({"task": "binary"}, values) == ([1, 0, 1, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0])
@@ -61,11 +63,13 @@ def test_declared_weights_are_never_negative_nor_missing():
     assert label({"task": "regression", "weight": "w"}, values, weights)[1] == [0.5, 0, 0, 0, 0]
 
 
+@pytest.mark.integration
 def test_given_classes():
     declared = {"task": "multiclass", "classes": ["1", "2", "3"]}
     assert label(declared, [3.0, 1.0, 4.0, None], y="number") == ([2, 0, 0, 0], [1, 1, 0, 0])
 
 
+@pytest.mark.integration
 def test_several_given_classes():
     declared = {"task": "multilabel", "classes": ["red", "blue", "green"], "separator": ","}
     received = label(declared, ["green, red", "blue,pink", "pink", None, ","])

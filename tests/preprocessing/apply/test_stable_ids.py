@@ -65,6 +65,7 @@ def test_slots_are_kept_by_spans():
     assert [b"".join(slots.tokens) for slots in found] == [b"ab", b"ab", b"abc", b"dbc"]
 
 
+@pytest.mark.integration
 @given(VOCABULARIES, st.integers(1, 5))
 @settings(max_examples=300, deadline=None)
 def test_no_id_of_a_known_token_changes_within_its_time(vocabularies, keep):
@@ -86,6 +87,7 @@ def test_no_id_of_a_known_token_changes_within_its_time(vocabularies, keep):
         assert slots_after(vocabularies[: number + 1], StableIds(keep_models=keep))[-1] == slots
 
 
+@pytest.mark.integration
 @given(VOCABULARIES)
 @settings(max_examples=100, deadline=None)
 def test_a_vocabulary_never_outgrows_what_is_kept(vocabularies):

@@ -83,6 +83,7 @@ def indian(digits):
     return ",".join([*(head[max(i - 2, 0) : i] for i in range(len(head), 0, -2))][::-1] + [tail])
 
 
+@pytest.mark.integration
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text("0123,. '-+5", min_size=1, max_size=9).map(str.strip), min_size=1), st.sampled_from(STYLES))
 def test_no_cell_is_read_as_another_number(texts, style):

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from fullpass.preprocessing.internals.tf_internals import TableInitializer, frozen, prune
@@ -20,6 +21,7 @@ def test_a_part_of_a_graph_computes_only_what_it_fetches():
     assert part(tf.constant([1, 2]))["twice"].numpy().tolist() == [2, 4]
 
 
+@pytest.mark.integration
 def test_the_first_computation_is_noticed():
     code = (
         "import tensorflow as tf\n"

@@ -217,6 +217,7 @@ def test_every_float32_comes_back_from_its_text(numbers):
     assert converted.values.to_pylist() == [None if n is None else [n] for n in numbers]
 
 
+@pytest.mark.integration
 @given(st.lists(st.one_of(st.none(), st.text())))
 def test_every_text_comes_back(texts):
     converted = convert(pa.array(texts, type=pa.string()), STRING, strip=False, missing=())

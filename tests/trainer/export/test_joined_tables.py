@@ -54,6 +54,7 @@ def test_a_key_of_several_columns_is_found_if_it_is_complete():
     assert rows.look_up({"k": raw["k"]}, tf.constant(4, tf.int64)) == {}
 
 
+@pytest.mark.integration
 @pytest.mark.filterwarnings("ignore")
 def test_a_saved_table_answers_as_before(tmp_path):
     module = tf.Module()

@@ -32,6 +32,7 @@ def drawn(logits, random):
     return (random.random(len(logits)) < sigmoid(logits)).astype(np.float32)
 
 
+@pytest.mark.integration
 def test_logits_that_are_too_sure_are_pressed_together_and_shifted_back(random):
     true = random.normal(0, 1.5, ROWS)
     found = fit_correction((3 * true + 1)[:, None].astype(np.float32), drawn(true, random), WEIGHTS, "binary")
@@ -39,6 +40,7 @@ def test_logits_that_are_too_sure_are_pressed_together_and_shifted_back(random):
     assert found.shift == pytest.approx([-1 / 3], abs=0.1)
 
 
+@pytest.mark.integration
 def test_a_temperature_of_many_classes(random):
     true = random.normal(0, 1.5, (ROWS, 4))
     labels = (true + random.gumbel(size=true.shape)).argmax(axis=1)
@@ -73,6 +75,7 @@ def test_platts_targets():
     assert np.unique(platt_targets(np.array([1.0] * 8 + [0.0] * 3))) == pytest.approx([1 / 5, 9 / 10])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_classes_that_are_told_apart_do_not_stretch_without_end(task):
     """For 50 rows per class with logits of 1, the target probability decides the scale."""

@@ -55,6 +55,7 @@ def test_one_worker_alone_is_no_cluster(monkeypatch):
     assert choose_strategy(config()).num_replicas_in_sync == 1
 
 
+@pytest.mark.integration
 def test_a_tpu_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.delenv("TPU_NAME", raising=False)
     with pytest.raises(UserError, match="training.distribution is tpu, but no TPU was found"):

@@ -54,12 +54,14 @@ def test_the_mean_and_deviation_of_a_regression_are_weighted(tmp_path):
     assert counts.label_deviation == pytest.approx(np.sqrt((3 * 1 + 9) / 4))
 
 
+@pytest.mark.integration
 def test_counts_add_up_over_blocks(tmp_path):
     labels = [i % 3 == 0 for i in range(20_000)]
     counts = load(tmp_path, labels).counts
     assert (counts.rows, counts.class_rows.tolist()) == (20_000, [13_333, 6667])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("limit", [0, 10**9])
 def test_a_split_beyond_the_memory_limit_is_streamed_with_the_same_batches(tmp_path, limit):
     split = load(tmp_path, [0, 1] * 50, x=list(range(100)), weights=[1, 1, 0, 1] * 25, memory_limit=limit)

@@ -11,6 +11,7 @@ def cells_of(sparse: tf.SparseTensor) -> dict[tuple[int, int], object]:
     return dict(zip(map(tuple, sparse.indices.numpy().tolist()), sparse.values.numpy().tolist(), strict=True))
 
 
+@pytest.mark.integration
 def test_only_cells_that_are_not_missing_are_kept_each_in_its_column_and_row():
     columns = {
         "fare": tf.constant([1.5, np.nan, 3.0]),
@@ -40,6 +41,7 @@ def test_only_cells_that_are_not_missing_are_kept_each_in_its_column_and_row():
     assert cells_of(sparse["tags"]) == {(0, 0): b"a", (2, 0): b"", (2, 1): b"b"}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("dtype", [tf.float32, tf.string])
 def test_many_columns_take_as_many_operations_as_two(dtype):
     def operations(columns: int) -> int:

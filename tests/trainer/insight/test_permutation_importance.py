@@ -32,6 +32,7 @@ def _measured(features):
     return names, values, measure_importance(Network(model, inputs, config, ()), rows, "regression")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("features", [120, MAX_FEATURES + 44])
 def test_the_growth_of_the_loss_is_that_of_numpy(features):
     names, values, found = _measured(features)

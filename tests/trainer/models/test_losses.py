@@ -91,6 +91,7 @@ def test_a_new_model_predicts_the_quantiles_of_a_normal_distribution():
     assert found[0] == found[2], "the middle is the prediction"
 
 
+@pytest.mark.integration
 def test_quantiles_never_cross():
     logits = np.random.default_rng(2).normal(0, 50, (100, 3)).tolist()
     found = np.array([answers({"kind": "quantile"}, [1.0, 2.0], z)[1:] for z in logits])

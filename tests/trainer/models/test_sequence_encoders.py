@@ -45,6 +45,7 @@ def task(rows, seed):
     return {"seen": seen, "shown": shown}, later
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "options",
     [
@@ -147,6 +148,7 @@ def sequence_task(rows, seed):
     return {"shown_xf": shown, **given}, np.equal(later[:, 0], cheap).astype(np.float32)[:, None]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "how",
     [

@@ -179,6 +179,7 @@ def replace_key(file: Path, **keys: Any) -> None:
     file.write_bytes(state_file.encode({**content, **keys}))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
 @pytest.mark.parametrize("name", ["train-00001.arrow", "train.json"])
 def test_the_examples_are_read_where_columns_are_damaged(tmp_path, monkeypatch, caplog, damage, name):

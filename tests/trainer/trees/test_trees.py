@@ -65,6 +65,7 @@ def own_answers(booster: lightgbm.Booster, columns: np.ndarray) -> np.ndarray:
     return booster.predict(columns.astype(np.float64), raw_score=True).reshape(len(columns), -1)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("objective", ["regression", "binary", "multiclass"])
 def test_trees_answer_as_lightgbm_does(objective):
     columns = drawn_columns()
@@ -102,6 +103,7 @@ def test_several_boosters_give_a_column_each():
     np.testing.assert_allclose(answers(boosters, columns), expected, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.integration
 def test_what_train_never_held_goes_the_way_of_most_rows():
     """Trees with two leaves: one separates two of ten ids, one separates the numbers above 0, a tenth of the rows."""
     ids = np.repeat(np.arange(2, 12), 100).astype(np.float32)[:, None]
@@ -134,6 +136,7 @@ def test_a_tree_without_a_decision_and_a_batch_without_rows():
     assert answers([booster], columns[:0]).shape == (0, 1)
 
 
+@pytest.mark.integration
 def test_a_large_batch_is_answered_piece_by_piece(monkeypatch):
     columns = drawn_columns(1000)
     booster = grown(columns, target(columns), objective="regression")
@@ -446,6 +449,7 @@ def test_what_lightgbm_is_asked_to_make_smaller(loss, expected):
     assert [{key: one[key] for key in ("objective", "alpha") if key in one} for one in found] == expected
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("effect", [0.0, 2.0])
 def test_ids_without_an_effect_are_smoothed_more_than_those_with_a_large_one(effect):
     """600 ids with ten rows each; the label is normal noise, plus the effect of the id."""

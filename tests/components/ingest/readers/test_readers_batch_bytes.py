@@ -124,6 +124,7 @@ MAKERS = [tfrecord, proto, parquet, parquet_of_one_repeated_cell, arrow, orc, av
 CASES = [(make, None) for make in MAKERS] + [(make, "to_hash") for make in (tfrecord, parquet, json_lines, sql)]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("make", "whole"), CASES, ids=lambda value: getattr(value, "__name__", value))
 def test_batches_are_bounded_by_bytes(tmp_path, make, whole):
     source, path, address = make(tmp_path)

@@ -118,6 +118,7 @@ def test_a_folder_s_files_and_a_manifest_s_images_are_part_of_it(tmp_path):
             read_all(file, data.source, parts, "label")
 
 
+@pytest.mark.integration
 def test_a_query_that_reads_more_than_the_database_has_no_version(tmp_path):
     """A view over a file, a function of the time: what they return cannot be known from the database's file."""
     duckdb = pytest.importorskip("duckdb")

@@ -161,6 +161,7 @@ def test_a_query_with_values_of_several_types_in_one_column(tmp_path):
     assert read_input(query, source, raw(note="string"))[0] == [("text",), ("1",), ("text",), ("3",)]
 
 
+@pytest.mark.integration
 def test_keys_that_are_not_unique_or_no_numbers(tmp_path):
     with duckdb.connect(str(tmp_path / "trips.duckdb")) as database:
         database.execute(

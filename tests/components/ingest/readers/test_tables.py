@@ -76,6 +76,7 @@ def test_parts_are_numbered_through(tmp_path, monkeypatch, name):
     assert rows == [(i,) for i in range(9)] and numbers == list(range(1, 10))
 
 
+@pytest.mark.integration
 def test_stripes_of_orc_are_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "PART_BYTES", 1)
     values = np.random.default_rng(1).normal(size=300_000)
@@ -100,6 +101,7 @@ def test_a_column_not_there_is_named(tmp_path, name):
         read_file(tmp_path / "data", source, ["s.tu"])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_file_cut_short_is_named(tmp_path, name):
     source, write = WRITERS[name]

@@ -75,6 +75,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.integration
 def test_no_command_runs_code_of_a_file(folder):
     done = subprocess.run(
         [sys.executable, "-P", "-c", COMMANDS], cwd=folder, capture_output=True, text=True, timeout=120, check=False
@@ -86,6 +87,7 @@ def test_no_command_runs_code_of_a_file(folder):
         assert all(line.endswith(" refused") for line in lines), done.stdout
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "order",
     [

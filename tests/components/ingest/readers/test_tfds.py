@@ -74,6 +74,7 @@ def read(data_dir, splits, columns, **options):
     return read_input(file, chosen, columns)
 
 
+@pytest.mark.integration
 def test_values(data_dir):
     columns = ["n", "text", "label", "vector", "tags", "inner.flag", "inner.size", "items.price"]
     rows, numbers, bad = read(data_dir, "train", columns)
@@ -91,6 +92,7 @@ def test_images_are_the_bytes_of_their_files(data_dir):
             assert image.format == "PNG" and np.array(image).tolist() == np.full((4, 5, 3), n).tolist()
 
 
+@pytest.mark.integration
 def test_slices_are_those_of_tfds(data_dir):
     parts = [read(data_dir, words, ["n"])[0] for words in ("train[:80%]", "train[80%:]", "train[-2:]+test")]
     assert [len(part) for part in parts] == [8, 2, 6]

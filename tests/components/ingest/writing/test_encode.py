@@ -65,6 +65,7 @@ def test_slices_are_encoded_as_they_are():
         assert part.to_pylist() == whole[start:]
 
 
+@pytest.mark.integration
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=20))
 def test_varints(numbers):
     def reference(number):
@@ -81,6 +82,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=2
 ROWS = st.integers(0, 8)
 
 
+@pytest.mark.integration
 @given(st.data())
 def test_any_table_comes_back(data):
     rows = data.draw(ROWS)

@@ -49,6 +49,7 @@ def chunks_of(sizes):
 SIZES = st.lists(st.lists(st.integers(17, 400), max_size=40), max_size=8)
 
 
+@pytest.mark.integration
 @given(sizes=SIZES, readers=st.integers(1, 5), shard_bytes=st.integers(2_000, 20_000))
 def test_every_byte_is_in_one_file_in_order(sizes, readers, shard_bytes):
     chunks = chunks_of(sizes)

@@ -347,6 +347,7 @@ def own_module(folder):
     (folder / "manifest.csv").write_text("file,tips,fare,company,started\na.png,1,2,a,2024-01-01\n")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("lines", "path", "line", "says"), MISTAKES.values(), ids=MISTAKES.keys())
 def test_a_mistake_is_named_with_its_place_and_its_remedy(assert_told, lines, path, line, says):
     assert_told(lines, path, line, says)

@@ -199,6 +199,7 @@ CASES = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("changes", "options", "expected"), CASES.values(), ids=CASES.keys())
 def test_each_kind_of_bad_data_is_found(tmp_path, changes, options, expected):
     severity, path, message = expected
@@ -264,6 +265,7 @@ def test_vectors_of_another_width_are_found(tmp_path):
     assert ("error", "features.n", "column n: not a list of numbers, in 100.00% of rows") in told
 
 
+@pytest.mark.integration
 def test_lists_that_do_not_fit_are_found(tmp_path):
     tags = [[f"tag {i % 7}", "a"] for i in range(990)] + [["x"]] * 10
     columns = {
@@ -290,6 +292,7 @@ def test_lists_that_do_not_fit_are_found(tmp_path):
     assert "in a list: not a number, in 2.00% of rows" in message
 
 
+@pytest.mark.integration
 def test_unequal_lists_of_a_sequence_are_found(tmp_path):
     visits = [[{"item": "a", "price": [1.0]}] * (i % 3) for i in range(1000)]
     visits[1] = [{"item": "a", "price": [1.0, 2.0]}]
@@ -367,6 +370,7 @@ READ_AS = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("read_as", READ_AS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_verdict_on_a_type_is_that_of_the_run(tmp_path, kind, read_as):

@@ -66,6 +66,7 @@ def shop(tmp_path, random):
     return write(tmp_path / "shop.csv", columns)
 
 
+@pytest.mark.integration
 def test_every_kind_of_column_becomes_a_feature(tmp_path, shop):
     config = run(tmp_path, shop, label="returned")
     assert features(config) == {
@@ -98,6 +99,7 @@ def test_every_kind_of_column_becomes_a_feature(tmp_path, shop):
     }
 
 
+@pytest.mark.integration
 def test_every_line_says_why(tmp_path, shop):
     text = init(str(shop), output=str(tmp_path / "p.yaml"), label="returned").text
     lines = text.splitlines()
@@ -188,6 +190,7 @@ def test_a_column_named_like_a_part_of_a_date_is_renamed(tmp_path, random):
     assert config.features["at.hour_"].column == "at.hour"
 
 
+@pytest.mark.integration
 def test_names_that_need_quotes_are_quoted(tmp_path, random):
     names = ["a b", "a.b", 'say "x"', "it's", "#1", "true", "a: b", "ärger", "[x]", "-", "null"]
     columns = {name: random.normal(size=ROWS) for name in names}
@@ -237,6 +240,7 @@ def test_nothing_is_left_behind_where_the_file_would_not_do(tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("label", "message"),
     [
@@ -254,6 +258,7 @@ def test_labels_that_cannot_be_are_refused(tmp_path, shop, label, message):
     assert not (tmp_path / "p.yaml").exists()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("data", "label", "left_out"),
     [
@@ -282,6 +287,7 @@ def test_three_rows_are_enough_for_a_file(tmp_path, folder, errors):
     assert [problem.message for problem in check_data(loaded).problems if problem.severity == "error"] == errors
 
 
+@pytest.mark.integration
 def test_what_the_label_is_made_of_counts_or_predicts_is_left_out(tmp_path, random):
     """As in data of hired bicycles: hours are codes by their name, and `kind` by its effects."""
     rows = 4000
@@ -306,6 +312,7 @@ def test_what_the_label_is_made_of_counts_or_predicts_is_left_out(tmp_path, rand
     assert "by its name, the prediction of another model" in text
 
 
+@pytest.mark.integration
 def test_every_omitted_line_can_be_switched_on(tmp_path, shop):
     """Each line that begins with one # is YAML without it, and those of columns make a file that loads."""
     text = init(str(shop), output=str(tmp_path / "p.yaml"), label="returned").text
@@ -350,6 +357,7 @@ def test_columns_of_year_month_and_day_give_a_split_by_time(tmp_path, random):
     assert not check_data(loaded).has_errors
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("rows", "ratios"),
     [
@@ -364,6 +372,7 @@ def test_rows_that_end_and_choose_are_not_those_that_judge(tmp_path, random, row
     assert load(tmp_path / "p.yaml").config.data.split.ratios == ratios
 
 
+@pytest.mark.integration
 def test_a_dictionary_of_arrow_is_a_category_whatever_it_holds(tmp_path, random):
     bands = pd.Categorical(random.integers(0, 9, ROWS))
     table = pd.DataFrame({"band": bands, "x": random.normal(size=ROWS), "y": random.choice(["a", "b"], ROWS)})
@@ -374,6 +383,7 @@ def test_a_dictionary_of_arrow_is_a_category_whatever_it_holds(tmp_path, random)
         assert load(tmp_path / f"{file}.yaml").config.features["band"].type == "category"
 
 
+@pytest.mark.integration
 def test_classes_of_texts_alone_are_told_by_words_and_pairs_of_them(tmp_path, random):
     """The class is which of three words follows `do`; all three stand in every row."""
     words = [f"word{i}" for i in range(300)]
@@ -390,6 +400,7 @@ def test_classes_of_texts_alone_are_told_by_words_and_pairs_of_them(tmp_path, ra
     assert features(config)["query"]["output"] == "tf_idf" and config.model.kind == "wide_deep"
 
 
+@pytest.mark.integration
 def test_two_classes_of_texts_alone_are_told_by_a_linear_model(tmp_path, random):
     """`good` or `bad` stands among other words; a number beside the text wants more than a weight per word."""
     words = np.array([f"word{i}" for i in range(300)])
@@ -402,6 +413,7 @@ def test_two_classes_of_texts_alone_are_told_by_a_linear_model(tmp_path, random)
     assert mixed.model.kind == "wide_deep"
 
 
+@pytest.mark.integration
 def test_trees_for_tables_and_networks_for_the_rest(tmp_path, random, monkeypatch):
     """From 3,000 rows on trees are tried, up to 200,000 beside a network; fewer rows, and texts, are for networks."""
     rows = 3000

@@ -55,6 +55,7 @@ def test_folders_of_splits_and_large_pictures_in_colour(tmp_path):
     assert found["training"] == {"time": "15m"}
 
 
+@pytest.mark.integration
 def test_many_pixels_get_a_network_that_is_faster(tmp_path):
     pixels = np.random.default_rng(1).integers(0, 255, (10, 100, 100), dtype=np.uint8)
     cells = []
@@ -83,6 +84,7 @@ def test_a_csv_file_of_paths_beside_numbers(tmp_path):
     assert problems(tmp_path) == []
 
 
+@pytest.mark.integration
 def test_a_parquet_file_that_names_images_of_another_folder(tmp_path):
     draw(tmp_path / "photos" / "all", 60)
     names, sold = [f"{i}.png" for i in range(60)], ["yes" if i % 3 else "no" for i in range(60)]
@@ -96,6 +98,7 @@ def test_a_parquet_file_that_names_images_of_another_folder(tmp_path):
         (tmp_path / "p.yaml").unlink()
 
 
+@pytest.mark.integration
 def test_columns_of_encoded_images(tmp_path):
     draw(tmp_path / "files", 60)
     contents = [path.read_bytes() for path in sorted((tmp_path / "files").iterdir())]

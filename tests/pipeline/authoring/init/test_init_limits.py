@@ -115,6 +115,7 @@ def test_a_label_of_some_files_only_names_the_file(tmp_path, random):
             init(str(tmp_path / "d"), output=str(tmp_path / "p.yaml"), label=label)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_a_row_that_repeats_thousands_of_times_makes_splits_uneven(tmp_path, random, task):
     """Equal rows stay in one split by hash: `init` and `check --data` say so, with both shares."""

@@ -5,6 +5,7 @@ import io
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -80,6 +81,7 @@ def written(folder, data, label):
     return loaded
 
 
+@pytest.mark.integration
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(TABLES, st.booleans(), st.sampled_from([",", ";", "\t"]))
 def test_tables_of_any_cells(drawn, header, separator):
@@ -95,6 +97,7 @@ def test_tables_of_any_cells(drawn, header, separator):
         written(Path(folder), data, columns[-1][0] if header else f"column_{len(columns)}")
 
 
+@pytest.mark.integration
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200), st.sampled_from(["data.csv", "data.jsonl", "data.csv.gz", "data.parquet", "data"]))
 def test_files_of_any_bytes(content, name):

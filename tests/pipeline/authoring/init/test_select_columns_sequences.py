@@ -59,6 +59,7 @@ def _write_sequence_examples(rows, file):
             writer.write(example.SerializeToString())
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("file", "name", "within"),
     [("a.parquet", "basket", "basket"), ("a.jsonl", "basket", "basket"), ("a.tfrecord", "sequence", None)],

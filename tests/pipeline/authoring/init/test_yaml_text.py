@@ -19,6 +19,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.integration
 @settings(deadline=None)
 @given(VALUES)
 def test_what_is_written_is_read_again_by_another_reader(value):

@@ -417,6 +417,7 @@ def sections():
     return st.fixed_dictionaries({}, optional={key: trees() for key in keys})
 
 
+@pytest.mark.integration
 @settings(max_examples=150, deadline=None)
 @given(tree=st.one_of(trees(), sections()))
 def test_any_tree_is_loaded_or_refused_in_our_words(tree, tmp_path_factory):
@@ -430,6 +431,7 @@ def test_any_tree_is_loaded_or_refused_in_our_words(tree, tmp_path_factory):
         assert all(problem.message for problem in error.problems)
 
 
+@pytest.mark.integration
 @settings(max_examples=300, deadline=None)
 @given(text=st.text(alphabet=st.sampled_from("ab:-[]{}'\"\n #&*!|>%@`?,\t.0\\"), max_size=60))
 def test_any_text_is_loaded_or_refused_in_our_words(text, tmp_path_factory):

@@ -146,6 +146,7 @@ BODY = "".join(",".join(row) + "\n" for row in ROWS)
 ABY = ["a", "b", "y"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("text", "settings", "names"),
     [

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
+import pytest
 
 from fullpass.components.ingest.readers.read_source import names_of
 from fullpass.components.ingest.sources.formats import FORMATS
@@ -53,6 +54,7 @@ def test_a_sample_of_fewer_rows_is_spread_over_the_file(tmp_path):
     assert 3500 < sum(numbers) / 100 < 6500
 
 
+@pytest.mark.integration
 def test_a_large_file_is_read_in_pieces_from_all_over_it(tmp_path, monkeypatch):
     monkeypatch.setitem(FORMATS, "csv", replace(FORMATS["csv"], sampled_bytes=1 << 16))
     data = write(tmp_path / "a.csv", "n,label\n" + "".join(f"{i:06d},{i // 50_000}\n" for i in range(100_000)))
@@ -64,6 +66,7 @@ def test_a_large_file_is_read_in_pieces_from_all_over_it(tmp_path, monkeypatch):
     assert not seen.whole and seen.evenly_spread and seen.malformed == 0
 
 
+@pytest.mark.integration
 def test_a_parquet_file_of_one_row_group_is_sampled_over_all_of_it(tmp_path, monkeypatch):
     monkeypatch.setattr(sample, "_MOST_ROWS", 50_000)
     label = ["low"] * 150_000 + ["high"] * 150_000

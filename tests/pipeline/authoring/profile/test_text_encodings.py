@@ -9,6 +9,8 @@ from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.text_encodings import measure_text, split_by
 from tests.pipeline.authoring.tables import column_of
 
+pytestmark = pytest.mark.integration
+
 ROWS = 1200
 WORDS = np.array([f"word{i}" for i in range(200)])
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,6 +108,7 @@ def used_by(records: Records, run: Run) -> set[int]:
     return {artifact for one in executions for artifact in one.inputs | one.outputs}
 
 
+@pytest.mark.integration
 @given(history=histories(), runs=st.integers(1, 9), data=st.data())
 def test_kept_runs_models_and_the_window_lose_nothing(history: History, runs: int, data):
     records = history.records()
@@ -123,6 +125,7 @@ def test_kept_runs_models_and_the_window_lose_nothing(history: History, runs: in
     assert not gone & {history.spans[n] for n in range(max(1, last - history.window + 2), last + 1)}
 
 
+@pytest.mark.integration
 @given(history=histories(), runs=st.integers(1, 9), data=st.data())
 def test_nothing_else_is_kept_and_a_second_removal_is_empty(history: History, runs: int, data):
     records = history.records()
@@ -140,6 +143,7 @@ def test_nothing_else_is_kept_and_a_second_removal_is_empty(history: History, ru
     assert {a for a in live if records.artifacts[a].type == "Examples"} <= newest | window
 
 
+@pytest.mark.integration
 @given(history=histories(), runs=st.integers(1, 9))
 def test_the_lineage_of_a_kept_model_reaches_its_spans(history: History, runs: int):
     records = history.records()

@@ -75,6 +75,7 @@ def test_the_outcome_comes_back(begin):
     assert (result.id, result.status, result.outputs, result.error) == ("Node", Status.OK, 2, None)
 
 
+@pytest.mark.integration
 def test_processor_time_and_memory_are_those_of_the_node(begin):
     def work() -> Outcome:
         held = b"x" * (300 << 20)

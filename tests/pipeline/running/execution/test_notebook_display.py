@@ -4,6 +4,7 @@ import html
 import re
 
 import nbformat
+import pytest
 from nbclient import NotebookClient
 
 SHOW = """
@@ -47,6 +48,7 @@ def text_of(page: str) -> str:
     return " ".join(html.unescape(re.sub("<[^>]*>", " ", page)).split())
 
 
+@pytest.mark.integration
 def test_a_run_is_one_output_that_changes(tmp_path):
     """A thousand events leave one output; text of the run is escaped, and its summary follows the outcome."""
     [(running,)] = outputs_of(tmp_path, SHOW)
