@@ -40,9 +40,6 @@ VALIDATION = "validation"
 TREE_KEYS = ("epochs", "early_stopping", "time", "loss", "calibration", "seed", "distribution")
 """Keys of `training:` that `model: {kind: trees}` reads; all other keys apply to networks only."""
 
-MAX_TREE_IDS = 256
-"""Maximum number of different ids of a list or text under `model: {kind: trees}`, where each id becomes a column."""
-
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
 

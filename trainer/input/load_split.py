@@ -86,14 +86,19 @@ class Split:
         Rows in memory are gathered without a tf.data pipeline, which takes longer to build than to run. Others are read
         once, in order, because neighbouring rows may be alike.
         """
+        shuffled = self.sampled_numbers(rows, seed)
+        with tf.device("CPU:0"):
+            if self.in_memory is not None:
+                return to_batch(self.layout.unpack(Rows(self.in_memory).gather(tf.constant(shuffled))))
+            ascending = np.argsort(shuffled)
+            found = Rows(self._gathered(shuffled[ascending]))
+            return to_batch(self.layout.unpack(found.gather(tf.constant(np.argsort(ascending)))))
+
+    def sampled_numbers(self, rows: int, seed: int = 0) -> np.ndarray:
+        """Returns the numbers of the rows of `sample`, in the order of batches without a shuffle, int64 [rows]."""
         order = BatchOrder(batch_size=rows, shuffle=STREAM_SHUFFLE_ROWS, seed=seed)
         with tf.device("CPU:0"):
-            shuffled = ordered(order, self.counts.weighted_rows, tf.constant(order.epoch, tf.int64))[:rows]
-            if self.in_memory is not None:
-                return to_batch(self.layout.unpack(Rows(self.in_memory).gather(shuffled)))
-            ascending = np.argsort(shuffled.numpy())
-            found = Rows(self._gathered(shuffled.numpy()[ascending]))
-            return to_batch(self.layout.unpack(found.gather(tf.constant(np.argsort(ascending)))))
+            return ordered(order, self.counts.weighted_rows, tf.constant(order.epoch, tf.int64))[:rows].numpy()
 
     def _gathered(self, numbers: np.ndarray) -> Packed:
         """Returns the rows of some ascending numbers, int64 [rows], of a split that is not in memory."""

@@ -17,7 +17,7 @@ from fullpass.trainer.config import TrainingConfig, TrainingSpec, Trees
 from fullpass.trainer.fit.fit import Fitted, OnEpoch, Report
 from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.input.epochs import Batch
-from fullpass.trainer.input.placement import with_preprocessing
+from fullpass.trainer.input.placement import with_model_features, with_preprocessing
 from fullpass.trainer.input.split_counts import SplitCounts
 from fullpass.trainer.loss_config import LossConfig, Quantile
 from fullpass.trainer.models.layers import Affine
@@ -27,7 +27,8 @@ from fullpass.trainer.models.tasks import label_unit, logit_names, to_label_unit
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.trees.forest import ForestLayer, forest_of
 from fullpass.trainer.trees.rounds import CATEGORIES, Rounds, choose_categories, parameters, threads_for
-from fullpass.trainer.trees.tree_columns import columns_model, tree_columns
+from fullpass.trainer.trees.text_scores import MAX_SCORES, id_rows, learn_scores
+from fullpass.trainer.trees.tree_columns import columns_model, scored_inputs, tree_columns
 from fullpass.trainer.trees.tree_rows import bin_rows, check_memory, find_bins
 
 _LOG = logging.getLogger(__name__)
@@ -53,11 +54,19 @@ class _Unit:
     loss: LossConfig
     scale: float
     offset: float
+    classes: np.ndarray
+    """The classes from the most frequent on, int64 [classes]."""
 
     def targets(self, labels: np.ndarray) -> np.ndarray:
         """Returns the targets that trees are fitted to, float64 [rows]."""
         labels = labels.astype(np.float64)
         return ((np.log(labels) if self.loss.kind == "log_normal" else labels) - self.offset) / self.scale
+
+    def learned_by_scores(self, labels: np.ndarray) -> np.ndarray:
+        """Returns the targets of linear models, one column each, float64 [rows, scores]."""
+        if self.task != "multiclass":
+            return self.targets(labels)[:, None]
+        return np.equal(labels[:, None], self.classes[:MAX_SCORES]).astype(np.float64)
 
     def head(self, output: keras.KerasTensor) -> keras.KerasTensor:
         """Returns logits, or predictions in the unit of the label, after the layer `head`."""
@@ -87,21 +96,29 @@ def grow_trees(
     label, training = spec.preprocessing.label, spec.config.training
     _check(label.task, training.loss)
     inputs = model_inputs(transformed_outputs(spec.preprocessing, spec.tft_output), spec.tft_output)
-    columns = tree_columns(inputs)
+    factors = data.statistics.factors.tolist()
+    unit = _unit(label.task, training, data.train.counts)
+    scored = scored_inputs(inputs)
+    texts = learn_scores(data.train.split, scored, unit.learned_by_scores, factors, data.in_model)
+    columns = tree_columns(inputs, texts)
     reader = with_preprocessing(columns_model(inputs, columns), data.in_model)
     names = logit_names(label.task, data.statistics.names, training.loss)
     check_memory(data.train.counts.weighted_rows, columns.width, len(names))
-    unit = _unit(label.task, training, data.train.counts)
     threads = threads_for(data.train.counts.weighted_rows, columns.width)
     settings = parameters(_trees(spec), training, label.task, len(data.statistics.names), threads)
 
-    def read(batch: Batch) -> np.ndarray:
+    def read(batch: Batch, _: np.ndarray) -> np.ndarray:
         return apply_model(reader, batch[0], training=False).numpy()
 
-    bins = find_bins(data.train.split, read, columns.unseen, settings[0])
-    train = bin_rows(
-        data.train.split, read, unit.targets, bins, unseen=columns.unseen, factors=data.statistics.factors.tolist()
-    )
+    def read_train(batch: Batch, numbers: np.ndarray) -> np.ndarray:
+        found, features = read(batch, numbers), with_model_features(batch[0], data.in_model) if scored else {}
+        for item in scored:
+            of_text, first = texts[item.name], columns.scores[item.name]
+            found[:, first : first + of_text.scores] = of_text.of_train(id_rows(item, features), numbers)
+        return found
+
+    bins = find_bins(data.train.split, read_train, columns.unseen, settings[0])
+    train = bin_rows(data.train.split, read_train, unit.targets, bins, unseen=columns.unseen, factors=factors)
     validation = bin_rows(data.validation.split, read, unit.targets, bins)
     raw = keras.Input((len(names),), name="answer")
     deviation = data.train.counts.label_deviation if label.task == "regression" else 1.0
@@ -135,7 +152,8 @@ def _trees(spec: TrainingSpec) -> Trees:
 def _unit(task: Task, training: TrainingConfig, counts: SplitCounts) -> _Unit:
     # For classes and counts LightGBM starts from their shares and their mean, which its leaf values include.
     as_it_is = task != "regression" or training.loss.kind == "poisson"
-    return _Unit(task, training.loss, *((1.0, 0.0) if as_it_is else label_unit(counts, training.loss)))
+    unit = (1.0, 0.0) if as_it_is else label_unit(counts, training.loss)
+    return _Unit(task, training.loss, *unit, np.argsort(-counts.class_rows, kind="stable"))
 
 
 def _check(task: Task, loss: LossConfig) -> None:

@@ -1,17 +1,19 @@
 """Converts transformed features to the input of trees: a matrix of numbers, some of which are ids."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import keras
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.feature import transformed_name
-from fullpass.trainer.config import MAX_TREE_IDS
 from fullpass.trainer.models.layers import MultiHot
 from fullpass.trainer.models.model_inputs import ModelInput, keras_inputs
+from fullpass.trainer.trees.text_scores import TextScores
 
+_MOST_COLUMNS = 256
+"""The most ids of a list or text for a column per id; one of more ids has scores."""
 _MAX_IDS = 1 << 24
 """A float32 holds every whole number up to here."""
 
@@ -23,22 +25,32 @@ class TreeColumns:
     Attributes:
         matrix: float32 [batch, columns]: numbers, NaN where missing, and ids.
         unseen: The number of ids of missing and unknown values, which begin at 0, by column of ids.
+        scores: The first column of the scores of a list or text, by name of transformed feature.
     """
 
     matrix: keras.KerasTensor
     unseen: Mapping[int, int]
     width: int
+    scores: Mapping[str, int] = field(default_factory=dict)
 
 
-def tree_columns(inputs: Mapping[str, ModelInput]) -> TreeColumns:
+def scored_inputs(inputs: Mapping[str, ModelInput]) -> list[ModelInput]:
+    """Returns the lists and texts of too many ids for a column each.
+
+    Raises:
+        UserError: Trees do not support a feature: it is an image or a sequence, or a category of too many ids.
+    """
+    for item in inputs.values():
+        _refuse(item)
+    return [item for item in inputs.values() if item.output.multi and item.size > _MOST_COLUMNS]
+
+
+def tree_columns(inputs: Mapping[str, ModelInput], texts: Mapping[str, TextScores]) -> TreeColumns:
     """Returns the columns of `inputs`, in their order.
 
     A number has one column, which is NaN where its indicator marks it as missing; the indicator has no column of its
     own. A vector has one column per number, a category one column with its id. A list or a text has one column per id,
-    with the count or the weight of the id in the row.
-
-    Raises:
-        UserError: A feature is an image, a sequence, or a list of too many ids.
+    with the count or the weight of the id in the row; those of `texts` have their scores and components instead.
     """
     indicators = {
         item.name: inputs[missing]
@@ -47,18 +59,21 @@ def tree_columns(inputs: Mapping[str, ModelInput]) -> TreeColumns:
         and (missing := transformed_name(item.output.feature, "missing")) in inputs
     }
     taken = {item.name for item in indicators.values()}
-    parts, unseen, width = [], {}, 0
+    parts, unseen, scores, width = [], {}, {}, 0
     for item in inputs.values():
-        _refuse(item)
         if item.name in taken:
             continue
         if item.output.kind == "ids" and not item.output.multi:
             unseen[width] = item.output.unseen
         indicator = indicators.get(item.name)
-        part = _column(item) if indicator is None else WithMissing()(_column(item), _column(indicator))
+        if item.name in texts:
+            scores[item.name] = width
+            part = texts[item.name].columns(item)
+        else:
+            part = _column(item) if indicator is None else WithMissing()(_column(item), _column(indicator))
         parts.append(part)
         width += part.shape[1]
-    return TreeColumns(SideBySide()(parts), unseen, width)
+    return TreeColumns(SideBySide()(parts), unseen, width, scores)
 
 
 def columns_model(inputs: Mapping[str, ModelInput], columns: TreeColumns) -> keras.Model:
@@ -100,11 +115,6 @@ def _refuse(item: ModelInput) -> None:
     if item.output.kind == "image" or item.output.sequence is not None:
         what = "an image" if item.output.kind == "image" else "a column of a sequence"
         raise UserError(f"{path}: is {what}, which trees cannot read. {_INSTEAD}")
-    if item.output.multi and item.size > MAX_TREE_IDS:
-        raise UserError(
-            f"{path}: is a list or text of {item.size:,} different ids. Trees have a column for each, and take up to "
-            f"{MAX_TREE_IDS}: set vocabulary.top_k, or hash.buckets. {_INSTEAD}"
-        )
     if item.size > _MAX_IDS:
         raise UserError(f"{path}: has {item.size:,} ids; trees take up to {_MAX_IDS:,}. Set vocabulary.top_k.")
 

@@ -20,8 +20,8 @@ _SAMPLE_BYTES = 256 << 20
 _ROW_BYTES = 40
 """Bytes of a row in addition to its bins: label, weight, gradients and scores of one column of the output."""
 
-Columns = Callable[[Batch], np.ndarray]
-"""A batch -> its columns, float32 [rows, columns]."""
+Columns = Callable[[Batch, np.ndarray], np.ndarray]
+"""A batch and the numbers of its rows in the order of their split, int64 -> its columns, float32 [rows, columns]."""
 Targets = Callable[[np.ndarray], np.ndarray]
 """Labels in the form of batches -> targets that trees are fitted to, float [rows]."""
 
@@ -61,11 +61,9 @@ def find_bins(
 ) -> lightgbm.Dataset:
     """Returns a dataset that defines the bins, from up to 200,000 rows of the train split."""
     rows = max(1, min(_SAMPLE_ROWS, _SAMPLE_BYTES // max(1, split.row_bytes), split.counts.weighted_rows))
-    batch = split.sample(rows)
-    found = lightgbm.Dataset(
-        columns(batch), np.zeros(len(batch[2])), categorical_feature=sorted(unseen), params=dict(settings)
-    )
-    return found.construct()
+    found = columns(split.sample(rows), split.sampled_numbers(rows))
+    labels = np.zeros(len(found))
+    return lightgbm.Dataset(found, labels, categorical_feature=sorted(unseen), params=dict(settings)).construct()
 
 
 def bin_rows(
@@ -99,6 +97,7 @@ class _Reader(lightgbm.Sequence):
 
     def __init__(self, split: Split, columns: Columns, unseen: Mapping[int, int], factors: Sequence[float]):
         self._rows, self._columns = split.counts.weighted_rows, columns
+        self._read = 0
         self._batches = iter(split.batches(BatchOrder(batch_size=_BATCH), tuple(factors)))
         self.seen = {column: np.zeros(count, bool) for column, count in unseen.items()}
         self.labels: list[np.ndarray] = []
@@ -112,7 +111,8 @@ class _Reader(lightgbm.Sequence):
         batch = next(self._batches)
         self.labels.append(batch[1].numpy())
         self.weights.append(batch[2].numpy())
-        found = self._columns(batch)
+        found = self._columns(batch, np.arange(self._read, self._read + len(batch[2])))
+        self._read += len(found)
         for column, seen in self.seen.items():
             ids = found[:, column].astype(np.int64)
             seen[ids[ids < len(seen)]] = True

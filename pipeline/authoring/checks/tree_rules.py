@@ -1,23 +1,12 @@
 """Checks of `model: {kind: trees}` and `auto`: features and tasks that trees support, and keys only for networks."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
-from fullpass.preprocessing.dates.date_format import PARTS
-from fullpass.preprocessing.features.feature import (
-    CategoryFeature,
-    DateFeature,
-    Feature,
-    ImageFeature,
-    NumberFeature,
-    TextFeature,
-)
-from fullpass.preprocessing.features.ids import Vocabulary
+from fullpass.preprocessing.features.feature import Feature, ImageFeature, TextFeature
 from fullpass.preprocessing.features.lists import list_options
-from fullpass.preprocessing.features.transforms import Bucketize
-from fullpass.trainer.config import MAX_TREE_IDS, TREE_KEYS, TrainingConfig, Trees, TreesOrNetwork
+from fullpass.trainer.config import TREE_KEYS, TrainingConfig, Trees, TreesOrNetwork
 from fullpass.trainer.loss_config import losses_for
 
 _INSTEAD = "Remove it, or use model: {kind: wide_deep}"
@@ -36,8 +25,6 @@ def check_trees(loaded: Loaded) -> Iterator[Finding]:
         return
     for name, feature in config.features.items():
         yield from _check_feature(name, feature)
-        if config.preprocessing is None:
-            yield from _check_ids(name, feature, loaded)
     for name in config.sequences:
         yield Finding(("sequences", name), f"is a sequence, which trees cannot read. {_INSTEAD}.")
     if config.label.task == "multilabel":
@@ -67,48 +54,6 @@ def _check_feature(name: str, feature: Feature) -> Iterator[Finding]:
         if options.pooling == "attention":
             message = "attention is for networks. Accepted for trees: mean, sum, max, sqrt_n."
             yield Finding((*keys, "list", "pooling"), message)
-
-
-def _check_ids(name: str, feature: Feature, loaded: Loaded) -> Iterator[Finding]:
-    """Yields a finding if a list or text has too many ids, each of which becomes a column."""
-    if list_options(feature) is None and not isinstance(feature, TextFeature):
-        return
-    config = loaded.config
-    owner = config.preprocessing_config.vocabulary_owner(name)
-    vocabulary = getattr(config.features.get(owner, feature), "vocabulary", None)
-    learned = isinstance(vocabulary, Vocabulary) and vocabulary.is_learned
-    ids = _ids_of_vocabulary(vocabulary, loaded) if isinstance(vocabulary, Vocabulary) else _ids_of(feature)
-    if ids is not None and ids <= MAX_TREE_IDS:
-        return
-    how = "Reduce their number"
-    if isinstance(vocabulary, Vocabulary) and learned:
-        how = f"Set features.{owner}.vocabulary.top_k to {MAX_TREE_IDS - 1 - vocabulary.oov_buckets} or less"
-    known = "any number of" if ids is None else f"{ids:,}"
-    yield Finding(
-        ("features", name),
-        f"is a list or text of {known} different ids. Trees have a column for each, and take up to {MAX_TREE_IDS}. "
-        f"{how}, or use model: {{kind: wide_deep}}.",
-    )
-
-
-def _ids_of_vocabulary(vocabulary: Vocabulary, loaded: Loaded) -> int | None:
-    """Returns the maximum number of ids of a vocabulary, including that of missing values; None if data decides."""
-    tokens = len(vocabulary.tokens) if vocabulary.tokens is not None else vocabulary.top_k
-    if vocabulary.file is not None:
-        file = Path(loaded.resolve(vocabulary.file))
-        tokens = file.read_bytes().removesuffix(b"\n").count(b"\n") + 1 if file.is_file() else 0
-    return None if tokens is None else 1 + vocabulary.oov_buckets + tokens
-
-
-def _ids_of(feature: Feature) -> int:
-    """Returns the number of ids of a list's values, including that of missing values; 0 for numbers."""
-    if isinstance(feature, CategoryFeature):
-        return 1 + feature.hash.buckets if feature.hash is not None else 2 + getattr(feature.identity, "size", 0)
-    if isinstance(feature, NumberFeature) and feature.transforms and isinstance(feature.transforms[-1], Bucketize):
-        buckets = feature.transforms[-1]
-        return 1 + (buckets.buckets or len(buckets.boundaries or ()) + 1)
-    parts = feature.parts if isinstance(feature, DateFeature) and not feature.cyclic else ()
-    return max((1 + (PARTS[part].size or 0) for part in parts), default=0)
 
 
 def _check_keys_of_networks(loaded: Loaded) -> Iterator[Finding]:

@@ -39,6 +39,8 @@ _TREES_FROM = 3_000
 _BOTH_UP_TO = 200_000
 """Up to this number of rows, a network is tried beside trees, whose training time grows more slowly with the rows."""
 _OF_TREES = {"number", "category", "boolean", "date"}
+_OF_BOTH = _OF_TREES | {"text", "categories"}
+"""Kinds of columns of which `auto` grows trees; of more rows than it is for, only those of `_OF_TREES`."""
 _MOST_SLICES, _SLICE_VALUES = 2, 12
 _BUDGET, _MOST_BAD_ROWS = 0.001, 0.01
 _LONGEST_PATH = 42
@@ -240,12 +242,14 @@ def _model(
     if rows < _SMALL:
         model = {"kind": "wide_deep", "hidden": [32], "dropout": 0.2}
         return [YamlLine("model", model, f"small, for {rows:,} rows")]
-    if rows >= _TREES_FROM and not sequences and chosen.guess.task != "multilabel" and kinds <= _OF_TREES:
-        if (profile.sample.total or rows) > _BOTH_UP_TO:
+    many = (profile.sample.total or rows) > _BOTH_UP_TO
+    if rows >= _TREES_FROM and not sequences and chosen.guess.task != "multilabel":
+        if many and kinds <= _OF_TREES:
             why = "boosted trees: all features are single numbers and categories"
             return [YamlLine("model", {"kind": "trees"}, why)]
-        why = "boosted trees and a network, blended if that is better; to choose one, write trees or wide_deep"
-        return [YamlLine("model", {"kind": "auto"}, why)]
+        if not many and kinds <= _OF_BOTH:
+            why = "boosted trees and a network, blended if that is better; to choose one, write trees or wide_deep"
+            return [YamlLine("model", {"kind": "auto"}, why)]
     return [YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")]
 
 
