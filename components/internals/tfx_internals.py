@@ -39,6 +39,7 @@ _COMPILED = {
 """The compiled pipeline: which nodes there are, what they read, and with what parameters."""
 
 _RUN = {
+    "channel_resolver": "tfx.orchestration.portable.input_resolution",
     "launcher": "tfx.orchestration.portable",
     "metadata": "tfx.orchestration",
     "node_proto_view": "tfx.orchestration",
@@ -46,7 +47,8 @@ _RUN = {
     "runner_utils": "tfx.orchestration.local",
     "runtime_parameter_utils": "tfx.orchestration.portable",
 }
-"""Runs one node in a process: `LocalDagRunner` runs all nodes in its own, one after the other."""
+"""Runs one node in a process: `LocalDagRunner` runs all nodes in its own, one after the other. `channel_resolver` reads
+all executions of a pipeline for every input of a node, so a launch replaces its `_get_executions_by_all_contexts`."""
 
 _RECORDS = {
     "compiler_utils": "tfx.dsl.compiler",

@@ -37,6 +37,7 @@ NAME, SMALL_NAME = "localhost/fullpass:check", "localhost/fullpass:check-small"
 USER, GROUP = "65532", "0"
 DOCKERFILE = REPOSITORY / "kubeflow" / "Dockerfile"
 BUILD_SECONDS, RUN_SECONDS = 3600, 1800
+pytestmark = pytest.mark.timeout(BUILD_SECONDS + RUN_SECONDS)  # the first test of an image builds it
 # The file system of a pod: only /tmp, a volume, and the devices that any user may write to are writable. Its network is
 # loopback only.
 READ_ONLY = r"""

@@ -89,17 +89,18 @@ def record_run(path: Path, pipeline_name: str, run_id: str, facts: Mapping[str, 
 def newest_run_with(path: Path, pipeline_name: str, node_ids: Collection[str], *, but: str = "") -> str | None:
     """Returns the id of the newest run, other than `but`, in which all of `node_ids` succeeded, or None."""
     with LockedMetadata(path) as handle:
-        pipeline_context = handle.store.get_context_by_type_and_name(
-            constants.PIPELINE_CONTEXT_TYPE_NAME, pipeline_name
-        )
-        if pipeline_context is None:
-            return None
-        children = handle.store.get_children_contexts_by_context(pipeline_context.id)
-        runs = [run for run in children if run.type == constants.PIPELINE_RUN_CONTEXT_TYPE_NAME]
-        for run in sorted(runs, key=lambda run: run.create_time_since_epoch, reverse=True):
+        for run in _runs(handle, pipeline_name):
             if run.name != but and all(_succeeded(handle, pipeline_name, run.name, i) for i in node_ids):
                 return run.name
     return None
+
+
+def _runs(handle: metadata.Metadata, pipeline_name: str) -> list[proto.Context]:
+    """Returns the contexts of the runs of a pipeline, newest first."""
+    pipeline = handle.store.get_context_by_type_and_name(constants.PIPELINE_CONTEXT_TYPE_NAME, pipeline_name)
+    children = [] if pipeline is None else handle.store.get_children_contexts_by_context(pipeline.id)
+    runs = [run for run in children if run.type == constants.PIPELINE_RUN_CONTEXT_TYPE_NAME]
+    return sorted(runs, key=lambda run: run.create_time_since_epoch, reverse=True)
 
 
 def ingested_spans(path: Path, pipeline_name: str) -> tuple[KnownSpan, ...]:
@@ -131,13 +132,18 @@ def close_executions(path: Path, root: str, pipeline_name: str, *, run_id: str, 
 
 
 def close_abandoned(path: Path, root: str, pipeline_name: str) -> None:
-    """Closes the executions that killed runs left open. The caller holds the run lock, so none of them is running."""
+    """Closes the executions that a killed run left open. The caller holds the run lock, so none of them is running.
+
+    Only the newest run with executions is read: when it began, it closed those of earlier runs.
+    """
     if not path.exists():
         return
     with LockedMetadata(path) as handle:
-        pipeline = handle.store.get_context_by_type_and_name(constants.PIPELINE_CONTEXT_TYPE_NAME, pipeline_name)
-        if pipeline is not None:
-            _close(handle, root, handle.store.get_executions_by_context(pipeline.id))
+        for run in _runs(handle, pipeline_name):
+            executions = handle.store.get_executions_by_context(run.id)
+            _close(handle, root, executions)
+            if executions:
+                return
 
 
 def _close(handle: metadata.Metadata, root: str, executions: Sequence[proto.Execution]) -> None:
