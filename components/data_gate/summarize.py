@@ -72,6 +72,7 @@ def summarize_raw(request: Request, span: SpanRequest, source: SeriesSource) -> 
     Raises:
         UserError: A file cannot be read, or lacks a column.
     """
+    request = request.limited_to([span])
     with TemporaryDirectory() as folder:
         joined = with_joins([ingestion_of(request, span, folder)], request, f"{folder}/joins")
         (ingestion,) = with_histories(joined, request, f"{folder}/history")

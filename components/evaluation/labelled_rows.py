@@ -1,72 +1,104 @@
 """Reads labelled rows of files with Ingest's readers as serialized tf.Examples, and accounts for every row."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError, did_you_mean, listed
-from fullpass.components.ingest.config import SpanColumn
-from fullpass.components.ingest.joins.build_index import build_index
-from fullpass.components.ingest.joins.config import Joins
-from fullpass.components.ingest.joins.join_index import JoinIndex
-from fullpass.components.ingest.joins.tables import Tables
-from fullpass.components.ingest.readers.read_source import columns_of, read
-from fullpass.components.ingest.readers.reader import BadRow, Reading, convert_rows
-from fullpass.components.ingest.sources.config import BaseSource
+from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit
+from fullpass.components.ingest.events_pass import with_histories
+from fullpass.components.ingest.ingestion import Ingestion, ingestion_of, with_joins
+from fullpass.components.ingest.joins.config import is_joined, joined_columns
+from fullpass.components.ingest.readers.read_source import columns_of, names_of
+from fullpass.components.ingest.readers.reader import WHOLE, BadRow
 from fullpass.components.ingest.sources.files import SourceFile
-from fullpass.components.ingest.spans.span_column import rows_of_span
+from fullpass.components.ingest.spans.ingest_request import Request
+from fullpass.components.ingest.spans.spans import Window
 from fullpass.components.ingest.writing.encode import entries, examples, records
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, ROW_BITS, RawColumn, raw_columns, with_source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.history import History, history_of
 from fullpass.preprocessing.values.raw_text import RawText
 
 _SHOWN = 5
+_EVERY_ROW = {"split": RandomSplit(method="random"), "bad_rows": BadRows(max_fraction=1.0)}
 
 
 @dataclass
 class LabelledRows:
     """The rows of some files, as a model's Ingest would write them. Iterate once, then read the counts.
 
+    Joins, histories and the label of a forecast are computed as Ingest does, but for what the files have already.
+
     Attributes:
+        window: The files, by span.
+        config: How Ingest reads the rows.
         preprocessing: The features and the label of the model.
-        text: Rules for reading text as values, as in training.
-        joins: Joins of the rows, and `tables` their files.
-        spans: Span of each file, if there are spans, and `span` the column that tells which of its rows are of it.
-        rows: Number of rows read, with bad ones.
+        joined: The joins of training.
+        text: Rules for reading text as values, as in training; None: those of the source.
+        rows: Number of rows read, with bad ones and those that were left out.
+        left_out: Reason -> number of rows that have no label.
         seen: Raw columns in the rows read.
     """
 
-    files: Sequence[SourceFile]
-    source: BaseSource
-    text: RawText
+    window: Window
+    config: IngestConfig
     preprocessing: PreprocessingConfig
-    joins: Joins = field(default_factory=dict)
-    tables: Mapping[str, Tables] = field(default_factory=dict)
-    spans: Sequence[int] = ()
-    span: SpanColumn | None = None
+    joined: Sequence[str] = ()
+    text: RawText | None = None
     rows: int = 0
     bad: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
     seen: set[str] = field(default_factory=set)
     _reasons: Counter[tuple[str | None, str]] = field(default_factory=Counter)
     _first: dict[tuple[str | None, str], BadRow] = field(default_factory=dict)
 
     @property
-    def columns(self) -> Mapping[str, RawColumn]:
+    def files(self) -> Sequence[SourceFile]:
+        """The files, in the order of their numbers in row ids."""
+        return self.window.files
+
+    @cached_property
+    def columns(self) -> dict[str, RawColumn]:
         """The raw columns that the model's training reads."""
         baselines = self.preprocessing.label.added[1:]
         return {name: column for name, column in raw_columns(self.preprocessing).items() if name not in baselines}
 
+    @cached_property
+    def _given(self) -> list[str]:
+        """The columns of the first file, as far as it tells them."""
+        return names_of(self.files[0], self.config.source) or []
+
+    @cached_property
+    def request(self) -> Request:
+        """The request to Ingest: it computes the lists and the label that the first file does not have."""
+        given = self._given
+        histories = {
+            name: history
+            for name, history in self.config.history.items()
+            if any(history_of(column, {name: history}) for column in self.columns)
+            and not any(history_of(column, {name: history}) for column in given)
+        }
+        shifted = self.config.shifted
+        if shifted is not None:
+            columns = {shifted.label: shifted.columns[shifted.label]}
+            shifted = None if shifted.label in given else shifted.model_copy(update={"columns": columns})
+        config = self.config.model_copy(update={**_EVERY_ROW, "history": histories, "shifted": shifted})
+        request = Request(config, (), tuple(self.columns.values()), gzip=False).with_window(self.window, ())
+        return request.limited_to(request.spans)
+
     @property
     def needed(self) -> set[str]:
         """The raw columns without which no row can be measured: those of the label, and of the weight."""
-        label = self.preprocessing.label
-        return with_source_columns({label.column, *filter(None, (label.weight,))}, self.preprocessing.derive) & {
-            *self.columns
-        }
+        label, shifted = self.preprocessing.label, self.request.config.shifted
+        behind = {label.column} if shifted is None else {shifted.name, *shifted.keys, shifted.at}
+        behind |= {*filter(None, (label.weight,))}
+        return with_source_columns(behind, self.preprocessing.derive) - {*self.preprocessing.derive}
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -82,6 +114,11 @@ class LabelledRows:
             lines.append(f"{count:,} x {reason}{where}; first: {row.file}, row {row.row}: {row.text[:80]!r}")
         return tuple(lines)
 
+    @property
+    def unlabelled(self) -> tuple[str, ...]:
+        """The rows of a forecast that were left out, with the reason."""
+        return tuple(f"{count:,} of {self.rows:,} rows: {reason}" for reason, count in self.left_out.items() if count)
+
     def located(self, row_ids: np.ndarray) -> str:
         """Returns `file, rows 3, 5 and 2 more` for the first file of some row ids."""
         file = int(row_ids.min()) >> ROW_BITS
@@ -92,48 +129,56 @@ class LabelledRows:
         """Yields the usable rows as serialized tf.Examples.
 
         Raises:
-            UserError: A file cannot be read, or lacks the label or the weight; there are no rows.
+            UserError: A file cannot be read, or lacks the label, the weight, or what its joined columns and lists are
+                made of; there are no rows.
         """
+        request, first = self.request, self.files[0].path
+        columns = columns_of(self.files[0], self.config.source)
+        if columns is not None:
+            self._check(first, columns)
         with TemporaryDirectory() as folder:
-            tables = [
-                build_index(name, join, self.tables[name], self.columns.values(), 1.0, folder)
-                for name, join in self.joins.items()
-            ]
-            for number, file in enumerate(self.files):
-                yield from self._read(number, file, tables)
+            made = [ingestion_of(request, span, f"{folder}/{span.number}") for span in request.spans]
+            made = [replace(ingestion, text_rules=self.text) for ingestion in made]
+            made = with_histories(with_joins(made, request, f"{folder}/joins"), request, f"{folder}/history")
+            pairs = [(ingestion, file) for ingestion in made for file in ingestion.files]
+            for number, (ingestion, file) in enumerate(pairs):
+                yield from self._read(number, file, ingestion)
         if not self.rows:
-            raise UserError(f"{self.files[0].path}: no rows.")
-        self._check(self.files[0].path, self.seen)
+            raise UserError(f"{first}: no rows.")
+        if columns is None:
+            self._check(first, [*self.seen])
         if self.bad == self.rows:
-            raise UserError(
-                "\n  ".join([f"{self.files[0].path}: none of {self.rows:,} rows can be used.", *self.reasons])
-            )
+            raise UserError("\n  ".join([f"{first}: none of {self.rows:,} rows can be used.", *self.reasons]))
 
-    def _read(self, number: int, file: SourceFile, tables: Sequence[JoinIndex]) -> Iterator[list[bytes]]:
-        present = columns_of(file, self.source)
-        added = {column.name for table in tables for column in table.columns}
+    def _read(self, number: int, file: SourceFile, ingestion: Ingestion) -> Iterator[list[bytes]]:
+        present, made = columns_of(file, ingestion.config.source), self._made(ingestion.config)
         if present is not None:
-            self._check(file.path, [*present, *added])
-        columns = {n: c for n, c in self.columns.items() if n not in added and (present is None or n in present)}
-        keys = {name: RawColumn(name, "string") for table in tables for name in table.join.left_columns}
-        keys |= {self.span.column: RawColumn(self.span.column, "string")} if self.span else {}
-        reading = Reading(file, {**columns, **{name: key for name, key in keys.items() if name not in added}})
-        own = self.spans[number] if self.spans else 0
-        for rows in read(reading, self.source):
-            rows = rows_of_span(rows, self.span, own) if self.span else rows
-            for table in tables:
-                rows = table.add_columns(rows, reading, self.text, own)
-            arrays, good = convert_rows(columns.values(), self.text, reading, rows)
-            arrays |= {name: rows.table.column(name).combine_chunks() for name in sorted(added)}
-            self.rows += len(rows.numbers)
+            self._check(file.path, present)
+            kept = [column for column in ingestion.columns if column.name in {*present, *made}]
+            ingestion = replace(ingestion, columns=tuple(kept))
+        reading = ingestion.reading(file, WHOLE)
+        for count, rows in ingestion.read(reading):
+            arrays, good = ingestion.convert(reading, rows)
+            self.rows += count
             self._count(reading.take_bad())
             ids = pa.array((number << ROW_BITS) + rows.numbers)
             if good.any():
-                yield records(examples(entries({**arrays, RAW_ROW_ID: ids})).filter(pa.array(good)))
+                columns = {column.name: arrays[column.name] for column in ingestion.columns}
+                yield records(examples(entries({**columns, RAW_ROW_ID: ids})).filter(pa.array(good)))
         self.rows += reading.malformed
+        self.left_out += reading.left_out
         self._count(reading.take_bad())
-        self.seen |= added
-        self.seen |= columns.keys() if present is not None else reading.seen
+        self.seen |= made
+        self.seen |= {column.name for column in ingestion.columns} if present is not None else reading.seen
+
+    def _made(self, config: IngestConfig) -> set[str]:
+        """Returns the columns that Ingest computes from other rows."""
+        shifted = config.shifted.label if config.shifted else None
+        return {
+            name
+            for name in self.columns
+            if is_joined(name, config.joins) or history_of(name, config.history) or name == shifted
+        }
 
     def _count(self, bad: Sequence[BadRow]) -> None:
         self.bad += len(bad)
@@ -141,11 +186,32 @@ class LabelledRows:
             self._reasons[row.column, row.reason] += 1
             self._first.setdefault((row.column, row.reason), row)
 
-    def _check(self, path: str, present: Sequence[str] | set[str]) -> None:
-        for name in sorted(self.needed - {*present}):
-            label = self.preprocessing.label
-            what = f"the weight {label.weight!r}" if name == label.weight else f"the label {label.name!r}"
+    def _check(self, path: str, present: Sequence[str]) -> None:
+        """Checks that a file has what label, weight, joined columns and histories are made of."""
+        config, label = self.request.config, self.preprocessing.label
+        there = {*present, *self._made(config)}
+        for name in sorted(self.needed - there):
+            what = f"the weight {label.weight!r}" if name == label.weight else f"the label {label.column!r}"
             raise UserError(
                 f"{path}: no column {name!r}, which {what} needs, so no metric can be measured."
                 f"{did_you_mean(name, present)} Columns: {listed(list(present))}."
             )
+        for name in self.joined:
+            lacking = joined_columns(name, self.columns)
+            if lacking and not {*lacking} & there:
+                raise UserError(
+                    f"{path}: the columns {listed(list(lacking))} are absent, which training joined. Give them in the "
+                    "file, or give a YAML that names the rows in data.source and the table in data.joins."
+                )
+        for name, history in config.history.items():
+            for column in sorted(self._behind(history) - there):
+                lists = listed([list_ for list_ in self.columns if history_of(list_, {name: history})])
+                raise UserError(
+                    f"{path}: no column {column!r}, of which the history {name} is made."
+                    f"{did_you_mean(column, present)} Give it, or the lists of the history: {lists}."
+                )
+
+    def _behind(self, history: History) -> set[str]:
+        """Returns the raw columns that the lists of a history are made of."""
+        derive = self.preprocessing.derive
+        return with_source_columns({*history.keys, history.at, *history.columns}, derive) - {*derive}

@@ -158,7 +158,7 @@ class _Sorter:
             arrays: The raw and joined columns of events.
             good: bool [rows], whether these are readable.
         """
-        of, text = self._of, self._source.config.source.raw_text
+        of, text = self._of, self._source.ingestion.text
         with prefix_errors(reading.path):
             times, known, _ = times_of(rows.table, of.at, text, of.format)
             keys = keys_of(rows.table, of.keys, text)

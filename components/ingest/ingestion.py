@@ -27,6 +27,7 @@ from fullpass.components.ingest.splitting.stratified import Cuts, classes_of, sp
 from fullpass.components.ingest.writing.shards import Layout
 from fullpass.preprocessing.columns.raw_columns import SPAN_FILE_BITS, RawColumn, span_in_row_ids, with_source_columns
 from fullpass.preprocessing.features.history import history_of, lists_of
+from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.preprocessing.values.row_keys import TABLES
 
 _MOST_ELEMENTS = 1 << 22
@@ -44,6 +45,7 @@ class Ingestion:
         forecast: The values of the label of a forecast, once `with_histories` has read them.
         spans_before: Number of the spans before its own whose events a row sees.
         span: Number of the span; None if the source has no spans.
+        text_rules: Rules for reading text as values; None: those of the source.
     """
 
     config: IngestConfig
@@ -58,6 +60,12 @@ class Ingestion:
     forecast: ShiftedIndex | None = None
     spans_before: int = 0
     span: int | None = None
+    text_rules: RawText | None = None
+
+    @property
+    def text(self) -> RawText:
+        """Rules for reading text as values."""
+        return self.text_rules or self.config.source.raw_text
 
     @property
     def first_file(self) -> int:
@@ -103,7 +111,7 @@ class Ingestion:
             if self.joins and self.span is None and self.config.span is not None:
                 spans = span_numbers(rows.table, self.config.span)
             for join in self.joins:
-                rows = join.add_columns(rows, reading, self.config.source.raw_text, spans)
+                rows = join.add_columns(rows, reading, self.text, spans)
             longest = max((index.history.max_length for index in self.histories), default=0)
             size = max(1, _MOST_ELEMENTS // longest if longest else len(rows.numbers))
             yield count, rows.slice(0, size)
@@ -141,7 +149,7 @@ class Ingestion:
 
         The other rows are added to `reading`, with the reason: bad ones, and those that a forecast has no label for.
         """
-        columns, joins, text = self._columns_read(), self.config.joins, self.config.source.raw_text
+        columns, joins, text = self._columns_read(), self.config.joins, self.text
         own = [column for column in columns if not is_joined(column.name, joins)]
         arrays, good = convert_rows(own, text, reading, rows)
         # Joined columns were converted when their table was read.
@@ -182,7 +190,7 @@ class Ingestion:
     def convert_column(self, name: str, like: RawColumn, reading: Reading, rows: Rows) -> tuple[pa.Array, np.ndarray]:
         """Returns a column read as the elements of a list, and which rows fit, bool [rows]."""
         column = replace(like, name=name, many=False, group=None)
-        arrays, good = convert_rows([column], self.config.source.raw_text, reading, rows)
+        arrays, good = convert_rows([column], self.text, reading, rows)
         return arrays[name], good
 
     def columns_joined(self) -> list[RawColumn]:

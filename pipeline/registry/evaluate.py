@@ -130,7 +130,7 @@ def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any]
         data=data,
         rows=rows.rows,
         bad=rows.bad,
-        unlabelled=int((~used).sum()),
+        unlabelled=int((~used).sum()) + rows.left_out.total(),
         verdict=verdict,
         notes=(*filter(None, (found.note,)), *_notes(data, rows, scored, used)),
         curves=curve_charts(measured.curves, ("the model",)),
@@ -142,6 +142,7 @@ def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any]
 def _notes(data: str, rows: Any, scored: Any, used: Any) -> Iterator[str]:
     if rows.bad:
         yield f"{rows.bad:,} of {rows.rows:,} rows cannot be read: {'; '.join(rows.reasons)}"
+    yield from (f"left out: {left}" for left in rows.unlabelled)
     if not used.all():
         yield _unlabelled(rows, scored, used)
     if rows.absent:

@@ -47,6 +47,7 @@ class Version:
         spans: The oldest and the newest training span and the number of spans; None for a source without spans.
         code: The version of Fullpass, and the commit of the YAML's folder.
         blessed_by: The Evaluator, or the person who overruled it.
+        refreshed: Who gave it the tables that it looks up, when, and from which version; None if nobody did.
         damaged: The damage of its files and what to do about it; None if it is undamaged.
         eval_rows: Digest of these rows: their data, split and label. Metrics of versions are of the same rows if it is
             equal; None if it is unknown.
@@ -64,6 +65,7 @@ class Version:
     code: str | None
     blessed_by: str | None
     damaged: str | None
+    refreshed: dict[str, Any] | None = None
     examples: int | None = None
     eval_rows: str | None = None
 
@@ -84,7 +86,7 @@ def cells(found: Sequence[Version]) -> tuple[tuple[str, ...], list[tuple[str, ..
         (
             str(version.version),
             version.pushed[:16].replace("T", " "),
-            version.damaged or version.state,
+            version.damaged or (f"{version.state}, refreshed" if version.refreshed else version.state),
             *(f"{version.metrics[name]:.4f}" if name in version.metrics else "" for name in names),
             _eval_rows_text(version, groups),
             window_text(version.spans),
@@ -129,6 +131,7 @@ def _read(target: Path, version: int, state: str) -> Version:
         code=code_text(lineage.get("code") or {}),
         blessed_by=blessing.get("by"),
         damaged=damage_of(folder, largest=READ_BYTES),
+        refreshed=lineage.get("refreshed"),
         examples=lineage.get("examples_evaluated"),
         eval_rows=_eval_rows(lineage),
     )
@@ -186,7 +189,7 @@ def table(found: list[Version], target: Path) -> RenderableType:
         shown.add_row(
             str(version.version),
             version.pushed[:16].replace("T", " "),
-            f"{version.state}, damaged" if version.damaged else version.state,
+            version.state + ", refreshed" * bool(version.refreshed) + ", damaged" * bool(version.damaged),
             *metrics,
             _eval_rows_text(version, groups),
             window_text(version.spans),

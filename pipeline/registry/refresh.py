@@ -1,7 +1,8 @@
 """Pushes the served model again with the current tables of `serve: lookup`: the weights and the graph stay.
 
 The new export answers the eval rows of the model's run. Its answers must be those of the old export for the same rows,
-joined with the new tables by the code of Ingest, within the tolerance of Parity.
+joined with the new tables by the code of Ingest, within the tolerance of Parity; and it answers the sample requests in
+a fresh process, as ServingCheck asks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from fullpass.components.ingest.spans.joined_tables import find_tables
 from fullpass.components.parity.compare import Comparison, Tolerance, check, compare
 from fullpass.components.parity.compare_paths import MOST_ROWS, Features, record_batches
 from fullpass.components.push.push import LINEAGE, PushResult, origin_of, push
+from fullpass.components.serving_check.component import check_export
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.registry.bless import user_and_host
 from fullpass.pipeline.registry.compared_model import find_model
@@ -59,7 +61,7 @@ def refresh(loaded: Loaded, export: Path) -> Refreshed:
 
     Raises:
         UserError: The model looks nothing up, the YAML declares other joins or columns, a table cannot be read, is too
-            large or has other types, the eval rows are gone, or the answers differ.
+            large or has other types, the eval rows are gone, the answers differ, or a fresh process cannot serve it.
     """
     verify_export(str(export))
     before, files = OpenExport(export), find_model(str(export), loaded.file).eval_files
@@ -76,6 +78,7 @@ def refresh(loaded: Loaded, export: Path) -> Refreshed:
         written = Path(folder) / "export"
         before.write(written, tables)
         found = _compare(before, OpenExport(written), indexes, files, loaded)
+        latency = check_export(str(written))["latency_ms"]
         joins = {i.name: {"files": [c.path for c in i.counts], "rows": sum(c.rows for c in i.counts)} for i in indexes}
         facts = {
             "at": datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -83,6 +86,7 @@ def refresh(loaded: Loaded, export: Path) -> Refreshed:
             "from_version": export.name,
             "joins": joins,
             "rows_compared": found.rows,
+            "latency_ms": round(latency, 3),
         }
         lineage = {**before.description.get(LINEAGE, {}), "refreshed": facts}
         target = Path(loaded.resolve(loaded.config.push.to))

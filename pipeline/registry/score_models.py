@@ -13,7 +13,8 @@ from fullpass.components.evaluation.labelled_rows import LabelledRows
 from fullpass.components.evaluation.measure_rows import chosen, joined
 from fullpass.components.evaluation.score_rows import Scorer
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
-from fullpass.components.ingest.spans.spans import find_window
+from fullpass.components.ingest.spans.span_files import Span
+from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, load
 from fullpass.pipeline.config import PipelineConfig
@@ -85,17 +86,17 @@ def labelled_rows(config: PipelineConfig, data: str, read_as: Mapping[str, Any])
     Raises:
         UserError: The data does not exist, or cannot be read so.
     """
-    preprocessing = config.preprocessing_config
+    ingest, joined = config.ingest_config, [*config.data.joins]
     if Path(data).suffix in YAML_ENDINGS:
         loaded = load(data)
-        section = loaded.config.data
-        window, source = find_window(section, loaded.resolve), section.source
-        spans = [span.number for span in window.spans for _ in span.files]
-        return LabelledRows(
-            window.files, source, source.raw_text, preprocessing, section.joins, window.tables, spans, section.span
-        )
+        own = loaded.config.data
+        window = find_window(own, loaded.resolve)
+        changes: dict[str, Any] = {"source": own.source, "joins": own.joins, "span": own.span}
+        return LabelledRows(window, ingest.model_copy(update=changes), config.preprocessing_config, joined)
     how = input_source(config.data.source.description(), data, read_as)
-    return LabelledRows(input_files(how.source, data), how.source, how.text, preprocessing)
+    changes = {"source": how.source, "joins": {}, "span": None}
+    window = Window(None, (Span(0, tuple(input_files(how.source, data))),))
+    return LabelledRows(window, ingest.model_copy(update=changes), config.preprocessing_config, joined, how.text)
 
 
 def rows_of_both(
@@ -121,6 +122,11 @@ def rows_of_both(
             f"{rows.bad:,} of {rows.rows:,} rows cannot be read by {one.name}: {'; '.join(rows.reasons)}"
             for one, rows in zip((a, b), read, strict=True)
             if rows.bad
+        ]
+        notes += [
+            f"left out for {one.name}: {left}"
+            for one, rows in zip((a, b), read, strict=True)
+            for left in rows.unlabelled
         ]
         notes += [
             f"columns that {data} lacks, missing for {one.name}: {', '.join(rows.absent)}"

@@ -31,7 +31,16 @@ from fullpass.preprocessing.expressions.syntax_tree import (
 )
 from fullpass.preprocessing.features.history import age_column
 
-__all__ = ["Expression", "ExpressionError", "Type", "check_types", "function_table", "lists_in", "parse", "windows_in"]
+__all__ = [
+    "Expression",
+    "ExpressionError",
+    "Type",
+    "check_types",
+    "function_table",
+    "lists_in",
+    "parse",
+    "past_literals",
+]
 
 _WANTED = {"number": "numbers", "string": "strings", "boolean": "conditions (true or false)"}
 _CALLED = {"numbers": "list of numbers", "strings": "list of strings"}
@@ -72,19 +81,18 @@ def lists_in(expression: Expression) -> dict[str, str]:
     return found
 
 
-def windows_in(expression: Expression) -> list[tuple[str, str]]:
-    """Returns the lists of histories that an expression reduces within a time, each with that time as written.
+def past_literals(expression: Expression, parameter: str) -> list[tuple[str, str | float]]:
+    """Returns the lists of histories whose functions are given a parameter, such as `within`, each with its value.
 
     Example:
-        >>> windows_in(parse('past_sum(trips.fare, "7d") / past_sum(trips.fare)'))
+        >>> past_literals(parse('past_sum(trips.fare, "7d") / past_sum(trips.fare)'), "within")
         [('trips.fare', '7d')]
     """
-    found: list[tuple[str, str]] = []
+    found: list[tuple[str, str | float]] = []
     for node, _ in walk(expression.root):
         if isinstance(node, Call):
             for index, argument in enumerate(node.arguments):
-                is_window = TABLE[node.function].parameter(index).name == "within"
-                if is_window and isinstance(argument, Constant) and isinstance(argument.value, str):
+                if TABLE[node.function].parameter(index).name == parameter and isinstance(argument, Constant):
                     found += [(column, argument.value) for column in node.lists]
     return found
 

@@ -65,6 +65,7 @@ def test_a_new_table_is_served_with_the_same_weights(tmp_path):
     np.testing.assert_array_equal(scores(owner, "N1", "N8", "N9"), [of_eight, of_one, of_eight])
     told = owner.lineage("latest")
     assert told["refreshed"]["joins"] == {"planes": {"files": [str(tmp_path / "planes.csv")], "rows": 10}}
+    assert told["refreshed"]["latency_ms"] > 0 and "served, refreshed" in owner("models", "serving")
     assert told["refreshed"]["from_version"] == owner.versions()[0].name and len(owner.versions()) == 2
     write_planes(owner, PLANES)
     owner("refresh")  # of a refreshed version

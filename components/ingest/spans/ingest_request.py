@@ -4,7 +4,7 @@ import ast
 import gc
 import hashlib
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -70,19 +70,23 @@ class Request:
     def to_json(self, *, known: Collection[KnownSpan] = ()) -> str:
         """Returns the request for the spans that are not known, in the form that the executor reads."""
         have = {(span.number, span.fingerprint) for span in known}
-        new_spans = [span for span in self.spans if (span.number, span.fingerprint) not in have]
+        new = self.limited_to([span for span in self.spans if (span.number, span.fingerprint) not in have])
         joined = {name: asdict(tables) for name, tables in self.joined.items()}
-        past = [span for span in (*self.past, *self.spans) if span not in new_spans]
-        past = [span for span in past if any(self.sees(new.number, span.number) for new in new_spans)]
         own = {
             "spanned": self.spanned,
-            "spans": [asdict(span) for span in new_spans],
-            "past": [asdict(span) for span in past],
+            "spans": [asdict(span) for span in new.spans],
+            "past": [asdict(span) for span in new.past],
             "spans_before": self.spans_before,
             "reaches": self.reaches,
             "joined": joined,
         }
         return json.dumps(self._common() | own)
+
+    def limited_to(self, spans: Sequence[SpanRequest]) -> "Request":
+        """Returns the request for some of its spans, with the further spans that these see."""
+        others = [span for span in (*self.past, *self.spans) if span not in spans]
+        past = [other for other in others if any(self.sees(span.number, other.number) for span in spans)]
+        return replace(self, spans=tuple(spans), past=tuple(past))
 
     def sees(self, span: int, other: int) -> bool:
         """Returns whether the records of a span depend on the rows of another."""

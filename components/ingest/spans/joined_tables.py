@@ -30,7 +30,11 @@ def find_tables(joins: Joins, resolve: Resolve, unit: Unit | None) -> dict[str, 
                 continue
             _check_unit(unit_of(source), unit)
             if join.serve == "lookup":
-                raise UserError("serve: lookup has one table for all rows, but data.source.path has a span.")
+                raise UserError(
+                    "serve: lookup has one table for all rows, but data.source.path has a span. A model contains one "
+                    "table, and would answer rows of other spans as they were not trained. Give one path, or write "
+                    "`serve: given`."
+                )
             _, spans = find_spans(source, resolve)
             files = [(span.number, file) for _, span in sorted(spans.items()) for file in span.files]
             before = spans_before(unit, join.as_of.oldest) if join.as_of else 0

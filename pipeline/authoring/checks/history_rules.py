@@ -7,7 +7,7 @@ from fullpass.pipeline.authoring.derived_columns import parsed
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.columns.raw_columns import with_source_columns
-from fullpass.preprocessing.expressions.expression import windows_in
+from fullpass.preprocessing.expressions.expression import past_literals
 from fullpass.preprocessing.features.history import history_of
 from fullpass.preprocessing.spec import length, wrong_length
 
@@ -38,9 +38,9 @@ def check_windows(loaded: Loaded) -> Iterator[Finding]:
     """No expression reduces the events of a longer time than the history keeps, or of one in which none is known."""
     expressions, _ = parsed(loaded.config.data.derive)
     for name, expression in expressions.items():
-        for column, within in windows_in(expression):
+        for column, within in past_literals(expression, "within"):
             of = history_of(column, loaded.config.data.history)
-            if of is None or wrong_length(within):
+            if of is None or not isinstance(within, str) or wrong_length(within):
                 continue  # other checks report it
             history, path, window = loaded.config.data.history[of], f"data.history.{of}", length(within)
             if history.within is not None and window > length(history.within):
@@ -52,6 +52,21 @@ def check_windows(loaded: Loaded) -> Iterator[Finding]:
             yield Finding(
                 ("data", "derive", name), f'reduces {column} within "{within}", {said}, or change "{within}".'
             )
+
+
+def check_lags(loaded: Loaded) -> Iterator[Finding]:
+    """No expression reads an event beyond the last ones that the history keeps."""
+    expressions, _ = parsed(loaded.config.data.derive)
+    for name, expression in expressions.items():
+        for column, lag in past_literals(expression, "lag"):
+            of = history_of(column, loaded.config.data.history)
+            longest = None if of is None else loaded.config.data.history[of].max_length
+            if longest is not None and float(lag) > longest:
+                yield Finding(
+                    ("data", "derive", name),
+                    f"reads event {lag:g} of {column} from the end, but data.history.{of} keeps the last {longest:,}, "
+                    f"so it is always missing. Raise its `max_length`, or the lag is at most {longest:,}.",
+                )
 
 
 def check_not_of_history(loaded: Loaded) -> Iterator[Finding]:

@@ -53,6 +53,11 @@ def test_lists_are_reduced_and_read_in_order(tmp_path):
             "data.derive.usual",
             "knows events from 1d on (available_after), so none is in it",
         ),
+        (
+            {"history": TRIPS[:-1] + ", max_length: 3}", "derive": "{usual: 'past_last(trips.fare, 4) / 2'}"},
+            "data.derive.usual",
+            "reads event 4 of trips.fare from the end, but data.history.trips keeps the last 3",
+        ),
         ({"derive": "{usual: fare + 1}"}, "data.history.trips", "nothing reads a list of it"),
         (
             {"history": TRIPS.replace("[fare]", "[fare, usual]"), "features": "usual: number"},
