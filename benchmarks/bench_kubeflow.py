@@ -90,7 +90,7 @@ def _tasks(scratch: Path) -> tuple[dict[str, tuple[float, float]], dict[str, flo
         for node, found in nodes.items()
         if task_name(node) in result.seconds
     }
-    return of_nodes, {n: seconds for n, seconds in result.seconds.items() if n.startswith(("find-", "record-"))}
+    return of_nodes, {n: seconds for n, seconds in result.seconds.items() if n.startswith("find-")}
 
 
 def _print_tasks(nodes: dict[str, tuple[float, float]], look_ups: dict[str, float]) -> None:

@@ -1,5 +1,6 @@
 """Reads and checks an environment file, with the same kind of messages as for pipeline files."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,10 @@ ENVIRONMENT = FileForm(
         "[{name: SECRET, mount: /FOLDER}]`, under `defaults` or a node."
     ),
 )
+
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+"""Names of volumes in Kubernetes."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ def require(environment: Environment, nodes: Sequence[str], lasting: Sequence[tu
     problems = [
         *_unknown_nodes(environment.tree, environment.config.nodes, nodes),
         *_volumes(environment, lasting),
+        *_mounts(environment),
         *_image_tags(environment),
         *_retries(environment),
     ]
@@ -100,6 +106,35 @@ def _volumes(environment: Environment, lasting: Sequence[tuple[Keys, str, str]])
                 f"{folder} is on no volume of {node}, so its files are lost when the pod ends. Mounted: "
                 f"{', '.join(mounts) or 'nothing'}. Add defaults.volumes: [{{claim: NAME, mount: FOLDER}}].",
             )
+
+
+def _mounts(environment: Environment) -> list[Problem]:
+    """Finds what Kubernetes would refuse only when a pod starts: mounts with equal names or folders, and other names.
+
+    Kubeflow gives volumes the names of their claims and secrets (v2/driver/k8s.go:305, 1155 at 2.17.0).
+    """
+    config, found = environment.config, list[Problem]()
+    pods = {("defaults",): config.defaults} | {("nodes", name): config.node(name) for name in config.nodes}
+    for keys, node in pods.items():
+        mounts = [(volume.claim, volume.mount) for volume in node.volumes]
+        mounts += [(secret.name, secret.mount) for secret in node.secrets if secret.mount is not None]
+        texts = [
+            f"{name!r} cannot be mounted: names of claims and mounted secrets have lower-case letters, digits and "
+            "dashes, at most 63."
+            for name, _ in mounts
+            if not _LABEL.fullmatch(name)
+        ]
+        for values in zip(*mounts, strict=True):
+            for twice in sorted({value for value in values if values.count(value) > 1}):
+                listed = ", ".join(f"{name} at {folder}" for name, folder in mounts if twice in (name, folder))
+                texts.append(
+                    f"{twice} is mounted twice: {listed}. A pod mounts each claim, secret and folder once. Lists of a "
+                    "node extend those of the defaults."
+                )
+        found += [_problem(environment.tree, keys, text) for text in texts]
+        if found and keys == ("defaults",):
+            break
+    return found
 
 
 def _image_tags(environment: Environment) -> Iterator[Problem]:

@@ -5,7 +5,8 @@ module compare it with the installed `kfp` and `kfp-server-api`, so a new versio
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 Release = Literal["2.4", "2.5", "2.14", "2.15", "2.16", "2.17"]
@@ -88,16 +89,69 @@ def run_id(addresses: Iterable[str], pipeline: str) -> str | None:
     return None
 
 
-def pod_names(node: str, tasks: Iterable[str]) -> tuple[str, ...]:
-    """Returns the names that the pod of a container may have, from the id of its node in Argo, WORKFLOW-HASH.
+def uri_of_all_runs(address: str, pipeline: str) -> str:
+    """Returns ROOT/PIPELINE/OUTPUT for the URI of an output, or the URI itself if it is not one of the backend.
 
-    The details of a run contain ids only. Argo puts the name of the template between workflow and hash, unless the
-    annotation pod-name-format is v1 (common/util/workflow.go:391 at 2.17.0, RetrievePodName). The templates are those
-    of containers (v2/compiler/argocompiler/container.go:279; :365 at 2.17.0); 2.5 has one for each task with retries.
+    An importer takes an artifact of an earlier run with the same URI, so nodes that read it come from the cache.
+    """
+    parts = address.split("/")
+    return "/".join([*parts[:-4], parts[-1]]) if run_id([address], pipeline) else address
+
+
+@dataclass(frozen=True)
+class ArgoNode:
+    """A node of Argo with a pod: its task, its name on the page, and the templates that it may have."""
+
+    task: str
+    name: str
+    templates: tuple[str, ...] = ("system-container-impl",)
+
+
+def argo_nodes(workflow: str, tasks: Sequence[str], attempts: int) -> dict[str, ArgoNode]:
+    """Returns id -> node, for each node with a pod that a run of these tasks may have.
+
+    The details of a run contain no ids but those of children, and the pod of a driver is a child of the task before it.
+    An id is WORKFLOW-HASH, of the path of the node (NodeID of pkg/apis/workflow/v1alpha1/workflow_types.go in Argo
+    4.0.5). With a retry strategy for all templates, as 2.17 is shipped, DAGs have attempts too.
+
+    Args:
+        tasks: Of all DAGs.
+        attempts: Of a task, at most.
+    """
+    drivers = ("system-container-driver", "system-dag-driver")
+    paths: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {("root-driver",): ("root", drivers)}
+    for dag in (("root",), *(("root", task) for task in tasks), *(("root", "pipeline", task) for task in tasks)):
+        for task in tasks:
+            paths[*dag, f"{task}-driver"] = task, drivers
+            paths[*dag, task] = task, ("system-importer",)
+            paths[*dag, task, "executor"] = task, ArgoNode.templates
+    found = {}
+    for path, (task, templates) in paths.items():
+        for of_dags in ("", "(0)"):
+            for attempt in ("", *(f"({number})" for number in range(attempts))):
+                name = f"{of_dags}.".join((workflow, *path)) + attempt
+                found[f"{workflow}-{_fnv(name.encode())}"] = ArgoNode(task, path[-1] + attempt, templates)
+    return found
+
+
+def _fnv(text: bytes) -> int:
+    """Returns the 32-bit FNV-1a hash."""
+    value = 2166136261
+    for byte in text:
+        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+    return value
+
+
+def pod_names(node: str, tasks: Iterable[str], templates: Sequence[str]) -> tuple[str, ...]:
+    """Returns the names that the pod of a node of Argo may have, from its id WORKFLOW-HASH.
+
+    Argo puts the name of the template between workflow and hash, unless the annotation pod-name-format is v1
+    (common/util/workflow.go:391 at 2.17.0, RetrievePodName). The templates of containers are in
+    v2/compiler/argocompiler/container.go:279 (:365 at 2.17.0); 2.5 has one for each task with retries.
     """
     workflow, _, hashed = node.rpartition("-")
     prefixes = ("", "retry-", *(f"{task}-" for task in tasks))
-    return (*(f"{workflow}-{prefix}system-container-impl-{hashed}" for prefix in prefixes), node)
+    return (*(f"{workflow}-{prefix}{name}-{hashed}" for prefix in prefixes for name in templates), node)
 
 
 def is_page(text: str) -> bool:

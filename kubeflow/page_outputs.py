@@ -1,4 +1,4 @@
-"""Artifacts that nodes have on Kubeflow only: what the page of a run draws, and what stands for an absent model.
+"""Artifacts that nodes have on Kubeflow only: what the page of a run draws.
 
 They are further outputs of nodes, made from files of the node's own outputs after its executor. The page draws metrics,
 curves, a confusion matrix, HTML and Markdown, in the forms of Kubeflow's frontend
@@ -14,7 +14,7 @@ from fullpass.components.artifact_files import PAGE
 from fullpass.components.evaluation.class_results import ClassResults, read_class_results
 from fullpass.components.evaluation.measured_metrics import MeasuredRows, read_measured
 from fullpass.components.evaluation.score_curves import Curves, read_curves
-from fullpass.kubeflow.protocol import EMPTY_ARTIFACT, Json
+from fullpass.kubeflow.protocol import Json
 
 METRICS, CLASSIFICATION = "system.Metrics", "system.ClassificationMetrics"
 _CLASS_TASKS = ("binary", "multiclass")
@@ -31,9 +31,6 @@ class PageOutput:
 
 
 _OUTPUTS = {
-    "fullpass.components.declared_schema.DeclaredSchema_Executor": (
-        PageOutput(EMPTY_ARTIFACT, "system.Artifact", "schema"),
-    ),
     "fullpass.components.evaluation.component.EvaluatorExecutor": (
         PageOutput("metrics", METRICS, "evaluation"),
         PageOutput("classification", CLASSIFICATION, "evaluation"),

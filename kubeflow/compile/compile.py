@@ -17,9 +17,10 @@ from fullpass.base.files import is_address
 from fullpass.base.redact import redact_setting, redact_tree, redact_yaml
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.data_gate.component import SpanComparison
+from fullpass.components.evaluation.component import Evaluator
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.spans.spans import Window, span_unit
-from fullpass.components.internals.tfx_internals import base_node
+from fullpass.components.internals.tfx_internals import RESOLVER_CONFIG, base_node
 from fullpass.components.push.last_blessed import LastBlessedModel
 from fullpass.components.statistics.component import StatisticsGen
 from fullpass.components.transform.component import Transform
@@ -73,7 +74,8 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
         names = [*names, PREDICT]  # The file is that of both packages.
     lasting = [("push_to", "Pusher", paths.push_to), *(("registry", node, config.registry) for node in registry_nodes)]
     warnings = require(environment, names, [((key,), node, folder) for key, node, folder in lasting])
-    builder = PackageBuilder(loaded, config, spanned=paths.window.unit is not None)
+    [baseline] = (node.exec_properties[RESOLVER_CONFIG] for node in nodes if _resolves(node) is LastBlessedModel)
+    builder = PackageBuilder(loaded, config, spanned=paths.window.unit is not None, baseline=baseline)
     for node in nodes:
         builder.add_node(node)
     package = builder.package()
@@ -132,17 +134,20 @@ def check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequenc
 
 def _registry_nodes(nodes: Sequence[base_node.BaseNode]) -> list[str]:
     """Returns the nodes whose containers or look-ups open the registry."""
-    strategies = {node.id: node.exec_properties["resolver_class"] for node in nodes if isinstance(node, Resolver)}
-    blessed = [name for name, strategy in strategies.items() if strategy is LastBlessedModel]
-    windows = {name for name, strategy in strategies.items() if strategy is SpansOfWindow}
-    keeping: tuple[type, ...] = (StatisticsGen, SpanComparison, Ingest)
+    windows = {node.id for node in nodes if _resolves(node) is SpansOfWindow}
+    keeping: tuple[type, ...] = (StatisticsGen, SpanComparison, Ingest, Evaluator)
     if windows:
         keeping = (*keeping, Transform, Trainer)
 
     def reads_spans(node: base_node.BaseNode) -> bool:
         return any(getattr(c, "producer_component_id", None) in windows for c in node.inputs.values())
 
-    return blessed + [node.id for node in nodes if isinstance(node, keeping) or reads_spans(node)]
+    return [node.id for node in nodes if isinstance(node, keeping) or reads_spans(node)]
+
+
+def _resolves(node: base_node.BaseNode) -> type | None:
+    """Returns the strategy of a resolver."""
+    return node.exec_properties["resolver_class"] if isinstance(node, Resolver) else None
 
 
 def redacted_pipeline(loaded: Loaded) -> tuple[Loaded, list[str]]:

@@ -1,8 +1,8 @@
 """Look-up tasks and importers, which replace the parts of TFX that query the metadata store.
 
-The open-source backend runs no resolvers and calls no drivers. A small container, which is never cached, finds the
-inputs and returns them as parameters. An importer converts a URI to an artifact. It accepts the URI only from the
-inputs of the enclosing DAG, so it has a separate DAG.
+The open-source backend runs no resolvers and calls no drivers. One small container, which is never cached, finds the
+inputs of a run and returns them as parameters. An importer converts a URI to an artifact. It accepts the URI only from
+the inputs of the enclosing DAG, so it has a separate DAG.
 """
 
 import json
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fullpass.components.ingest.spans.span_pattern import Unit
-from fullpass.kubeflow.compile.task import Output, Task, Value, artifact_type, task_name
+from fullpass.kubeflow.compile.task import Task, Value, artifact_type
 from fullpass.kubeflow.kfp_internals import (
     IMPORTER_ARTIFACT,
     IMPORTER_URI,
@@ -23,8 +23,8 @@ from fullpass.kubeflow.kfp_internals import (
 from fullpass.kubeflow.protocol import (
     DATA_PATH,
     EMPTY_ARTIFACT,
+    MADE_FROM,
     MODEL_URI,
-    PUSH_TO,
     REQUEST,
     SCHEDULE,
     SCHEDULE_TIME,
@@ -38,57 +38,23 @@ MODEL_TITLE = "tfx.Model"
 _UNCACHED = {"enableCache": False}
 
 
-@dataclass(frozen=True)
-class LookUps:
-    """The look-up tasks of a pipeline that keeps its records in a registry."""
+def find_inputs(given: dict[str, Value], *, by_path: bool, window: dict[str, str]) -> Task:
+    """Returns the task that finds the inputs of a run when it begins: Ingest's files, and the last blessed model.
 
-    registry: str
-    pipeline: str
+    Its outputs stay small: the list of files goes to the registry, and Ingest receives its name in the registry.
 
-    @property
-    def _records(self) -> dict[str, Value]:
-        return {"registry": self.registry, "pipeline": self.pipeline}
-
-    def find_inputs(self, ingest: str, request: str, folder: str, *, by_path: bool, window: dict[str, str]) -> Task:
-        """Returns the task that finds Ingest's files and their fingerprints when a run begins.
-
-        Its output stays small: the list of files goes to the registry, and Ingest receives its name in the registry.
-
-        Args:
-            request: The request to Ingest, without files.
-            by_path: Whether the source has paths that a run may replace.
-            window: For a source with spans, SPANS, ENTRIES and the result of `schedule_time`; otherwise empty.
-        """
-        return Task(
-            name=f"find-{task_name(ingest)}-inputs",
-            parameters={REQUEST: request, "folder": folder, **self._records, **window},
-            dag_inputs=((DATA_PATH,) if by_path else ()) + ((SPAN,) if window else ()),
-            output_parameters=(REQUEST, WINDOW) if window else (REQUEST,),
-        )
-
-    def find_blessed_model(self, resolver: str, push_to: str, made_from: dict[str, Value], nothing: Output) -> Task:
-        """Returns the task that finds the newest blessed model with other inputs, or `nothing`."""
-        return Task(
-            name=f"find-{task_name(resolver)}",
-            parameters={**self._records, PUSH_TO: push_to, **made_from},
-            artifacts={EMPTY_ARTIFACT: (nothing, "system.Artifact")},
-            output_parameters=(MODEL_URI,),
-        )
-
-    def record_blessed_model(
-        self, resolver: str, blessing: Output, made_from: dict[str, Value], window: dict[str, Value]
-    ) -> Task:
-        """Returns the task that records a blessed model for later runs; its only artifact is the small blessing.
-
-        Args:
-            window: For a source with spans, the window of the run, which it records too, blessed or not; otherwise
-                empty.
-        """
-        return Task(
-            name=f"record-{task_name(resolver)}",
-            parameters={**self._records, **made_from, **window},
-            artifacts={"blessing": (blessing, "tfx.ModelBlessing")},
-        )
+    Args:
+        given: REQUEST without files, their folder, registry, pipeline, PUSH_TO and MADE_FROM.
+        by_path: Whether the source has paths that a run may replace.
+        window: For a source with spans, SPANS, ENTRIES and the result of `schedule_time`; otherwise empty.
+    """
+    return Task(
+        name="find-inputs",
+        parameters={**given, **window},
+        dag_inputs=((DATA_PATH,) if by_path else ()) + ((SPAN,) if window else ()),
+        outputs={EMPTY_ARTIFACT: "system.Artifact"},
+        output_parameters=(REQUEST, MADE_FROM, MODEL_URI, *((WINDOW,) if window else ())),
+    )
 
 
 def schedule_time(schedule: ScheduleConfig | None, unit: Unit | None, release: str) -> dict[str, str]:

@@ -51,7 +51,7 @@ def executor_args(
     sources: Sources,
     environment: EnvironmentConfig,
     beam: BeamConfig,
-    ingest: Json | None,
+    registry: Json,
     pages: Sequence[PageOutput] = (),
 ) -> list[str]:
     """Returns the arguments of the container that runs a component.
@@ -59,7 +59,7 @@ def executor_args(
     They contain artifact types, because the backend passes artifacts without types.
 
     Args:
-        ingest: For Ingest, where it finds its request and where spans are kept.
+        registry: What it keeps there: `ingest`, with its request and spans, or `records`, of blessed models.
     """
     runs_beam = isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)
     plan = {
@@ -73,7 +73,7 @@ def executor_args(
         "beam": beam.model_dump(mode="json") if runs_beam else None,
         "folder": environment.folder,
         "artifacts": environment.artifacts,
-        "ingest": ingest,
+        **registry,
     }
     return [
         "--plan",

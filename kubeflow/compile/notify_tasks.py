@@ -39,14 +39,13 @@ def check(hooks: Sequence[Hook], environment: EnvironmentConfig) -> None:
                 )
 
 
-def outcome_task(evaluated: str, artifacts: dict[str, tuple[Output, str]], after: Sequence[str]) -> Task:
+def outcome_task(evaluated: str, artifacts: dict[str, tuple[Output, str]]) -> Task:
     """Returns the task that records the outcome of a run, after all other tasks.
 
     Args:
         artifacts: `evaluation`, `blessing`, `pushed_model` and `report`, with their types.
-        after: Tasks that end later than the producers of `artifacts`.
     """
-    return Task("record-outcome", parameters={"evaluated": evaluated}, artifacts=artifacts, after=tuple(after))
+    return Task("record-outcome", parameters={"evaluated": evaluated}, artifacts=artifacts)
 
 
 def notify_task(config: PipelineConfig, file: str, folder: str) -> Task:

@@ -12,13 +12,12 @@ from tfx.types import standard_artifacts
 from fullpass.base.errors import UserError
 from fullpass.base.tfx_line import line
 from fullpass.components.artifacts import Report
-from fullpass.components.declared_schema import SCHEMA_NODE
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.spans.spans import LATEST, span_unit
-from fullpass.components.internals.tfx_internals import RESOLVER_CONFIG, base_node
+from fullpass.components.internals.tfx_internals import base_node
 from fullpass.kubeflow.compile import notify_tasks
-from fullpass.kubeflow.compile.look_ups import LookUps, ModelImport, message_args, schedule_time
+from fullpass.kubeflow.compile.look_ups import ModelImport, find_inputs, message_args, schedule_time
 from fullpass.kubeflow.compile.node_tasks import Sources, executor_args, node_task, title
 from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.compile.pod import (
@@ -34,14 +33,15 @@ from fullpass.kubeflow.kfp_internals import END_COMMAND, SCHEMA_VERSION
 from fullpass.kubeflow.page_outputs import page_outputs
 from fullpass.kubeflow.protocol import (
     DATA_PATH,
-    EMPTY_ARTIFACT,
     ENTRIES,
     FACTS_VARIABLE,
     IN_SMALL_IMAGE,
     LOOKUP_COMMAND,
+    MADE_FROM,
     NODE_COMMAND,
     OUTCOMES_VARIABLE,
     PACK_ABOVE,
+    PUSH_TO,
     REQUEST,
     SPAN,
     SPANS,
@@ -60,9 +60,8 @@ class PackageBuilder:
 
     Attributes:
         remarks: Sentences about nodes that run differently on Kubeflow.
-        blessed_model: Id of the node that finds the last blessed model.
-        made_from: Inputs of look-ups that identify the parameters and the data of a model.
-        request: The output of a look-up that identifies the data of a run.
+        baseline: TFX's settings of the node that finds the last blessed model.
+        found: Name of the look-up of the inputs of a run.
     """
 
     loaded: Loaded
@@ -74,14 +73,13 @@ class PackageBuilder:
     executors: Json = field(default_factory=dict)
     kubernetes: Json = field(default_factory=dict)
     tasks: Json = field(default_factory=dict)
-    blessed_model: str = ""
-    made_from: dict[str, Value] = field(default_factory=dict)
-    request: Output | None = None
+    baseline: Json = field(default_factory=dict)
+    found: str = ""
 
     @property
-    def look_ups(self) -> LookUps:
-        """The look-up tasks of the pipeline."""
-        return LookUps(self.environment.registry, self.loaded.config.name)
+    def records(self) -> dict[str, Value]:
+        """Where the pipeline keeps its records."""
+        return {"registry": self.environment.registry, "pipeline": self.loaded.config.name}
 
     def add_node(self, node: base_node.BaseNode) -> None:
         """Adds the tasks of a node."""
@@ -91,7 +89,9 @@ class PackageBuilder:
             # The ingest tasks produce the window.
             self.sources.outputs[node.id, "examples"] = self.sources.of(node.raw_inputs["examples"])
         else:
-            self._add_blessed_model(node)
+            self.sources.outputs[node.id, "model"] = self._add_import(
+                node.id, ModelImport(task_name(node.id), self.found)
+            )
 
     def package(self) -> Package:
         """Returns the package of all added nodes."""
@@ -120,12 +120,16 @@ class PackageBuilder:
         environment = self.environment
         pages = page_outputs(node.executor_spec.class_path, self.loaded.config.label.task)
         task = node_task(node, self.sources, pages, cache=environment.node(node.id).cache is not False)
-        ingest = self._with_request(node, task) if isinstance(node, Ingest) else None
+        registry: Json = {}
+        if isinstance(node, Ingest):
+            registry = {"ingest": self._with_request(node, task)}
+        elif any(channel.type is standard_artifacts.ModelBlessing for channel in node.outputs.values()):
+            registry = {"records": self._with_records(node, task)}
         # TFX needs TensorFlow to open artifacts at gs:// directly.
         small = environment.artifacts == "copied" and node.executor_spec.class_path in IN_SMALL_IMAGE
         settings = environment.node(node.id, small=small)
         beam = beam_config(settings.beam, self.loaded.config.beam, environment.pipeline_root)
-        args = executor_args(node, self.sources, environment, beam, ingest, pages)
+        args = executor_args(node, self.sources, environment, beam, registry, pages)
         command: Sequence[str] = NODE_COMMAND
         if settings.workers:
             self.remarks.append(
@@ -139,9 +143,6 @@ class PackageBuilder:
         self.sources.outputs |= {(node.id, key): Output(task.name, key) for key in node.outputs}
         if isinstance(node, Ingest) and self.spanned:
             self.sources.window = Output(task.name, "examples")
-        for key, channel in node.outputs.items():
-            if channel.type is standard_artifacts.ModelBlessing:
-                self._record_blessing(node.id, Output(task.name, key))
 
     def _job_settings(self, node: base_node.BaseNode, settings: NodeConfig) -> str:
         """Returns the settings of the container that runs a node as a Job."""
@@ -155,38 +156,41 @@ class PackageBuilder:
         return json.dumps(launcher, sort_keys=True)
 
     def _with_request(self, node: Ingest, task: Task) -> Json:
-        """Adds the look-up of Ingest's inputs; returns where Ingest finds its request, and where spans are kept."""
+        """Adds the look-up of the run's inputs; returns where Ingest finds its request, and where spans are kept."""
         config, where = self.loaded.config, span_records(self.loaded, self.environment) if self.spanned else {}
         window = {SPANS: str(config.data.window.spans), ENTRIES: where["entries"]} if where else {}
         if where:
             window |= schedule_time(config.schedule, span_unit(config.data), self.environment.kubeflow)
-        found = self.look_ups.find_inputs(
-            node.id, node.exec_properties["request"], self.environment.folder, by_path=self._has_path, window=window
-        )
+        given: dict[str, Value] = {
+            REQUEST: node.exec_properties["request"],
+            "folder": self.environment.folder,
+            **self.records,
+            PUSH_TO: self.baseline["target"],
+            MADE_FROM: self.baseline["made_from"],
+        }
+        found = find_inputs(given, by_path=self._has_path, window=window)
+        self.found = found.name
         # With a span column, the look-up must read the rows, like Ingest, to determine their spans.
-        self._add_lookup("inputs", found, node.id, small=not isinstance(config.data.span, SpanColumn))
+        small, pushed = (
+            not isinstance(config.data.span, SpanColumn),
+            self._push_volume(node.id, self.baseline["target"]),
+        )
+        self._add_lookup("inputs", found, node.id, small=small, volumes=pushed)
         self.remarks.append(f"{node.id}: {found.name} finds its files and their fingerprints when a run begins.")
         task.parameters[REQUEST] = Output(found.name, REQUEST)
-        self.request = Output(found.name, WINDOW if where else REQUEST)
-        registry = {"registry": self.environment.registry, "pipeline": config.name}
         if not where:
-            return registry
+            return self.records
         self.remarks.append(f"{node.id}: spans that earlier runs ingested are reused from the registry.")
-        return {**registry, **where, "anew": not task.cache}
+        return {**self.records, **where, "anew": not task.cache}
 
-    def _add_blessed_model(self, node: Resolver) -> None:
-        """Adds the tasks that find and import the last blessed model."""
-        given, name = node.exec_properties[RESOLVER_CONFIG], task_name(node.id)
-        if self.request is None:
-            raise ValueError(f"{node.id} is before Ingest, whose request identifies the data of a model")
-        self.blessed_model = node.id
-        self.made_from = {"made_from": given["made_from"], REQUEST: self.request}
-        # Kubeflow's cache gives every later run the same empty artifact, as it gives it the schema, so that nodes that
-        # read it are not repeated. A look-up, which is never cached, would make it at another URI each time.
-        nothing = Output(task_name(SCHEMA_NODE), EMPTY_ARTIFACT)
-        found = self.look_ups.find_blessed_model(node.id, given["target"], self.made_from, nothing)
-        self._add_lookup("blessed-model", found, node.id, volumes=self._push_volume(node.id, given["target"]))
-        self.sources.outputs[node.id, "model"] = self._add_import(node.id, ModelImport(name, found.name))
+    def _with_records(self, node: base_node.BaseNode, task: Task) -> Json:
+        """Has the node that blesses models record them for later runs; returns where."""
+        task.parameters |= {
+            name: Output(self.found, name) for name in (MADE_FROM, *((WINDOW,) if self.spanned else ()))
+        }
+        also = ", and the window for runs that train only on new spans" if self.spanned else ""
+        self.remarks.append(f"{node.id}: records a blessed model in the registry for later runs{also}.")
+        return self.records
 
     def _add_import(self, node: str, imported: ModelImport) -> Output:
         """Adds the tasks that import the model found by a look-up of a node; returns the model."""
@@ -208,20 +212,13 @@ class PackageBuilder:
         if pushed is None or pushed in own:
             return ()
         for volume in own:
-            if volume.mount == pushed.mount:
+            if volume.mount == pushed.mount or volume.claim == pushed.claim:
                 raise UserError(
-                    f"nodes.{node}.volumes: claim {volume.claim} is mounted at {volume.mount}, where claim "
-                    f"{pushed.claim} of Pusher is needed to see which models in {push_to} were rolled back. Mount "
-                    f"{volume.claim} at another folder."
+                    f"nodes.{node}.volumes: claim {volume.claim} is mounted at {volume.mount}. To see which models in "
+                    f"{push_to} were rolled back, {node}'s look-up needs claim {pushed.claim} at {pushed.mount}, as "
+                    "Pusher has it, and a pod mounts each claim and folder once. Mount them alike."
                 )
         return (pushed,)
-
-    def _record_blessing(self, node: str, blessing: Output) -> None:
-        window: dict[str, Value] = {WINDOW: self.request} if self.spanned and self.request else {}
-        record = self.look_ups.record_blessed_model(self.blessed_model, blessing, self.made_from, window)
-        self._add_lookup("record", record, self.blessed_model)
-        also = ", and the window for runs that train only on new spans" if window else ""
-        self.remarks.append(f"{node}: {record.name} records a blessed model for later runs{also}.")
 
     def _with_notify(self, pipeline: Json) -> Json:
         """Returns the pipeline with a task that records the outcome of a run, and a task that notifies receivers."""
@@ -233,8 +230,7 @@ class PackageBuilder:
             "report": ("Report", Report),
         }
         artifacts = {key: (self.sources.outputs[node, key], title(kind)) for key, (node, kind) in reported.items()}
-        records = [name for name in self.tasks if name.startswith("record-")]
-        outcome = notify_tasks.outcome_task(config.evaluation.model_dump_json(), artifacts, records)
+        outcome = notify_tasks.outcome_task(config.evaluation.model_dump_json(), artifacts)
         self._add_lookup("outcome", outcome, notify_tasks.NODE)
         folder = self.environment.folder
         notified = notify_tasks.notify_task(config, f"{folder}/{self.loaded.file.name}", folder)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -208,6 +208,11 @@ class Cluster:
             if not has_json_answer(self._client):
                 raise ValueError("no JSON object")
             return answer
+
+
+def task_details(run: Any) -> Sequence[Any]:
+    """Returns the nodes of a run (kfp's V2beta1PipelineTaskDetail): tasks, their drivers, and their attempts."""
+    return (run.run_details.task_details if run.run_details else None) or ()
 
 
 def _check_length(kind: str, name: str) -> None:

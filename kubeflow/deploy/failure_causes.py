@@ -4,13 +4,13 @@ No release puts the error of a container into the details of a task (2.4 to 2.17
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fullpass.base.errors import UserError
 from fullpass.base.redact import redact
-from fullpass.kubeflow.deploy.api_requests import Cluster
-from fullpass.kubeflow.kfp_internals import pod_names
+from fullpass.kubeflow.deploy.api_requests import Cluster, task_details
+from fullpass.kubeflow.kfp_internals import ArgoNode, argo_nodes, pod_names
 from fullpass.kubeflow.protocol import FAILURE
 
 _MOST_PODS = 20
@@ -26,34 +26,49 @@ def failures(cluster: Cluster, run: Any, tasks: list[str]) -> list[str]:
     Args:
         tasks: Names of the tasks of the package; the backend also lists internal tasks.
     """
-    details = run.run_details.task_details if run.run_details else None
-    failed = [task for task in details or () if task.state == "FAILED"]
-    names = sorted({task.display_name for task in failed} & set(tasks))
+    details = task_details(run)
+    failed = [task for task in details if task.state == "FAILED"]
     said, ends, reasons = dict[str, None](), dict[str, str](), dict[str, None]()
-    for pod in list(_pods(failed, names))[:_MOST_PODS]:
+    for name, pod in list(_pods(details, failed, tasks))[:_MOST_PODS]:
         log = _log(cluster, run.run_id, pod, reasons)
         cause = _sentence(log)
         if cause:
             said[cause] = None
         elif log.strip():
-            ends[pod[-1]] = "\n  ".join(line.strip() for line in log.strip().splitlines()[-_MOST_LINES:])
+            ends[name] = "\n  ".join(line.strip() for line in log.strip().splitlines()[-_MOST_LINES:])
     if said:
         return list(said)
     if ends:
-        return [f"node {pod}: its log ends with\n  {redact(text)}" for pod, text in ends.items()]
-    why = next(iter(reasons), "the API lists no pod of a failed task")
-    return [f"{name}: failed, and its log cannot be read ({redact(why)})." for name in names]
+        return [f"{name}: its log ends with\n  {redact(text)}" for name, text in ends.items()]
+    why = redact(next(iter(reasons), "the API lists no pod of a failed task"))
+    lost = "failed, and its log cannot be read, as when its pod was deleted or never started"
+    shown = sorted({task.display_name.removesuffix("-driver") for task in failed} & set(tasks))
+    return [f"{name}: {lost} ({why})." for name in shown or ["root"] if failed]
 
 
-def _pods(failed: list[Any], tasks: list[str]) -> Iterator[tuple[str, ...]]:
-    """Yields the possible names of each pod. The details name pods only as children, with the ids of Argo's nodes."""
-    seen = set[str]()
-    # Argo's node `executor` is the parent of a container's attempts; other children may be DAGs, which have no pods.
-    for task in sorted(failed, key=lambda task: task.display_name != "executor"):
-        for child in task.child_tasks or ():
-            if child.pod_name and child.pod_name not in seen:
-                seen.add(child.pod_name)
-                yield pod_names(child.pod_name, tasks)
+def _pods(details: Sequence[Any], failed: Sequence[Any], tasks: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields each failed pod: the name of its node on the page, and the names that the pod may have."""
+    names = {task.display_name for task in failed}
+    # Argo's node `executor` is the parent of a container's attempts.
+    parents = sorted(failed, key=lambda task: task.display_name != "executor")
+    children = {node: None for task in parents for node in _children(task)}
+    listed = {node: None for task in details for node in _children(task)}
+    if not listed:
+        return
+    attempts = [name[name.rindex("(") + 1 : -1] for task in details if (name := task.display_name).endswith(")")]
+    known = argo_nodes(next(iter(listed)).rpartition("-")[0], tasks, 1 + max(map(int, attempts), default=0))
+    for node in {**children, **listed}:
+        found = known.get(node)
+        if found is None and node in children:
+            # Perhaps the node of an exit task, or a DAG, which has no pod.
+            yield f"node {node}", pod_names(node, names & set(tasks), ArgoNode.templates)
+        elif found is not None and found.name in names:
+            name = found.name if found.name.startswith(found.task) else found.task
+            yield name, pod_names(node, [found.task], found.templates)
+
+
+def _children(task: Any) -> list[str]:
+    return [child.pod_name for child in task.child_tasks or () if child.pod_name]
 
 
 def _log(cluster: Cluster, run_id: str, names: tuple[str, ...], reasons: dict[str, None]) -> str:

@@ -1,5 +1,6 @@
 """`fullpass submit`: starts a run on Kubeflow Pipelines and waits for its end."""
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.secret_formats import find_shape
 from fullpass.kubeflow.compile.package import Package, to_yaml
-from fullpass.kubeflow.deploy.api_requests import Cluster, Version
+from fullpass.kubeflow.deploy.api_requests import Cluster, Version, task_details
 from fullpass.kubeflow.deploy.connection import Unreachable
 from fullpass.kubeflow.protocol import Json
 
@@ -18,6 +19,7 @@ Say = Callable[[str], None]
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED", "SKIPPED")
 _POLL_SECONDS = 5.0
 _PATIENCE_SECONDS = 600
+_STUCK_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ def wait(
     timeout: float | None = None,
     poll: float = _POLL_SECONDS,
     patience: float = _PATIENCE_SECONDS,
+    stuck: float = _STUCK_SECONDS,
 ) -> Any:
     """Waits for the end of a run, prints the states of its tasks, and returns it (kfp's V2beta1Run).
 
@@ -86,12 +89,14 @@ def wait(
         tasks: Names of the tasks to print; the backend also lists internal tasks.
         timeout: Seconds after which waiting ends; the run continues.
         patience: Seconds for which the API may be unreachable.
+        stuck: Seconds after which a pending pod is named, if nothing else changes.
 
     Raises:
         UserError: The timeout expired, the API rejected a request, or it stayed unreachable.
     """
     reported: dict[str, str] = {}
-    begin = answered = time.monotonic()
+    begin = answered = changed = time.monotonic()
+    seen: list[tuple[str, str]] = []
     while True:
         try:
             run = cluster.run(run_id)
@@ -105,6 +110,16 @@ def wait(
                 say(line)
             if run.state in ENDED:
                 return run
+            before, seen = seen, sorted((task.display_name, task.state) for task in task_details(run))
+            if seen != before:
+                changed = time.monotonic()
+            elif time.monotonic() - changed >= stuck and any(state == "PENDING" for _, state in seen):
+                running = [name for name, state in reported.items() if state == "RUNNING"]
+                say(
+                    f"{', '.join(running) or run_id}: a pod has been pending for {stuck:g} s. It may lack its image, a "
+                    "volume, a secret, or a machine with what it requests: kubectl describe pod says which."
+                )
+                changed = math.inf
         if timeout is not None and time.monotonic() - begin >= timeout:
             raise UserError(
                 f"run {run_id} has not ended after {timeout:g} s. It continues; see {link(cluster, run_id)}."
@@ -118,9 +133,8 @@ def link(cluster: Cluster, run_id: str) -> str:
 
 
 def _state_changes(run: Any, tasks: list[str], reported: dict[str, str]) -> list[str]:
-    details = run.run_details.task_details if run.run_details else None
     lines = []
-    for task in details or ():
+    for task in task_details(run):
         # A sub-DAG and a task in it may share a name; a reported end state is never replaced.
         if task.display_name not in tasks or not task.state or reported.get(task.display_name) in (*ENDED, task.state):
             continue

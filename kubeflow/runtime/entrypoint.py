@@ -20,7 +20,7 @@ from fullpass.base.files import is_address
 from fullpass.base.tfx_line import is_same, line
 from fullpass.base.user_modules import use_modules_of
 from fullpass.kubeflow.kfp_internals import run_id
-from fullpass.kubeflow.protocol import EMPTY_ARTIFACT, FACTS_VARIABLE, WITHOUT_TENSORFLOW, Json, unpack
+from fullpass.kubeflow.protocol import FACTS_VARIABLE, WITHOUT_TENSORFLOW, Json, unpack
 from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.executor_input import (
     ArtifactCopy,
@@ -85,17 +85,18 @@ def run_node(plan: Json, task: ExecutorInput) -> None:
     inputs = node.open_inputs()
     types, given = plan["parameters"], task.parameters
     properties = {name: _CASTS[kind](given[name]) for name, kind in types.items() if name in given}
-    if plan["ingest"]:
+    if "ingest" in plan:
         properties["request"] = node.request()
     with tempfile.TemporaryDirectory() as scratch:
         provide_run_facts(os.environ, task, Path(scratch))
         temporary = f"{os.path.dirname(next(iter(task.outputs.values())).uri)}/.temp" if direct else scratch
         executor = _executor(executor_class, plan["beam"], _data_bytes(inputs, properties), temporary)
-        if plan["ingest"] and "entries" in plan["ingest"]:
+        if "entries" in plan.get("ingest", {}):
             outputs = node.ingest_window(executor, properties)
         else:
             outputs = node.do(executor, inputs, properties)
             outputs |= node.make_pages(outputs)
+            node.record(outputs)
     write_output(task.output_file, outputs, {})
 
 
@@ -244,9 +245,17 @@ class _Node:
                 if not self.direct:
                     copy.path.parent.mkdir(parents=True, exist_ok=True)
                 fileio.copy(f"{folder}/{page.file}", target, overwrite=True)
-            elif page.name == EMPTY_ARTIFACT:
-                write_absent(copy)
         return pages
+
+    def record(self, made: Described) -> None:
+        """Records the window and a blessed model for later runs, if the node blesses models."""
+        where = self.plan.get("records")
+        if where is None:
+            return
+        from fullpass.kubeflow.runtime.registry import record_evaluated
+
+        copy, blessing = made["blessing"]
+        record_evaluated(where, self.task.parameters, copy.uri, blessing)
 
     def ingest_window(self, executor: Any, properties: dict[str, Any]) -> Described:
         """Ingests the spans of a window that the store lacks; returns the artifact that names all its spans."""

@@ -13,7 +13,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.files import write_atomically
 from fullpass.base.redact import redact_streams, redact_tree
 from fullpass.kubeflow.kfp_internals import UNRESOLVED
-from fullpass.kubeflow.protocol import Json, unpack
+from fullpass.kubeflow.protocol import EMPTY_ARTIFACT, Json, unpack
 
 ABSENT = "FULLPASS_ABSENT"
 """File that marks the folder of an absent artifact; the backend has no empty inputs."""
@@ -30,8 +30,8 @@ class ArtifactCopy:
 
     @property
     def is_absent(self) -> bool:
-        """Whether the artifact is absent."""
-        return (self.path / ABSENT).is_file()
+        """Whether the artifact is absent: an executor removed it, or a look-up found none."""
+        return self.uri.endswith(f"/{EMPTY_ARTIFACT}") or (self.path / ABSENT).is_file()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
@@ -25,10 +24,12 @@ from fullpass.components.ingest.spans.span_files import Span
 from fullpass.components.ingest.spans.span_pattern import label_of
 from fullpass.components.ingest.spans.spans import LATEST, Window, find_window, span_unit
 from fullpass.components.push.push import rolled_back_origins
+from fullpass.kubeflow.kfp_internals import uri_of_all_runs
 from fullpass.kubeflow.protocol import (
     DATA_PATH,
     EMPTY_ARTIFACT,
     ENTRIES,
+    MADE_FROM,
     MODEL_URI,
     NEW,
     PUSH_TO,
@@ -76,8 +77,8 @@ def main() -> None:
     termination.run_to_end(arguments.kind, work, record_error, reconnect=True)
 
 
-def find_ingest_inputs(task: ExecutorInput) -> Outputs:
-    """Finds the files that Ingest reads.
+def find_run_inputs(task: ExecutorInput) -> Outputs:
+    """Finds the files that Ingest reads, and the last blessed model.
 
     Returns Ingest's parameter `request`, which identifies the files and their fingerprints. Parameters are part of
     Kubeflow's cache key, so Ingest runs again only if a file has changed. For a source with spans it also returns
@@ -85,9 +86,16 @@ def find_ingest_inputs(task: ExecutorInput) -> Outputs:
 
     Raises:
         SpanNotFoundError: The requested span does not exist, or a new span is requested but was trained on before.
-        UserError: The registry is not writable.
+        UserError: The registry or the folder of pushed models is not writable.
     """
     check_writable(task.parameters["registry"])
+    found = _find_files(task)
+    identity = [task.parameters[MADE_FROM], found.get(WINDOW, found[REQUEST])]
+    made_from = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+    return {}, {**found, MADE_FROM: made_from, MODEL_URI: _baseline(task, made_from)}
+
+
+def _find_files(task: ExecutorInput) -> dict[str, str]:
     fields = json.loads(task.parameters["request"])
     given = task.parameters.get(DATA_PATH, "")
     if given:
@@ -95,13 +103,13 @@ def find_ingest_inputs(task: ExecutorInput) -> Outputs:
     request = read_request(json.dumps(fields))
     folder = Path(task.parameters["folder"])
     if SPANS in task.parameters:
-        return {}, _window_inputs(task, request, folder)
+        return _window_inputs(task, request, folder)
     resolve = partial(resolve_path, directory=folder)
     files = find_inputs(request.config.source, resolve)
     logging.info("%d files, %s bytes", len(files), f"{sum(file.size for file in files):,}")
     tables = find_tables(request.config.joins, resolve, None)
     window = Window(None, (Span(0, files),), tables=tables)
-    return {}, {REQUEST: _record_request(task, request.with_window(window, ()))}
+    return {REQUEST: _record_request(task, request.with_window(window, ()))}
 
 
 def _record_request(task: ExecutorInput, request: Request, *, again: bool = False) -> str:
@@ -179,29 +187,21 @@ def _check_new(newest: SpanRequest, last: Trained | None) -> None:
     )
 
 
-def record_window(task: ExecutorInput) -> None:
-    """Records the newest span of a window whose model was trained and evaluated."""
-    facts = json.loads(task.parameters[WINDOW])
-    registry = FolderRegistry(task.parameters["registry"])
-    new = registry.record_trained(task.parameters["pipeline"], facts["number"], facts["fingerprint"], facts["label"])
-    logging.info("%s %s", "recorded" if new else "already recorded:", facts["label"])
+def _baseline(task: ExecutorInput, made_from: str) -> str:
+    """Returns the URI of the newest blessed model with other data or parameters that was not rolled back.
 
-
-def find_blessed_model(task: ExecutorInput) -> Outputs:
-    """Finds the newest blessed model with other data or parameters, excluding models that were rolled back.
-
-    It returns the URI of the empty artifact if there is no such model.
+    If there is none, it is a URI without files, the same in all runs.
     """
-    registry, push_to = FolderRegistry(task.parameters["registry"]), task.parameters[PUSH_TO]
+    pipeline, push_to = task.parameters["pipeline"], task.parameters[PUSH_TO]
     check_writable(push_to)
     rolled_back = rolled_back_origins(Path(push_to))
     for model in sorted(rolled_back):
         logging.info("not a baseline, because it was rolled back: %s", model)
-    made_from = _made_from(task.parameters)
-    found = registry.newest_blessed(task.parameters["pipeline"], made_from=made_from, rolled_back=rolled_back)
+    registry = FolderRegistry(task.parameters["registry"])
+    found = registry.newest_blessed(pipeline, made_from=made_from, rolled_back=rolled_back)
     text = f"the baseline is {found.model}, blessed {found.time}" if found else "no model was blessed before"
     logging.info("%s", text)
-    return {}, {MODEL_URI: found.model if found else task.inputs[EMPTY_ARTIFACT].uri}
+    return found.model if found else uri_of_all_runs(task.outputs[EMPTY_ARTIFACT].uri, pipeline)
 
 
 def find_model(task: ExecutorInput) -> Outputs:
@@ -220,29 +220,6 @@ def find_model(task: ExecutorInput) -> Outputs:
         )
     logging.info("%s, blessed %s", found.model, found.time)
     return {}, {MODEL_URI: found.model}
-
-
-def record_blessing(task: ExecutorInput) -> Outputs:
-    """Records the window of a run whose source has spans, and the model of a blessing artifact if it was blessed."""
-    if WINDOW in task.parameters:
-        record_window(task)
-    blessing = task.inputs["blessing"]
-    if not blessing.metadata.get("blessed"):
-        logging.info("The model is not blessed; nothing is recorded.")
-        return {}, {}
-    model = blessing.metadata.get("current_model")
-    if not isinstance(model, str):
-        raise UserError(f"the blessing at {blessing.uri} names no model. Received: {sorted(blessing.metadata)}.")
-    registry = FolderRegistry(task.parameters["registry"])
-    new = registry.record_blessed(task.parameters["pipeline"], model, blessing.uri, _made_from(task.parameters))
-    logging.info("%s %s", "recorded" if new else "already recorded:", model)
-    return {}, {}
-
-
-def _made_from(given: Mapping[str, Any]) -> str:
-    """Returns a digest of a model's parameters and data, given the parameters of the look-up in its run."""
-    parts = [given.get("made_from"), given.get("request")]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def check_writable(folder: str) -> None:
@@ -269,10 +246,8 @@ def check_writable(folder: str) -> None:
 
 
 LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {
-    "inputs": find_ingest_inputs,
-    "blessed-model": find_blessed_model,
+    "inputs": find_run_inputs,
     "model": find_model,
-    "record": record_blessing,
     "outcome": record_outcome,
     "tell": notify_receivers,
 }

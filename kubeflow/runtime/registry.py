@@ -5,7 +5,7 @@ It is a folder of small JSON files, on a volume or in an object store. Files are
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from fullpass.base.errors import UserError
 from fullpass.base.shared_folder import Folder
 from fullpass.components.ingest.spans.ingest_request import KnownSpan
+from fullpass.kubeflow.protocol import MADE_FROM, WINDOW, Json
 
 Entry = TypeVar("Entry")
 
@@ -149,6 +150,23 @@ class FolderRegistry:
 
     def _write(self, pipeline: str, name: str, entry: Any) -> None:
         self._folder.write(f"{pipeline}/{name}", json.dumps(asdict(entry)).encode())
+
+
+def record_evaluated(where: Mapping[str, str], parameters: Json, address: str, blessing: Json) -> None:
+    """Records the window of an evaluated model, and the model if it is blessed.
+
+    Args:
+        where: `registry` and `pipeline`.
+        parameters: MADE_FROM, and WINDOW if the source has spans, as the look-up of the run found them.
+        address: URI of the blessing.
+        blessing: Its metadata.
+    """
+    registry, pipeline = FolderRegistry(where["registry"]), where["pipeline"]
+    if WINDOW in parameters:
+        window = json.loads(parameters[WINDOW])
+        registry.record_trained(pipeline, window["number"], window["fingerprint"], window["label"])
+    if blessing.get("blessed"):
+        registry.record_blessed(pipeline, blessing["current_model"], address, parameters[MADE_FROM])
 
 
 def _stamp(moment: datetime) -> str:

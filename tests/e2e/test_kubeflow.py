@@ -34,7 +34,7 @@ NODES = "nodes: {Ingest: {secrets: [{name: store, env: {STORE_KEY: key}}]}}\n"
 SMALL = "registry.example/taxi-small:1.4.2"
 # One task of each kind starts a new interpreter as in a cluster: a look-up, nodes without TensorFlow, a node with it,
 # the exit task.
-FRESH = {"find-last-blessed-model", "schema", "report", "serving-check", "notify"}
+FRESH = {"find-inputs", "schema", "report", "serving-check", "notify"}
 
 
 def package_of(folder: Path, epochs: int) -> str:
@@ -73,12 +73,12 @@ def runs(tmp_path_factory):
 
 def test_every_task_of_the_first_run_is_done(runs):
     _, _, first, _ = runs
-    assert set(first.states.values()) == {"COMPLETE"} and len(first.states) == 23
+    assert set(first.states.values()) == {"COMPLETE"} and len(first.states) == 21
 
 
 def test_the_first_run_finds_no_baseline_and_says_so_without_a_trace(runs):
     _, _, first, _ = runs
-    log = first.log("find-last-blessed-model")
+    log = first.log("find-inputs")
     assert "no model was blessed before" in log and "Traceback" not in log and "ERROR" not in log
 
 
@@ -225,8 +225,8 @@ def test_a_run_after_a_rollback_follows_the_model_that_is_served_again(runs):
     spec, platform = yaml.safe_load_all((folder / "p.yaml").read_text())
     del spec["root"]["dag"]["tasks"]["notify"]
     dag = spec["components"]["comp-pipeline"]["dag"]
-    find = "find-last-blessed-model"
-    dag["tasks"] = {name: dag["tasks"][name] for name in ("find-ingest-inputs", "schema", find)}
+    find = "find-inputs"
+    dag["tasks"] = {find: dag["tasks"][find]}
     dag["tasks"][find]["inputs"]["parameters"]["made_from"]["runtimeValue"]["constant"] = "another training"
     package, serving = yaml.safe_dump_all([spec, platform]), folder / "models" / "taxi"
     blessings = backend.metadata.artifacts("tfx.ModelBlessing")

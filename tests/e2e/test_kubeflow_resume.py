@@ -98,7 +98,7 @@ def training(backend: Backend, run: str) -> dict:
 def test_the_second_attempt_goes_on_in_the_middle_of_an_epoch(runs):
     _, backend, undisturbed, killed = runs
     assert (undisturbed.attempts["trainer"], killed.attempts["trainer"]) == (1, 2)
-    assert {task for task, state in killed.states.items() if state == "COMPLETE"} == {"find-ingest-inputs", "trainer"}
+    assert {task for task, state in killed.states.items() if state == "COMPLETE"} == {"find-inputs", "trainer"}
     whole, resumed = training(backend, undisturbed.id), training(backend, killed.id)
     per_epoch = -(-whole["rows"]["train"] // 2)
     assert whole["resumed_at_update"] == 0 and resumed["resumed_at_update"] >= UPDATES

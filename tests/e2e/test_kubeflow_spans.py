@@ -13,8 +13,7 @@ from tests.kubeflow.backend.run import Backend
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
-LOOK_UPS = {"find-ingest-inputs", "find-last-blessed-model", "import-last-blessed-model", "last-blessed-model",
-            "end-last-blessed-model", "record-last-blessed-model"}  # fmt: skip
+LOOK_UPS = {"find-inputs", "import-last-blessed-model", "last-blessed-model", "end-last-blessed-model"}
 
 
 class Installation:
@@ -82,7 +81,7 @@ def test_nothing_is_ingested_analysed_or_trained_again_while_nothing_changes(run
 
 def test_a_run_that_must_bring_something_new_ends_where_nothing_is(runs):
     _, _, _, said, _ = runs
-    assert said.startswith("task 'find-ingest-inputs': exit status 1: inputs: no new span: 2 is the newest")
+    assert said.startswith("task 'find-inputs': exit status 1: inputs: no new span: 2 is the newest")
     assert "Nothing was trained" in said
 
 

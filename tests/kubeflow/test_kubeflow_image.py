@@ -267,17 +267,17 @@ def test_anybody_runs_nodes_of_a_package(anybody, taxi_package, tmp_path):
     """Runs the look-up of files, and Ingest, with their container commands, on a volume like a cloud disk."""
     pipeline = {**taxi_package.pipeline}
     tasks = pipeline["root"]["dag"]["tasks"]
-    first = {name: tasks[name] for name in ("find-ingest-inputs", "ingest")}
+    first = {name: tasks[name] for name in ("find-inputs", "ingest")}
     pipeline["root"] = {**pipeline["root"], "dag": {"tasks": first}}
     text = to_yaml(Package(pipeline, taxi_package.platform)).replace("/models/registry", "/mnt/volume/registry")
     (tmp_path / "package.yaml").write_text(text)
     (tmp_path / "volume").mkdir()
     (tmp_path / "volume").chmod(0o755)
     refused = anybody("python", "-c", NODES, "/mnt/tmp/refused", "/mnt/package.yaml")
-    assert refused.returncode and "task 'find-ingest-inputs': exit status 1" in refused.stderr
+    assert refused.returncode and "task 'find-inputs': exit status 1" in refused.stderr
     assert "/mnt/volume belongs to user 0 and group 0, drwxr-xr-x, and this container runs as user" in refused.stderr
     assert "Make the volume writable for the group once" in refused.stderr
     (tmp_path / "volume").chmod(0o2775)
     ran = anybody("python", "-c", NODES, "/mnt/tmp/backend", "/mnt/package.yaml")
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout == "('find-ingest-inputs', 'COMPLETE') ('ingest', 'COMPLETE')\n"
+    assert ran.stdout == "('find-inputs', 'COMPLETE') ('ingest', 'COMPLETE')\n"

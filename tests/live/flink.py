@@ -29,7 +29,7 @@ from tests.kubeflow.backend.run import Backend
 from tests.kubeflow.backend.store import ObjectStore
 from tests.live.servers import REPOSITORY, answers, forwards, free_port, needed, server, worker_pool
 
-BEFORE_TRAINING = ("find-ingest-inputs", "ingest", "schema", "statistics-gen", "transform")
+BEFORE_TRAINING = ("find-inputs", "ingest", "schema", "statistics-gen", "transform")
 TASKS = (*BEFORE_TRAINING, "trainer", "evaluator")
 TRAIN, EVAL = "Split-train", "Split-eval"
 ON_FLINK = {  # in the order of their jobs: the steps whose elements are files, and the splits of these files

@@ -179,13 +179,13 @@ def test_nothing_but_the_volume_can_be_written(in_pod, work):
 def test_a_node_runs_by_the_command_of_its_container(in_pod, work, taxi_package):  # noqa: F811
     pipeline = {**taxi_package.pipeline}
     tasks = pipeline["root"]["dag"]["tasks"]
-    first = {name: tasks[name] for name in ("find-ingest-inputs", "ingest")}
+    first = {name: tasks[name] for name in ("find-inputs", "ingest")}
     pipeline["root"] = {**pipeline["root"], "dag": {"tasks": first}}
     text = to_yaml(Package(pipeline, taxi_package.platform)).replace("/models/registry", "/work/registry")
     (work / "package.yaml").write_text(text)
     shutil.copytree(REPOSITORY / "tests", work / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     ran = in_pod(work, "env", "PYTHONPATH=/work", "python", "-c", NODES, "/work/backend", "/work/package.yaml")
-    assert ran.stdout == "('find-ingest-inputs', 'COMPLETE') ('ingest', 'COMPLETE')\n", ran.stderr[-4000:]
+    assert ran.stdout == "('find-inputs', 'COMPLETE') ('ingest', 'COMPLETE')\n", ran.stderr[-4000:]
 
 
 def test_the_demo_runs_from_data_to_a_pushed_model(in_pod, work):
@@ -246,7 +246,7 @@ def test_the_small_image_has_no_tensorflow_and_runs_what_needs_none(in_small_pod
     for executor in sorted(IN_SMALL_IMAGE):
         imported = in_small_pod(work, "python", "-c", PROGRAM, executor, "false")
         assert imported.returncode == 0, imported.stderr[-3000:]
-    container = taxi_package.executors["exec-find-ingest-inputs"]["container"]
+    container = taxi_package.executors["exec-find-inputs"]["container"]
     asked = in_small_pod(work, *container["command"], "--help")
     assert asked.returncode == 0 and "--executor-input" in asked.stdout, asked.stderr
     print_sizes(in_small_pod, work)

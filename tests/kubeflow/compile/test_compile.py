@@ -74,7 +74,7 @@ def test_kfp_parses_both_documents_strictly(taxi_package):
     pipeline, platform = yaml.safe_load_all(to_yaml(taxi_package))
     spec = json_format.ParseDict(pipeline, pipeline_spec_pb2.PipelineSpec())
     json_format.ParseDict(platform, pipeline_spec_pb2.PlatformSpec())
-    assert spec.schema_version == "2.1.0" and len(spec.root.dag.tasks) == 18
+    assert spec.schema_version == "2.1.0" and len(spec.root.dag.tasks) == 16
 
 
 def test_the_kfp_sdk_loads_it_as_a_component(taxi_package):
@@ -124,11 +124,10 @@ def test_the_trainer_gets_what_the_environment_gives_it(taxi_package):
 
 def test_look_ups_ask_for_little_and_have_the_limits_of_the_defaults(spans_package):
     """A namespace with quotas rejects pods without limits. The Trainer's look-up needs no GPU node."""
-    for name in ("find-ingest-inputs", "find-last-blessed-model", "record-last-blessed-model"):
-        assert spans_package.executors[f"exec-{name}"]["container"]["resources"] == {
-            "cpuRequest": 0.1, "cpuLimit": 4.0, "memoryRequest": 0.268435456, "memoryLimit": 8.589934592,
-        }, name  # fmt: skip
-    pod = spans_package.kubernetes["exec-record-last-blessed-model"]
+    assert spans_package.executors["exec-find-inputs"]["container"]["resources"] == {
+        "cpuRequest": 0.1, "cpuLimit": 4.0, "memoryRequest": 0.268435456, "memoryLimit": 8.589934592,
+    }  # fmt: skip
+    pod = spans_package.kubernetes["exec-find-inputs"]
     assert set(pod) == {"pvcMount", "secretAsEnv", "imagePullSecret", "imagePullPolicy"}
 
 
@@ -145,9 +144,7 @@ def test_the_restricted_standard_admits_every_pod_from_the_release_that_can_say_
 def test_look_ups_are_never_cached_and_nodes_are_unless_told(taxi_package):
     tasks = taxi_package.pipeline["root"]["dag"]["tasks"]
     uncached = {name for name, task in tasks.items() if not task["cachingOptions"]["enableCache"]}
-    assert uncached == {
-        "evaluator", "find-ingest-inputs", "find-last-blessed-model", "last-blessed-model", "record-last-blessed-model",
-    }  # fmt: skip
+    assert uncached == {"evaluator", "find-inputs", "last-blessed-model"}
 
 
 def test_every_node_of_the_local_pipeline_is_there(taxi_package):
@@ -167,7 +164,7 @@ def test_of_the_nodes_a_change_of_the_config_changes_the_trainer_alone(compile_t
         for label, executor in args[0].items()
         if executor.get("container", {}).get("args") != args[1][label].get("container", {}).get("args")
     }
-    assert changed == {"trainer", "find-last-blessed-model", "record-last-blessed-model"}
+    assert changed == {"trainer", "find-inputs"}
     config = json.loads(constants(edited, "trainer")["custom_config"])
     assert config["name"] == "taxi"
 
@@ -196,6 +193,22 @@ def test_a_comment_changes_nothing_that_the_cache_goes_by(compile_taxi, taxi_pac
         ("/models/registry", "/data/registry", ["registry: /data/registry is on no volume", "Mounted: /models"]),
         ("push_to: /models/taxi\n", "", ["push_to: /pipeline/serving is on no volume of Pusher"]),
         (
+            "  Trainer:\n",
+            "  Trainer:\n    volumes: [{claim: models, mount: /data}, {claim: other, mount: /models}]\n",
+            [
+                "env.yaml:12: nodes.Trainer: models is mounted twice: models at /models, models at /data",
+                "nodes.Trainer: /models is mounted twice: models at /models, other at /models",
+            ],
+        ),
+        (
+            "secrets: [{name: store,",
+            "secrets: [{name: models, mount: /keys}, {name: my.keys, mount: /more}, {name: store,",
+            [
+                "models is mounted twice in the pod of Ingest: models at /models, models at /keys",
+                "cannot mount 'my.keys'",
+            ],
+        ),
+        (
             'kubeflow: "2.5"',
             'kubeflow: "2.4"',
             ["Kubeflow Pipelines 2.4 would not run", "'trainer': 2.4 does not support retries"],
@@ -215,13 +228,13 @@ def test_a_window_is_one_artifact_and_nodes_find_its_spans_in_the_registry(spans
         source = tasks[name]["inputs"]["artifacts"]["examples"]["taskOutputArtifact"]
         assert source == {"producerTask": "ingest", "outputArtifactKey": "examples"}, name
         plan = json.loads(spans_package.executors[f"exec-{name}"]["container"]["args"][1])
-        assert plan["windows"] == ["examples"] and plan["ingest"] is None, name
+        assert plan["windows"] == ["examples"] and "ingest" not in plan, name
     plan = json.loads(spans_package.executors["exec-ingest"]["container"]["args"][1])
     assert plan["ingest"] == {
         "registry": "/models/registry", "pipeline": "taxi", "anew": False,
         "entries": "/models/registry/taxi/examples", "records": "/models/registry/taxi/examples/files",
     }  # fmt: skip
-    assert constants(spans_package, "find-ingest-inputs")["spans"] == "3"
+    assert constants(spans_package, "find-inputs")["spans"] == "3"
 
 
 def test_neither_features_nor_spans_make_a_package_large(compile_taxi):
@@ -253,7 +266,7 @@ def test_the_cache_of_analyzers_lies_in_the_registry_and_is_no_input(spans_packa
 
 def test_a_window_that_only_grows_is_taken_too(compile_taxi):
     package = compile_taxi(edit={FILES: "    path: trips/{SPAN}.csv\n  window: {spans: all}"}).package
-    assert constants(package, "find-ingest-inputs")["spans"] == "all"
+    assert constants(package, "find-inputs")["spans"] == "all"
 
 
 def test_the_newest_span_is_found_by_the_evaluator_itself(compile_taxi):
@@ -272,11 +285,9 @@ def test_nodes_that_keep_something_of_spans_have_the_volume_of_the_registry(comp
     environment = environment.replace(
         "nodes:\n  Trainer:\n", "nodes:\n  Trainer:\n    volumes: [{claim: m, mount: /models}]\n"
     )
-    lines = [
-        f"  {node}: {{volumes: [{{claim: m, mount: /models}}]}}" for node in ("Pusher", "LastBlessedModel", "Ingest")
-    ]
+    lines = [f"  {node}: {{volumes: [{{claim: m, mount: /models}}]}}" for node in ("Pusher", "Ingest")]
     environment = environment.replace("image_pull_secrets:", "\n".join(lines) + "\nimage_pull_secrets:")
-    with pytest.raises(UserError, match="/models/registry is on no volume of Transform"):
+    with pytest.raises(UserError, match=r"(?s)/models/registry is on no volume of Transform.*no volume of Evaluator"):
         compile_taxi(environment, edit={FILES: "    path: trips/{SPAN}.csv"})
 
 
@@ -319,16 +330,15 @@ def test_what_needs_no_tensorflow_has_the_small_image(compile_taxi):
     executors = compile_taxi(given).package.executors
     images = {name: executor["container"]["image"] for name, executor in executors.items() if "container" in executor}
     assert {name.removeprefix("exec-") for name, image in images.items() if "small" in image} == {
-        "find-ingest-inputs", "find-last-blessed-model", "record-last-blessed-model",
-        "end-last-blessed-model", "schema", "data-gate", "report",
+        "find-inputs", "end-last-blessed-model", "schema", "data-gate", "report",
     }  # fmt: skip
     assert images["exec-pusher"] == "pusher:1" and images["exec-trainer"] == "registry.example/taxi:1.4.2"
     direct = f"{given}artifacts: direct\npipeline_root: gs://bucket/root\n"
     column = f"{FILES}\n  span: {{column: trip_start_timestamp, unit: year, format: epoch_seconds}}"
     executors = compile_taxi(direct, edit={FILES: column}).package.executors
-    for name, why in (("report", "TFX opens gs:// by TensorFlow"), ("find-ingest-inputs", "it reads rows")):
+    for name, why in (("report", "TFX opens gs:// by TensorFlow"), ("find-inputs", "it reads rows")):
         assert executors[f"exec-{name}"]["container"]["image"] == "registry.example/taxi:1.4.2", why
-    assert "small" in executors["exec-record-last-blessed-model"]["container"]["image"]
+    assert "small" in executors["exec-end-last-blessed-model"]["container"]["image"]
 
 
 def test_names_that_argo_takes():
@@ -342,9 +352,9 @@ def test_ids_and_weights_come_from_the_model_that_a_look_up_found(compile_taxi):
     for name, key in (("transform", "base_model"), ("trainer", "base_model"), ("evaluator", "baseline_model")):
         source = tasks[name]["inputs"]["artifacts"][key]["taskOutputArtifact"]
         assert source == {"producerTask": "last-blessed-model", "outputArtifactKey": "model"}, name
-    parameters = tasks["find-last-blessed-model"]["inputs"]["parameters"]
-    assert parameters["request"]["taskOutputParameter"]["producerTask"] == "find-ingest-inputs"
-    assert tasks["record-last-blessed-model"]["inputs"]["parameters"]["made_from"] == parameters["made_from"]
+    assert tasks["last-blessed-model"]["dependentTasks"] == ["find-inputs"]
+    recorded = tasks["evaluator"]["inputs"]["parameters"]["made_from"]["taskOutputParameter"]
+    assert recorded == {"producerTask": "find-inputs", "outputParameterKey": "made_from"}
 
 
 def test_the_look_up_of_the_blessed_model_sees_what_was_rolled_back(compile_taxi):
@@ -352,19 +362,18 @@ def test_the_look_up_of_the_blessed_model_sees_what_was_rolled_back(compile_taxi
     package = compile_taxi(ENVIRONMENT.replace("nodes:\n", f"nodes:\n  Pusher: {{{pushed}}}\n")).package
     mounted = {name: [v["constant"] for v in pod.get("pvcMount", ())] for name, pod in package.kubernetes.items()}
     assert mounted.pop("exec-end-last-blessed-model") == [], "it opens nothing"
-    of_pushes = {"exec-pusher", "exec-find-last-blessed-model"}
+    of_pushes = {"exec-pusher", "exec-find-inputs"}
     assert {name for name, claims in mounted.items() if claims == ["models", "serving"]} == of_pushes
     assert all(claims == ["models"] for name, claims in mounted.items() if name not in of_pushes)
-    parameters = package.pipeline["root"]["dag"]["tasks"]["find-last-blessed-model"]["inputs"]["parameters"]
+    parameters = package.pipeline["root"]["dag"]["tasks"]["find-inputs"]["inputs"]["parameters"]
     assert parameters["push_to"]["runtimeValue"]["constant"] == "/models/taxi"
 
 
-def test_another_volume_where_that_of_pushes_is_needed_is_refused(compile_taxi):
+@pytest.mark.parametrize("mine", ["claim: mine, mount: /serving", "claim: serving, mount: /mine"])
+def test_another_volume_where_that_of_pushes_is_needed_is_refused(compile_taxi, mine):
     nodes = "nodes:\n  Pusher: {volumes: [{claim: serving, mount: /serving}]}\n"
-    nodes += "  LastBlessedModel: {volumes: [{claim: mine, mount: /serving}]}\n"
+    nodes += f"  Ingest: {{volumes: [{{{mine}}}]}}\n"
     environment = ENVIRONMENT.replace("nodes:\n", nodes).replace("push_to: /models/taxi", "push_to: /serving/taxi")
-    expected = (
-        "nodes.LastBlessedModel.volumes: claim mine is mounted at /serving, where claim serving of Pusher is needed"
-    )
-    with pytest.raises(UserError, match=expected):
+    mounted = mine.replace("claim: ", "claim ").replace(", mount:", " is mounted at")
+    with pytest.raises(UserError, match=rf"nodes.Ingest.volumes: {mounted}\. .*needs claim serving at /serving"):
         compile_taxi(environment)

@@ -9,7 +9,6 @@ import email.policy
 import json
 import threading
 import uuid
-import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -46,7 +45,7 @@ def failed_run(*tasks: str, attempts: int = 1, retry_nodes: bool = False) -> dic
 
     Argo's nodes become task details (server/api_converter.go:1811, 1902 at 2.17.0): their ids are sent only as children
     of other nodes, and no error is sent. A task is a DAG with the node `executor`, which is the pod itself, or has one
-    child for each attempt if there is any retry strategy (2.17's workflow-controller-configmap).
+    child for each attempt if there is any retry strategy.
     """
     details = [detail("root", "FAILED", "done-driver"), detail("done", "SUCCEEDED", "done.executor")]
     for task in tasks:
@@ -61,18 +60,39 @@ def failed_run(*tasks: str, attempts: int = 1, retry_nodes: bool = False) -> dic
     return {"state": "FAILED", "run_details": {"task_details": details}}
 
 
-def detail(name: str, state: str, *children: str) -> dict[str, Any]:
-    nodes = [{"pod_name": node_id(child)} for child in children]
+def failed_driver(task: str, *dags: str, of_dags: str = "") -> dict[str, Any]:
+    """The fields of a run in which the driver of a task failed, after the task `done` of its DAG.
+
+    of_dags: `(0)` with a retry strategy for all templates (2.17's workflow-controller-configmap), which gives every
+    node, DAGs too, a parent and attempts.
+    """
+    path = f"{of_dags}.".join((*dags, f"{task}-driver"))
+    inside = f"{of_dags}.".join((*dags, f"done{of_dags}.executor"))
+    details = [detail("root", "FAILED", f"done-driver{of_dags}", of_dags=of_dags)]
+    details += [detail(dag, "FAILED", of_dags=of_dags) for dag in dags]
+    details += [detail("executor", "SUCCEEDED", *([f"{inside}{of_dags}"] if of_dags else [path]), of_dags=of_dags)]
+    if of_dags:
+        details += [detail(f"executor{of_dags}", "SUCCEEDED", path, of_dags=of_dags)]
+        details += [detail(f"{task}-driver", "FAILED", f"{path}{of_dags}", of_dags=of_dags)]
+    details += [detail(f"{task}-driver{of_dags}", "FAILED", of_dags=of_dags)]
+    return {"state": "FAILED", "run_details": {"task_details": details}}
+
+
+def detail(name: str, state: str, *children: str, of_dags: str = "") -> dict[str, Any]:
+    nodes = [{"pod_name": node_id(child, of_dags)} for child in children]
     return {"display_name": name, "state": state, "execution_id": "0", "child_tasks": nodes}
 
 
-def node_id(path: str) -> str:
-    """Argo's id of a node: the name of the workflow, and a hash of the node's path."""
-    return f"{WORKFLOW}-{zlib.crc32(path.encode())}"
+def node_id(path: str, of_dags: str = "") -> str:
+    """Argo's id of a node: the name of the workflow, and the 32-bit FNV-1a hash of the node's path."""
+    value = 0x811C9DC5
+    for byte in f"{WORKFLOW}{of_dags}.root{of_dags}.{path}".encode():
+        value = (value ^ byte) * 0x01000193 % 2**32
+    return f"{WORKFLOW}-{value}"
 
 
-def pod(path: str, template: str = "system-container-impl") -> str:
-    return node_id(path).replace(WORKFLOW, f"{WORKFLOW}-{template}")
+def pod(path: str, template: str = "system-container-impl", of_dags: str = "") -> str:
+    return node_id(path, of_dags).replace(WORKFLOW, f"{WORKFLOW}-{template}")
 
 
 class KubeflowServer:

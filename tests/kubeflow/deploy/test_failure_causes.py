@@ -10,7 +10,7 @@ from fullpass.kubeflow.deploy.api_requests import Cluster
 from fullpass.kubeflow.deploy.connection import client
 from fullpass.kubeflow.deploy.failure_causes import failures
 from fullpass.kubeflow.deploy.submit import RunSettings, start, wait
-from tests.kubeflow.deploy.server import failed_run, node_id, pod
+from tests.kubeflow.deploy.server import detail, failed_driver, failed_run, node_id, pod
 
 RETRIED = "retry-system-container-impl"
 
@@ -62,10 +62,35 @@ def test_attempts_and_several_tasks_tell_each_cause_once(cluster, server, packag
     assert told == ["A: gone", "B: 0", "B: 1"]
 
 
+@pytest.mark.parametrize("of_dags", ["", "(0)"])
+@pytest.mark.parametrize("dags", [(), ("second",), ("pipeline", "second")])
+def test_a_failed_driver_is_told_of_by_its_log_though_no_detail_names_its_pod(cluster, server, package, dags, of_dags):
+    fields, path = failed_driver("first", *dags, of_dags=of_dags), f"{of_dags}.".join((*dags, "first-driver"))
+    log = "I1125 main.go:102] starting\nF1125 main.go:81] KFP driver: driver.Container failed: rpc error: Unavailable\n"
+    server.logs[pod(f"{path}{of_dags}", "system-container-driver", of_dags)] = log
+    server.logs[pod(f"done-driver{of_dags}", "system-container-driver", of_dags)] = "of a driver that did not fail"
+    [told] = ended(cluster, server, package, fields)
+    assert told.splitlines()[0] == f"first-driver{of_dags}: its log ends with" and "rpc error: Unavailable" in told
+    server.logs.clear()
+    [told, *_] = ended(cluster, server, package, fields)
+    assert told.startswith("first: failed, and its log cannot be read")
+
+
+def test_a_failed_importer_in_a_nested_dag_and_a_failed_driver_of_the_run_are_told_of(cluster, server, package):
+    details = [detail("second", "FAILED", "second.first"), detail("first", "FAILED")]
+    server.logs[pod("second.first", "system-importer")] = "F1125 main.go:81] no provider scheme found in artifact URI\n"
+    fields = {"state": "FAILED", "run_details": {"task_details": details}}
+    [told] = ended(cluster, server, package, fields)
+    assert told.startswith("first: its log ends with") and "no provider scheme" in told
+    details = [detail("root-driver", "FAILED")]
+    [told] = ended(cluster, server, package, {"state": "FAILED", "run_details": {"task_details": details}})
+    assert told.startswith("root: failed, and its log cannot be read")
+
+
 def test_a_killed_container_is_told_of_by_the_end_of_its_log(cluster, server, package):
     server.logs[pod("first.executor")] = "\n".join(f"line {n}" for n in range(9)) + "\ntoken=ghp_" + "a1B2" * 9 + "\n"
     [told] = ended(cluster, server, package, failed_run("first"))
-    assert told.startswith(f"node {node_id('first.executor')}: its log ends with\n  line 5\n  line 6")
+    assert told.startswith("first: its log ends with\n  line 5\n  line 6")
     assert "ghp_a1B2" not in told and "***" in told
 
 
@@ -79,11 +104,13 @@ def test_an_api_without_the_log_or_without_pods_still_names_the_task(cluster, se
     bare = {"display_name": "first", "state": "FAILED"}
     fields = {"state": "FAILED", "run_details": {"task_details": [bare]}}
     assert ended(cluster, server, package, fields) == [
-        "first: failed, and its log cannot be read (the API lists no pod of a failed task)."
+        "first: failed, and its log cannot be read, as when its pod was deleted or never started (the API lists no pod "
+        "of a failed task)."
     ]
     server.log_status = 404
     [told] = ended(cluster, server, package, failed_run("first"))
-    assert told.startswith("first: failed, and its log cannot be read (reading the log of toy-x7k2p-")
+    assert told.startswith("first: failed, and its log cannot be read, as when its pod was deleted")
+    assert "(reading the log of toy-x7k2p-" in told
 
 
 def test_the_server_of_the_page_reads_logs_at_its_own_path(serve, package):

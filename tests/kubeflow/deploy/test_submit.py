@@ -124,6 +124,16 @@ def test_waiting_tells_each_change_once_and_ends_with_the_run(cluster, server, p
     assert ended.state == "FAILED"
 
 
+def test_a_pod_that_stays_pending_is_told_of_once(cluster, server, package):
+    details = [state("first", "RUNNING"), state("executor", "PENDING")]
+    waiting = {"state": "RUNNING", "run_details": {"task_details": details}}
+    server.progress = [*[waiting] * 4, {"state": "SUCCEEDED"}]
+    lines: list[str] = []
+    wait(cluster, start(cluster, package, RunSettings("toys")).run_id, ["first"], lines.append, poll=0, stuck=0)
+    assert [line.split(".")[0] for line in lines] == ["first: running", "first: a pod has been pending for 0 s"]
+    assert "image" in lines[1] and "kubectl describe pod" in lines[1]
+
+
 def test_waiting_outlives_an_api_that_is_away_for_a_while(cluster, server, package, text):
     server.progress = [{"state": "SUCCEEDED"}]
     run = start(cluster, package, RunSettings("toys"))

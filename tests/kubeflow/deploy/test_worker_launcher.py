@@ -148,7 +148,7 @@ def trained(tmp_path, monkeypatch):
         store = tmp_path / "store" / "taxi" / "run-7" / "trainer" / "salt"
         plan = {
             "node": "Trainer", "line": line(), "executor": "counting.Counts", "parameters": {"fails": "int"},
-            "inputs": {}, "windows": [], "ingest": None, "outputs": {"model": "tfx.types.standard_artifacts.Model"},
+            "inputs": {}, "windows": [], "outputs": {"model": "tfx.types.standard_artifacts.Model"},
             "beam": None, "folder": str(tmp_path / "pipeline"), "artifacts": "direct",
         }  # fmt: skip
         answer = tmp_path / "outputs" / "answer.json"

@@ -80,7 +80,7 @@ def node(tmp_path, monkeypatch):
             "parameters": {"keep": "int", "target": "str"},
             "inputs": {"examples": "tfx.types.standard_artifacts.Examples"},
             "outputs": {"model": "tfx.types.standard_artifacts.Model"}, "beam": None,
-            "windows": windows, "ingest": None,
+            "windows": windows,
             "folder": str(tmp_path / "pipeline"), "artifacts": artifacts,
         }  # fmt: skip
         paths = {"examples": str(local / "examples")}, {"model": str(local / "model")}

@@ -28,7 +28,7 @@ def run_gate(tmp_path, policy, compiled=None):
         "node": "DataGate", "executor": "fullpass.components.data_gate.gate_component.DataGate_Executor",
         "parameters": {"serving": "str"}, "inputs": {"comparison": "fullpass.components.artifacts.SpanComparison"},
         "outputs": {"verdict": "fullpass.components.artifacts.DataVerdict"}, "beam": None, "folder": str(tmp_path),
-        "artifacts": "copied", "windows": [], "ingest": None,
+        "artifacts": "copied", "windows": [],
         "line": compiled or line(),
     }  # fmt: skip
     answer = tmp_path / "answer.json"

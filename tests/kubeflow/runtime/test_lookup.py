@@ -12,14 +12,9 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, read_request
 from fullpass.components.push.push import push, rollback
-from fullpass.kubeflow.runtime.executor_input import ABSENT, parse
-from fullpass.kubeflow.runtime.lookup import (
-    find_blessed_model,
-    find_ingest_inputs,
-    record_blessing,
-    record_window,
-)
-from fullpass.kubeflow.runtime.registry import FolderRegistry
+from fullpass.kubeflow.runtime.executor_input import ArtifactCopy, parse
+from fullpass.kubeflow.runtime.lookup import find_run_inputs
+from fullpass.kubeflow.runtime.registry import FolderRegistry, record_evaluated
 from fullpass.kubeflow.runtime.span_store import SpanStore, StoredSpan
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.kubeflow.backend.metadata import DAG
@@ -32,14 +27,16 @@ def registry(request, tmp_path):
     return FolderRegistry(str(tmp_path) if request.param == "path" else f"memory://{tmp_path.name}/registry")
 
 
-def executor_input(parameters, *, inputs=None, outputs=None):
-    """Returns a launcher's message as parsed by the container."""
+def find_inputs(run="a-run", **parameters) -> dict[str, str]:
+    """Returns the output parameters of the look-up of a run. `registry` is one of its parameters."""
+    uri = f"minio://b/root/{parameters['pipeline']}/{run}/find-inputs/salt/nothing"
     message = {
-        "inputs": {"parameterValues": parameters, "artifacts": inputs or {}},
-        "outputs": {"artifacts": {name: {"artifacts": [{"uri": f"minio://b/{name}"}]} for name in outputs or {}},
-                    "outputFile": "/tmp/unused"},
-    }  # fmt: skip
-    return parse(json.dumps(message), {name: "/nowhere" for name in inputs or {}}, outputs or {})
+        "inputs": {"parameterValues": {"push_to": f"{parameters['registry']}/pushed", "made_from": "a"} | parameters},
+        "outputs": {"artifacts": {"nothing": {"artifacts": [{"uri": uri}]}}, "outputFile": "/tmp/unused"},
+    }
+    artifacts, found = find_run_inputs(parse(json.dumps(message), {}, {"nothing": "/nowhere"}))
+    assert not artifacts
+    return found
 
 
 def test_a_registry_gives_the_newest_model_that_was_made_from_something_else(registry):
@@ -81,89 +78,38 @@ def test_a_half_written_entry_is_not_read(tmp_path):
     assert FolderRegistry(str(tmp_path)).newest_blessed("taxi", made_from="") is None
 
 
-EMPTY_ARTIFACT = {"nothing": {"artifacts": [{"uri": "minio://b/nothing"}]}}
-
-
-def test_without_a_blessed_model_the_address_of_nothing_is_given(tmp_path):
-    parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi", "push_to": str(tmp_path / "taxi")}
-    parameters |= {"made_from": "a", "request": "{}"}
-    assert find_blessed_model(executor_input(parameters, inputs=EMPTY_ARTIFACT)) == (
-        {},
-        {"model_uri": "minio://b/nothing"},
-    )
-
-
 @pytest.mark.integration
 def test_while_no_model_was_blessed_an_unchanged_run_repeats_no_node_that_would_follow_one(tmp_path, taxi_package):
-    """Runs the look-ups of the taxi package, and a node with their results as inputs, under the backend's rules."""
-    see = "os.makedirs(paths['out']); open(paths['out'] + '/seen', 'w').write(str(os.listdir(paths['model'])))"
+    """Runs the look-up of the taxi package, and a node with its model as input, under the backend's rules."""
+    see = "os.makedirs(paths['out']); open(paths['out'] + '/seen', 'w').write(m['inputs']['artifacts']['model']"
+    see += "['artifacts'][0]['uri'] + str(os.path.exists(paths['model'])))"
     node = toy("node", see, artifacts={"model": ("last-blessed-model", "model")}, outputs=("out",), cache=True)
     spec, toys = copy.deepcopy(taxi_package.pipeline), toy_package(node)
-    lookups = ("schema", "find-last-blessed-model", "last-blessed-model")
-    spec["root"]["dag"]["tasks"] = {name: spec["root"]["dag"]["tasks"][name] for name in lookups}
-    find = spec["root"]["dag"]["tasks"]["find-last-blessed-model"]
-    find["dependentTasks"].remove("find-ingest-inputs")
-    for name, value in (("registry", str(tmp_path / "registry")), ("request", "{}")):
-        find["inputs"]["parameters"][name] = {"runtimeValue": {"constant": value}}
+    tasks = spec["root"]["dag"]["tasks"]
+    spec["root"]["dag"]["tasks"] = {name: tasks[name] for name in ("find-inputs", "last-blessed-model")}
+    tasks["find-inputs"]["inputs"]["parameters"]["registry"]["runtimeValue"]["constant"] = str(tmp_path / "registry")
+    (tmp_path / "trips.csv").write_text("fare\n1\n")
     spec["root"]["dag"]["tasks"] |= toys["root"]["dag"]["tasks"]
     spec["components"] |= toys["components"]
     spec["deploymentSpec"]["executors"] |= toys["deploymentSpec"]["executors"]
     backend = Backend(tmp_path / "kfp")
 
     def run() -> dict[str, str]:
-        return backend.run(as_text(spec)).states
+        return backend.run(as_text(spec), {"data_path": str(tmp_path / "trips.csv")}).states
 
     first, again = run(), run()
     assert set(first.values()) == {"COMPLETE"}
     assert backend.metadata.states(DAG)["last-blessed-model"] == ["COMPLETE", "COMPLETE"]
-    assert again == {**first, "schema": "CACHED", "node": "CACHED"}
+    assert again == {**first, "node": "CACHED"}
     [seen] = [key for key in backend.store.keys() if key.endswith("/out/seen")]
-    assert backend.store.path(seen).read_text() == str([ABSENT])
+    uri, exists = backend.store.path(seen).read_text().split("nothing")
+    assert uri == "minio://mlpipeline/v2/artifacts/taxi/" and exists == "False"
+    assert ArtifactCopy(f"{uri}nothing", tmp_path / "absent", {}, "1").is_absent
     model = tmp_path / "model"
     model.write_text("x")
     backend.store.upload(model, "minio://mlpipeline/earlier/model/file")
     FolderRegistry(str(tmp_path / "registry")).record_blessed("taxi", "minio://mlpipeline/earlier/model", "x", "others")
     assert run()["node"] == "COMPLETE", "a model to follow is something new"
-
-
-def test_a_blessing_is_recorded_and_found_and_a_refusal_is_not(tmp_path):
-    parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi", "push_to": str(tmp_path / "taxi")}
-    runs = (("s3://b/1", 1.0, "day 1"), ("s3://b/2", 0.0, "day 2"), ("s3://b/3", 1.0, "day 3"))
-    for model, blessed, request in runs:
-        metadata = {"blessed": blessed, "current_model": model}
-        listed = {"artifacts": [{"uri": "s3://b/blessing", "metadata": metadata}]}
-        made_from = {"made_from": "parameters", "request": request}
-        record_blessing(executor_input(parameters | made_from, inputs={"blessing": listed}))
-
-    def found(made_from: str, request: str) -> str:
-        values = {**parameters, "made_from": made_from, "request": request}
-        return find_blessed_model(executor_input(values, inputs=EMPTY_ARTIFACT))[1]["model_uri"]
-
-    assert found("parameters", "day 4") == "s3://b/3"
-    assert found("parameters", "day 3") == "s3://b/1", (
-        "a run of the same data and parameters follows what that followed"
-    )
-    assert found("others", "day 3") == "s3://b/3"
-
-
-def test_a_model_that_was_rolled_back_is_followed_again_once_it_is_served_again(tmp_path, caplog):
-    parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi", "push_to": str(tmp_path / "taxi")}
-    parameters |= {"made_from": "a", "request": "day 3"}
-    (tmp_path / "export").mkdir()
-    for day in (1, 2):
-        FolderRegistry(parameters["registry"]).record_blessed("taxi", f"s3://b/{day}", "s3://b/blessing", f"day {day}")
-        version = push(tmp_path / "export", tmp_path / "taxi", keep=5, origin=f"s3://b/{day}").version
-
-    def found() -> str:
-        return find_blessed_model(executor_input(parameters, inputs=EMPTY_ARTIFACT))[1]["model_uri"]
-
-    assert found() == "s3://b/2"
-    rollback(tmp_path / "taxi")
-    with caplog.at_level("INFO"):
-        assert found() == "s3://b/1"
-    assert "it was rolled back: s3://b/2" in caplog.text
-    rollback(tmp_path / "taxi", to=version)
-    assert found() == "s3://b/2"
 
 
 def request_for(path: str) -> str:
@@ -175,11 +121,62 @@ def request_for(path: str) -> str:
 def found_files(folder: Path, data_path: str = "") -> str:
     parameters = {"request": request_for("*.csv"), "folder": str(folder), "data_path": data_path, "pipeline": "trips"}
     parameters["registry"] = str(folder / "registry")
-    given = json.loads(find_ingest_inputs(executor_input(parameters))[1]["request"])
+    given = json.loads(find_inputs(**parameters)["request"])
     text = FolderRegistry(parameters["registry"]).request("trips", given["name"])
     files = [file for span in read_request(text).spans for file in span.files]
     assert given["files"] == len(files) and given["bytes"] == sum(file.size for file in files)
     return text
+
+
+@pytest.fixture
+def baseline(tmp_path):
+    """Returns `baseline(row, made_from)`: the URI of the model that a run with this data and training follows."""
+
+    def find(row: int, made_from: str = "parameters") -> str:
+        if not (tmp_path / f"{row}.csv").exists():
+            (tmp_path / f"{row}.csv").write_text(f"fare\n{row}\n")
+        find.found = find_inputs(
+            f"run-{row}", request=request_for(f"{row}.csv"), folder=str(tmp_path), made_from=made_from, pipeline="taxi",
+            registry=str(tmp_path / "registry"), push_to=str(tmp_path / "taxi"),
+        )  # fmt: skip
+        return find.found["model_uri"]
+
+    def evaluated(model: str, blessed: float) -> None:
+        where = {"registry": str(tmp_path / "registry"), "pipeline": "taxi"}
+        record_evaluated(where, find.found, "s3://b/blessing", {"blessed": blessed, "current_model": model})
+
+    find.evaluated = evaluated
+    return find
+
+
+def test_a_blessed_model_is_recorded_and_followed_and_another_is_not(baseline, tmp_path):
+    nothing = "minio://b/root/taxi/nothing"
+    assert [baseline(day) for day in (1, 2)] == [nothing, nothing], "the same address in all runs"
+    for day, blessed in ((1, 1.0), (2, 0.0), (3, 1.0)):
+        baseline(day)
+        baseline.evaluated(f"s3://b/{day}", blessed)
+    assert baseline(4) == "s3://b/3"
+    assert baseline(3) == "s3://b/1", "a run of the same data and parameters follows what that followed"
+    assert baseline(3, "others") == "s3://b/3"
+    baseline(1)
+    [first, _] = sorted((tmp_path / "registry/taxi/blessed").iterdir())
+    first.unlink()
+    assert baseline(3) == nothing, "an entry that was deleted stays away"
+
+
+def test_a_model_that_was_rolled_back_is_followed_again_once_it_is_served_again(baseline, tmp_path, caplog):
+    (tmp_path / "export").mkdir()
+    for day in (1, 2):
+        baseline(day)
+        baseline.evaluated(f"s3://b/{day}", 1.0)
+        version = push(tmp_path / "export", tmp_path / "taxi", keep=5, origin=f"s3://b/{day}").version
+    assert baseline(3) == "s3://b/2"
+    rollback(tmp_path / "taxi")
+    with caplog.at_level("INFO"):
+        assert baseline(3) == "s3://b/1"
+    assert "it was rolled back: s3://b/2" in caplog.text
+    rollback(tmp_path / "taxi", to=version)
+    assert baseline(3) == "s3://b/2"
 
 
 def test_the_request_changes_when_a_file_does_and_only_then(tmp_path):
@@ -214,12 +211,17 @@ def days(tmp_path):
         parameters = {"request": request_for("{YYYY}-{MM}-{DD}.csv"), "folder": str(tmp_path), "data_path": data_path,
                       "span": span, "spans": widest, "pipeline": "daily", "registry": str(tmp_path / "registry"),
                       "entries": str(tmp_path / "registry/daily/examples"), **schedule}  # fmt: skip
-        found = find_ingest_inputs(executor_input(parameters))[1]
+        found = find_inputs(**parameters)
         find.name = json.loads(found["request"])["name"]
         request = FolderRegistry(parameters["registry"]).request("daily", find.name)
         assert len(found["request"]) + len(found["window"]) < 600, "the number of spans does not matter"
         return json.loads(found["window"]), list(read_request(request).spans)
 
+    def trained(facts):
+        where = {"registry": str(tmp_path / "registry"), "pipeline": "daily"}
+        record_evaluated(where, {"window": json.dumps(facts), "made_from": "a"}, "s3://b/blessing", {"blessed": 0.0})
+
+    find.trained = trained
     find.folder = tmp_path
     find.store = SpanStore(str(tmp_path / "registry/daily/examples"))
     return find
@@ -287,9 +289,7 @@ def test_a_run_of_the_schedule_takes_the_day_that_its_time_asks_for(days):
     assert facts["label"] == spans[-1].label == "2013-01-02"
     with pytest.raises(UserError, match=r"2013-01-03 .* is not there, and nothing was trained"):
         days("scheduled", schedule_time="2013-01-05T02:00:00Z", **zurich)
-    record_window(
-        executor_input({"registry": str(days.folder / "registry"), "pipeline": "daily", "window": json.dumps(facts)})
-    )
+    days.trained(facts)
     with pytest.raises(UserError, match="no new span"):
         days("scheduled", schedule_time="2013-01-03T23:30:00Z", **zurich)
     with pytest.raises(UserError, match=r"needs `schedule: \{lag"):
@@ -299,25 +299,21 @@ def test_a_run_of_the_schedule_takes_the_day_that_its_time_asks_for(days):
 
 
 def test_a_run_for_what_is_new_ends_where_nothing_is(days):
-    def trained(facts):
-        registry = str(days.folder / "registry")
-        record_window(executor_input({"registry": registry, "pipeline": "daily", "window": json.dumps(facts)}))
-
     facts, _ = days("new")
     assert facts["label"] == "2013-01-04", "nothing was trained yet"
     assert days("new")[0] == facts, "a run that failed before training is no reason to stop"
-    trained(facts)
+    days.trained(facts)
     with pytest.raises(UserError, match="no new span: 2013-01-04 is the newest.*trained on 2013-01-04"):
         days("new")
     assert days("latest")[0] == facts
     (days.folder / "2013-01-04.csv").write_text("fare\n44\n")
     corrected, _ = days("new")
     assert corrected["label"] == "2013-01-04" and corrected != facts, "a corrected file is new"
-    trained(corrected)
+    days.trained(corrected)
     (days.folder / "2013-01-05.csv").write_text("fare\n5\n")
     assert days("new")[0]["label"] == "2013-01-05"
-    trained(days("new")[0])
-    trained(days("2013-01-02")[0])
+    days.trained(days("new")[0])
+    days.trained(days("2013-01-02")[0])
     with pytest.raises(UserError, match="no new span: 2013-01-05.*trained on 2013-01-05"):
         days("new")  # training on an old window does not make the newest span new
 

@@ -127,13 +127,13 @@ def test_receivers_are_told_of_a_run_that_failed(told_package, tmp_path, killed)
     heard.unlink(missing_ok=True)
     spec = copy.deepcopy(package.pipeline)
     dag = spec["components"]["comp-pipeline"]["dag"]
-    dag["tasks"] = {"find-ingest-inputs": dag["tasks"]["find-ingest-inputs"]}
+    dag["tasks"] = {"find-inputs": dag["tasks"]["find-inputs"]}
     backend = Backend(tmp_path / "kfp", release="2.5")
     backend.secrets |= {"alerts": {"token": "s3cr3t"}, "store": {"accesskey": "a", "secretkey": "b"}}
     if killed:
         backend.started = lambda task, _, process: process.send_signal(signal.SIGKILL) if "find" in task else None
     text = as_text(spec) + "---\n" + as_text(package.platform)
-    with pytest.raises(TaskFailed, match="task 'find-ingest-inputs': exit status"):
+    with pytest.raises(TaskFailed, match="task 'find-inputs': exit status"):
         backend.run(text, {"data_path": "nothing/*.csv"})
     [payload] = map(json.loads, heard.read_text().splitlines())
     assert (payload["event"], payload["exit_code"], payload["pipeline"]) == ("failure", 1, "taxi")
