@@ -107,8 +107,10 @@ def submit(
     if run.state != "SUCCEEDED":
         from fullpass.kubeflow.deploy.failure_causes import failures
 
-        causes = failures(cluster, run, list(package.tasks)) if run.state == "FAILED" else []
-        raise UserError("\n".join(causes) or f"run {run.run_id} has no failed tasks; see its page.")
+        if run.state != "FAILED":
+            raise UserError(f"run {run.run_id} was {run.state.lower()}.")
+        none = f"run {run.run_id} failed before its first task, as if Argo refused it: see kubectl describe workflow."
+        raise UserError("\n".join(failures(cluster, run, list(package.tasks))) or none)
 
 
 def apply(

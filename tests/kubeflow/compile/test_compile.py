@@ -203,10 +203,7 @@ def test_a_comment_changes_nothing_that_the_cache_goes_by(compile_taxi, taxi_pac
         (
             "secrets: [{name: store,",
             "secrets: [{name: models, mount: /keys}, {name: my.keys, mount: /more}, {name: store,",
-            [
-                "models is mounted twice in the pod of Ingest: models at /models, models at /keys",
-                "cannot mount 'my.keys'",
-            ],
+            ["defaults: models is mounted twice: models at /models, models at /keys", "'my.keys' cannot be mounted"],
         ),
         (
             'kubeflow: "2.5"',

@@ -1,6 +1,7 @@
 """The command line against the fake server."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -111,6 +112,12 @@ def test_a_run_that_fails_says_why_and_fails_the_command(files, server):
         "ingest: failed",
         failed.stdout.splitlines()[0].split(": ")[0] + ": failed",
     ]
+    for state, expected in (
+        ("FAILED", "failed before its first task.*kubectl describe workflow"),
+        ("CANCELED", "was cancel"),
+    ):
+        server.progress = [{"state": state}]
+        assert re.search(expected, str(fullpass("submit", *files, "--host", server.address).exception))
 
 
 def test_a_file_without_a_schedule_is_not_scheduled(files, server):
