@@ -4,6 +4,7 @@ No release puts the error of a container into the details of a task (2.4 to 2.17
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from fullpass.kubeflow.protocol import FAILURE
 
 _MOST_PODS = 20
 _MOST_LINES = 5
+_KILLED = re.compile(r"signal: killed|exit status 137")
+"""In the last line of the launcher, whose child got SIGKILL."""
 
 
 def failures(cluster: Cluster, run: Any, tasks: list[str]) -> list[str]:
@@ -35,11 +38,13 @@ def failures(cluster: Cluster, run: Any, tasks: list[str]) -> list[str]:
         if cause:
             said[cause] = None
         elif log.strip():
-            ends[name] = "\n  ".join(line.strip() for line in log.strip().splitlines()[-_MOST_LINES:])
+            last = [line.strip() for line in log.strip().splitlines()[-_MOST_LINES:]]
+            killed = "was killed, as for memory above its limit; " if _KILLED.search(last[-1]) else ""
+            ends[name] = "\n  ".join([f"{name}: {killed}its log ends with", *last])
     if said:
         return list(said)
     if ends:
-        return [f"{name}: its log ends with\n  {redact(text)}" for name, text in ends.items()]
+        return [redact(text) for text in ends.values()]
     why = redact(next(iter(reasons), "the API lists no pod of a failed task"))
     lost = "failed, and its log cannot be read, as when its pod was deleted or never started"
     shown = sorted({task.display_name.removesuffix("-driver") for task in failed} & set(tasks))

@@ -5,6 +5,7 @@ It is a folder of small JSON files, on a volume or in an object store. Files are
 
 import hashlib
 import json
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -115,7 +116,8 @@ class FolderRegistry:
         """
         digest = hashlib.sha256(request.encode()).hexdigest()[:32]
         numbers = [int(name.split(".")[1]) for name in self._names(pipeline, "requests") if name.startswith(digest)]
-        number = max(numbers, default=-1) + (again or not numbers)
+        # A registry that was emptied begins with another name, so Kubeflow's cache takes nothing that relied on it.
+        number = max(numbers) + again if numbers else time.time_ns()
         if number not in numbers:
             self._folder.write(f"{pipeline}/requests/{digest}.{number}.json", request.encode())
         return f"{digest}.{number}"

@@ -92,6 +92,9 @@ def test_a_killed_container_is_told_of_by_the_end_of_its_log(cluster, server, pa
     [told] = ended(cluster, server, package, failed_run("first"))
     assert told.startswith("first: its log ends with\n  line 5\n  line 6")
     assert "ghp_a1B2" not in told and "***" in told
+    server.logs[pod("first.executor")] += "F1125 03:04:09 main.go:47] failed to execute component: signal: killed\n"
+    [told] = ended(cluster, server, package, failed_run("first"))
+    assert told.startswith("first: was killed, as for memory above its limit; its log ends with\n  line 6")
 
 
 def test_without_logs_the_failed_tasks_are_named_with_the_servers_reason(cluster, server, package):

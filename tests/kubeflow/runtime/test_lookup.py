@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -275,6 +276,9 @@ def test_ingest_is_asked_anew_only_where_a_span_was_deleted(days):
     (days.folder / "2013-01-01").mkdir()
     days("2013-01-02")
     assert days.name == again, "what followed from the second ingestion stays valid"
+    shutil.rmtree(days.folder / "registry")
+    days("2013-01-02")
+    assert days.name not in (first, again), "the spans went with the registry"
 
 
 def test_a_span_that_is_not_there_ends_the_look_up(days):
