@@ -7,7 +7,6 @@ An Indexed Job names its pods JOB-INDEX, and a headless Service with the Job's n
 therefore derive the addresses of all pods.
 """
 
-import argparse
 import base64
 import json
 import logging
@@ -28,11 +27,10 @@ from urllib3.exceptions import HTTPError
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import write_atomically
-from fullpass.base.redact import redact_streams
 from fullpass.kubeflow.config import NodeConfig, Workers, seconds
 from fullpass.kubeflow.protocol import FACTS_VARIABLE, OUTCOMES_VARIABLE, Json
 from fullpass.kubeflow.runtime import termination
-from fullpass.kubeflow.runtime.executor_input import add_arguments, from_arguments
+from fullpass.kubeflow.runtime.executor_input import ExecutorInput, container_arguments, from_arguments
 from fullpass.kubeflow.runtime.worker_entrypoint import JOB, PORT, WORKERS, output_address
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -49,17 +47,14 @@ _TTL_SECONDS = 3600
 
 def main() -> None:
     """Runs one node with several workers, then exits the process."""
-    redact_streams()
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
-    parser = argparse.ArgumentParser(prog="fullpass.kubeflow.deploy.worker_launcher", description=__doc__)
-    parser.add_argument("--workers", required=True)
-    known, args = parser.parse_known_args()
-    settings = json.loads(known.workers)
+    arguments = container_arguments("fullpass.kubeflow.deploy.worker_launcher", __doc__, workers=None, plan=None)
+    settings, args = json.loads(arguments.workers), sys.argv[3:]  # The compiler puts --workers first.
 
     def work() -> None:
         load_incluster_config()
         account = service_account((_ACCOUNT / "token").read_text())
-        run(ApiClient(), (_ACCOUNT / "namespace").read_text().strip(), settings, args, account=account)
+        namespace = (_ACCOUNT / "namespace").read_text().strip()
+        run(ApiClient(), namespace, settings, args, from_arguments(arguments), account=account)
 
     termination.run_to_end(settings["node_id"], work)
 
@@ -69,6 +64,7 @@ def run(
     namespace: str,
     settings: Json,
     args: Sequence[str],
+    task: ExecutorInput,
     *,
     account: str | None = None,
     poll: float = _POLL_SECONDS,
@@ -77,6 +73,7 @@ def run(
 
     Args:
         settings: From the compiler: `pipeline`, `node_id`, `node` (its NodeConfig), `pull_secrets`, `pull_policy`.
+        args: Of each worker.
         account: The service account of each worker; by default the namespace's.
 
     Raises:
@@ -84,9 +81,6 @@ def run(
     """
     import tensorflow as tf
 
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    task = from_arguments(parser.parse_known_args(list(args))[0])
     node = NodeConfig.model_validate(settings["node"])
     env = {name: os.environ[name] for name in (FACTS_VARIABLE, OUTCOMES_VARIABLE) if name in os.environ}
     node = node.model_copy(update={"env": node.env | env})

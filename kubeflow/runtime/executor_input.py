@@ -77,14 +77,6 @@ def parse(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, 
         ) from error
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the container arguments that `from_arguments` reads."""
-    parser.add_argument("--executor-input", required=True)
-    parser.add_argument("--constants", type=unpack, default={}, help="further parameters, written by pack")
-    parser.add_argument("--input", action="append", default=[])
-    parser.add_argument("--output", action="append", default=[])
-
-
 def container_arguments(program: str, about: str | None, **own: Collection[str] | None) -> argparse.Namespace:
     """Prepares the output of a container's program, and returns its arguments.
 
@@ -96,7 +88,10 @@ def container_arguments(program: str, about: str | None, **own: Collection[str] 
     parser = argparse.ArgumentParser(prog=program, description=about)
     for name, accepted in own.items():
         parser.add_argument(f"--{name}", required=True, choices=accepted)
-    add_arguments(parser)
+    parser.add_argument("--executor-input", required=True)
+    parser.add_argument("--constants", type=unpack, default={}, help="further parameters, written by pack")
+    parser.add_argument("--input", action="append", default=[])
+    parser.add_argument("--output", action="append", default=[])
     return parser.parse_args()
 
 

@@ -13,6 +13,7 @@ from fullpass.base.tfx_line import line
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.kubeflow.deploy.worker_launcher import job_name, manifests, run, service_account
 from fullpass.kubeflow.protocol import pack
+from fullpass.kubeflow.runtime.executor_input import parse
 from fullpass.kubeflow.runtime.worker_entrypoint import tf_config
 from tests.kubeflow.deploy.kubernetes_server import KubernetesServer, as_kubernetes_reads_it
 
@@ -160,7 +161,8 @@ def trained(tmp_path, monkeypatch):
         node = {**NODE.model_dump(mode="json"), "workers": {"count": 2, "port": 3333}}
         settings = {"pipeline": "taxi", "node_id": "Trainer", "node": node, "pull_secrets": [], "pull_policy": None}
         with KubernetesServer(tmp_path / "pods", **given) as server:
-            run(server.client(), "ns", settings, args, account="pipeline-runner", poll=0.2)
+            task = parse(json.dumps(message), {}, {"model": f"{tmp_path}/local"})
+            run(server.client(), "ns", settings, args, task, account="pipeline-runner", poll=0.2)
         return json.loads(answer.read_text()), server, store
 
     return work
@@ -191,7 +193,8 @@ def test_an_account_that_may_not_create_jobs_is_told_what_it_needs(trained):
 def test_the_container_names_what_it_lacks_outside_a_cluster(tmp_path):
     settings = json.dumps({"node_id": "Trainer"})
     done = subprocess.run(
-        [sys.executable, "-m", "fullpass.kubeflow.deploy.worker_launcher", "--workers", settings],
+        [sys.executable, "-m", "fullpass.kubeflow.deploy.worker_launcher", "--workers", settings, "--plan", "{}",
+         "--executor-input", "{}"],
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1 and "Trainer: " in done.stderr and "cluster" in done.stderr
