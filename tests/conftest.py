@@ -20,6 +20,8 @@ from tests import warm_process
 os.environ["TF_USE_LEGACY_KERAS"] = "0"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+# Idle threads of OpenMP (LightGBM, scikit-learn) would take the cores of other workers while they wait.
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 # Test servers run on loopback; without this, requests to them would go to a proxy of the machine.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
@@ -34,11 +36,17 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the folder of the server that forks commands, once for all workers."""
+    """Makes the folder of the server that forks commands and of temporary files, once for all workers.
+
+    Processes that tests kill leave temporary files, which are removed with the folder. Those of `tmp_path` stay.
+    """
     if not hasattr(config, "workerinput"):
-        folder = tempfile.TemporaryDirectory(prefix="warm-")  # short, because the path of a socket must be
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+        folder = tempfile.TemporaryDirectory(prefix="warm-", ignore_cleanup_errors=True)  # short, as a socket's path is
         config.add_cleanup(folder.cleanup)
-        os.environ[warm_process.FOLDER] = folder.name
+        os.chmod(folder.name, 0o1777)  # some tests run as another user
+        os.environ[warm_process.FOLDER] = os.environ["TMPDIR"] = folder.name
+        tempfile.tempdir = None  # is read anew
 
 
 @pytest.hookimpl(wrapper=True)

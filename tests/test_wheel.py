@@ -75,6 +75,7 @@ def test_the_wheel_holds_one_name_and_all_of_it(wheel):
     assert links == []
 
 
+@pytest.mark.long
 def test_a_wheel_built_from_the_source_distribution_is_the_same(checkout, wheel, tmp_path):
     code = "import sys; from setuptools import build_meta; print(build_meta.build_sdist(sys.argv[1]))"
     name = run(sys.executable, "-c", code, tmp_path, cwd=checkout).splitlines()[-1]

@@ -208,6 +208,7 @@ for room in ("preprocessing", "trainer", "components", "pipeline", "kubeflow"):
 SERVICES = ("aiplatform", "bigtable", "dlp", "language", "pubsublite", "spanner", "videointelligence", "vision")
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_what_is_left_out_of_the_image_nobody_imports():
     """83 packages: those that only notebooks and Google services need, and the dependencies of only these."""

@@ -251,6 +251,7 @@ def test_what_cannot_be_transformed_is_told_by_column_and_row(transform):
         transform.vocabulary("fare")
 
 
+@pytest.mark.long
 @pytest.mark.e2e
 def test_the_page_on_the_api_runs_as_it_stands(tmp_path, monkeypatch, browser):
     monkeypatch.chdir(tmp_path)

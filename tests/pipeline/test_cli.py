@@ -357,6 +357,7 @@ def test_a_run_loads_nothing_that_no_node_needs(tmp_path):
     assert loaded_by(code, unneeded) == "[]\n"
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_a_pipeline_is_built_without_what_is_imported_while_its_first_nodes_run(tmp_path):
     later = ("keras", "tensorflow_transform", "scipy.stats", "sklearn.linear_model", "fullpass.trainer.train")

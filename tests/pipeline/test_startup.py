@@ -54,6 +54,7 @@ def test_a_package_that_is_imported_already_stays_as_it_is(package):
     assert sys.modules[package] is whole and whole.NAME == "whole"
 
 
+@pytest.mark.long
 @pytest.mark.integration  # imports TFX in a new process
 def test_names_of_tfx_are_there_after_the_imports_of_the_frameworks():
     code = (

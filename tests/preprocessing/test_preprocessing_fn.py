@@ -193,6 +193,7 @@ print(sorted(name for name in sys.modules if name.split(".")[0] in ("tensorflow_
 """
 
 
+@pytest.mark.long
 def test_the_graph_can_be_moved_and_served_by_tensorflow_alone(assert_transform, tmp_path):
     analysed = assert_transform(
         {

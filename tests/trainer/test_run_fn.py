@@ -207,7 +207,12 @@ def test_the_same_seed_gives_the_same_model(planted):
 
 
 @pytest.mark.parametrize(
-    "way", [{"compute_at": "input"}, {"compute_at": "model"}, {"cache": "none", "shuffle_buffer": 5000}]
+    "way",
+    [
+        pytest.param({"compute_at": "input"}, marks=pytest.mark.long),
+        pytest.param({"compute_at": "model"}, marks=pytest.mark.long),
+        {"cache": "none", "shuffle_buffer": 5000},
+    ],
 )
 def test_other_ways_of_reading_learn_as_well(planted, way):
     _, record = trained(planted("binary"), input=way, training={"epochs": 6, "learning_rate": 0.01})
@@ -283,7 +288,9 @@ def test_balanced_classes_move_a_rare_class_up(changed):
     assert record["class_weights"] == pytest.approx({"no": 200 / (2 * 190), "yes": 200 / (2 * 10)})
 
 
-@pytest.mark.parametrize(("task", "weighted"), [("binary", "yes"), ("multiclass", "low")])
+@pytest.mark.parametrize(
+    ("task", "weighted"), [("binary", "yes"), pytest.param("multiclass", "low", marks=pytest.mark.long)]
+)
 def test_the_focal_loss_of_a_row_counts_by_the_weight_of_its_class(planted, task, weighted):
     """One class has weight 3; compares the loss of an epoch without learning with NumPy."""
     prepared = planted(task)

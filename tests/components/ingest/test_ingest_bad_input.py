@@ -1,8 +1,6 @@
 """A whole ingestion of each kind of bad input: the error message, and no half-written split is left."""
 
 import gzip
-import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -21,6 +19,7 @@ from fullpass.components.ingest.sources.config import CsvSource, ParquetSource, 
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
+from tests import REPOSITORY, warm_process
 
 pytestmark = pytest.mark.integration
 NUMBER, TEXT = RawColumn("fare", "number"), RawColumn("zone", "string")
@@ -206,10 +205,7 @@ def test_a_full_disk_leaves_no_split(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
         ingest(Path({str(tmp_path)!r}), csv(path="a.csv"))
     """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], env=environment, capture_output=True, text=True, timeout=600
-    )
+    ran = warm_process.run([sys.executable, "-c", textwrap.dedent(code)], cwd=REPOSITORY, timeout=600)
     assert ran.returncode != 0
     assert "File too large" in ran.stderr
     assert nothing_is_left(tmp_path)

@@ -226,6 +226,7 @@ def test_cached_spans_need_not_be_read_for_any_analyzer(records, analyse, tmp_pa
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
 
 
+@pytest.mark.long
 def test_sums_of_the_label_are_cached_and_equal_in_the_analysis_of_tf_transform(records, analyse, tmp_path):
     features = {"mean_tip": {"type": "target", "column": "zone"}}
     config = {"features": features, "label": CONFIG["label"]}

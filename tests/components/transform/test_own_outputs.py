@@ -116,7 +116,7 @@ def transform(tmp_path):
     [
         (unknown_is_minus_one, r"'word'.* ids from -1 to 2.*0 to size - 1.*num_oov_buckets=1.*default_value"),
         (unknown_is_minus_one_in_lists, r"'words'.* ids from -1 to 2.*num_oov_buckets=1"),
-        (unknown_is_minus_two, r"'word'.* ids from -2 to 2.*num_oov_buckets=1"),
+        pytest.param(unknown_is_minus_two, r"'word'.* ids from -2 to 2.*num_oov_buckets=1", marks=pytest.mark.long),
         (unbounded, r"'word'.*int64 ids with a range that the graph contains"),
         (keyed_buckets, r"'bucket'.* id -1 .*2 of 4 rows .*0 to 1"),
         (beyond_the_table, r"'bucket'.* id 3 .*2 of 4 rows .*0 to 2"),
@@ -137,7 +137,7 @@ def test_unknown_tokens_with_an_id_of_their_own(transform, function):
     assert transform(function) == {"train": 4, "eval": 4}
 
 
-@pytest.mark.parametrize("materialize", [True, False])
+@pytest.mark.parametrize("materialize", [True, pytest.param(False, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("function", "ids", "message"),
     [
@@ -150,6 +150,9 @@ def test_a_custom_feature_whose_unknown_tokens_would_become_id_0(transform, func
         transform(function, materialize, ids)
 
 
-@pytest.mark.parametrize(("function", "ids"), [(custom_oov_bucket, 4), (custom_oov_bucket, 9), (custom_buckets, 4)])
+@pytest.mark.parametrize(
+    ("function", "ids"),
+    [(custom_oov_bucket, 4), pytest.param(custom_oov_bucket, 9, marks=pytest.mark.long), (custom_buckets, 4)],
+)
 def test_a_custom_feature_with_enough_ids(transform, function, ids):
     assert transform(function, ids=ids) == {"train": 4, "eval": 4}

@@ -211,7 +211,8 @@ def test_every_kind_of_feature_is_there(analysed):
     assert {feature.type for feature in declared().features.values()} == set(FEATURE_TYPES) - only_at_transform
 
 
-@pytest.mark.parametrize("place", [pytest.param("input", marks=pytest.mark.long), "model"])
+@pytest.mark.long
+@pytest.mark.parametrize("place", ["input", "model"])
 def test_all_features_at_one_place(analysed, tmp_path, place):
     assert_same(at_places(analysed, declared(place), tmp_path / "transformed"), analysed.values)
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,11 +11,12 @@ from typing import Any
 
 from kubernetes import client as k8s
 
+from tests import warm_process
+
 _PATHS = re.compile(
     r"/(?:api/v1|apis/batch/v1)/namespaces/(?P<ns>[\w-]+)/(?P<kind>\w+)(?:/(?P<name>[\w-]+))?(/status)?"
 )
 _KINDS = {"services": "V1Service", "jobs": "V1Job"}
-_POD_SECONDS = 240
 
 
 def as_kubernetes_reads_it(manifest: dict, kind: str) -> dict:
@@ -41,7 +41,7 @@ class KubernetesServer:
     def __init__(self, folder: Path, *, forbidden: str = "") -> None:
         self.folder, self.forbidden = folder, forbidden
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
-        self.pods: dict[str, list[subprocess.Popen]] = {}
+        self.pods: dict[str, list[warm_process.Process]] = {}
         self.created: list[str] = []
         self.accounts: list[str] = []
 
@@ -103,7 +103,7 @@ class KubernetesServer:
             items.append({"metadata": {"name": f"{name}-{index}"}, "status": {"containerStatuses": [status]}})
         return {"items": items}
 
-    def _start(self, name: str, index: int, pod: dict[str, Any]) -> subprocess.Popen:
+    def _start(self, name: str, index: int, pod: dict[str, Any]) -> warm_process.Process:
         [container] = pod["containers"]
         self.folder.mkdir(exist_ok=True)
         end = self.folder / f"{name}-{index}.end"
@@ -114,7 +114,7 @@ class KubernetesServer:
         args = [argument.replace("/outputs/", f"/outputs-{index}/") for argument in container["args"]]
         command = [sys.executable, *container["command"][1:], *args]
         with open(self.folder / f"{name}-{index}.log", "w") as log:
-            return subprocess.Popen(["timeout", str(_POD_SECONDS), *command], env=environment, stdout=log, stderr=log)
+            return warm_process.Process(command, env=environment, stdout=log, stderr=log)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -69,6 +69,7 @@ def test_a_node_that_needs_tensorflow_says_that_its_image_has_none(monkeypatch):
             pass
 
 
+@pytest.mark.long
 def test_where_artifacts_are_opened_in_the_store_tensorflow_is_there():
     """TFX opens gs:// with TensorFlow's file systems, which it registers during its import."""
     executor = "fullpass.components.declared_schema.DeclaredSchema_Executor"

@@ -27,6 +27,7 @@ def test_a_span_is_measured_once_and_nobody_waits_for_it():
     assert set(measured.look(6)) == {5, 6} and asked == [5, 6]
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_the_gate_tells_a_span_that_moved_from_one_that_did_not(edited, folder):
     lines = {

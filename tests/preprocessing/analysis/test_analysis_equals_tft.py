@@ -40,7 +40,7 @@ ANALYZED = slice(0, 240)
 """The analyzed rows. The rows after these have values that the analysis has not seen."""
 PAGE = pages()["transforms.md"]
 NAMES = re.findall(r"^### (\w+)$", PAGE, re.MULTILINE)
-GROUPS = tuple(NAMES[i::6] for i in range(6))
+GROUPS = tuple(NAMES[i::18] for i in range(18))
 CROSSES = (
     {"inputs": ["category.company", "date.started.hour"]},
     {"name": "learned", "inputs": ["bucketize.buckets", "category.zone"], "vocabulary": {"top_k": 20}},
@@ -216,7 +216,7 @@ def analysed(request, engines, tmp_path_factory):
 
 
 def _long_but_first(values):
-    """Marks the values of all groups but the first, which holds every sixth name of the page, as long."""
+    """Marks the values of all groups but the first, which holds every 18th name of the page, as long."""
     return [pytest.param(value, marks=pytest.mark.long if group else ()) for value, group in values]
 
 
@@ -264,6 +264,7 @@ def test_vocabulary_files(number, analysed):
     assert {"label"} | stable <= ours.keys() and b"" not in ours.values()
 
 
+@pytest.mark.long
 def test_the_classes_of_a_multilabel_label(engines):
     label = {"name": "genres", "task": "multilabel", "separator": "|"}
     applied, graphs = engines("multilabel", features={"fare": "number"}, label=label)
@@ -271,6 +272,7 @@ def test_the_classes_of_a_multilabel_label(engines):
     assert graphs[0].vocabulary_by_name("label") == graphs[1].vocabulary_by_name("label") != []
 
 
+@pytest.mark.long
 def test_tf_idf(tmp_path):
     """Compares the example of the page with a preprocessing_fn of TF Transform's own functions only."""
     review = read_yaml(FEATURE_TYPES["text"].example).data["review"]

@@ -42,20 +42,19 @@ def test_a_list_of_categories_is_a_row_of_ids(assert_transform):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("pooling", "expected"),
-    [
-        (None, [np.mean(z(1, 2, 3)), 0, 0, 0, *z(10), np.mean(z(4, 6))]),
-        ("sum", [np.sum(z(1, 2, 3)), 0, 0, 0, *z(10), np.sum(z(4, 6))]),
-        ("max", [*z(3), 0, 0, 0, *z(10), *z(6)]),
-        ("sqrt_n", [np.sum(z(1, 2, 3)) / 3**0.5, 0, 0, 0, *z(10), np.sum(z(4, 6)) / 2**0.5]),
-    ],
-)
-def test_a_list_of_numbers_is_pooled_behind_its_transforms(assert_transform, pooling, expected):
+def test_a_list_of_numbers_is_pooled_behind_its_transforms(assert_transform):
+    pooled = {
+        None: [np.mean(z(1, 2, 3)), 0, 0, 0, *z(10), np.mean(z(4, 6))],
+        "sum": [np.sum(z(1, 2, 3)), 0, 0, 0, *z(10), np.sum(z(4, 6))],
+        "max": [*z(3), 0, 0, 0, *z(10), *z(6)],
+        "sqrt_n": [np.sum(z(1, 2, 3)) / 3**0.5, 0, 0, 0, *z(10), np.sum(z(4, 6)) / 2**0.5],
+    }
+    prices = {"type": "number", "column": "prices", "indicator": True}
     assert_transform(
-        {"prices": {"type": "number", "list": {"pooling": pooling}, "indicator": True}},
+        {str(pooling): {**prices, "list": {"pooling": pooling}} for pooling in pooled},
         analyze={"prices": PRICES},
-        expected={"prices_xf": expected, "prices.missing_xf": [0, 1, 1, 1, 0, 0]},
+        expected={f"{pooling}_xf": expected for pooling, expected in pooled.items()}
+        | {f"{pooling}.missing_xf": [0, 1, 1, 1, 0, 0] for pooling in pooled},
     )
 
 

@@ -146,7 +146,7 @@ def test_scale_to_gaussian_and_columns_that_do_not_vary_or_are_empty(assert_tran
     assert analysed.size("empty_buckets_xf") == 2
 
 
-@pytest.mark.parametrize("offset", [1e6, -1e9])
+@pytest.mark.parametrize("offset", [1e6, pytest.param(-1e9, marks=pytest.mark.long)])
 def test_a_small_spread_of_values_that_are_far_from_zero(assert_transform, offset):
     """The expected values are numpy's in float64, of the float32 values."""
     step = float(np.spacing(np.float32(abs(offset))))

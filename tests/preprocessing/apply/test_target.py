@@ -123,7 +123,10 @@ def test_a_cross_by_its_name_is_the_combination_of_its_features(tmp_path):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("task", "column", "other"), [("binary", "won", None), ("regression", "price", 1e6)])
+@pytest.mark.parametrize(
+    ("task", "column", "other"),
+    [("binary", "won", None), pytest.param("regression", "price", 1e6, marks=pytest.mark.long)],
+)
 def test_a_changed_label_leaves_its_own_row_as_it_is_and_changes_rows_of_other_folds(tmp_path, task, column, other):
     table, row = rows(), 7
     before = encoded(tmp_path / "before", task, table, train=True)

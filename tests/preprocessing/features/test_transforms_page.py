@@ -46,6 +46,7 @@ def copy_project(folder):
             shutil.copy2(REPOSITORY / file, folder / file, follow_symlinks=False)
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_the_page_works_as_written(tmp_path):
     copy_project(tmp_path)

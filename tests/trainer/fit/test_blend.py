@@ -93,6 +93,7 @@ def test_run_fn_exports_a_blend_that_answers_as_it_was_trained(blended):
     assert loss < min(record["compared"].values()), "train itself judges, so this is a low bar"
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_the_next_training_begins_from_the_network_of_a_blend(blended):
     base = read_base(str(blended.export))

@@ -106,6 +106,7 @@ def test_a_training_goes_on_in_the_middle_of_an_epoch_after_each_signal_and_anot
     assert not any((tmp_path / "work").iterdir()), "removed after success"
 
 
+@pytest.mark.long
 def test_a_warm_start_that_was_killed_goes_on_from_its_checkpoint_not_from_the_base(planted, exported, tmp_path):
     base = exported("binary").directory
     sections = {"model": "wide_deep", "training": {**TRAINING, "epochs": 2, "warm_start": "blessed"}}

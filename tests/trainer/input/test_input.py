@@ -152,7 +152,10 @@ def test_without_a_shuffle_the_order_stays(way, binary):
     assert first == second == all_rows(binary)["row_id"].numpy().tolist()
 
 
-@pytest.mark.parametrize(("epoch", "start"), [(0, 0), (0, 9), (2, 0), (2, 15), (1, 16)])
+@pytest.mark.parametrize(
+    ("epoch", "start"),
+    [(0, 9), (2, 15), (1, 16), *(pytest.param(*first, marks=pytest.mark.long) for first in ((0, 0), (2, 0)))],
+)
 def test_any_batch_of_any_epoch_may_be_the_first(way, epoch, start):
     rest = epochs(way(**SHUFFLED, epoch=epoch, start=start), 1, steps=64 - 16 * epoch - start)[0]
     assert rest == way.four_epochs[epoch * 1000 + min(start * 64, 1000) :]
@@ -175,7 +178,7 @@ def test_a_stream_with_rows_of_weight_0_may_begin_anywhere_too(binary):
     assert row_ids(rest) == row_ids(whole)[7 * 64 :]
 
 
-@pytest.mark.parametrize("shards", [2, 3])
+@pytest.mark.parametrize("shards", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_shards_are_disjoint_and_together_an_epoch(way, shards):
     """16 batches of 64, the last with 40 rows: shards have equal length, padded with rows of weight 0."""
     batches = -(-16 // shards)

@@ -86,7 +86,7 @@ def test_a_linear_model_learns_what_is_linear():
     assert trained_accuracy({"kind": "linear"}, truth) > 0.95
 
 
-@pytest.mark.parametrize("kind", ["mlp", "wide_deep", "dcn"])
+@pytest.mark.parametrize("kind", ["mlp", pytest.param("wide_deep", marks=pytest.mark.long), "dcn"])
 def test_deep_models_learn_an_interaction_that_a_linear_one_cannot(kind):
     def truth(v):
         return v["x"] * np.where(v["c"] > 2, 1, -1) > 0
@@ -113,7 +113,10 @@ def test_a_linear_model_is_a_sum_of_weights():
     np.testing.assert_allclose(found[0], expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["linear", {"kind": "mlp", "hidden": [16], "dropout": 0.0}, "wide_deep"])
+MLP = {"kind": "mlp", "hidden": [16], "dropout": 0.0}
+
+
+@pytest.mark.parametrize("kind", ["linear", pytest.param(MLP, marks=pytest.mark.long), "wide_deep"])
 def test_a_value_that_training_never_saw_gets_about_the_mean_prediction(kind):
     """The label is 1 for ids 2 and 3, and 0 for ids 4 and 5. Id 0 is missing, id 1 unknown. The mean label is 0.5."""
     model = build(kind, {"c": category("c", 6)})

@@ -100,7 +100,7 @@ def test_keras_loads_it_without_fullpass(answers):
         np.testing.assert_allclose(np.load(folder / f"{kind}.npy"), logits[kind][1], rtol=1e-6, err_msg=kind)
 
 
-@pytest.mark.parametrize("to", ["litert", "onnx"])
+@pytest.mark.parametrize("to", [pytest.param("litert", marks=pytest.mark.long), "onnx"])
 def test_other_runtimes_answer_like_keras(answers, to):
     """Writes the saved networks in another format, and runs them on other numbers of rows."""
     import keras

@@ -178,6 +178,7 @@ def test_run_fn_exports_trees(planted, export):
     np.testing.assert_array_equal(np.sort(scores), np.sort(stored))
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_trees_are_the_same_again_wherever_features_are_computed(planted):
     first, other = (trained(planted("multiclass"), compute_at=place) for place in ("transform", "model"))
@@ -187,7 +188,14 @@ def test_trees_are_the_same_again_wherever_features_are_computed(planted):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("loss", ["absolute", "huber", "poisson", "log_normal", {"kind": "quantile"}])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        *(pytest.param(loss, marks=pytest.mark.long) for loss in ("absolute", "huber", "log_normal")),
+        "poisson",
+        {"kind": "quantile"},
+    ],
+)
 def test_losses_of_regressions(planted, loss):
     """The price, 1000 + 200 x + 50 trip miles, has a deviation of 250; thirty rounds remove half of it."""
     found = trained(planted("regression"), loss=loss)
@@ -252,6 +260,7 @@ def test_class_weights_move_trees_and_calibration_takes_them_back(planted, tmp_p
     assert record["calibration"]["before"]["gap"] > 0.2 > 0.15 > record["calibration"]["after"]["gap"]
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_probabilities_of_several_classes_are_calibrated(planted, tmp_path):
     """The log loss after calibration in training.json equals that of the stored scores, computed here."""

@@ -138,7 +138,8 @@ def test_a_trial_of_trees_or_a_network_is_worth_the_better(planted, tmp_path, tr
     assert min(record["compared"].values()) == pytest.approx(min(scores), rel=1e-6), "trained as the trial was"
 
 
-@pytest.mark.parametrize(("limit", "epochs"), [pytest.param(None, [1, 3], marks=pytest.mark.long), (2, [1, 2])])
+@pytest.mark.long
+@pytest.mark.parametrize(("limit", "epochs"), [(None, [1, 3]), (2, [1, 2])])
 def test_epochs_that_are_searched_are_run(planted, tmp_path, trainings, limit, epochs):
     """`training.epochs` is 2. The search tries 1 and 3, and `tuning.epochs` limits each trial."""
     space = {"training.epochs": {"choices": [1, 3]}}

@@ -82,7 +82,7 @@ def written(folder, data, label):
 
 
 @pytest.mark.integration
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(TABLES, st.booleans(), st.sampled_from([",", ";", "\t"]))
 def test_tables_of_any_cells(drawn, header, separator):
     columns = [*drawn[0], drawn[1]]

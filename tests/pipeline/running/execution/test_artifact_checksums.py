@@ -51,7 +51,9 @@ SPOIL = {"flipped": flip, "cut": lambda f: f.write_bytes(f.read_bytes()[:-1]), "
 SPOIL |= {"removed": Path.unlink}
 
 
-@pytest.mark.parametrize("how", SPOIL)
+@pytest.mark.parametrize(
+    "how", ["flipped", *(pytest.param(how, marks=pytest.mark.long) for how in SPOIL if how != "flipped")]
+)
 def test_damaged_examples_are_made_anew_from_the_source_and_said_so(project, how):
     before = project.file("Ingest/examples/*[0-9]/Split-train/rows")
     text = before.read_bytes()

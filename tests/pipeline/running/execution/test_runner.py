@@ -100,6 +100,7 @@ def test_independent_nodes_run_at_the_same_time(run, tmp_path: Path):
     assert run(*nodes, parallel=2).ok
 
 
+@pytest.mark.long
 def test_a_node_may_import_what_the_run_itself_does_without(tmp_path: Path):
     code = (
         "import sys\n"

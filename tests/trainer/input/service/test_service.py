@@ -140,7 +140,9 @@ def epoch(split) -> list[int]:
     return np.concatenate([features["row_id"] for features, _, _ in batches]).tolist()
 
 
-@pytest.mark.parametrize("limit", [10**9, 0], ids=["in memory", "on disk"])
+@pytest.mark.parametrize(
+    "limit", [pytest.param(10**9, id="in memory"), pytest.param(0, id="on disk", marks=pytest.mark.long)]
+)
 def test_a_split_that_is_served_has_the_same_counts_and_one_order(address, planted, tmp_path, limit):
     prepared = planted("binary")
     files = prepared.files("transformed", "train")
