@@ -154,7 +154,7 @@ class Runs:
         tasks = {name: spec["root"]["dag"]["tasks"][name] for name in names}
         for task in tasks.values():
             task["dependentTasks"] = [name for name in task.get("dependentTasks", ()) if name in tasks]
-        if "evaluator" in tasks:  # nothing was blessed before, and the look-up that says so is not run
+        if "evaluator" in tasks:  # nothing was blessed before, and the importer is not run
             del tasks["evaluator"]["inputs"]["artifacts"]["baseline_model"]
         spec["root"]["dag"]["tasks"] = tasks
         return self._backend.run(yaml.safe_dump_all([spec, platform]), timeout=900).states
