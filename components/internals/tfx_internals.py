@@ -48,7 +48,7 @@ _RUN = {
     "runtime_parameter_utils": "tfx.orchestration.portable",
 }
 """Runs one node in a process: `LocalDagRunner` runs all nodes in its own, one after the other. `channel_resolver` reads
-all executions of a pipeline for every input of a node, so a launch replaces its `_get_executions_by_all_contexts`."""
+all executions of a pipeline for every input of a node; two of its functions are replaced (`input_channels.py`)."""
 
 _RECORDS = {
     "compiler_utils": "tfx.dsl.compiler",

@@ -24,9 +24,9 @@ from fullpass.base import progress
 from fullpass.base.errors import UserError
 
 
-def pipeline_of(root: Path, nodes: Sequence[BaseNode], *, cache: bool = True) -> Pipeline:
+def pipeline_of(root: Path, nodes: Sequence[BaseNode], *, cache: bool = True, name: str = "toy") -> Pipeline:
     return Pipeline(
-        pipeline_name="toy",
+        pipeline_name=name,
         pipeline_root=str(root / "artifacts"),
         components=list(nodes),
         enable_cache=cache,

@@ -9,7 +9,6 @@ from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 
 from fullpass.base.errors import UserError
 from fullpass.components.internals.tfx_internals import (
-    channel_resolver,
     constants,
     execution_lib,
     launcher,
@@ -19,17 +18,17 @@ from fullpass.components.internals.tfx_internals import (
     runner_utils,
     runtime_parameter_utils,
 )
-from fullpass.pipeline.running.execution import failure
+from fullpass.pipeline.running.execution import failure, input_channels
 from fullpass.pipeline.running.execution.artifact_checksums import record_checksums
 from fullpass.pipeline.running.execution.events import Status, new_run_id
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
 from fullpass.pipeline.running.execution.node_process import Outcome
-from fullpass.pipeline.running.execution.records import RESOLVER_TYPE, executions_in
+from fullpass.pipeline.running.execution.records import RESOLVER_TYPE
 
 IMPORTER_TYPE = "tfx.dsl.components.common.importer.Importer"
 _UNMET_INPUT = re.compile(r"inputs\[(?P<input>\w+)\]")
 _NOTHING_FOUND = grpc.StatusCode.FAILED_PRECONDITION.value[0]
-channel_resolver._get_executions_by_all_contexts = executions_in
+input_channels.install()
 
 
 def launch(

@@ -18,6 +18,7 @@ PARAMETERS = {
     "base_beam_executor.BaseBeamExecutor._get_tmp_dir": ["self"],
     "base_beam_executor.BaseBeamExecutor._make_beam_pipeline": ["self"],
     "channel_resolver._get_executions_by_all_contexts": ["store", "contexts"],
+    "channel_resolver.resolve_single_channel": ["handle_like", "channel"],
     "compiler.Compiler.compile": ["self", "tfx_pipeline", "parent_pipeline_ctx"],
     "compiler_utils.node_context_name": ["pipeline_context_name", "node_id"],
     "component_spec.ChannelParameter.__init__": ["self", "type", "optional", "allow_empty", "is_async"],

@@ -1,7 +1,6 @@
 """What `tfx run` writes to the metadata, by nodes that hold a secret."""
 
 import pytest
-from ml_metadata.metadata_store.metadata_store import MetadataStore
 from tfx.dsl.component.experimental.annotations import OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 from tfx.types.standard_artifacts import Examples
@@ -40,22 +39,3 @@ def test_a_node_that_lacks_its_input_ends_the_run(tmp_path):
     double = Double(source=fetch.outputs["data"])
     with pytest.raises(UserError, match="Double: "):
         RedactedDagRunner().run(pipeline_of(tmp_path, [double]))
-
-
-def test_a_launch_reads_no_more_executions_after_more_runs(tmp_path, monkeypatch):
-    read = MetadataStore.get_executions_by_context
-    sizes = []
-
-    def counted(store, *asked, **options):
-        found = read(store, *asked, **options)
-        sizes.append(len(found))
-        return found
-
-    monkeypatch.setattr(MetadataStore, "get_executions_by_context", counted)
-    runs = []
-    for _ in range(4):
-        fetch = Fetch(address=SECRET)
-        RedactedDagRunner().run(pipeline_of(tmp_path, [fetch, Double(source=fetch.outputs["data"])], cache=False))
-        runs.append(sizes.copy())
-        sizes.clear()
-    assert runs[1] == runs[2] == runs[3] and max(runs[3]) <= 2, "a run has two executions, four runs have eight"
