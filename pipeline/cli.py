@@ -304,6 +304,10 @@ def predict(
         list[str] | None,
         typer.Option(metavar="NAME=PATH", help="The table of a join, if the rows lack its columns; repeatable."),
     ] = None,
+    history: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PATH", help="The events of a history, if the rows lack its lists; repeatable."),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Add the effect of each column on the score of each row.")
     ] = False,
@@ -322,26 +326,28 @@ def predict(
 
     An absent column counts as missing. A row that cannot be read has no prediction; `bad_row` holds the reason.
     """
-    from fullpass.components.predict.input_source import read_as_of, tables_of
+    from fullpass.components.predict.input_source import paths_by_name, read_as_of
 
     continue_in_fork()
     read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
-    tables = tables_of(join)
+    tables, events = paths_by_name("--join", join), paths_by_name("--history", history)
     without_keras()
     if runner is not None or beam:
-        if tables:
-            raise UsageError("--join predicts in one process: leave --runner out, or give rows with these columns.")
+        if tables or events:
+            option = "--join" if tables else "--history"
+            raise UsageError(f"{option} predicts in one process: leave --runner out, or give rows with these columns.")
         _predict_on_beam(model, rows, output, read_as, runner or "direct", beam or (), explained=explain)
         return
     from fullpass.pipeline.api import open_model
 
     with large_imports():
         exported = open_model(model)
-    from fullpass.components.predict.predict import predict_file, predict_tables, with_tables
+    from fullpass.components.predict.other_rows import with_events, with_tables
+    from fullpass.components.predict.predict import predict_file, predict_tables
     from fullpass.components.predict.write_tables import to_json
 
     with TemporaryDirectory() as folder:
-        exported = with_tables(exported, tables, folder)
+        exported = with_events(with_tables(exported, tables, folder), events, folder)
         if output is not None:
             done = predict_file(exported, rows, str(output), read_as=read_as, explained=explain)
             printing.print_text(f"{done.rows - done.bad:,} rows predicted, in {output}")

@@ -23,9 +23,18 @@ from fullpass.components.ingest.history.recomputed import EventSample
 from fullpass.components.ingest.history.shifted_index import ShiftedIndex
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.joins.build_index import Buckets, bucket_bits
-from fullpass.components.ingest.joins.join_index import FIRST, SECOND, TIME, VALUES, keys_of, publish_index, times_of
+from fullpass.components.ingest.joins.join_index import (
+    FIRST,
+    SECOND,
+    TIME,
+    VALUES,
+    add_unreadable,
+    keys_of,
+    publish_index,
+    times_of,
+)
 from fullpass.components.ingest.readers.read_source import parts_of
-from fullpass.components.ingest.readers.reader import Reading, Rows
+from fullpass.components.ingest.readers.reader import BadRow, Reading, Rows
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.span_column import span_numbers
@@ -40,16 +49,19 @@ _ROW = "row"
 """Of a forecast, the number of the file and of the row in it."""
 
 
-def with_histories(ingestions: Sequence[Ingestion], request: Request, folder: str) -> list[Ingestion]:
+def with_histories(
+    ingestions: Sequence[Ingestion], request: Request, folder: str, *, most_bad: float = 1.0
+) -> list[Ingestion]:
     """Reads the events once, and returns the ingestions with the sorted events of each history, and of a forecast.
 
     Args:
         ingestions: With their joined tables.
         folder: Folder for the events, which must exist while rows are read.
+        most_bad: Largest share of rows that cannot be events; Ingest counts them when it writes the rows.
 
     Raises:
-        UserError: A file cannot be read, a column does not hold what its list declares, or an entity has two rows of
-            one time and the label of a forecast.
+        UserError: A file cannot be read, a column does not hold what its list declares, too many rows cannot be events,
+            or an entity has two rows of one time and the label of a forecast.
     """
     config = request.config
     if not ingestions or not (config.history or config.shifted):
@@ -67,6 +79,7 @@ def with_histories(ingestions: Sequence[Ingestion], request: Request, folder: st
         arrays, good = source.ingestion.convert(reading, rows)
         for sorter in (*sorters.values(), *([label] if label else [])):
             sorter.add(reading, rows, spans, arrays, good)
+    source.check(most_bad)
     histories = tuple(sorter.event_index(name, config.history[name]) for name, sorter in sorters.items())
     forecast = label.shifted_index(config.shifted, request) if label and config.shifted else None
     before = request.spans_before
@@ -85,6 +98,8 @@ class _EventSource:
     def __init__(self, ingestion: Ingestion, request: Request):
         self.ingestion = replace(ingestion, columns=ingestion.columns_of_events(), span=None)
         self.config = ingestion.config
+        self._rows = self._bad_rows = 0
+        self._first_bad: BadRow | None = None
         self._spans = {span.number: span.files for span in (*request.past, *request.spans)}
         self._spanned = request.spanned
 
@@ -98,7 +113,6 @@ class _EventSource:
         """Yields rows, and the span of each, int64 [rows]; 0 if the source has no spans."""
         by_column = self.config.span if self._spanned else None
         of_file = {file.path: number for number in sorted(self._spans) for file in self._spans[number]}
-        count = 0
         for file in self.files:
             for part in parts_of(file, self.config.source):
                 reading = self.ingestion.reading(file, part)
@@ -113,9 +127,25 @@ class _EventSource:
                         spans = np.full(len(rows.numbers), of_file[file.path] if self._spanned else 0)
                     if len(rows.numbers):
                         yield reading, rows, spans
-                    count += len(rows.numbers)
-                    report(count, None, "rows", f"events of {file.path.rsplit('/', 1)[-1]}")
-                    reading.take_bad()  # Ingest itself records them
+                    self._rows += len(rows.numbers)
+                    report(self._rows, None, "rows", f"events of {file.path.rsplit('/', 1)[-1]}")
+                    self._count(reading.take_bad())
+                self._count(reading.take_bad())
+                self._rows += reading.malformed
+
+    def _count(self, bad: Sequence[BadRow]) -> None:
+        self._bad_rows += len(bad)
+        self._first_bad = self._first_bad or next(iter(bad), None)
+
+    def check(self, most_bad: float) -> None:
+        """Raises UserError if a larger share of the rows cannot be events."""
+        first = self._first_bad
+        if first is not None and self._bad_rows > most_bad * self._rows:
+            where = f" in column {first.column!r}" if first.column else ""
+            raise UserError(
+                f"{self._bad_rows:,} of {self._rows:,} rows of the events cannot be used; at most {most_bad:.2%} may "
+                f"be so. The first: {first.file}, row {first.row}: {first.reason}{where}: {first.text[:80]!r}."
+            )
 
 
 class _Sorter:
@@ -160,8 +190,9 @@ class _Sorter:
         """
         of, text = self._of, self._source.ingestion.text
         with prefix_errors(reading.path):
-            times, known, _ = times_of(rows.table, of.at, text, of.format)
+            times, known, unreadable = times_of(rows.table, of.at, text, of.format)
             keys = keys_of(rows.table, of.keys, text)
+        add_unreadable(reading, rows, of.at, of.format, unreadable & good)
         values = {}
         for column, base in self._bases.items():
             values[column.name] = self._values(column, base, arrays, reading, rows)

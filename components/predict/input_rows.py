@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError, did_you_mean, listed
+from fullpass.components.ingest.history.event_index import EventIndex
 from fullpass.components.ingest.joins.config import joined_columns
 from fullpass.components.ingest.joins.join_index import JoinIndex
 from fullpass.components.ingest.readers.read_source import columns_of, read
@@ -59,6 +60,7 @@ class InputRows:
         columns: Mapping[str, RawColumn],
         tables: Sequence[JoinIndex] = (),
         joins: Collection[str] = (),
+        histories: Sequence[EventIndex] = (),
         parts: Sequence[tuple[int, FilePart]] | None = None,
     ):
         """Constructs the reader; iteration opens the files.
@@ -66,6 +68,7 @@ class InputRows:
         Args:
             tables: Tables that are joined with a file without their columns.
             joins: Names of all joins of training.
+            histories: Events of which lists are made for a file without them.
             parts: The number of a file in `files` and a part of it, in order; by default all files.
         """
         self._parts = [(files[n], part) for n, part in parts or [(n, WHOLE) for n in range(len(files))]]
@@ -73,6 +76,7 @@ class InputRows:
         self._columns = columns
         self._tables = tables
         self._joins = joins
+        self._histories = histories
         self._seen: set[str] = set()
 
     @property
@@ -93,12 +97,16 @@ class InputRows:
     def _read(self, file: SourceFile, part: FilePart) -> Iterator[InputBatch]:
         present = columns_of(file, self._how.source)
         tables = [table for table in self._tables if not joined_columns(table.name, present or ())]
-        added = {column.name for table in tables for column in table.columns}
+        histories = [one for one in self._histories if not {column.name for column in one.lists} & {*(present or ())}]
+        joined = {column.name for table in tables for column in table.columns}
+        added = joined | {column.name for one in histories for column in one.lists}
         if present is not None:
             self._check_columns(file.path, [*present, *added])
             self._check_joins(file.path, [*present, *added])
         needed = {n: c for n, c in self._columns.items() if n not in added and (present is None or n in present)}
         keys = {name: RawColumn(name, "string") for table in tables for name in table.join.left_columns}
+        of_rows = {name for one in histories for name in (*one.history.keys, one.history.at)}
+        keys |= {name: RawColumn(name, "string") for name in of_rows}
         columns = {**needed, **{n: key for n, key in keys.items() if n not in added}}
         reading = Reading(file, columns, part, all_columns="to_show")
         bad: list[BadRow] = []
@@ -108,7 +116,9 @@ class InputRows:
             for table in tables:
                 rows = table.add_columns(rows, reading, self._how.text)
             arrays, good = convert_rows(needed.values(), self._how.text, reading, rows)
-            arrays |= {name: rows.table.column(name).combine_chunks() for name in added}
+            arrays |= {name: rows.table.column(name).combine_chunks() for name in joined}
+            for one in histories:
+                arrays |= one.lists_of(rows, good, reading, self._how.text, None)
             self._seen |= added
             self._seen |= needed.keys() if present is not None else reading.seen
             _check_histories(file.path, self._seen, self._columns)
@@ -190,7 +200,8 @@ def _check_histories(path: str, present: Set[str], columns: Mapping[str, RawColu
             raise UserError(
                 f"{path}: no column {name!r}. The model reads the history of each row as lists of equal length, the "
                 f"oldest event first: {', '.join(lists)}; {name} is how many seconds before the row an event was. Add "
-                "the lists, as in JSON lines or Parquet, empty for a row without events."
+                f"the lists, as in JSON lines or Parquet, empty for a row without events; or give a file with the "
+                f"events: --history {name.partition('.')[0]}=PATH."
             )
 
 

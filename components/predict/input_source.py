@@ -124,16 +124,16 @@ def _carried(trained: Mapping[str, Any], kind: type[BaseSource]) -> dict[str, An
     return {**carried, "missing": missing, "missing_in": trained.get("missing_in", {})}
 
 
-def tables_of(written: Sequence[str] | None) -> dict[str, str]:
-    """Returns the tables of `--join`: name of the join -> path.
+def paths_by_name(option: str, written: Sequence[str] | None) -> dict[str, str]:
+    """Returns name -> path of an option that is given as NAME=PATH.
 
     Raises:
-        UsageError: An option is not NAME=PATH.
+        UsageError: A value is not NAME=PATH.
     """
     pairs = {one: one.partition("=") for one in written or ()}
     for one, (name, _, path) in pairs.items():
         if not (name and path):
-            raise UsageError(f"--join {one!r}: expected NAME=PATH, such as --join weather=weather.csv.")
+            raise UsageError(f"{option} {one!r}: expected NAME=PATH, such as {option} weather=weather.csv.")
     return {name: path for name, _, path in pairs.values()}
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
@@ -13,11 +13,9 @@ import tensorflow as tf
 
 from fullpass.base import notebook_html as html
 from fullpass.base import state_file
-from fullpass.base.errors import UsageError, UserError, did_you_mean, listed
-from fullpass.components.ingest.joins.build_index import build_index
-from fullpass.components.ingest.joins.config import Join
+from fullpass.base.errors import UserError, listed
+from fullpass.components.ingest.history.event_index import EventIndex
 from fullpass.components.ingest.joins.join_index import JoinIndex
-from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.readers.reader import BadRow
 from fullpass.components.predict.explain import explain
 from fullpass.components.predict.input_rows import InputBatch, InputRows, TableRows
@@ -35,8 +33,6 @@ BASE = "base"
 EFFECT = "effect_"
 BAD_ROW = "bad_row"
 """Column of the output with the reason why a row has no prediction; null for a row with a prediction."""
-_MOST_BAD = 0.001
-"""Largest share of unusable rows of a joined table."""
 _AS_TRAINED: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -53,7 +49,9 @@ class Exported:
         levels: Levels of the quantiles that a regression predicts; empty if it predicts none.
         source: Reading options of the training data: the keys of `data.source` without the location of the data.
         joins: Join of the training data -> its keys of `data.joins`, without the location of the table.
+        events: The histories of training, with the derived and raw columns of their events (`events_of_serving`).
         tables: Joined tables that were given to add the columns that an input lacks.
+        histories: Events that were given to add the lists that an input lacks.
     """
 
     directory: Path
@@ -64,7 +62,9 @@ class Exported:
     levels: tuple[float, ...]
     source: Mapping[str, Any]
     joins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    events: Mapping[str, Any] = field(default_factory=dict)
     tables: Sequence[JoinIndex] = ()
+    histories: Sequence[EventIndex] = ()
 
     def warm_up(self) -> None:
         """Predicts a row whose columns are all missing: TensorFlow prepares a graph when it first runs."""
@@ -131,31 +131,8 @@ def load_export(path: Path) -> Exported:
         levels=tuple(description.get("levels", ())),
         source=description["source"],
         joins=description.get("joins", {}),
+        events=description.get("events", {}),
     )
-
-
-def with_tables(model: Exported, paths: Mapping[str, str], folder: str) -> Exported:
-    """Returns a model whose inputs are joined with tables, if they lack the joined columns.
-
-    Args:
-        paths: Name of a join -> file, folder, glob or address of its table.
-        folder: Folder for the sorted tables, which must exist while rows are predicted.
-
-    Raises:
-        UserError: The model has no such join, or a table cannot be read.
-    """
-    tables = []
-    for name, path in paths.items():
-        if name not in model.joins:
-            raise UsageError(
-                f"--join {name}={path}: the model has no such join.{did_you_mean(name, model.joins)} Its joins: "
-                f"{listed(list(model.joins)) or 'none'}."
-            )
-        how = input_source(model.joins[name]["source"], path, {})
-        join = Join.model_validate({**model.joins[name], "source": how.source})
-        found = Tables(tuple(input_files(how.source, path)))
-        tables.append(build_index(name, join, found, model.columns.values(), _MOST_BAD, folder))
-    return replace(model, tables=tables)
 
 
 class Tally:
@@ -270,7 +247,8 @@ def predict_tables(
         UserError: There is no such file, or it cannot be read with these options.
     """
     how = input_source(model.source, path, read_as)
-    rows = InputRows(input_files(how.source, path), how, model.columns, model.tables, model.joins)
+    files = input_files(how.source, path)
+    rows = InputRows(files, how, model.columns, model.tables, model.joins, histories=model.histories)
     return Predictions(model, path, rows, explained=explained)
 
 

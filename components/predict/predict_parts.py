@@ -117,7 +117,7 @@ class _PredictTask(beam.DoFn):
     def process(self, task: ReadTask) -> Iterator[int]:
         """Yields the number of rows."""
         model = self._model
-        rows = InputRows(self._files, self._how, model.columns, model.tables, model.joins, task.parts)
+        rows = InputRows(self._files, self._how, model.columns, model.tables, model.joins, parts=task.parts)
         predictions = Predictions(model, self._batch.rows, rows, explained=self._batch.explained)
         with TemporaryDirectory(prefix="fullpass-predict-") as folder:
             columns = self._write(folder, task, predictions)

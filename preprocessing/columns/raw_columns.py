@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -106,6 +106,21 @@ def request_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
         found = {name for name in needed if name.startswith(f"{join}.")}
         needed = needed - found | (set(keys) if found else set())
     return {name: column for name, column in raw_columns(config).items() if name in needed}
+
+
+def events_of_serving(config: PreprocessingConfig) -> dict[str, Any]:
+    """Returns, as JSON, the histories that features need, and the derived and raw columns that events are made of."""
+    served = serving_columns(config)
+    histories = {
+        n: history for n, history in config.history.items() if any(history_of(c, {n: history}) for c in served)
+    }
+    bases = set(lists_of(histories).values())
+    derived = with_source_columns(bases, config.derive)
+    return {
+        "histories": {name: history.model_dump(mode="json") for name, history in histories.items()},
+        "derive": {name: text for name, text in config.derive.items() if name in derived},
+        "columns": [asdict(column) for column in columns_behind(bases, config).values()],
+    }
 
 
 def row_columns(config: PreprocessingConfig) -> tuple[str, ...]:

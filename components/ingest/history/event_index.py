@@ -99,12 +99,9 @@ class EventIndex:
         counts["cut"] += int((found.cut & good[mine]).sum())
         lengths = np.zeros(len(good), np.int64)
         lengths[mine] = found.lengths
-        ages = (np.repeat(times, lengths) - index.time[found.positions]) / _SECOND
+        ages = _rounded_up((np.repeat(times, lengths) - index.time[found.positions]) / _SECOND)
         values = {} if not index.names else dict(zip(index.names, index.values.take(found.positions), strict=True))
-        lists = {
-            column.name: _lists(values.get(column.name, pa.array(ages.astype(np.float32))), lengths)
-            for column in self.lists
-        }
+        lists = {column.name: _lists(values.get(column.name, pa.array(ages)), lengths) for column in self.lists}
         usable = good & there
         counts["checked"] += index.sample.check(self.name, history, keys, times, usable, lists, reading, rows, seen)
         return lists
@@ -185,6 +182,12 @@ class SortedEvents:
 def opened(folder: str) -> SortedEvents:
     """Returns the files of an index; a process opens each once."""
     return SortedEvents(local_copy(folder))
+
+
+def _rounded_up(seconds: np.ndarray) -> np.ndarray:
+    """Returns seconds, float64, as float32 that are not smaller: an event older than 365d is no event within it."""
+    nearest = seconds.astype(np.float32)
+    return np.where(nearest < seconds, np.nextafter(nearest, np.float32(np.inf)), nearest)
 
 
 def _ranges(begin: np.ndarray, end: np.ndarray) -> np.ndarray:

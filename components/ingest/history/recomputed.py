@@ -89,8 +89,7 @@ class EventSample:
             for column, cells in lists.items():
                 own = column.removeprefix(f"{name}.")
                 wanted = [
-                    np.float32((times[row] - event.time) / 1e6).item() if own == AGE else event.values[column]
-                    for event in expected
+                    _age(int(times[row]) - event.time) if own == AGE else event.values[column] for event in expected
                 ]
                 received = [_plain(cell) for cell in cells[row].as_py() or ()]
                 if received != wanted:
@@ -144,6 +143,14 @@ def recompute(history: History, events: Sequence[Event], time: int, seen: SpansS
 def _text(keys: Keys, row: int) -> str:
     text: str = keys.texts[row].as_py().decode("utf-8", "replace")
     return text
+
+
+def _age(microseconds: int) -> float:
+    """Returns an age in seconds: the smallest float32 that is not below it."""
+    seconds = np.float32(microseconds / 1e6)
+    while float(seconds) * 1e6 < microseconds:
+        seconds = np.nextafter(seconds, np.float32(np.inf))
+    return float(seconds)
 
 
 def _plain(cell: Any) -> Any:

@@ -5,6 +5,7 @@ from pathlib import PurePath
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
+from fullpass.components.ingest.joins.config import joined_columns
 from fullpass.components.ingest.joins.tables import of_join
 from fullpass.components.ingest.readers.bigquery import has_credentials
 from fullpass.components.ingest.readers.read_source import columns_of
@@ -121,6 +122,20 @@ def columns_present(loaded: Loaded) -> list[str] | None:
         return None
     lists = [f"{name}.{column}" for name, of in loaded.config.data.history.items() for column in (AGE, *of.columns)]
     return [*columns, *(f"{name}.{column}" for name, of in tables.items() for column in of or ()), *lists]
+
+
+def check_own_columns(loaded: Loaded) -> Iterator[Finding]:
+    """The rows have no column with the name of one that a join or a history adds."""
+    data, present = loaded.config.data, columns_present(loaded) or []
+    for section, names in (("joins", data.joins), ("history", data.history)):
+        for name in names:
+            twice = [column for column in joined_columns(name, present) if present.count(column) > 1]
+            if twice:
+                yield Finding(
+                    ("data", section, name),
+                    f"adds {twice[0]}, but the rows have a column {twice[0]} of their own. Give it another name, or "
+                    "remove it and read the column of the rows.",
+                )
 
 
 def columns_of_table(loaded: Loaded, name: str) -> list[str] | None:

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, decimal_of, in_quotes, such_as
+from fullpass.pipeline.authoring.derived_columns import parsed
 from fullpass.pipeline.authoring.loading.load import Finding, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.date_formats import find_dates
@@ -13,12 +14,15 @@ from fullpass.pipeline.authoring.profile.images import BROKEN
 from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.preprocessing.dates.read_dates import read_dates
+from fullpass.preprocessing.expressions.expression import Expression
+from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, walk
 from fullpass.preprocessing.features.feature import (
     BooleanFeature,
     CategoryFeature,
     DateFeature,
     DurationFeature,
 )
+from fullpass.preprocessing.features.history import lists_of
 from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.values.convert import Converted, convert_raw, read_numbers
 from fullpass.preprocessing.values.list_values import is_list, length_mismatch
@@ -27,6 +31,8 @@ _SOME, _MOST = 0.01, 0.5
 _UNIQUE, _FEWEST_ROWS = 0.9, 100
 _BEYOND_TOP_K = 0.1
 _OFTEN_A_WORD = 0.001
+_EPOCHS = {"epoch_seconds": 1.0, "epoch_millis": 0.001}
+"""Format -> seconds per unit, of the times that float32 rounds by more than a second."""
 
 
 def check_column_types(sampled: SampledData) -> Iterator[Finding]:
@@ -75,6 +81,34 @@ def check_constants(sampled: SampledData) -> Iterator[Finding]:
             yield warning(keys, f"column {column} has no value in any sampled row. Remove the feature.")
         elif values.distinct == 1 and values.missing_share == 0:
             yield warning(keys, f"column {column} is {in_quotes(values.texts)} in every row. Remove the feature.")
+
+
+def check_computed_times(sampled: SampledData) -> Iterator[Finding]:
+    """No expression takes differences of times since 1970, which a number holds to the nearest 128 seconds only."""
+    of_lists = lists_of(sampled.config.data.history)
+    expressions, _ = parsed(sampled.config.data.derive)
+    for name, expression in expressions.items():
+        for column in sorted(_subtracted(expression)):
+            values = sampled.values.get(of_lists.get(column, column))
+            dates = find_dates(values, of_lists.get(column, column)) if values is not None else None
+            if values is None or dates is None or dates.format not in _EPOCHS:
+                continue
+            step = np.spacing(np.nanmax(np.abs(values.numbers)).astype(np.float32)) * _EPOCHS[dates.format]
+            yield warning(
+                ("data", "derive", name),
+                f"computes with {column}, which holds times ({dates.format}). Numbers are float32, which hold such "
+                f"times to the nearest {step:,.0f} s, so the result is wrong by up to that. A duration feature "
+                f"(start, end, format: {dates.format}) and past_last(HISTORY.at) of data.history are exact.",
+            )
+
+
+def _subtracted(expression: Expression) -> set[str]:
+    """Returns the columns from which a difference or a remainder is computed."""
+    found = set[str]()
+    for node, _ in walk(expression.root):
+        if isinstance(node, Call) and node.function in ("-", "%"):
+            found |= {inner.name for inner, _ in walk(node) if isinstance(inner, ColumnReference)}
+    return found
 
 
 def check_images(sampled: SampledData) -> Iterator[Finding]:

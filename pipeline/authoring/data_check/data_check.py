@@ -46,6 +46,7 @@ CHECKS: tuple[Check, ...] = (
     column_findings.check_categories,
     column_findings.check_booleans,
     column_findings.check_dates,
+    column_findings.check_computed_times,
     column_findings.check_images,
     column_findings.check_lists,
     label_findings.check_label_values,

@@ -200,6 +200,16 @@ def test_an_event_counts_from_its_delay_on(tmp_path):
     assert [found[n]["trips.at"] for n in range(4)] == [None, None, None, [3 * 3600.0]]
 
 
+def test_the_age_of_an_old_event_is_not_below_the_true_one(tmp_path):
+    """float32 holds 31,536,001 s (365 days and a second) as 31,536,000, within 365d. Ages are rounded up instead."""
+    whens = ["2023-01-10T11:59:59", "2023-01-10T12:00:00", "2024-01-10T11:59:59.7", "2024-01-10T12:00:00"]
+    found, _, _, _ = one_day(
+        tmp_path, *(trip(n, "ann", when) for n, when in enumerate(whens)), history={"trips": TRIPS}
+    )
+    ages = found[3]["trips.at"]
+    assert ages[:2] == [31_536_002.0, 31_536_000.0] and 0.3 <= ages[2] < 0.3 + 1e-7
+
+
 def test_the_label_of_a_row_changes_only_the_lists_of_later_rows(tmp_path):
     rows = [
         ("ann", "2024-01-10T01:00"),

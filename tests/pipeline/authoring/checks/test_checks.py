@@ -425,7 +425,7 @@ def test_a_vocabulary_file_is_read_as_in_the_run(edited, folder, problems_of, te
     assert bool(found) == (says is not None)
 
 
-@pytest.mark.parametrize("example", ["taxi", "flights"])
+@pytest.mark.parametrize("example", ["taxi", "flights", "joins"])
 def test_the_examples_are_right(example):
     assert check(load(REPOSITORY / "examples" / example / "pipeline.yaml")) == ()
 

@@ -12,8 +12,8 @@ SEATS = "seats: {type: number, column: planes.seats}"
 COUNTRY = "country: {type: category, column: makers.country}"
 
 
-def problems(folder, joins, features=SEATS, data="", path="rows.csv"):
-    (folder / "rows.csv").write_text("plane,at,y\nN1,2024-01-01,0\n")
+def problems(folder, joins, features=SEATS, data="", path="rows.csv", also=""):
+    (folder / "rows.csv").write_text(f"plane,at,y{also}\nN1,2024-01-01,0{',' * bool(also)}\n")
     (folder / "planes.csv").write_text("plane,seats,maker\nN1,5,Airbus\n")
     (folder / "makers.csv").write_text("name,country\nAirbus,France\n")
     source = f"source: {{format: csv, path: {path}}}\n  joins: {{{joins}}}\n{data}"
@@ -47,6 +47,12 @@ def test_a_wrong_join_is_named(tmp_path, joins, features, path, message):
     derive = "  derive: {late: 'y > 0'}\n" if "on: late" in joins else ""
     found = problems(tmp_path, joins, features, derive)
     assert [(p, severity) for severity, p, text in found if message in text] == [(path, "error")], found
+
+
+def test_a_column_of_the_rows_is_not_hidden_by_a_joined_one(tmp_path):
+    found = problems(tmp_path, PLANES, also=",planes.seats")
+    assert [(severity, path) for severity, path, _ in found] == [("error", "data.joins.planes")], found
+    assert "the rows have a column planes.seats of their own" in found[0][2]
 
 
 def test_a_span_without_its_table_is_named(tmp_path):

@@ -217,6 +217,18 @@ def test_derived_columns_are_looked_at(tmp_path):
     assert [(s, p) for s, p, _ in found] == [("error", "label.name")]
 
 
+@pytest.mark.parametrize(("unit", "format", "step"), [(1, "epoch_seconds", 128), (1000, "epoch_millis", 131)])
+def test_differences_of_times_since_1970_are_named(tmp_path, unit, format, step):
+    """NumPy: float32 numbers near 1.7e9 are 128 apart, and those near 1.7e12 131,072."""
+    began = [unit * (1_700_000_000 + 60 * n) for n in range(ROWS)]
+    times = {"start_time": began, "end_time": [one + 45 * unit for one in began]}
+    derive = "  derive: {took: end_time - start_time, late: start_time > 5}\n"
+    found = problems(tmp_path, times, features="{age: number, took: number, late: boolean}", data=derive)
+    told = [(severity, path, message) for severity, path, message in found if "float32" in message]
+    assert [(severity, path) for severity, path, _ in told] == [("warning", "data.derive.took")] * 2, found
+    assert all(f"({format})" in message and f"to the nearest {step} s" in message for *_, message in told), told
+
+
 def test_rows_in_two_given_splits_are_found(tmp_path):
     whole = columns()
     data = "  source: {format: csv, path: {train: train.csv, eval: eval.csv}}\n"

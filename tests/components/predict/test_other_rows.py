@@ -1,0 +1,96 @@
+"""Rows to predict get the lists of a history from a file of raw events."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fullpass.base.errors import UsageError, UserError
+from fullpass.components.predict.input_rows import InputRows
+from fullpass.components.predict.input_source import input_files, input_source
+from fullpass.components.predict.other_rows import with_events
+from fullpass.components.predict.predict import Exported
+from fullpass.pipeline.config import PipelineConfig
+from fullpass.preprocessing.columns.raw_columns import events_of_serving, serving_columns
+
+CONFIG = {
+    "name": "a",
+    "data": {
+        "source": {"format": "csv", "path": "trips.csv"},
+        "types": {"shop": "string"},
+        "history": {"trips": {"entity": "who", "at": "when", "columns": ["double", "shop"], "within": "2d"}},
+        "derive": {
+            "double": "fare * 2",
+            "usual": "past_mean(trips.double)",
+            "shop_before": "past_last(trips.shop)",
+        },
+    },
+    "features": {"usual": "number", "shop_before": "category"},
+    "label": {"name": "tip", "task": "regression"},
+}
+EVENTS = """\
+who,when,fare,shop,tip
+7.0,2024-01-01T10:00,1,x,
+7,2024-01-01T12:00+02:00,2,8.0,
+7,2024-01-02T10:00,,y,
+Zoë 🚕,2024-01-02T09:00,4,x,
+7,2023-12-29T10:00,9,old,
+7,2024-01-05T10:00,9,future,
+,2024-01-01T10:00,9,nobody,
+"""
+ROWS = """\
+who,when
+7,2024-01-02T10:00
+7,2024-01-02T10:00:01
+Zoë 🚕,2024-01-02T10:00
+07,2024-01-02T10:00
+7,soon
+,2024-01-02T10:00
+"""
+
+
+@pytest.fixture
+def model(tmp_path):
+    (tmp_path / "events.csv").write_text(EVENTS)
+    (tmp_path / "rows.csv").write_text(ROWS)
+    preprocessing = PipelineConfig.model_validate(CONFIG).preprocessing_config
+    return Exported(
+        directory=Path("none"),
+        predict=lambda: {},
+        columns=serving_columns(preprocessing),
+        keys={},
+        classes=(),
+        levels=(),
+        source={"format": "csv"},
+        events=events_of_serving(preprocessing),
+    )
+
+
+def test_events_before_a_row_become_its_lists(model, tmp_path):
+    model = with_events(model, {"trips": str(tmp_path / "events.csv")}, str(tmp_path))
+    path = str(tmp_path / "rows.csv")
+    how = input_source(model.source, path, {})
+    (batch,) = InputRows(input_files(how.source, path), how, model.columns, histories=model.histories)
+    assert [(row.row, row.column, row.reason) for row in batch.bad] == [(6, "when", "no date of the format iso")]
+    assert batch.good.tolist() == [True, True, True, True, False, True]
+    nan = np.nan
+    ages = [[86400, 86400, nan], [86401, 86401, 1], [3600, nan, nan], [nan] * 3, [nan] * 3]
+    doubles = [[2, 4, nan], [2, 4, nan], [8, nan, nan], [nan] * 3, [nan] * 3]
+    np.testing.assert_array_equal(batch.inputs["trips.at"], ages)
+    np.testing.assert_array_equal(batch.inputs["trips.double"], doubles)
+    shops = [[b"x", b"8.0", b""], [b"x", b"8.0", b"y"], [b"x", b"", b""], [b""] * 3, [b""] * 3]
+    assert batch.inputs["trips.shop"].tolist() == shops
+    assert not batch.shown.column_names[2:], "the lists are no columns of the output"
+
+
+def test_events_that_cannot_be_read_are_named(model, tmp_path):
+    for cell, reason in (("2024-01-05,much,x,", "not a number in column 'fare': 'much'"),
+                         ("soon,1,x,", "no date of the format iso in column 'when': 'soon'")):  # fmt: skip
+        (tmp_path / "events.csv").write_text(f"{EVENTS}7,{cell}\n")
+        with pytest.raises(UserError, match=rf"--history trips=.*: 1 of 8 rows of the events.*row 9: {reason}"):
+            with_events(model, {"trips": str(tmp_path / "events.csv")}, f"{tmp_path}/{cell[:4]}")
+
+
+def test_a_history_that_the_model_does_not_have_is_named(model, tmp_path):
+    with pytest.raises(UsageError, match=r"--history trip=x: the model has no such history. Did you mean .*trips"):
+        with_events(model, {"trip": "x"}, str(tmp_path))
