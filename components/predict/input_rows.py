@@ -12,7 +12,7 @@ from fullpass.base.errors import UserError, did_you_mean, listed
 from fullpass.components.ingest.history.event_index import EventIndex
 from fullpass.components.ingest.joins.config import joined_columns
 from fullpass.components.ingest.joins.join_index import JoinIndex
-from fullpass.components.ingest.readers.read_source import columns_of, read
+from fullpass.components.ingest.readers.read_source import columns_of, names_of, read
 from fullpass.components.ingest.readers.reader import (
     WHOLE,
     BadRow,
@@ -96,8 +96,11 @@ class InputRows:
 
     def _read(self, file: SourceFile, part: FilePart) -> Iterator[InputBatch]:
         present = columns_of(file, self._how.source)
-        tables = [table for table in self._tables if not joined_columns(table.name, present or ())]
-        histories = [one for one in self._histories if not {column.name for column in one.lists} & {*(present or ())}]
+        given = {*(present or ())}
+        if present is None and (self._tables or self._histories):
+            given = {*(names_of(file, self._how.source) or ())}
+        tables = [table for table in self._tables if not joined_columns(table.name, given)]
+        histories = [one for one in self._histories if not {column.name for column in one.lists} & given]
         joined = {column.name for table in tables for column in table.columns}
         added = joined | {column.name for one in histories for column in one.lists}
         if present is not None:

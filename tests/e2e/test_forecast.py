@@ -20,7 +20,7 @@ data:
   derive: {usual: past_mean(past.sales), before: "past_last(past.sales, 2)"}
 features: {sales: number, usual: {type: number, missing: mean}, before: {type: number, missing: mean}}
 label: {name: sales, task: regression, forecast: {ahead: 2d, season: 7d}}
-evaluation: {metrics: [mean_squared_error]}
+evaluation: {metrics: [mse]}
 model: linear
 training: {epochs: 2}
 gates: {drift: warn}
@@ -59,7 +59,7 @@ def test_a_forecast_is_trained_measured_and_watched(tmp_path):
     lines = owner("predict", "serving", "rows.csv", "--history", "past=rows.csv").splitlines()
     predicted = np.array([json.loads(line)["prediction"] for line in lines]).reshape(DAYS, SHOPS)
     error = float(((predicted[:-2] - sales[2:]) ** 2).mean())
-    assert measured["metrics"]["mean_squared_error"]["value"] == pytest.approx(error, rel=1e-4)
+    assert measured["metrics"]["mse"]["value"] == pytest.approx(error, rel=1e-4)
     # The newest two days have no labels; the gate and drift judge the newest day that has some.
     verdict = drift_in_a_process(tmp_path / "pipeline.yaml")
     assert (verdict.span, verdict.rows, told["data_gate"]["span"]) == ("2024-02-03", SHOPS, "2024-02-03"), verdict

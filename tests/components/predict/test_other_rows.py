@@ -83,6 +83,17 @@ def test_events_before_a_row_become_its_lists(model, tmp_path):
     assert not batch.shown.column_names[2:], "the lists are no columns of the output"
 
 
+def test_lists_that_the_input_has_are_kept(model, tmp_path):
+    model = with_events(model, {"trips": str(tmp_path / "events.csv")}, str(tmp_path))
+    (tmp_path / "rows.jsonl").write_text('{"trips.at": [5], "trips.double": [7], "trips.shop": ["z"]}\n')
+    path = str(tmp_path / "rows.jsonl")
+    how = input_source(model.source, path, {})
+    (batch,) = InputRows(input_files(how.source, path), how, model.columns, histories=model.histories)
+    assert {name: cells.tolist() for name, cells in batch.inputs.items()} == {
+        "trips.at": [[5]], "trips.double": [[7]], "trips.shop": [[b"z"]]
+    }  # fmt: skip
+
+
 def test_events_that_cannot_be_read_are_named(model, tmp_path):
     for cell, reason in (("2024-01-05,much,x,", "not a number in column 'fare': 'much'"),
                          ("soon,1,x,", "no date of the format iso in column 'when': 'soon'")):  # fmt: skip
