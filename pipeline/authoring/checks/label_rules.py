@@ -3,9 +3,13 @@
 from collections.abc import Iterator, Mapping
 
 from fullpass.base.errors import did_you_mean
+from fullpass.components.ingest.config import DataConfig
+from fullpass.components.ingest.joins.config import is_joined
 from fullpass.pipeline.authoring.derived_columns import derived_types, parsed
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded
 from fullpass.preprocessing.columns.raw_columns import feature_columns, with_source_columns
+from fullpass.preprocessing.expressions.expression import Expression
+from fullpass.preprocessing.features.history import history_of
 from fullpass.preprocessing.features.label import Label, Task, binary_class
 
 _TYPES: Mapping[Task, tuple[str, ...]] = {
@@ -30,6 +34,40 @@ def check_label_is_no_feature(loaded: Loaded) -> Iterator[Finding]:
             elif config.label.name in with_source_columns([column], expressions):
                 message = f"leaks the label: {column} is computed from {config.label.name}. Remove it."
                 yield Finding(config.keys_of(name), message)
+
+
+def check_label_is_no_key(loaded: Loaded) -> Iterator[Finding]:
+    """No feature reads what is found by the label: columns of a join on it, or the history of rows with its value."""
+    config, data = loaded.config, loaded.config.data
+    expressions, _ = parsed(data.derive)
+    if config.label.forecast is not None:
+        return
+    inputs = with_source_columns([config.label.name], expressions) - {*expressions}
+    known = {config.label.name, *(inputs if len(inputs) == 1 else ())}
+    for name, feature in config.all_features.items():
+        for column in feature_columns(name, feature):
+            leaking = sorted(_keys_behind(column, data, expressions) & known)
+            if leaking:
+                yield Finding(
+                    config.keys_of(name),
+                    f"leaks the label: {column} is found by {leaking[0]}, which tells the label. Remove it, or use "
+                    "another column as the key.",
+                )
+
+
+def _keys_behind(column: str, data: DataConfig, expressions: Mapping[str, Expression]) -> set[str]:
+    """Returns the columns by which joins and histories find the values that a column is computed from."""
+    keys, pending = set[str](), with_source_columns([column], expressions)
+    while pending:
+        one = pending.pop()
+        join = data.joins.get(one.partition(".")[0]) if is_joined(one, data.joins) else None
+        history = history_of(one, data.history)
+        found = {*(join.left_columns if join else ())}
+        if history is not None:
+            found |= {*data.history[history].keys, data.history[history].at}
+        pending |= found - keys
+        keys |= found
+    return keys
 
 
 def check_label_cannot_be_computed(loaded: Loaded) -> Iterator[Finding]:

@@ -58,6 +58,7 @@ def test_lists_are_reduced_and_read_in_order(tmp_path):
             "data.derive.usual",
             "reads event 4 of trips.fare from the end, but data.history.trips keeps the last 3",
         ),
+        ({"history": TRIPS.replace("who", "y")}, "features.usual", "usual is found by y, which tells the label"),
         ({"derive": "{usual: fare + 1}"}, "data.history.trips", "nothing reads a list of it"),
         (
             {"history": TRIPS.replace("[fare]", "[fare, usual]"), "features": "usual: number"},

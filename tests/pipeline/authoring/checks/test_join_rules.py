@@ -41,6 +41,18 @@ def test_joins_of_joins_are_accepted(tmp_path):
         (PLANES, "plane: category", "data.joins.planes", "nothing reads a column of it"),
         (f"{MAKERS}, {PLANES}", f"{SEATS}, {COUNTRY}", "data.joins.makers.on", "Move that one up"),
         (PLANES.replace("on: plane", "on: late"), SEATS, "data.joins.planes.on", "joins come before derived columns"),
+        (
+            PLANES.replace("on: plane", "on: {y: plane}"),
+            SEATS,
+            "features.seats",
+            "planes.seats is found by y, which tells",
+        ),
+        (
+            f"{PLANES.replace('on: plane', 'on: {y: plane}')}, {MAKERS}",
+            COUNTRY,
+            "features.country",
+            "makers.country is found by y, which tells the label",
+        ),
     ],
 )
 def test_a_wrong_join_is_named(tmp_path, joins, features, path, message):
