@@ -226,7 +226,11 @@ def _extended(profile: SourceProfile, name: str, table: SourceProfile, key: _Key
     added, columns = {}, []
     for column in table.columns:
         cells = table.sample.seen_columns.get(column.name)
-        if column.name in key.on.values() or cells is None or not pa.types.is_string(cells.type):
+        if (
+            column.name in {*key.on.values(), key.as_of.get("right")}
+            or cells is None
+            or not pa.types.is_string(cells.type)
+        ):
             continue
         joined, own = cells.take(positions), sample.seen_columns.get(column.name)
         if own is not None and own.type == joined.type and pc.all(pc.equal(own, joined)).as_py():  # where both have it
