@@ -10,12 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.components.push.push import SERVING
 from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, load
+from fullpass.pipeline.authoring.loading.yaml_tree import read_yaml
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.registry.list_runs import recorded_runs
 from fullpass.pipeline.registry.locate_model import find_export, lineage_at, recorded_as
@@ -49,7 +48,7 @@ class ComparedModel:
     def config(self) -> PipelineConfig | None:
         """The configuration; None if it was not recorded, or this release does not accept it."""
         with suppress(ValueError):
-            return PipelineConfig.model_validate(YAML(typ="safe", pure=True).load(self.yaml or ""))
+            return PipelineConfig.model_validate(read_yaml(self.yaml or "").data)
         return None
 
     @property

@@ -9,10 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from fullpass.pipeline.authoring.loading.problems import format_path
+from fullpass.pipeline.authoring.loading.yaml_tree import read_yaml
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.printing import shortened
 
@@ -66,11 +64,8 @@ class Settings:
     @classmethod
     def read(cls, yaml: str) -> "Settings":
         """Returns the settings of the text of a YAML, which may be that of an earlier release."""
-        try:
-            tree = YAML(typ="safe", pure=True).load(yaml)
-        except YAMLError:
-            return cls(None, {})
-        written = json.loads(json.dumps(tree, default=str))
+        tree = read_yaml(yaml).data
+        written = json.loads(json.dumps(tree or {}, default=str))
         try:
             return cls(PipelineConfig.model_validate(tree).model_dump(mode="json"), written)
         except ValueError:

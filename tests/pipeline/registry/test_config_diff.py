@@ -1,4 +1,7 @@
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.registry.compared_model import ComparedModel
 from fullpass.pipeline.registry.config_diff import Change, Settings, differences
+from tests import REPOSITORY
 from tests.pipeline.conftest import VALID
 
 
@@ -52,3 +55,13 @@ def test_a_long_value_is_cut():
     paths = ", ".join(f"part_{i:03d}.csv" for i in range(30))
     [change] = changes(("path: trips.csv", f"path: [{paths}]"))
     assert change.endswith("...") and len(change) < 120
+
+
+def test_a_recorded_yaml_is_read_as_the_file_was():
+    """`until: {train: 2013-10-01}` is a date for YAML 1.1, and the text of one for a pipeline file."""
+    file = REPOSITORY / "examples" / "flights" / "pipeline.yaml"
+    recorded, config = file.read_text(), load(file).config
+    assert "until: {train: 2013-10-01}" in recorded
+    assert ComparedModel("flights", "run 1", recorded, None).config == config
+    assert Settings.read(recorded).complete == config.model_dump(mode="json")
+    assert Settings.read("a: [").written == {}
