@@ -2,12 +2,14 @@
 
     python -m benchmarks.bench_models [SET ...] [--seeds 1] [--models ours ...] [--read FILE ...]
 
-In every data set (benchmarks/model_sets.py) a fifth of the rows is held out. The other rows go to `fullpass init` and
-`run`, which split them again for early stopping, and to scikit-learn, which trains on all of them:
+In every data set (benchmarks/model_sets.py, package_sets.py) a fifth of the rows is held out. The other rows go to
+`fullpass init` and `run`, which split them again for early stopping, and to scikit-learn, which trains on all of them:
 - constant: the mean or the most frequent class.
 - linear: a ridge or a logistic regression.
 - reference: HistGradientBoosting with its defaults and declared categories. For text, TF-IDF of character n-grams of
   length one to three with a logistic regression.
+- lightgbm, xgboost, catboost: up to 2,000 rounds, ended by a fifth of the rows (not for texts alone); the last two are
+  in the extra `bench`.
 `network` is `ours` with the default network where `init` wrote `model: {kind: auto}`, on the first seed only. All
 models are measured on the held-out rows by AUC, accuracy or root mean squared error.
 
@@ -32,10 +34,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.common import FULLPASS, time_command
-from benchmarks.model_sets import SETS, DataSet
+from benchmarks.model_sets import SETS as MODEL_SETS
+from benchmarks.model_sets import DataSet
+from benchmarks.package_sets import PACKAGE_SETS
 
-MODELS = ("constant", "linear", "reference", "network", "ours")
-RANKED = ("constant", "linear", "reference", "ours")
+BOOSTERS = ("lightgbm", "xgboost", "catboost")
+MODELS = ("constant", "linear", "reference", *BOOSTERS, "network", "ours")
+SETS = {**MODEL_SETS, **PACKAGE_SETS}
+_ROUNDS, _RATE, _PATIENCE = 2_000, 0.05, 50
 _METRICS = {"binary": "AUC", "multiclass": "accuracy", "regression": "RMSE"}
 _MOST_VALUES = 250
 
@@ -61,8 +67,13 @@ class Result:
     def ranks(self) -> dict[str, int]:
         """Returns the rank of each model except `network`, 1 for the best; equal scores share the better rank."""
         sign = 1 if self.task == "regression" else -1
-        keys = {model: sign * score for model, score in self.scores.items() if model in RANKED}
+        keys = {model: sign * score for model, score in self.scores.items() if model != "network"}
         return {model: 1 + sum(other < key for other in keys.values()) for model, key in keys.items()}
+
+    def gaps(self) -> dict[str, float]:
+        """Returns how far each model is behind the best one except `network`, as a share of the best score."""
+        best = (min if self.task == "regression" else max)(s for model, s in self.scores.items() if model != "network")
+        return {model: abs(score - best) / abs(best) for model, score in self.scores.items() if model != "network"}
 
     def joined(self, other: "Result") -> "Result":
         """Returns the result with the models of both; `other` has the same set and seed."""
@@ -76,11 +87,13 @@ def measure(name: str, seed: int, models: Sequence[str]) -> Result:
     held_out = np.isin(np.arange(len(order)), order[: len(order) // 5])
     scores, seconds = {}, {}
     for model in models:
+        if model in BOOSTERS and data.text is not None:
+            continue
         if model in ("ours", "network"):
             answers, seconds[model] = _ours(data, held_out, network=model == "network")
         else:
             began = time.process_time()
-            answers = _of_sklearn(model, data, held_out)
+            answers = (_of_booster if model in BOOSTERS else _of_sklearn)(model, data, held_out)
             seconds[model] = time.process_time() - began
         scores[model] = metric(data.task, data.label[held_out], answers)
     return Result(name, data.task, scores, seconds, seed)
@@ -171,6 +184,49 @@ def _estimator(model: str, data: DataSet, held_out: np.ndarray) -> tuple[Any, np
     return trees(categorical_features=texts, random_state=0), matrix
 
 
+def _of_booster(model: str, data: DataSet, held_out: np.ndarray) -> np.ndarray:
+    """Returns the predictions of a library of boosted trees, with its own handling of categories."""
+    import pandas
+
+    texts = [name for name, column in data.columns.items() if column.dtype.kind != "f"]
+    rows = pandas.DataFrame({name: _codes(column, ~held_out) for name, column in data.columns.items()})
+    rows[texts] = rows[texts].fillna(-1).astype(int).astype("category")
+    classes, label = (None, data.label) if data.task == "regression" else np.unique(data.label, return_inverse=True)
+    order = np.random.default_rng(0).permutation(np.flatnonzero(~held_out))
+    ends, learns = order[: len(order) // 5], order[len(order) // 5 :]
+    estimator = _booster(model, texts, regression=classes is None)
+    train, ending = (rows.iloc[learns], label[learns]), [(rows.iloc[ends], label[ends])]
+    if model == "lightgbm":
+        import lightgbm
+
+        estimator.fit(*train, eval_set=ending, callbacks=[lightgbm.early_stopping(_PATIENCE, verbose=False)])
+    else:
+        estimator.fit(*train, eval_set=ending, verbose=False)
+    if data.task == "binary":
+        return estimator.predict_proba(rows[held_out])[:, 1]
+    found = np.ravel(estimator.predict(rows[held_out]))
+    return found if classes is None else classes[found.astype(int)]
+
+
+def _booster(model: str, texts: Sequence[str], *, regression: bool) -> Any:
+    if model == "lightgbm":
+        import lightgbm
+
+        made = lightgbm.LGBMRegressor if regression else lightgbm.LGBMClassifier
+        return made(n_estimators=_ROUNDS, learning_rate=_RATE, verbosity=-1)
+    if model == "xgboost":
+        import xgboost
+
+        made = xgboost.XGBRegressor if regression else xgboost.XGBClassifier
+        options: dict[str, Any] = {"enable_categorical": True, "early_stopping_rounds": _PATIENCE}
+        return made(n_estimators=_ROUNDS, learning_rate=_RATE, **options)
+    import catboost
+
+    made = catboost.CatBoostRegressor if regression else catboost.CatBoostClassifier
+    options = {"early_stopping_rounds": _PATIENCE, "cat_features": list(texts), "allow_writing_files": False}
+    return made(iterations=_ROUNDS, learning_rate=_RATE, **options)
+
+
 def _encoder(texts: Sequence[bool]) -> Any:
     from sklearn.compose import make_column_transformer
     from sklearn.impute import SimpleImputer
@@ -203,9 +259,17 @@ def print_results(results: Sequence[Result]) -> None:
         means = [_mean([r.scores.get(model) for r in of_set], 4) for model in models]
         spent = [_mean([r.seconds.get(model) for r in of_set], 0) for model in models if model != "constant"]
         table.add_row(name, _METRICS[of_set[0].task], *means, *spent)
-    ranks = [_mean([result.ranks().get(model) for result in results], 2) for model in models]
-    table.add_row("mean rank", "", *ranks, end_section=True)
-    Console(width=140).print(table)
+    console = Console(width=180)
+    console.print(table)
+    behind = Table(title="of all sets and seeds")
+    for heading in ("model", "mean rank", "worst gap to the best"):
+        behind.add_column(heading)
+    for model in models:
+        gaps = [result.gaps()[model] for result in results if model in result.gaps()]
+        if gaps:
+            ranks = _mean([result.ranks().get(model) for result in results], 2)
+            behind.add_row(model, ranks, f"{max(gaps):.1%}")
+    console.print(behind)
 
 
 def _mean(values: Sequence[float | None], digits: int) -> str:
