@@ -22,7 +22,7 @@ _LEAK = {"binary": 0.99, "multiclass": 0.98, "regression": 0.98}
 _LEAK_OF_PAIR = {"binary": 0.99, "multiclass": 0.99, "regression": 0.98}
 _SUSPECT = {"binary": 0.95, "multiclass": 0.9, "regression": 0.9}
 _LEAST_GAIN, _BEYOND_CHANCE, _CLASSES_COMPARED, _MOST_BENDS = 0.005, 3.0, 5, 6
-_LARGE_ID, _APART, _REPEATS, _ROUND = 1_000, 20, 3, 0.3
+_LARGE_ID, _APART, _REPEATS, _ROUND, _USUAL = 1_000, 20, 3, 0.3, (0.01, 0.99)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,18 +168,17 @@ def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
 def are_ids(column: ColumnProfile, target: Target) -> bool:
     """Returns whether large whole numbers that repeat are ids: their order says little about the label.
 
-    Ids lie far apart, and few of them are round, as amounts are. Their order matters if a curve beats the overall mean
-    beyond chance, and explains at least half as much as a mean per value does.
+    Ids lie far apart, which a few far outliers of an amount do not show, and few of them are round, as amounts are.
+    Their order matters if a curve beats the overall mean beyond chance, and explains at least half as much as a mean
+    per value does.
     """
     numbers, values = column.numbers, column.values
     if numbers is None or not numbers.whole or numbers.low < 0 or numbers.high < _LARGE_ID:
         return False
-    found = values.numbers[~np.isnan(values.numbers)]
-    is_sparse = np.ptp(found) >= _APART * len(found)
-    if not is_sparse or values.distinct * _REPEATS > values.present or values.share(values.numbers % 10 == 0) > _ROUND:
+    if values.distinct * _REPEATS > values.present or values.share(values.numbers % 10 == 0) > _ROUND:
         return False
     known, x = _known_numbers(column, target)
-    if known.sum() < FEWEST_ROWS:
+    if known.sum() < FEWEST_ROWS or np.ptp(np.quantile(x, _USUAL)) < _APART * len(np.unique(x)):
         return False
     return not any(_is_ordered(x, y) for y in outcomes_of(target, known))
 

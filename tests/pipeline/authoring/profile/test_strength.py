@@ -110,7 +110,9 @@ def test_codes_jump_from_value_to_value_and_amounts_do_not(random):
 
 
 def test_large_numbers_whose_order_says_nothing_are_ids(random):
-    """Each of 150 ids has an effect of its own. Sizes have a smooth effect; prices are round, counts lie together."""
+    """Each of 150 ids has an effect of its own. Sizes have a smooth effect; prices are round, counts lie together, but
+    for a few of them.
+    """
     which = random.integers(0, 150, ROWS)
     ids = random.choice(300_000, 150, replace=False)[which]
     sizes = np.sort(random.choice(300_000, 150, replace=False))[which]
@@ -122,6 +124,7 @@ def test_large_numbers_whose_order_says_nothing_are_ids(random):
     assert not are_ids(number("a", sizes), of_size)
     assert not are_ids(number("a", ids // 100 * 100), Target("regression", y))
     assert not are_ids(number("a", 1000 + which), Target("regression", y))
+    assert not are_ids(number("a", np.where(which < 1, 300_000, 1000 + which)), Target("regression", y))
     assert not are_ids(number("a", ids + 0.5), Target("regression", y))
     assert not are_ids(number("a", np.arange(ROWS) * 50), Target("regression", y))
 
