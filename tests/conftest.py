@@ -119,8 +119,9 @@ def restored_environment() -> Iterator[None]:
     """
     before = dict(os.environ)
     yield
-    os.environ.clear()
-    os.environ.update(before)
+    if dict(os.environ) != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -116,6 +116,7 @@ def test_a_format_is_added_in_three_places(told):
     assert told["rows"] == [{"c0": str(i)} for i in range(50)]
 
 
+@pytest.mark.integration
 def test_an_added_format_is_in_the_schema_and_the_reference_page(told):
     assert told["schema"] and told["page"]
 
