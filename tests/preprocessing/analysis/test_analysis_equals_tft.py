@@ -191,7 +191,7 @@ def engines(tmp_path_factory):
 def analysed(request, engines, tmp_path_factory):
     """Returns `group(number)`: outputs and graphs of its features at once, with a learned label vocabulary.
 
-    The first group has crosses. If `pytest -k` selects some transforms only, just these features are analyzed.
+    The second group has crosses. If `pytest -k` selects some transforms only, just these features are analyzed.
     """
     users = tmp_path_factory.mktemp("users")
     (users / "my_features.py").write_text(USERS_MODULE)
@@ -201,7 +201,7 @@ def analysed(request, engines, tmp_path_factory):
 
     @cache
     def group(number):
-        crosses = CROSSES if number == 0 and not some else ()
+        crosses = CROSSES if number == 1 and not some else ()
         names = [name for name in GROUPS[number] if name in chosen] + [*(CROSSED if crosses else ())]
         return engines(
             f"group{number}",
