@@ -200,7 +200,7 @@ import fullpass
 root = pathlib.Path(fullpass.__file__).parent
 for room in ("preprocessing", "trainer", "components", "pipeline", "kubeflow"):
     for file in sorted((root / room).rglob("*.py")):
-        if file.stem == "record_in_mlflow":  # of the extra mlflow, loaded in a process of its own
+        if file.stem in ("record_in_mlflow", "write_onnx"):  # need the extras mlflow and onnx
             continue
         parts = file.relative_to(root).with_suffix("").parts
         importlib.import_module(".".join(("fullpass", *(part for part in parts if part != "__init__"))))

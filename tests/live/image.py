@@ -22,12 +22,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fullpass.kubeflow.compile.package import Package, to_yaml
 from fullpass.kubeflow.image_requirements import variant_entries
 from fullpass.kubeflow.protocol import IN_SMALL_IMAGE
 from tests import REPOSITORY
-from tests.kubeflow.conftest import compile_taxi, taxi_package  # noqa: F401
+from tests.kubeflow.conftest import ENVIRONMENT, compile_taxi, taxi_package  # noqa: F401
 from tests.kubeflow.runtime.test_entrypoint_imports import PROGRAM
 from tests.kubeflow.test_kubeflow_image import NODES, WITHOUT
 
@@ -176,12 +177,16 @@ def test_nothing_but_the_volume_can_be_written(in_pod, work):
     assert tried.stderr.count("touch:") == 3
 
 
-def test_a_node_runs_by_the_command_of_its_container(in_pod, work, taxi_package):  # noqa: F811
-    pipeline = {**taxi_package.pipeline}
+def test_a_node_runs_by_the_command_of_its_container(in_pod, work):
+    """The package is compiled in the image, as a container refuses one of another line."""
+    shutil.copy(REPOSITORY / "examples" / "taxi" / "pipeline.yaml", work)
+    (work / "env.yaml").write_text(ENVIRONMENT)
+    compiled = in_pod(work, "fullpass", "compile", "pipeline.yaml", "--env", "env.yaml")
+    assert compiled.returncode == 0, compiled.stderr[-3000:]
+    pipeline, platform = yaml.safe_load_all((work / "package.yaml").read_text())
     tasks = pipeline["root"]["dag"]["tasks"]
-    first = {name: tasks[name] for name in ("find-inputs", "ingest")}
-    pipeline["root"] = {**pipeline["root"], "dag": {"tasks": first}}
-    text = to_yaml(Package(pipeline, taxi_package.platform)).replace("/models/registry", "/work/registry")
+    pipeline["root"]["dag"]["tasks"] = {name: tasks[name] for name in ("find-inputs", "ingest")}
+    text = to_yaml(Package(pipeline, platform)).replace("/models/registry", "/work/registry")
     (work / "package.yaml").write_text(text)
     shutil.copytree(REPOSITORY / "tests", work / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     ran = in_pod(work, "env", "PYTHONPATH=/work", "python", "-c", NODES, "/work/backend", "/work/package.yaml")
