@@ -54,7 +54,7 @@ PYTEST := $(BIN)/pytest $(SPREAD)
 test: lint types  ## runs lint, types and all tests except the long ones; ARGS="-k name" goes to pytest
 	$(PYTEST) $(ARGS)
 
-test-fast: env  ## runs the tests that take seconds at most, without Beam, training and pipelines; ARGS as above
+test-fast: env  ## runs the tests that take a fraction of a second; ARGS as above
 	$(PYTEST) -m "not integration and not e2e and not long" $(ARGS)
 
 test-long: env  ## runs the long tests: kill -9 of every node in turn, 1,000 damaged files; ARGS as above
@@ -105,8 +105,14 @@ bench-records: env  ## compares records with and without gzip: writing, reading,
 bench-init: env  ## runs init, then run, on thirteen data sets and compares with a constant guess; ARGS="SET ... --data DATA[::LABEL]"
 	$(VENV_PYTHON) -m benchmarks.bench_init $(ARGS)
 
-bench-models: env  ## compares the unchanged results of init and run with scikit-learn on ten data sets; ARGS="SET ... --seeds 3"
-	$(VENV_PYTHON) -m benchmarks.bench_models $(ARGS)
+bench-models: env .tools/boosters/installed  ## compares the unchanged results of init and run with scikit-learn, LightGBM, XGBoost and CatBoost; ARGS="SET ... --seeds 3"
+	PYTHONPATH="$(CURDIR)/.tools/boosters" $(VENV_PYTHON) -m benchmarks.bench_models $(ARGS)
+
+# References and data of a benchmark alone stay outside the environment: XGBoost would bring 300 MB of CUDA libraries.
+.tools/boosters/installed: benchmarks/boosters.txt | $(UV)
+	@rm -rf $(@D)
+	$(UV) pip install --quiet --python $(VENV_PYTHON) --target $(@D) --no-deps --require-hashes -r $<
+	@touch $@
 
 bench-vocabulary: env  ## analyzes a vocabulary of 20 million distinct tokens: memory, and equality with a plain count; ARGS="--tokens 1000000"
 	$(VENV_PYTHON) -m benchmarks.bench_vocabulary $(ARGS)
@@ -279,8 +285,9 @@ endef
 lock: | $(UV)  ## locks the dependencies of pyproject.toml in requirements.txt again; ARGS=--upgrade for newer versions
 	$(call LOCK,pyproject.toml --all-extras,requirements.txt)
 
-lock-checks: | $(UV)  ## locks the packages of check-mlflow again; ARGS as above
+lock-checks: | $(UV)  ## locks the packages of check-mlflow and bench-models again; ARGS as above
 	$(call LOCK,tests/live/mlflow.in,tests/live/mlflow.txt)
+	$(call LOCK,--no-deps benchmarks/boosters.in,benchmarks/boosters.txt)
 
 # $(call LOCK,WHAT,FILE) locks WHAT in FILE. FILE stays unchanged if the new lock would contain an address.
 define LOCK

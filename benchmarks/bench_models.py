@@ -8,8 +8,8 @@ In every data set (benchmarks/model_sets.py, package_sets.py) a fifth of the row
 - linear: a ridge or a logistic regression.
 - reference: HistGradientBoosting with its defaults and declared categories. For text, TF-IDF of character n-grams of
   length one to three with a logistic regression.
-- lightgbm, xgboost, catboost: up to 2,000 rounds, ended by a fifth of the rows (not for texts alone); the last two are
-  in the extra `bench`.
+- lightgbm, xgboost, catboost: up to 2,000 rounds, ended by a fifth of the rows (not for texts alone); `make
+  bench-models` installs the last two.
 `network` is `ours` with the default network where `init` wrote `model: {kind: auto}`, on the first seed only. All
 models are measured on the held-out rows by AUC, accuracy or root mean squared error.
 
