@@ -30,7 +30,7 @@ class Engine:
     def __init__(self) -> None:
         self.ended = 0
         self.ran: list[tuple[str, dict[str, str], dict]] = []
-        self.images = types.SimpleNamespace(list=list, pull=lambda **_: None)
+        self.images = types.SimpleNamespace(list=list, pull=lambda *_, **__: None)
         self.containers = types.SimpleNamespace(run=self._run)
 
     def close(self) -> None:
