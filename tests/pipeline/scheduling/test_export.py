@@ -92,7 +92,7 @@ def test_systemd_reads_the_same_times(line, zone):
     for event in on_calendar(line, zone):
         command = ["systemd-analyze", "calendar", "--iterations=4", "--base-time=2024-05-03 00:00:00 UTC", event]
         told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env={"TZ": "UTC"}).stdout
-        theirs |= {row.split(": ", 1)[1] for row in told.splitlines() if "elapse:" in row or "Iter." in row}
+        theirs |= {row.split(": ", 1)[1] for row in told.splitlines() if "elapse:" in row or "Iter" in row}
     for _ in range(4):
         start = Cron.parse(line).next_after(start, ZoneInfo(zone))
         ours.append(start)
