@@ -270,7 +270,7 @@ def test_anybody_runs_nodes_of_a_package(anybody, taxi_package, tmp_path):
     tasks = pipeline["root"]["dag"]["tasks"]
     first = {name: tasks[name] for name in ("find-inputs", "ingest")}
     pipeline["root"] = {**pipeline["root"], "dag": {"tasks": first}}
-    text = to_yaml(Package(pipeline, taxi_package.platform)).replace("/models/registry", "/mnt/volume/registry")
+    text = to_yaml(Package(pipeline, taxi_package.platform)).replace("/models/", "/mnt/volume/")
     (tmp_path / "package.yaml").write_text(text)
     (tmp_path / "volume").mkdir()
     (tmp_path / "volume").chmod(0o755)

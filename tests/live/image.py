@@ -186,7 +186,7 @@ def test_a_node_runs_by_the_command_of_its_container(in_pod, work):
     pipeline, platform = yaml.safe_load_all((work / "package.yaml").read_text())
     tasks = pipeline["root"]["dag"]["tasks"]
     pipeline["root"]["dag"]["tasks"] = {name: tasks[name] for name in ("find-inputs", "ingest")}
-    text = to_yaml(Package(pipeline, platform)).replace("/models/registry", "/work/registry")
+    text = to_yaml(Package(pipeline, platform)).replace("/models/", "/work/")
     (work / "package.yaml").write_text(text)
     shutil.copytree(REPOSITORY / "tests", work / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     ran = in_pod(work, "env", "PYTHONPATH=/work", "python", "-c", NODES, "/work/backend", "/work/package.yaml")

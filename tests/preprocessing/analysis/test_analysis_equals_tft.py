@@ -39,7 +39,8 @@ ROWS = 300
 ANALYZED = slice(0, 240)
 """The analyzed rows. The rows after these have values that the analysis has not seen."""
 PAGE = pages()["transforms.md"]
-NAMES = re.findall(r"^### (\w+)$", PAGE, re.MULTILINE)
+# `target` needs a label whose classes are known, and is compared with numpy (tests/preprocessing/apply/test_target.py).
+NAMES = [name for name in re.findall(r"^### (\w+)$", PAGE, re.MULTILINE) if name != "target"]
 GROUPS = tuple(NAMES[i::18] for i in range(18))
 CROSSES = (
     {"inputs": ["category.company", "date.started.hour"]},
