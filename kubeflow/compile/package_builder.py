@@ -171,11 +171,9 @@ class PackageBuilder:
         found = find_inputs(given, by_path=self._has_path, window=window)
         self.found = found.name
         # With a span column, the look-up must read the rows, like Ingest, to determine their spans.
-        small, pushed = (
-            not isinstance(config.data.span, SpanColumn),
-            self._push_volume(node.id, self.baseline["target"]),
-        )
-        self._add_lookup("inputs", found, node.id, small=small, volumes=pushed)
+        small = not isinstance(config.data.span, SpanColumn)
+        volumes = self._push_volume(node.id, self.baseline["target"])
+        self._add_lookup("inputs", found, node.id, small=small, volumes=volumes)
         self.remarks.append(f"{node.id}: {found.name} finds its files and their fingerprints when a run begins.")
         task.parameters[REQUEST] = Output(found.name, REQUEST)
         if not where:
