@@ -103,7 +103,7 @@ class MlflowConfig(Spec):
 class PipelineConfig(Spec):
     """One YAML file."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
     """Name of the pipeline, on Kubeflow too."""
     root: Name = "runs"
     """Folder of all artifacts and metadata."""

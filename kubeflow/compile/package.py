@@ -28,7 +28,6 @@ MOST_BYTES = 120_000
 """Part of the limit that a package may use; URIs and metadata of artifacts and the ids of a run need the rest."""
 _TEMPLATE_BYTES = 3_000
 """The rest of a driver's template: names, images and options."""
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _REPLACED = re.compile(r"\{\{|\$\$|\$\([A-Za-z_][\w.-]*\)")
 
 
@@ -100,16 +99,10 @@ def check_package(package: Package, release: str) -> None:
     Raises:
         UserError: The backend of `release` would not run the package.
     """
-    found = [*_name(package), *_retries(package, release), *_replaced_texts(package), *_large(package, release)]
+    found = [*_retries(package, release), *_replaced_texts(package), *_large(package, release)]
     if found:
         listed = "\n".join(f"  {finding}" for finding in found)
         raise UserError(f"Kubeflow Pipelines {release} would not run this package:\n{listed}")
-
-
-def _name(package: Package) -> Iterator[str]:
-    """The API server checks the name (apiserver/template/v2_template.go:196)."""
-    if not _NAME.fullmatch(package.name):
-        yield f"the pipeline's name begins and ends with a letter or a digit. Received: {package.name!r}."
 
 
 def _retries(package: Package, release: str) -> Iterator[str]:

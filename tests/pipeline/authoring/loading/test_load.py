@@ -15,6 +15,7 @@ from tests.pipeline.conftest import mistake, section
 # Lines replaced in conftest.VALID, then what must be found: path, line, parts of the message.
 MISTAKES = {
     "name with capitals": mistake({1: "name: Taxi"}, ("name", 1, "lower-case", 'text "Taxi"')),
+    "name that Kubeflow refuses": mistake({1: "name: taxi-"}, ("name", 1, "inner dashes", 'text "taxi-"')),
     "misspelt section": mistake({14: "featurs:"}, ("featurs", 14, 'Did you mean "features"?')),
     "key of another section": mistake(
         {18: "thresholds:", 19: "  x: 1", 20: ""}, ("thresholds", 18, "belongs under evaluation")
