@@ -18,7 +18,7 @@ _PATTERNS = {
     r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$": "an import path such as package.module:function",
     r"^[0-9]{1,6}[smhd]$": "a duration such as 30s, 10m, 6h or 2d",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "the name of an environment variable",
-    r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$": "at most 63 lower-case letters, digits and inner dashes, such as taxi-tips",
+    r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$": "up to 63 lower-case letters, digits and inner dashes, such as taxi-tips",
 }
 _MOST_NAMES = 20
 
