@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fullpass.components.ingest.writing.encode import encode, varints
@@ -171,9 +171,10 @@ def _trimmed(text):
     ("kind", "strategy", "read_as", "expected"), ARROW_TYPES, ids=[f"{case[0]}-{case[2]}" for case in ARROW_TYPES]
 )
 @pytest.mark.integration
+@settings(max_examples=25)
 @given(data=st.data())
 def test_every_arrow_type_through_tf_example(kind, strategy, read_as, expected, data):
-    values = data.draw(st.lists(st.none() | strategy, min_size=1, max_size=10))
+    values = data.draw(st.lists(st.none() | strategy, min_size=1, max_size=40))
     raw = RawColumn("x", read_as, 2) if read_as == "vector" else RawColumn("x", read_as)
     converted = convert(_array(values, kind), raw, strip=False, missing=())
     assert not converted.bad.any()
