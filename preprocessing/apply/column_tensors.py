@@ -65,6 +65,7 @@ class Columns:
         self._lists = {name for name, column in raw.items() if column.many}
         self._values: dict[str, tf.Tensor | StringColumn] = {}
         self._events: dict[str, tf.RaggedTensor] = {}  # history -> positions in its lists
+        self._pasts: dict[str, PastColumn] = {}
         # Any column gives the batch size; the chosen one must exist in serving.
         known = [name for name in (*serving, *raw, RAW_ROW_ID) if name in inputs]
         self.batch_size = tf.cast(inputs[known[0]].dense_shape[0], tf.int64)
@@ -193,8 +194,11 @@ class Columns:
         return derived_value(expression, read or self._values)
 
     def _past(self, name: str) -> PastColumn:
-        is_text = self._raw[name].type == "string"
-        return PastColumn(self.elements(name, numbers=not is_text), self.elements(age_column(name), numbers=True))
+        if name not in self._pasts:
+            ages = age_column(name)
+            values = self.elements(name, numbers=self._raw[name].type != "string")
+            self._pasts[name] = PastColumn(values, values if name == ages else self._past(ages).values)
+        return self._pasts[name]
 
     def _read(self, columns: Iterable[RawColumn]) -> None:
         numbers = [column.name for column in columns if column.type == "number" and not column.many]

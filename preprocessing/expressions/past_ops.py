@@ -4,9 +4,10 @@ Every sum is float64 and in the order of the list, so one request and a batch of
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +17,8 @@ from fullpass.preprocessing.spec import length
 _MISSING = np.float32("nan")
 
 
-class PastColumn(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class PastColumn:
     """A list column of a history.
 
     values: ragged float32 or string [batch, events], NaN or "" for missing, the oldest event first.
@@ -26,12 +28,12 @@ class PastColumn(NamedTuple):
     values: tf.RaggedTensor
     ages: tf.RaggedTensor
 
-    @property
+    @cached_property
     def batch_size(self) -> tf.Tensor:
         """The number of rows: int64 []."""
         return self.values.nrows()
 
-    @property
+    @cached_property
     def rows(self) -> tf.Tensor:
         """The row of each element: int64 [elements]."""
         return self.values.value_rowids()
