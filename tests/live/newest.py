@@ -93,7 +93,8 @@ def programs_of(version: str) -> str:
     find = ["uv", "python", "find", "--no-python-downloads", "--system", version]
     local = REPOSITORY / ".tools/uv/bin"
     path = os.pathsep.join([str(local), os.environ["PATH"]])
-    found = subprocess.run(find, capture_output=True, text=True, env={**os.environ, "PATH": path}, check=False)
+    environment = {**os.environ, "PATH": path, "PYENV_VERSION": version}  # pyenv's programs run the chosen version only
+    found = subprocess.run(find, capture_output=True, text=True, env=environment, check=False)
     if found.returncode:
         raise Failed(f"no Python {version} on this machine to copy: {found.stderr.strip()}")
     prefix = Path(found.stdout.strip()).resolve().parents[1]
