@@ -162,7 +162,7 @@ METRICS_OF_QUANTILES = (
 
 def test_quantiles_are_columns_of_their_own(planted, rows, tmp_path):
     """They are in the export, in the predictions, and in training.json with the share of labels below each."""
-    prepared = planted("regression")
+    prepared = planted("regression").of("x", "trip miles", "position")
     training = {"epochs": 12, "learning_rate": 0.02, "loss": {"kind": "quantile", "levels": [0.1, 0.5, 0.9]}}
     run_fn(prepared.fn_args(tmp_path, model={"kind": "mlp", "members": 2}, training=training))
     predict_file(

@@ -1,6 +1,5 @@
 """What `tf_internals` promises of TensorFlow: another version that differs fails here first, with a name."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from fullpass.preprocessing.internals.tf_internals import TableInitializer, frozen, prune
+from tests import warm_process
 
 
 def test_a_part_of_a_graph_computes_only_what_it_fetches():
@@ -30,7 +30,8 @@ def test_the_first_computation_is_noticed():
         "tf.constant(1)\n"
         "assert has_computed()\n"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0
+    done = warm_process.run([sys.executable, "-c", code], timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_frozen_function_has_constants_and_no_calls():

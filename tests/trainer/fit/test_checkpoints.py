@@ -44,8 +44,12 @@ TRAINING = {
 MODEL = {"kind": "mlp", "hidden": [16], "dropout": 0.3, "batch_norm": True}
 
 
+def few(planted):
+    return planted("binary").of("x", "kind", "tags")
+
+
 def fn_args(planted, folder: Path, **sections):
-    return planted("binary").fn_args(folder, **{"model": MODEL, "training": TRAINING} | sections)
+    return few(planted).fn_args(folder, **{"model": MODEL, "training": TRAINING} | sections)
 
 
 def run_here(args) -> dict:
@@ -102,7 +106,7 @@ def test_a_training_goes_on_in_the_middle_of_an_epoch_after_each_signal_and_anot
 
     resumed = run_here(args)
     assert resumed["resumed_at_update"] == 140
-    same_curve(resumed, whole(planted("binary"), input={"cache": cache}).fitted)
+    same_curve(resumed, whole(few(planted), input={"cache": cache}).fitted)
     assert not any((tmp_path / "work").iterdir()), "removed after success"
 
 
@@ -115,7 +119,7 @@ def test_a_warm_start_that_was_killed_goes_on_from_its_checkpoint_not_from_the_b
     assert cut_short(args, tmp_path, signal.SIGKILL, 130) == (-signal.SIGKILL, 10)
     resumed = run_here(args)
     assert resumed["resumed_at_update"] == 120 and resumed["warm_start"]["anew"] == 0
-    same_curve(resumed, whole(planted("binary"), base, **sections).fitted)
+    same_curve(resumed, whole(few(planted), base, **sections).fitted)
 
 
 @pytest.mark.long
@@ -129,7 +133,7 @@ def test_a_killed_choice_of_trees_or_a_network_goes_on_in_the_network(planted, t
     monkeypatch.setattr(Checkpoints, "due", lambda own, step: updates.append(step) or due(own, step))
     resumed = run_here(args)
     assert min(updates) > 120
-    expected = whole(planted("binary"), model="auto", training=training).compared
+    expected = whole(few(planted), model="auto", training=training).compared
     assert resumed["compared"] == pytest.approx(expected, rel=1e-12)
     assert not any((tmp_path / "work").iterdir()), "removed after success"
 

@@ -22,6 +22,7 @@ from fullpass.trainer.run_fn import run_fn
 from tests.trainer.conftest import VOCABULARIES, planted_rows, prepare_by_hand, to_examples
 
 pytestmark = pytest.mark.integration
+FEW = ("x", "kind", "city")
 
 GROWN = {
     # Every vocabulary has a different order; city, kind and tags have new tokens, and note has lost one.
@@ -110,8 +111,9 @@ def test_it_says_of_every_weight_how_it_began(followed, exported):
 
 
 def test_a_warm_start_is_reproducible_and_differs_from_a_cold_one(exported, grown):
-    base, sections = exported("binary").directory, {"model": "wide_deep", "training": {"epochs": 2}}
-    cold, warm, again = (weights_in(grown.trained(base=of, **sections)[1].network) for of in (None, base, base))
+    base, sections = exported("binary").directory, {"model": "wide_deep", "training": {"epochs": 1}}
+    trained = [grown.of(*FEW).trained(base=of, **sections)[1] for of in (None, base, base)]
+    cold, warm, again = (weights_in(one.network) for one in trained)
     assert cold.keys() == warm.keys() == again.keys()
     for name in warm:
         np.testing.assert_array_equal(warm[name], again[name], name)
@@ -171,12 +173,13 @@ OWN = {"kind": "module", "function": "tests.trainer.fit.test_warm_start:build_ow
 @pytest.fixture(scope="module")
 def own(planted, tmp_path_factory) -> Path:
     """The export of a model of the user's own."""
-    return train(planted("binary"), tmp_path_factory.mktemp("own"), model=OWN, epochs=1)[0]
+    return train(planted("binary").of(*FEW), tmp_path_factory.mktemp("own"), model=OWN, epochs=1)[0]
 
 
 def test_a_model_of_the_users_own_begins_from_an_export_too(planted, grown, own):
-    assert {outcome for outcome, _ in origins_in(planted("binary").built(own, model=OWN)).values()} == {"taken"}
-    moved = grown.built(own, model=OWN)
+    same = planted("binary").of(*FEW).built(own, model=OWN)
+    assert {outcome for outcome, _ in origins_in(same).values()} == {"taken"}
+    moved = grown.of(*FEW).built(own, model=OWN)
     origins = origins_in(moved)
     assert origins["embedding of city_xf/embeddings"][0] == "partly"
     # This layer reads one-hot ids that moved to unknown positions.
@@ -187,7 +190,7 @@ def test_a_model_of_the_users_own_begins_from_an_export_too(planted, grown, own)
 
 
 def test_layers_that_state_what_their_weights_stand_for_begin_by_meaning(grown, own):
-    moved = grown.built(own, model=OWN)
+    moved = grown.of(*FEW).built(own, model=OWN)
     origins = {weight: outcome for weight, (outcome, _) in origins_in(moved).items()}
     assert origins["first/kernel"] == "partly" and origins["second/kernel"] == origins["third/kernel"] == "taken"
     before, after = weights(own), weights_in(moved.network)
@@ -235,7 +238,7 @@ def test_a_meaning_that_does_not_fit_a_weight_is_refused(planted):
     with pytest.raises(
         UserError, match=r"weight 'kernel' of layer 'first' has the shape .* for \(1, 8\).*declare_axes"
     ):
-        weights_of(planted("binary").built(model=model).network)
+        weights_of(planted("binary").of("x").built(model=model).network)
 
 
 def build_wrong(inputs, task, classes, options):

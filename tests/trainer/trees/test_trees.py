@@ -18,9 +18,7 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fullpass.base.errors import UserError
-from fullpass.components.evaluation.partial_dependence import dependence_of_export
 from fullpass.components.predict.predict import BASE, EFFECT, load_export, predict_tables
-from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.config import TrainingConfig, Trees
 from fullpass.trainer.export.eval_scores import read_scores
 from fullpass.trainer.fit.fit import StoppedError
@@ -148,31 +146,35 @@ def test_a_large_batch_is_answered_piece_by_piece(monkeypatch):
 def trained(prepared, *, compute_at: str = "transform", cache: str = "auto", **training) -> Trained:
     """Returns the trees that are trained on the planted rows in three epochs."""
     read = {"compute_at": compute_at, "cache": cache}
-    return prepared.trained(model="trees", training={"epochs": 3, **training}, input=read)[1]
+    few = prepared.of("x", "trip miles", "kind", "tags", "position")
+    return few.trained(model="trees", training={"epochs": 3, **training}, input=read)[1]
 
 
 SECTIONS = {"model": "trees", "training": {"epochs": 20}}
 
 
 @pytest.fixture(scope="module")
-def export(planted, tmp_path_factory) -> Path:
+def binary(planted):
+    return planted("binary").of("x", "kind", "tags", "city")
+
+
+@pytest.fixture(scope="module")
+def export(binary, tmp_path_factory) -> Path:
     """The export of trees trained on the planted rows, with `model_run` beside it."""
     folder = tmp_path_factory.mktemp("trees")
-    prepared = planted("binary")
-    run_fn(prepared.fn_args(folder, **SECTIONS))
+    run_fn(binary.fn_args(folder, **SECTIONS))
     return folder / "Format-Serving"
 
 
 @pytest.mark.integration
-def test_run_fn_exports_trees(planted, export):
+def test_run_fn_exports_trees(binary, export):
     """`likes` depends on x with a sign that depends on `kind`, so one decision of a tree is not enough."""
-    prepared = planted("binary")
     record = json.loads((export.parent / "model_run" / "training.json").read_text())
     assert record["trees"]["trees"] == 10 * record["best_epoch"] <= 200
     assert record["history"]["val_auc"][record["best_epoch"] - 1] > 0.95
     assert {entry["feature"] for entry in record["importance"][:3]} >= {"x", "kind"}
     loaded = tf.saved_model.load(str(export))
-    records = sum(prepared.records("raw", "eval"), [])
+    records = sum(binary.records("raw", "eval"), [])
     scores = loaded.signatures["serving_default"](examples=tf.constant(records))["scores"].numpy()
     stored = read_scores(f"{export.parent}/model_run/eval_scores.npz")["scores"]
     np.testing.assert_array_equal(np.sort(scores), np.sort(stored))
@@ -247,11 +249,9 @@ def test_rows_count_by_their_weight(tmp_path, monkeypatch):
 
 
 @pytest.mark.integration
-def test_class_weights_move_trees_and_calibration_takes_them_back(planted, tmp_path):
-    prepared = planted("binary")
-    prepared = replace(
-        prepared, preprocessing=prepared.preprocessing | {"label": LABELS["binary"] | {"class_weights": {"yes": 20.0}}}
-    )
+def test_class_weights_move_trees_and_calibration_takes_them_back(binary, tmp_path):
+    label = LABELS["binary"] | {"class_weights": {"yes": 20.0}}
+    prepared = replace(binary, preprocessing=binary.preprocessing | {"label": label})
     run_fn(prepared.fn_args(tmp_path, model="trees", training={"epochs": 2}))
     record = json.loads((tmp_path / "model_run" / "training.json").read_text())
     stored = read_scores(f"{tmp_path}/model_run/eval_scores.npz")
@@ -300,7 +300,8 @@ def test_without_early_stopping_all_rounds_grow_and_the_best_are_kept(planted):
 )
 def test_the_better_of_trees_and_a_network_is_kept(planted, tmp_path, task, metric, rate, kept):
     """A network that hardly learns is worse than trees; one that learns adds numbers better than trees."""
-    run_fn(planted(task).fn_args(tmp_path, model="auto", training={"epochs": 8, "learning_rate": rate}))
+    prepared = planted(task).of("x", "trip miles", "kind", "tags", "position")
+    run_fn(prepared.fn_args(tmp_path, model="auto", training={"epochs": 8, "learning_rate": rate}))
     record = json.loads((tmp_path / "model_run" / "training.json").read_text())
     assert min(record["compared"], key=record["compared"].get) == kept
     assert set(record["compared"]) == {"trees", "wide_deep"}
@@ -340,8 +341,8 @@ run_fn(pickle.load(open(sys.argv[1], "rb")))
 
 @pytest.mark.integration
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
-def test_a_run_that_was_killed_grows_the_same_trees_again(planted, export, tmp_path, number):
-    args = planted("binary").fn_args(tmp_path, **SECTIONS)
+def test_a_run_that_was_killed_grows_the_same_trees_again(binary, export, tmp_path, number):
+    args = binary.fn_args(tmp_path, **SECTIONS)
     (tmp_path / "args").write_bytes(pickle.dumps(args))
     command = [sys.executable, "-c", KILLED, str(tmp_path / "args"), str(int(number))]
     done = warm_process.run(command, cwd=REPOSITORY, timeout=600)
@@ -362,12 +363,12 @@ def test_a_model_of_trees_has_no_weights_to_begin_from(export):
 
 
 @pytest.mark.integration
-def test_what_moves_a_prediction_of_trees_adds_up_to_it(planted, export, tmp_path):
+def test_what_moves_a_prediction_of_trees_adds_up_to_it(binary, export, tmp_path):
     """x decides for kinds a and b, and nothing but the tags for kind c.
 
     As long as kind counts as missing, x may move the score of kind c too: its effect is not 0, but small.
     """
-    rows = planted("binary").rows["eval"][:60]
+    rows = binary.rows["eval"][:60]
     source = tmp_path / "rows.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = pa.concat_tables(predict_tables(load_export(export), str(source), explained=True)).to_pylist()
@@ -394,24 +395,6 @@ def test_what_moves_a_prediction_of_trees_adds_up_to_it(planted, export, tmp_pat
     assert mean_effect("x", "ab") > 2 * mean_effect("x", "c")
     assert mean_effect("tags", "c") > 2 * mean_effect("x", "c")
     assert mean_effect("tags", "c") > 2 * mean_effect("city", "abc")
-
-
-@pytest.mark.integration
-def test_partial_dependence_of_trees_is_the_mean_of_their_answers(planted, export):
-    prepared = planted("binary")
-    rows = prepared.rows["eval"][:100]
-    config = PreprocessingConfig.model_validate(prepared.preprocessing)
-    importance = json.loads((export.parent / "model_run" / "training.json").read_text())["importance"]
-    found = dependence_of_export(str(export), to_examples(rows), config, importance)
-    serve = tf.saved_model.load(str(export)).signatures["serving_default"]
-
-    def mean(**replaced) -> float:
-        examples = to_examples([{**row, **replaced} for row in rows])
-        return float(serve(examples=tf.constant(examples))["scores"].numpy().mean())
-
-    shown = {one.column: one for one in found.columns}
-    assert shown["kind"].scores[0] == pytest.approx([mean(kind=value) for value in shown["kind"].values], rel=1e-4)
-    assert shown["x"].scores[0] == pytest.approx([mean(x=place) for place in shown["x"].places], rel=1e-4)
 
 
 @pytest.mark.integration

@@ -29,7 +29,7 @@ RATE = {"training.learning_rate": {"choices": [1e-7, 0.03]}}
 
 def tuner_args(planted, folder: Path, *, model="linear", training=None, task="binary", **tuning) -> SimpleNamespace:
     given = {"epochs": 2, "batch_size": 50, **(training or {})}
-    args = planted(task).fn_args(folder, model=model, training=given)
+    args = planted(task).of("x", "kind", "city", "tags").fn_args(folder, model=model, training=given)
     args.transform_graph_path = args.transform_output
     args.custom_config["tuning"] = TuningConfig.model_validate(tuning).model_dump_json()
     return args
