@@ -1,4 +1,4 @@
-"""Runs the taxi package twice as Kubeflow's backend and launcher would, from the CSV to a pushed model that predicts.
+"""Runs a package on taxi trips twice as Kubeflow's backend and launcher would, from the CSV to a model that predicts.
 
 Both runs share one installation. The second package has another training section, so the nodes before the Trainer come
 from the cache, and the model of the first run is the baseline of the second.
@@ -28,7 +28,21 @@ from tests.kubeflow.runtime.test_entrypoint_imports import not_in_the_small_imag
 pytestmark = pytest.mark.e2e
 
 SECRET = "s3cr3t-of-this-test"
-NOTIFY = "\nnotify: [{command: [python, tell.py, heard]}]\n"
+PIPELINE = """\
+name: taxi
+data:
+  source: {format: csv, path: trips.csv}
+  derive: {big_tipper: tips > 0.2 * fare}
+  split: {method: hash, ratios: {train: 8, eval: 2}}
+label: {name: big_tipper, task: binary}
+features:
+  fare: {type: number, transforms: [{clip: {min: 0, max: 500}}, z_score]}
+  payment_type: category
+model: linear
+training: {epochs: EPOCHS, batch_size: 128}
+evaluation: {metrics: [auc], thresholds: {auc: {min: 0.5, not_worse_than: blessed, tolerance: 0.05}}}
+notify: [{command: [python, tell.py, heard]}]
+"""
 TELL = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n')"
 NODES = "nodes: {Ingest: {secrets: [{name: store, env: {STORE_KEY: key}}]}}\n"
 SMALL = "registry.example/taxi-small:1.4.2"
@@ -38,16 +52,8 @@ FRESH = {"find-inputs", "schema", "report", "serving-check", "notify"}
 
 
 def package_of(folder: Path, epochs: int) -> str:
-    """Returns the package of the taxi example with another number of epochs."""
-    text = (REPOSITORY / "examples" / "taxi" / "pipeline.yaml").read_text()
-    given = "path: package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
-    assert given in text and "training:" in text
-    lines = [
-        f"training: {{epochs: {epochs}, batch_size: 128}}" if line.startswith("training:") else line
-        for line in text.splitlines()
-    ]
-    small = f"small_image: {SMALL}\n"
-    return compiled(folder, "\n".join(lines).replace(given, "path: trips.csv") + NOTIFY, small + NODES)
+    """Returns the package of a training of a number of epochs."""
+    return compiled(folder, PIPELINE.replace("EPOCHS", str(epochs)), f"small_image: {SMALL}\n{NODES}")
 
 
 @pytest.fixture(scope="module")
