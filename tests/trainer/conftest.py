@@ -164,6 +164,8 @@ def exported(planted: Callable[[str], Prepared], made_once: Callable[..., Any]) 
     @cache
     def of_task(task: str) -> Exported:
         prepared = planted(task)
+        if task == "multilabel":  # no test reads its other features
+            prepared = prepared.of("x", "trip miles", "position")
 
         def export(folder: Path) -> Exported:
             copy = Prepared(folder / "data", prepared.preprocessing, prepared.rows)
