@@ -48,7 +48,7 @@ _USUAL = Path("pipeline.yaml")
 
 
 TASKS = {
-    "Write a pipeline": ("init", "check", "show", "schema", "plan-shards"),
+    "Write a pipeline": ("init", "check", "show", "schema"),
     "Run it": ("run", "runs", "report", "predict", "diagnose", "schedule", "backfill"),
     "Manage models": ("models", "compare", "evaluate", "lineage", "bless", "rollback", "refresh", "export", "gc"),
     "Use a cluster": ("compile", "submit", "input-service"),
@@ -169,19 +169,6 @@ def check(
         printing.print_text(f"\n{findings_table(report)}")
         if report.has_errors:
             raise typer.Exit(ExitCode.WRONG_USAGE)
-
-
-@app.command("plan-shards")
-def plan_shards(
-    file: _File = _USUAL,
-    readers: Annotated[
-        int | None, typer.Option(min=1, help="Number of hosts that read in training.", show_default="records.readers")
-    ] = None,
-) -> None:
-    """Print the rows, bytes and files that a run will write per split, and what to change for faster reads."""
-    from fullpass.pipeline.authoring.plan_shards import plan, table
-
-    printing.print_text(table(plan(load_checked(file), readers=readers)))
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The rule for the number of shards of a split and their boundaries, for writing and for planning.
+"""The rule for the number of shards of a split and their boundaries.
 
 It follows TensorFlow's guide to TFRecords (https://www.tensorflow.org/tutorials/load_data/tfrecord): at least ten files
 per reading host, so hosts can shard by file and each reads several files at once; each file of at least 10 MB, and
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-FILES_PER_READER = 10
+_FILES_PER_READER = 10
 LEAST_BYTES = 10 << 20
 FRAME_BYTES = 16
 """Number of bytes that TFRecord framing adds to a record: its length and two checksums."""
@@ -77,7 +77,7 @@ def shard_count(size: int, layout: Layout) -> int:
         >>> [shard_count(megabytes << 20, layout) for megabytes in (1, 35, 500, 5000)]
         [1, 3, 10, 40]
     """
-    wanted = min(FILES_PER_READER * layout.readers, size // LEAST_BYTES)
+    wanted = min(_FILES_PER_READER * layout.readers, size // LEAST_BYTES)
     needed = -(-size // (layout.shard_bytes - layout.mark_bytes + 1))
     return max(1, wanted, needed)
 

@@ -28,7 +28,6 @@ for kind in ("parquet", "arrow", "stream"):
     tried(f"check {kind}", "check", f"{kind}.yaml", "--data")
 tried("check module", "check", "module.yaml", "--data")
 assert not {"apache_beam", "tensorflow"} & set(sys.modules)
-tried("plan-shards", "plan-shards", "parquet.yaml")  # measures with TensorFlow, if Arrow gives the values
 
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import input_files, input_source
