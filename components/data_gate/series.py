@@ -25,12 +25,7 @@ from fullpass.components.data_gate.distribution import (
     number_distribution,
 )
 from fullpass.components.ingest.splitting.derived_batches import derived_column
-from fullpass.preprocessing.columns.raw_columns import (
-    RawColumn,
-    derived_dependencies,
-    raw_columns,
-    with_source_columns,
-)
+from fullpass.preprocessing.columns.raw_columns import RawColumn, derived_dependencies, raw_columns, with_source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature

@@ -74,10 +74,7 @@ class ColumnSplit(Spec):
     """Split -> its values."""
 
 
-Split = Annotated[
-    HashSplit | RandomSplit | StratifiedSplit | TimeSplit | ColumnSplit,
-    SelectedBy("method"),
-]
+Split = Annotated[HashSplit | RandomSplit | StratifiedSplit | TimeSplit | ColumnSplit, SelectedBy("method")]
 
 
 class RecordsConfig(Spec):

@@ -92,13 +92,7 @@ def served_version(target: Path) -> int | None:
 
 
 def push(
-    model: Path,
-    target: Path,
-    *,
-    keep: int,
-    origin: str,
-    refresh: str = "",
-    lineage: Mapping[str, Any] | None = None,
+    model: Path, target: Path, *, keep: int, origin: str, refresh: str = "", lineage: Mapping[str, Any] | None = None
 ) -> PushResult:
     """Copies a SavedModel into `target` as a new version, named by the time in seconds, and removes old versions.
 

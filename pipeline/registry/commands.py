@@ -161,8 +161,7 @@ def compare(
     b: Annotated[str, typer.Argument(metavar="B", help="The same, of any root.")],
     file: _Named = _USUAL,
     data: Annotated[
-        str | None,
-        typer.Option(metavar="ROWS", help="Labelled rows to measure both on, or a YAML that names them."),
+        str | None, typer.Option(metavar="ROWS", help="Labelled rows to measure both on, or a YAML that names them.")
     ] = None,
     page: _Page = None,
     as_json: _Json = False,

@@ -11,13 +11,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.sources.files import fingerprint
 from fullpass.components.ingest.sources.storage import matches
 from fullpass.components.ingest.spans.span_files import Span, path_pattern
-from fullpass.components.ingest.spans.span_pattern import (
-    FORMS,
-    SpanPattern,
-    Unit,
-    label_of,
-    parse_span,
-)
+from fullpass.components.ingest.spans.span_pattern import FORMS, SpanPattern, Unit, label_of, parse_span
 from fullpass.components.ingest.spans.spans import Window, find_window, span_unit
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.root.layout import RootLayout

@@ -9,14 +9,7 @@ import pyarrow as pa
 from fullpass.base.errors import UserError, prefix_errors
 from fullpass.base.user_modules import import_function, own_code
 from fullpass.components.ingest.readers.objects import table_of, table_of_all_columns
-from fullpass.components.ingest.readers.reader import (
-    BATCH_ROWS,
-    Reader,
-    Reading,
-    Rows,
-    check_columns,
-    numbered,
-)
+from fullpass.components.ingest.readers.reader import BATCH_ROWS, Reader, Reading, Rows, check_columns, numbered
 from fullpass.components.ingest.readers.tables import names_of, select, validated
 from fullpass.components.ingest.sources.config import ModuleSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries, unknown_version

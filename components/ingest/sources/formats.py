@@ -161,18 +161,8 @@ _ROWS = (
     Format(config.TfdsSource, "tfds.TfdsReader"),
     Format(config.NumpySource, "numpy_files.NumpyReader", starts=b"\x93NUMPY"),
     Format(config.ModuleSource, "frames.ModuleReader"),
-    Format(
-        config.ImagesSource,
-        "images.ImagesReader",
-        parts="files",
-        is_told=False,
-    ),
-    Format(
-        config.TextSource,
-        "text.TextReader",
-        parts="byte ranges, or files",
-        is_told=False,
-    ),
+    Format(config.ImagesSource, "images.ImagesReader", parts="files", is_told=False),
+    Format(config.TextSource, "text.TextReader", parts="byte ranges, or files", is_told=False),
 )
 
 FORMATS = {row.name: row for row in _ROWS}

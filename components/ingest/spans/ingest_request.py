@@ -130,11 +130,7 @@ class Request:
             spans.append(SpanRequest(span.number, window.label(span.number), version, digest, span.files))
         past = tuple(SpanRequest(span.number, window.label(span.number), 0, "", span.files) for span in window.earlier)
         return replace(
-            reaching,
-            spans=tuple(spans),
-            spanned=window.unit is not None,
-            past=past,
-            joined=dict(window.tables),
+            reaching, spans=tuple(spans), spanned=window.unit is not None, past=past, joined=dict(window.tables)
         )
 
 

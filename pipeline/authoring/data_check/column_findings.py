@@ -16,12 +16,7 @@ from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.expressions.expression import Expression
 from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, walk
-from fullpass.preprocessing.features.feature import (
-    BooleanFeature,
-    CategoryFeature,
-    DateFeature,
-    DurationFeature,
-)
+from fullpass.preprocessing.features.feature import BooleanFeature, CategoryFeature, DateFeature, DurationFeature
 from fullpass.preprocessing.features.history import lists_of
 from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.values.convert import Converted, convert_raw, read_numbers

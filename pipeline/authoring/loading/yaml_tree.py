@@ -30,14 +30,8 @@ _ADVICE = (
     ("'\\t' that cannot start", "a tab. YAML is indented by blanks only"),
     ("mapping values", 'a ":" where no key can stand. Put text that holds ": " in quotes, or fix the indentation'),
     ("end of stream", "a quote that is never closed"),
-    (
-        "expected ',' or ']'",
-        "brackets that are not closed, lack a comma, or hold text with a comma but no quotes",
-    ),
-    (
-        "expected ',' or '}'",
-        "braces that are not closed, lack a comma, or hold text with a comma but no quotes",
-    ),
+    ("expected ',' or ']'", "brackets that are not closed, lack a comma, or hold text with a comma but no quotes"),
+    ("expected ',' or '}'", "braces that are not closed, lack a comma, or hold text with a comma but no quotes"),
     ("expected <block end>", "this indentation fits no level above it. Items of one level begin in the same column"),
     ("could not find expected ':'", 'a key without ":"'),
     ("undefined alias", "no anchor of this name is defined above. Put text that begins with * in quotes"),

@@ -29,13 +29,7 @@ _GENERATED = "__autograph_generated_file"
 _RAISED_LINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.DOTALL)
 _AUTOGRAPH = "in user code:"
 _WRAPPERS = ("Exception encountered when calling", _AUTOGRAPH)
-_UNINFORMATIVE = (
-    *_WRAPPERS,
-    "Graph execution error",
-    "Detected at node",
-    "File ",
-    "<stack traces unavailable>",
-)
+_UNINFORMATIVE = (*_WRAPPERS, "Graph execution error", "Detected at node", "File ", "<stack traces unavailable>")
 _RUNNER_FILES = ("launch.py", "node_process.py", "runner.py")
 
 

@@ -203,10 +203,7 @@ def _redirect(log: Path) -> None:
     redact_streams()
     faulthandler.enable(file=2)
     logging.basicConfig(
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        level=logging.INFO,
-        stream=sys.stderr,
-        force=True,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr, force=True
     )
     absl_logging.set_verbosity(absl_logging.INFO)
     # TFX executors would parse the arguments of this program as their flags.
