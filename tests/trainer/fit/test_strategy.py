@@ -117,7 +117,8 @@ def start(
     # Replicas draw different masks. Without masks, the same rows give the same updates.
     fixed = {"epochs": 3, "learning_rate": 0.01, "batch_size": 100, "mask_rate": 0.0}
     training = fixed | {"distribution": how} | training
-    (folder / "args").write_bytes(pickle.dumps(planted("binary").fn_args(folder, model="linear", training=training)))
+    args = planted("binary").of("x", "tags").fn_args(folder, model="linear", training=training)
+    (folder / "args").write_bytes(pickle.dumps(args))
     command = [sys.executable, "-c", RUN, str(folder / "args"), how]
     with (folder / "errors").open("w") as errors:
         return warm_process.Process(command, cwd=REPOSITORY, env={**os.environ, **(environment or {})}, stderr=errors)
