@@ -178,13 +178,9 @@ def test_the_same_seed_gives_the_same_model(planted):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    "way",
-    [
-        pytest.param({"compute_at": "input"}, marks=pytest.mark.long),
-        pytest.param({"compute_at": "model"}, marks=pytest.mark.long),
-        {"cache": "none", "shuffle_buffer": 5000},
-    ],
+    "way", [{"compute_at": "input"}, {"compute_at": "model"}, {"cache": "none", "shuffle_buffer": 5000}]
 )
 def test_other_ways_of_reading_learn_as_well(planted, way):
     prepared = planted("binary").of("x", "kind", "tags")

@@ -59,7 +59,9 @@ def read_back(paths) -> list[dict]:
     return found
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
+@pytest.mark.parametrize(
+    "suffix", [*(pytest.param(suffix, marks=pytest.mark.long) for suffix in ("parquet", "csv")), "jsonl"]
+)
 def test_shards_hold_the_rows_of_a_single_process_in_their_order(export, files, tmp_path, suffix):
     output, file = tmp_path / f"parts.{suffix}", tmp_path / f"one.{suffix}"
     done = predict_parts(Batch(export, str(files), str(output), {}), HERE)

@@ -132,7 +132,7 @@ def test_the_range_is_checked_even_if_no_rows_are_written(transform):
         transform(unknown_is_minus_one, materialize=False)
 
 
-@pytest.mark.parametrize("function", [oov_bucket, own_default])
+@pytest.mark.parametrize("function", [oov_bucket, pytest.param(own_default, marks=pytest.mark.long)])
 def test_unknown_tokens_with_an_id_of_their_own(transform, function):
     assert transform(function) == {"train": 4, "eval": 4}
 
@@ -152,7 +152,10 @@ def test_a_custom_feature_whose_unknown_tokens_would_become_id_0(transform, func
 
 @pytest.mark.parametrize(
     ("function", "ids"),
-    [(custom_oov_bucket, 4), pytest.param(custom_oov_bucket, 9, marks=pytest.mark.long), (custom_buckets, 4)],
+    [
+        (custom_oov_bucket, 4),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in ((custom_oov_bucket, 9), (custom_buckets, 4))),
+    ],
 )
 def test_a_custom_feature_with_enough_ids(transform, function, ids):
     assert transform(function, ids=ids) == {"train": 4, "eval": 4}

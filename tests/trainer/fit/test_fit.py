@@ -71,7 +71,7 @@ def gradient(theta, x, y, w):
     return np.concatenate([x.T @ (w * error), [np.sum(w * error)]]) / w.sum()
 
 
-@pytest.mark.parametrize("size", [16, 20, ROWS])
+@pytest.mark.parametrize("size", [pytest.param(16, marks=pytest.mark.long), 20, ROWS])
 def test_an_update_is_the_gradient_of_the_weighted_mean(size):
     x, y, w = data()
     model = linear_model()
@@ -283,7 +283,7 @@ def test_float16_trains_with_a_scaled_loss():
     assert fitted.history["val_log_loss"][-1] < 0.5 * fitted.history["val_log_loss"][0]
 
 
-@pytest.mark.parametrize("micro_batches", [2, 3, 16, 100])
+@pytest.mark.parametrize("micro_batches", [*(pytest.param(n, marks=pytest.mark.long) for n in (2, 16)), 3, 100])
 def test_a_gradient_in_micro_batches_is_that_of_the_whole_batch(micro_batches):
     x, y, w = data()
     model = linear_model(penalty=0.1)

@@ -116,7 +116,9 @@ def test_a_linear_model_is_a_sum_of_weights():
 MLP = {"kind": "mlp", "hidden": [16], "dropout": 0.0}
 
 
-@pytest.mark.parametrize("kind", ["linear", pytest.param(MLP, marks=pytest.mark.long), "wide_deep"])
+@pytest.mark.parametrize(
+    "kind", ["linear", *(pytest.param(kind, marks=pytest.mark.long) for kind in (MLP, "wide_deep"))]
+)
 def test_a_value_that_training_never_saw_gets_about_the_mean_prediction(kind):
     """The label is 1 for ids 2 and 3, and 0 for ids 4 and 5. Id 0 is missing, id 1 unknown. The mean label is 0.5."""
     model = build(kind, {"c": category("c", 6)})
