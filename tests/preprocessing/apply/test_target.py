@@ -45,13 +45,22 @@ def rows() -> dict[str, list]:
     }
 
 
-def encoded(directory, task, table, features=FEATURES, *, crosses=(), train, apply=None):
+def analysed(directory, task, table, features=FEATURES, crosses=()):
+    """Returns the function that encodes the rows of the table or others, as train rows or not."""
     config = PreprocessingConfig.model_validate({"features": features, "crosses": crosses, "label": LABELS[task]})
     output = analyze_table(config, list(raw_batches(config, pa.table(table))), str(directory))
     transform = BatchTransformer(output, adapter_of(raw_schema(config)))
-    (batch,) = raw_batches(config, pa.table(apply or table), serving=apply is not None)
-    done = transform(as_train_rows(batch) if train else batch)
-    return np.array(done.to_pydict()["zone_mean_xf"], np.float64)
+
+    def encode(*, train, apply=None):
+        (batch,) = raw_batches(config, pa.table(apply or table), serving=apply is not None)
+        done = transform(as_train_rows(batch) if train else batch)
+        return np.array(done.to_pydict()["zone_mean_xf"], np.float64)
+
+    return encode
+
+
+def encoded(directory, task, table, features=FEATURES, *, crosses=(), **options):
+    return analysed(directory, task, table, features, crosses)(**options)
 
 
 def numbers_of(task, table) -> np.ndarray:
@@ -72,11 +81,12 @@ def expected_of(zone, used, numbers, zones) -> np.ndarray:
 def test_train_rows_use_other_folds_and_all_others_use_train(tmp_path, task):
     table = rows()
     zones, numbers = np.array(table["zone"]), numbers_of(task, table)
-    of_train = encoded(tmp_path / "train", task, table, train=True)
+    encode = analysed(tmp_path, task, table)
+    of_train = encode(train=True)
     expected = [expected_of(zone, folds() != fold, numbers, zones) for zone, fold in zip(zones, folds(), strict=True)]
     np.testing.assert_allclose(of_train, expected, rtol=1e-3, atol=1e-4)
     asked = {"zone": ["b", "new", None, "a b"]}
-    of_request = encoded(tmp_path / "all", task, table, train=False, apply=asked)
+    of_request = encode(train=False, apply=asked)
     everything = np.ones(ROWS, dtype=bool)
     expected = [expected_of(zone or "", everything, numbers, zones) for zone in asked["zone"]]
     np.testing.assert_allclose(of_request, expected, rtol=1e-3, atol=1e-4)

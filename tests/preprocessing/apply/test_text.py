@@ -61,8 +61,6 @@ def test_subwords(assert_transform):
     analysed = assert_transform(
         {
             "ids": {**subwords, "output": "ids"},
-            "padded": {**subwords, "output": "ids", "max_length": 3},
-            "bag": subwords,
             "stable": {**subwords, "vocabulary": {"top_k": 50, "stable_ids": True}},
             "given": {**given, "output": "ids"},
         },
@@ -70,14 +68,12 @@ def test_subwords(assert_transform):
         apply={"t": texts},
         expected={
             "ids_xf": [[14, 7, 8, 9, 7], [1, 9], [1, 1], [], []],
-            "padded_xf": [[14, 7, 8], [1, 9, 0], [1, 1, 0], [0, 0, 0], [0, 0, 0]],
-            "bag_xf": [[7, 8, 9, 14], [1, 9], [1], [], []],
             "stable_xf": [[7, 8, 9, 14], [1, 9], [1], [], []],
             "given_xf": [[1, 1, 1, 3, 1, 1, 1, 3], [1, 1, 1], [4, 1], [], []],
         },
     )
-    assert analysed.vocabulary(vocabulary_name("bag")) == analysed.vocabulary(vocabulary_name("stable")) == PIECES
-    assert {analysed.size(f"{name}_xf") for name in ("ids", "padded", "bag", "stable")} == {len(PIECES) + 2}
+    assert analysed.vocabulary(vocabulary_name("ids")) == analysed.vocabulary(vocabulary_name("stable")) == PIECES
+    assert {analysed.size(f"{name}_xf") for name in ("ids", "stable")} == {len(PIECES) + 2}
 
 
 @pytest.mark.parametrize(
