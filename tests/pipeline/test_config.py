@@ -6,7 +6,6 @@ import jsonschema
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
@@ -84,20 +83,14 @@ def test_every_transform_is_shown_as_the_same_config_and_fits_the_json_schema(fo
 @pytest.mark.parametrize(
     "file", [RICH, *sorted((REPOSITORY / "examples").glob("*/pipeline.yaml"))], ids=lambda f: f.parent.name
 )
-def test_what_is_shown_loads_as_the_same_config(file, tmp_path):
+def test_what_is_shown_loads_as_the_same_config_and_fits_the_json_schema(file, tmp_path, validator):
     config = load(file).config
     shown = tmp_path / "pipeline.yaml"
     shown.write_text(resolved_yaml(config))
-    assert load(shown).config == config
-    assert resolved_yaml(load(shown).config) == shown.read_text()
-
-
-@pytest.mark.parametrize(
-    "file", [RICH, *sorted((REPOSITORY / "examples").glob("*/pipeline.yaml"))], ids=lambda f: f.parent.name
-)
-def test_right_files_fit_the_json_schema(file, validator):
+    again = load(shown).config
+    assert again == config and resolved_yaml(again) == shown.read_text()
     validator.validate(read_yaml(file.read_text()).data)
-    validator.validate(read_yaml(resolved_yaml(load(file).config)).data)
+    validator.validate(read_yaml(shown.read_text()).data)
 
 
 @pytest.mark.parametrize(
@@ -124,17 +117,16 @@ def test_wrong_files_do_not_fit_the_json_schema(section, value, validator):
     assert not validator.is_valid({**SMALL, section: value})
 
 
-@pytest.mark.parametrize("word", ["number", "category", "boolean", "date", "text", "count"])
-def test_bare_types_are_short_for_their_defaults(word):
-    written_out = {**SMALL, "features": {"x": {"type": word}}}
-    bare = {**SMALL, "features": {"x": word}}
-    assert PipelineConfig.model_validate(bare) == PipelineConfig.model_validate(written_out)
-
-
-@pytest.mark.parametrize("kind", [kind for kind in NETWORKS if kind != "module"])
-def test_bare_models_are_short_for_their_defaults(kind):
-    bare = PipelineConfig.model_validate({**SMALL, "model": kind})
-    assert bare == PipelineConfig.model_validate({**SMALL, "model": {"kind": kind}})
+@pytest.mark.parametrize(
+    ("bare", "written_out"),
+    [
+        *(({"features": {"x": word}}, {"features": {"x": {"type": word}}})
+          for word in ("number", "category", "boolean", "date", "text", "count")),
+        *(({"model": kind}, {"model": {"kind": kind}}) for kind in NETWORKS if kind != "module"),
+    ],
+)  # fmt: skip
+def test_bare_words_are_short_for_their_defaults(bare, written_out):
+    assert PipelineConfig.model_validate(SMALL | bare) == PipelineConfig.model_validate(SMALL | written_out)
 
 
 @pytest.mark.parametrize("task", DEFAULT_METRICS)
@@ -162,12 +154,6 @@ def test_the_parts_of_a_config_hold_what_their_component_needs():
     assert config.preprocessing_config.derive == config.data.derive
     assert config.ingest_config.source == config.data.source
     assert config.trainer_config.model == config.model
-
-
-def test_a_config_cannot_be_changed():
-    config = PipelineConfig.model_validate(SMALL)
-    with pytest.raises(ValidationError, match="frozen"):
-        config.name = "other"
 
 
 def names():
@@ -236,5 +222,5 @@ def test_any_config_is_shown_so_that_it_loads_as_itself(tree, tmp_path_factory):
     text = resolved_yaml(config)
     assume("://" not in text)
     shown.write_text(text, encoding="utf-8")
-    assert load(shown).config == config
-    assert resolved_yaml(load(shown).config) == text
+    again = load(shown).config
+    assert again == config and resolved_yaml(again) == text

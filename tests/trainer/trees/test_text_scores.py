@@ -37,7 +37,7 @@ def test_components_are_singular_vectors_however_few_there_are():
 @pytest.mark.parametrize("every", [1, 2])
 def test_train_rows_have_scores_of_models_of_other_rows(planted, monkeypatch, every):
     """The labels are noise, so the scores of a row tell nothing of its own label."""
-    data, spec, _ = planted("binary").loaded(model="trees")
+    data, spec, _ = planted("binary").of("note").loaded(model="trees")
     inputs = model_inputs(transformed_outputs(spec.preprocessing, spec.tft_output), spec.tft_output)
     note, count = inputs["note_xf"], data.train.counts.weighted_rows
     noise = np.random.default_rng(1).normal(size=(count, 1))
@@ -70,12 +70,8 @@ def test_train_rows_have_scores_of_models_of_other_rows(planted, monkeypatch, ev
 def test_what_trees_export_is_what_was_measured_while_they_grew(planted, monkeypatch, compute_at):
     """The note names kind and tags, so with x it decides `likes`. LightGBM and the network read the same rows."""
     monkeypatch.setattr(tree_columns, "_MOST_COLUMNS", 3)
-    prepared = planted("binary")
-    features = {name: prepared.preprocessing["features"][name] for name in ("x", "note", "tags")}
-    preprocessing = {**prepared.preprocessing, "features": features, "crosses": []}
-    data, found = prepared.trained(
-        preprocessing, model="trees", training={"epochs": 6}, input={"compute_at": compute_at}
-    )
+    prepared = planted("binary").of("x", "note", "tags")
+    data, found = prepared.trained(model="trees", training={"epochs": 6}, input={"compute_at": compute_at})
     rows = sample_rows(data.validation.split, data.in_model, 1000)
     margin = (2 * rows.labels - 1) * rows.logits(found.network)[:, 0]
     history = found.fitted.history
