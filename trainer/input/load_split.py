@@ -2,7 +2,7 @@
 
 import logging
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -81,18 +81,26 @@ class Split:
         return batches_of(self._windows(order), self.layout, finish, order, memory_budget=budget, tuned=tuned)
 
     def sample(self, rows: int, seed: int = 0) -> Batch:
-        """Returns a sample of all rows as one batch, in random order.
+        """Returns a sample of all rows as one batch, in random order."""
+        return next(iter(self.sampled_batches(rows, rows, seed)))
+
+    def sampled_batches(self, rows: int, size: int, seed: int = 0) -> Iterator[Batch]:
+        """Yields a sample of all rows in batches of `size`, in random order; lists are as wide as those of their batch.
 
         Rows in memory are gathered without a tf.data pipeline, which takes longer to build than to run. Others are read
         once, in order, because neighbouring rows may be alike.
         """
-        shuffled = self.sampled_numbers(rows, seed)
+        numbers = self.sampled_numbers(rows, seed)
         with tf.device("CPU:0"):
-            if self.in_memory is not None:
-                return to_batch(self.layout.unpack(Rows(self.in_memory).gather(tf.constant(shuffled))))
-            ascending = np.argsort(shuffled)
-            found = Rows(self._gathered(shuffled[ascending]))
-            return to_batch(self.layout.unpack(found.gather(tf.constant(np.argsort(ascending)))))
+            held = self.in_memory
+            if held is None:
+                ascending = np.argsort(numbers)
+                held, numbers = self._gathered(numbers[ascending]), np.argsort(ascending)
+            kept = Rows(held)
+        for first in range(0, len(numbers), size):
+            with tf.device("CPU:0"):
+                batch = to_batch(self.layout.unpack(kept.gather(tf.constant(numbers[first : first + size]))))
+            yield batch
 
     def sampled_numbers(self, rows: int, seed: int = 0) -> np.ndarray:
         """Returns the numbers of the rows of `sample`, in the order of batches without a shuffle, int64 [rows]."""

@@ -116,7 +116,11 @@ def learn_scores(
         if first >= split.counts.weighted_rows:
             break
     y, weight = np.concatenate(wanted), np.concatenate(weights)
-    return {name: _learned(sparse.vstack(rows, "csr"), y, weight, every) for name, rows in parts.items()}
+    found = {}
+    for item in items:
+        rows = sparse.vstack(parts.pop(item.name), "csr")
+        found[item.name] = _learned(rows, y, weight, every)
+    return found
 
 
 def _learned(rows: sparse.csr_matrix, y: np.ndarray, weight: np.ndarray, every: int) -> TextScores:
@@ -125,11 +129,12 @@ def _learned(rows: sparse.csr_matrix, y: np.ndarray, weight: np.ndarray, every: 
     folds = np.arange(len(y)) % _FOLDS
 
     def fitted(chosen: np.ndarray, strength: float) -> np.ndarray:
-        root = np.sqrt(weight[chosen])
-        return ridge(sparse.diags(root) @ rows[chosen], root[:, None] * y[chosen], strength)
+        return ridge(rows, y, weight * chosen, strength)
+
+    held_out = rows[folds == 0]
 
     def error(strength: float) -> float:
-        missed = rows[folds == 0] @ fitted(folds != 0, strength) - y[folds == 0]
+        missed = held_out @ fitted(folds != 0, strength) - y[folds == 0]
         return float(weight[folds == 0] @ (missed**2).sum(axis=1))
 
     strength = min(_STRENGTHS, key=error)
@@ -138,22 +143,24 @@ def _learned(rows: sparse.csr_matrix, y: np.ndarray, weight: np.ndarray, every: 
     return TextScores(kernel.astype(np.float32), of_folds.astype(np.float32), every)
 
 
-def ridge(rows: sparse.csr_matrix, y: np.ndarray, strength: float) -> np.ndarray:
+def ridge(rows: sparse.csr_matrix, y: np.ndarray, weight: np.ndarray, strength: float) -> np.ndarray:
     """Returns the weights of ridge regressions without intercept, [columns, targets], by conjugate gradients.
 
     Args:
         y: The targets, [rows, targets].
+        weight: The weight of the squared error of each row, float [rows]. Rows that do not count have 0, because a copy
+            of the others would take as much memory as all else of a training on long texts.
         strength: The factor of the squared weights in the loss.
     """
-    back = rows.T.tocsr()
-    residual = back @ y
+    weight = weight[:, None]
+    residual = rows.T @ (weight * y)
     weights, direction = np.zeros_like(residual), residual
     size = (residual**2).sum(axis=0)
     enough = _TOLERANCE**2 * size
     for _ in range(_MOST_STEPS):
         if (size <= enough).all():
             break
-        image = back @ (rows @ direction) + strength * direction
+        image = rows.T @ (weight * (rows @ direction)) + strength * direction
         curvature = (direction * image).sum(axis=0)
         step = np.divide(size, curvature, out=np.zeros_like(size), where=curvature > 0)
         weights, residual = weights + step * direction, residual - step * image

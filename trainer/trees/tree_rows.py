@@ -61,7 +61,9 @@ def find_bins(
 ) -> lightgbm.Dataset:
     """Returns a dataset that defines the bins, from up to 200,000 rows of the train split."""
     rows = max(1, min(_SAMPLE_ROWS, _SAMPLE_BYTES // max(1, split.row_bytes), split.counts.weighted_rows))
-    found = columns(split.sample(rows), split.sampled_numbers(rows))
+    numbers = iter(np.split(split.sampled_numbers(rows), range(_BATCH, rows, _BATCH)))
+    # Batch by batch, because a batch pads its texts to the longest of them.
+    found = np.concatenate([columns(batch, next(numbers)) for batch in split.sampled_batches(rows, _BATCH)])
     labels = np.zeros(len(found))
     return lightgbm.Dataset(found, labels, categorical_feature=sorted(unseen), params=dict(settings)).construct()
 

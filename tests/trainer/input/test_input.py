@@ -220,6 +220,8 @@ def test_a_sample_is_of_all_rows_in_memory_or_not(way):
         numbers = features["row_id"].numpy()
         assert len(label) == len(weight) == len(set(numbers.tolist())) == expected
         np.testing.assert_array_equal(again["row_id"], numbers)
+        parts = [features["row_id"].numpy() for features, *_ in split.sampled_batches(rows, 128, seed=4)]
+        np.testing.assert_array_equal(np.concatenate(parts), numbers)
         for part in (numbers, numbers[: expected // 2]):  # the beginning of a sample is a sample
             assert np.histogram(part, 4, (0, 1000))[0] == pytest.approx(len(part) / 4, rel=0.35)
 

@@ -21,8 +21,9 @@ def in_closed_form(rows: np.ndarray, y: np.ndarray, strength: float) -> np.ndarr
 @pytest.mark.parametrize("strength", [0.3, 30.0])
 def test_a_ridge_regression_solves_the_normal_equations(strength):
     y = np.random.default_rng(0).normal(size=(60, 3)) * [1, 100, 0]
-    expected = in_closed_form(ROWS.toarray(), y, strength)
-    found = ridge(ROWS, y, strength)
+    weight = np.arange(60) % 4  # as if each row were there so many times
+    expected = in_closed_form(np.repeat(ROWS.toarray(), weight, axis=0), np.repeat(y, weight, axis=0), strength)
+    found = ridge(ROWS, y, weight, strength)
     np.testing.assert_allclose(found / [1, 100, 1], expected / [1, 100, 1], rtol=0, atol=2e-3)
 
 
