@@ -73,9 +73,9 @@ def owner(tmp_path_factory) -> Owner:
     return owner
 
 
-def night(owner, day):
+def night(owner, day, *options):
     """Runs the window that ends with a day; returns the completed process and the summary."""
-    return owner.run("run", "pipeline.yaml", "--span", f"2026-03-{day:02d}"), owner.summary()
+    return owner.run("run", "pipeline.yaml", "--span", f"2026-03-{day:02d}", *options), owner.summary()
 
 
 def zones(export):
@@ -260,6 +260,6 @@ def test_a_person_may_bless_what_was_refused_and_says_who_and_why(owner):
     assert owner.run("bless", "pipeline.yaml").returncode != 0, "there is none to bless any more"
 
     write_day(owner.folder, 5, "bcd")
-    _, summary = night(owner, 5)
+    _, summary = night(owner, 5, "--to", "Trainer")
     origin = json.loads((version / "assets.extra" / "origin.json").read_text())["model"]
     assert summary["training"]["warm_start"]["from"] == f"{origin}/Format-Serving", "the next model follows it"
