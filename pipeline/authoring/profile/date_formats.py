@@ -17,12 +17,13 @@ from fullpass.preprocessing.token_spelling import as_token
 _DAYS = (
     "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y.%m.%d", "%Y-%m-%d",
     "%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%b-%y", "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y",
+    "%b %d %Y", "%B %d %Y",
 )  # fmt: skip
 _TIMES = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", " %H:%M:%S.%f", "T%H:%M:%S", " %H:%M:%S %z")
 _DIGITS = ("%Y%m%d%H%M%S", "%Y%m%d")
 _WHOLE = (
     "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S %z", "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %z %Y",
-    *_DIGITS, "%Y-%m", "%H:%M:%S", "%H:%M", "%I:%M %p",
+    *_DIGITS, "%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y", "%H:%M:%S", "%H:%M", "%I:%M %p",
 )  # fmt: skip
 _CANDIDATES = ("iso", *(day + time for day, time in itertools.product(_DAYS, _TIMES)), *_WHOLE)
 _TIME_NAME = re.compile(r"time|date|stamp|epoch|(^|_)(at|ts|when)$", re.IGNORECASE)
@@ -155,9 +156,11 @@ def differing_parts(dates: Dates) -> tuple[str, ...]:
     parts = []
     if span >= 10 * 365:
         parts.append("year")
-    if span >= 60:
+    calendar = days.astype("datetime64[D]")
+    months = calendar.astype("datetime64[M]")
+    if span >= 60 and len(np.unique(months.astype(int) % 12)) > 1:
         parts.append("month")
-    if span >= 6:
+    if span >= 6 and (calendar != months).any():  # a first of the month stands for the month
         parts.append("day_of_week")
     if len(np.unique(np.floor(when % _DAY / 3600))) > 1:
         parts.append("hour")

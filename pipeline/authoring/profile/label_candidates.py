@@ -76,7 +76,12 @@ def label_section(column: ColumnProfile, task: Task | None) -> LabelGuess:
         raise UsageError(f"label {column.name!r} holds one value only; there is nothing to learn. Choose another.")
     chosen = task or _task_of(column)
     settings, why = _BY_TASK[chosen](column)
-    return LabelGuess({"name": column.name, "task": chosen, **settings, **_max_missing(column)}, why)
+    missing = column.values.missing_share
+    if missing >= 0.0005:
+        why += f"; {missing:.1%} missing: these rows are left out"
+    if missing > 0.04:
+        settings["max_missing"] = min(1.0, float(np.ceil(missing * 120) / 100))
+    return LabelGuess({"name": column.name, "task": chosen, **settings}, why)
 
 
 def target_of(column: ColumnProfile, label: LabelGuess) -> Target:
@@ -221,11 +226,6 @@ def _regression(column: ColumnProfile) -> tuple[dict[str, object], str]:
         raise UsageError(f"label {column.name!r}: task regression takes numbers. Received: {_values(column)}.")
     low, high = numbers.usual
     return {}, f"numbers, median {numbers.median:g}, 998 of 1,000 from {low:g} to {high:g}"
-
-
-def _max_missing(column: ColumnProfile) -> dict[str, object]:
-    missing = column.values.missing_share
-    return {"max_missing": min(1.0, float(np.ceil(missing * 120) / 100))} if missing > 0.04 else {}
 
 
 _BY_TASK = {"binary": _binary, "multiclass": _multiclass, "multilabel": _multilabel, "regression": _regression}

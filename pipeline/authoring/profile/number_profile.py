@@ -135,7 +135,7 @@ def _placeholders(values: ValueCounts, numbers: np.ndarray) -> tuple[str, ...]:
 
     Far is farther than all others from each other, and above positive numbers also as a ratio: 500 is not far from 1,
     2, 5 ... 200. Many is twice the median of the other values (1 of 1,000 rows for a number that is farther still), but
-    not most rows; 999, 9999 and the limits of integers need neither.
+    not most rows; 999, 9999 and the limits of integers need neither. 0 and 1, the ends of shares, never count.
     """
     known = ~np.isnan(numbers)
     found, index = np.unique(numbers[known], return_inverse=True)
@@ -184,7 +184,7 @@ def _stands_for_missing(number: float, rows: float, beside: np.ndarray, total: f
         return number < 0 or (len(beside) >= _FEWEST_BESIDE_NINES and rows > 1)
     pile = 0.0 if lonely else _PILE * float(np.median(beside))
     often = rows >= max(_FEWEST_PLACEHOLDERS, _LEAST_SHARE * total, pile)
-    return bool(number != 0 and often and rows <= _MOST_SHARE * total and len(beside) >= _FEWEST_OTHERS)
+    return bool(number not in (0, 1) and often and rows <= _MOST_SHARE * total and len(beside) >= _FEWEST_OTHERS)
 
 
 def _is_nines(number: float) -> bool:

@@ -39,6 +39,7 @@ def test_the_label_section_follows_from_the_values(of, task, settings):
     found = label_section(of, task)
     assert dict(found.settings) == settings
     assert found.why
+    assert ("7.7% missing" in found.why) == ("max_missing" in settings)
 
 
 @pytest.mark.parametrize(

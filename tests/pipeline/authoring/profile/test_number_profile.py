@@ -59,6 +59,7 @@ def test_far_values_are_outliers():
         (rows(range(5000, 7000), "0", 400), ()),  # nothing was paid
         (rows(range(1000), "50000", 1), ()),  # an outlier
         (rows(range(18, 80), "-1", 100), ()),  # not far
+        (rows([i / 1000 for i in range(200)], "1", 110), ()),  # the whole share
     ],
 )
 def test_words_and_placeholders_mean_missing(texts, tokens):
