@@ -283,7 +283,7 @@ def _write_sorted(table: _Table, buckets: Buckets, folder: Path) -> np.ndarray:
         arrays = {name: files.enter_context(open(folder / name, "wb")) for name in names}
         writer = None
         for bucket in buckets.tables():
-            by = (bucket.column(name).to_numpy() for name in (SPAN, TIME, SECOND, FIRST))
+            by = (bucket.column(name).to_numpy() for name in reversed(names))
             bucket = bucket.take(pa.array(np.lexsort(tuple(by))))  # lexsort is stable
             bucket = bucket.filter(pa.array(table.kept(bucket))).combine_chunks()
             for name, file in arrays.items():

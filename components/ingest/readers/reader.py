@@ -300,7 +300,8 @@ def readable(path: str, reading: "Reading | None" = None, state: Callable[[str],
             _check_unchanged(path, before, state)
         message = f"{error}" if isinstance(error, _SELF_EXPLANATORY_ERRORS) else f"{type(error).__name__}: {error}"
         raise UserError(
-            f"{path}: reading stopped: {message}. Is the file cut short, or in another format than its name suggests?"
+            f"{path}: reading stopped: {message}. Is the file cut short, in another format than its name suggests, or "
+            f"written by newer software (read by pyarrow {pa.__version__})?"
         ) from error
 
 

@@ -10,7 +10,7 @@ from fullpass.components.ingest.sources.formats import FORMATS, LINES, TOLD_FORM
 from fullpass.components.ingest.sources.storage import open_binary, suffix_of
 
 _LOOK = 64 << 10
-_JSON_LINES = "Write JSON lines: one object per line, without [ and ]."
+_JSON_LINES = "Write JSON lines: one object per line, without [ and ]"
 _OTHERS = (
     (rb"SQLite format 3", "an SQLite database; read it with format: sql"),
     (rb"\x89PNG|\xff\xd8\xff|GIF8", "an image"),

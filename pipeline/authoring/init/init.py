@@ -176,7 +176,7 @@ def _slug(data: str, file: Path) -> str:
 def _data_lines(
     profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns, bad_rows: float | None
 ) -> list[YamlLine]:
-    names = [*(c.column.name for c in selection.features), chosen.column.name, *chosen.reads]
+    names = [*(c.column.name for c in selection.features), chosen.column.name, *chosen.reads, *selection.types]
     lines = []
     if selection.types:
         lines.append(YamlLine("types", dict(selection.types), "read only by expressions, which need the type"))

@@ -125,7 +125,7 @@ def _category(column: ColumnProfile) -> tuple[str, Any]:
     if values.distinct > _MANY_VALUES:
         fields |= {"min_count": 5 if values.present >= 1000 else 2, "oov_buckets": 4}
     share = values.counts[0] / values.present if values.present else 0.0
-    what = f"{values.distinct:,} values"
+    what = f"{values.distinct:,} value{'s' * (values.distinct != 1)}"
     if share >= _OFTEN:
         what += f", most often {shown(values.texts[0], 24)} {share:.0%}"
     if column.numbers is not None:

@@ -83,10 +83,11 @@ def _pattern(format: str) -> re.Pattern[str]:
 
 
 def _fitting(values: ValueCounts) -> list[str]:
-    """Returns the formats that nearly all of the commonest values fit."""
+    """Returns formats that half of the commonest values or of their rows fit: a word may be commoner than dates."""
     tried = np.arange(min(_TRIED, values.distinct))
     rows = values.counts[tried]
-    return [text for text, fits in _matches(values, tried) if rows[fits].sum() >= _ENOUGH * rows.sum()]
+    matches = _matches(values, tried)
+    return [text for text, fits in matches if 2 * rows[fits].sum() >= rows.sum() or 2 * fits.sum() >= len(fits)]
 
 
 def _matches(values: ValueCounts, tried: np.ndarray) -> list[tuple[str, np.ndarray]]:

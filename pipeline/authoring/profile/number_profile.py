@@ -92,15 +92,17 @@ def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
     no values, and placeholders: numbers far from all others that occur often, and -99, -999 ... In other columns, these
     are only words that are hardly ever a value.
     """
+    known = [text for text in values.texts if text.lower() in _WORDS]
+    with_words, values = values, values.without(known)
+    if 2 * values.present < with_words.present:
+        values = with_words
     numbers = values.numbers
     if values.number_share < _MOSTLY:
         written = find_written(values, enough=_MOSTLY)
         if written is None:
-            return tuple(t for t in values.texts if t in SURE_WORDS and not (t == "NA" and has_code_na(values)))
+            return tuple(t for t in known if t in SURE_WORDS and not (t == "NA" and has_code_na(with_words)))
         numbers = written.numbers
-    words = [text for text, number in zip(values.texts, numbers, strict=True) if np.isnan(number)]
-    known = [text for text in words if text.lower() in _WORDS]
-    other = np.isnan(numbers) & [t.lower() not in _WORDS and not any(c.isdigit() for c in t) for t in values.texts]
+    other = np.isnan(numbers) & [not any(c.isdigit() for c in text) for text in values.texts]
     others = list(values.examples(other, most=len(other)))
     if len(others) > _MOST_OTHER_WORDS or are_values(values, numbers, other):
         others = []

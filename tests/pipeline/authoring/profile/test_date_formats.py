@@ -65,6 +65,8 @@ def test_one_cell_in_twenty_may_be_no_date():
     found = find(["2013-01-01"] * 97 + ["soon"] * 3)
     assert (found.format, found.share) == ("iso", 0.97)
     assert find(["2013-01-01"] * 90 + ["soon"] * 10) is None
+    different = [f"2013-01-01 05:{minute:02d}:{second:02d}" for minute in range(60) for second in range(0, 60, 9)]
+    assert find(different + ["soon"] * 9).format == "iso"
 
 
 @pytest.mark.parametrize(
