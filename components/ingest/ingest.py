@@ -280,7 +280,8 @@ def _check_counts(manifest: Manifest) -> None:
 
 def _check_lists(ingestion: Ingestion, seen: set[str]) -> None:
     """Checks that each column of lists occurs in a row, if the source has no other way to detect a misspelled name."""
-    lists = [column.name for column in ingestion.columns if column.many]
+    read = ingestion.reading(ingestion.files[0], WHOLE).columns  # neither joined columns nor lists of events
+    lists = [name for name, column in read.items() if column.many]
     try:
         if not lists or columns_of(ingestion.files[0], ingestion.config.source) is not None:
             return

@@ -12,12 +12,14 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig, IngestConfig
 from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.history import recomputed
+from fullpass.components.ingest.ingest import finish, run
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
 from fullpass.components.ingest.readers.read_source import parts_of
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans import spans
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, read_request
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 
 TRIPS = {"entity": "who", "at": "when", "columns": ["fare", "shop"]}
 FARE = RawColumn("trips.fare", "number", many=True)
@@ -278,3 +280,15 @@ def test_no_events_at_all(tmp_path):
     found, _, counts, _ = one_day(tmp_path, trip(0, "", "2024-01-10"), history={"trips": TRIPS})
     assert found[0]["trips.at"] is None and found[0]["trips.shop"] is None
     assert counts["trips", "without"] == 1 and json.dumps(found[0]["id"]) == "0.0"
+
+
+def test_json_lines_need_no_list_of_their_own(tmp_path):
+    rows = [{"id": i, "who": "a", "when": f"2024-01-10T00:{i:02d}", "fare": i, "shop": "x"} for i in range(40)]
+    (tmp_path / "2024-01-10.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    source = {"format": "jsonl", "path": "{YYYY}-{MM}-{DD}.jsonl"}
+    _, request = requested(tmp_path, {"source": source, "history": {"trips": TRIPS}})
+    made = [ingestion_of(request, span, str(tmp_path / "made")) for span in request.spans]
+    made = with_histories(made, request, str(tmp_path / "history"))
+    with local_pipeline() as pipeline:
+        run(made, pipeline)
+    assert sum(finish(made[0]).written.values()) == 40
