@@ -88,7 +88,10 @@ def find_export(path: Path) -> Path:
         UserError: There is no SavedModel.
     """
     if not path.is_dir():
-        raise UserError(f"{path}: no such folder.")
+        raise UserError(
+            f"{path}: no such folder. A run pushes its model if it is blessed; for one that is not, give the folder "
+            "that the run printed."
+        )
     if (path / "saved_model.pb").is_file():
         return path
     versions = [v for v in path.iterdir() if v.name.isdigit() and (v / "saved_model.pb").is_file()]

@@ -307,7 +307,7 @@ def test_the_newest_whole_version_is_taken(exported, tmp_path):
 
 
 def test_folders_without_a_model(tmp_path):
-    with pytest.raises(UserError, match="nowhere: no such folder"):
+    with pytest.raises(UserError, match="nowhere: no such folder.*give the folder"):
         find_export(tmp_path / "nowhere")
     with pytest.raises(UserError, match="no model. Expected a saved_model.pb"):
         find_export(tmp_path)
