@@ -8,6 +8,8 @@ from fullpass.base.errors import UsageError, UserError, listed
 from fullpass.base.files import write_atomically
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.checks.data_rules import unread_derived
+from fullpass.pipeline.authoring.checks.history_rules import unread_histories
+from fullpass.pipeline.authoring.checks.join_rules import unread_joins
 from fullpass.pipeline.authoring.loading.load import PIPELINE, Loaded, read_as
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
 from fullpass.pipeline.authoring.loading.remove_keys import without_keys
@@ -68,10 +70,18 @@ def without_features(loaded: Loaded, features: Collection[str], file: Path) -> L
         ConfigError: The shorter YAML would have errors.
     """
     shorter = _cut(loaded, set(_removed(loaded, features)), file)
-    only_theirs = {*unread_derived(shorter)} - {*unread_derived(loaded)}
-    shorter = _cut(shorter, {("data", "derive", name) for name in only_theirs}, file)
+    kept = {*_unread(loaded)}
+    while only_theirs := {*_unread(shorter)} - kept:
+        shorter = _cut(shorter, only_theirs, file)
     require(shorter)
     return shorter
+
+
+def _unread(loaded: Loaded) -> Iterator[Keys]:
+    """Yields the derived columns, histories and joins that nothing reads."""
+    yield from (("data", "derive", name) for name in unread_derived(loaded))
+    yield from (("data", "history", name) for name in unread_histories(loaded))
+    yield from (("data", "joins", name) for name in unread_joins(loaded))
 
 
 def _cut(loaded: Loaded, removed: Collection[Keys], file: Path) -> Loaded:

@@ -12,16 +12,24 @@ from fullpass.preprocessing.features.history import history_of
 from fullpass.preprocessing.spec import length, wrong_length
 
 
+def unread_histories(loaded: Loaded) -> list[str]:
+    """Returns the histories of which nothing reads a list."""
+    read = [column for keys, column in columns_read(loaded) if keys[:2] != ("data", "history")]
+    of_columns = {history_of(column, loaded.config.data.history) for column in read}
+    return [name for name in loaded.config.data.history if name not in of_columns]
+
+
 def check_histories(loaded: Loaded) -> Iterator[Finding]:
     """Every history has a name of its own and a reader, and its columns are there before its lists."""
     data = loaded.config.data
     expressions, _ = parsed(data.derive)
     read = {column for keys, column in columns_read(loaded) if keys[:2] != ("data", "history")}
+    unread = unread_histories(loaded)
     for name, history in data.history.items():
         keys: Keys = ("data", "history", name)
         if name in data.joins:
             yield Finding(keys, f"{name} is a join, too. Give one of them another name.")
-        if not any(history_of(column, {name: history}) for column in read):
+        if name in unread:
             yield Finding(keys, f"nothing reads a list of it, such as past_count({name}.at). Use it, or remove it.")
         for key, columns in (("entity", history.keys), ("at", (history.at,))):
             for column in columns:

@@ -44,15 +44,21 @@ def check_complete_tables(loaded: Loaded) -> Iterator[Finding]:
             yield Finding(("data", "joins", name, "source", "path"), str(error).removeprefix(path))
 
 
+def unread_joins(loaded: Loaded) -> list[str]:
+    """Returns the joins of which nothing reads a column."""
+    joins = loaded.config.data.joins
+    read = [column for keys, column in columns_read(loaded) if keys[:2] != ("data", "joins")]
+    read += [column for join in joins.values() for column in join.left_columns]
+    return [name for name in joins if not joined_columns(name, read)]
+
+
 def check_joins(loaded: Loaded) -> Iterator[Finding]:
     """Every join has a reader, reads only columns of the source or of joins above it, and determines no span."""
-    data = loaded.config.data
-    read = [column for keys, column in columns_read(loaded) if keys[:2] != ("data", "joins")]
+    data, unread = loaded.config.data, unread_joins(loaded)
     above: set[str] = set()
     for name, join in data.joins.items():
         keys: Keys = ("data", "joins", name)
-        later = [column for other in data.joins.values() for column in other.left_columns]
-        if not joined_columns(name, [*read, *later]):
+        if name in unread:
             yield Finding(keys, f"nothing reads a column of it, such as {name}.COLUMN. Add a feature, or remove it.")
         for column in join.left_columns:
             if is_joined(column, data.joins.keys() - above):

@@ -68,6 +68,28 @@ def test_what_only_a_feature_reads_shares_or_searches_goes_too(loaded):
     assert shorter.config.tuning is None
 
 
+def test_a_join_and_a_history_go_with_their_last_reader(folder):
+    file = folder / "joined.yaml"
+    file.write_text(
+        "name: taxi\n"
+        "data:\n"
+        "  source: {format: csv, path: trips.csv}\n"
+        "  joins:\n"
+        "    firms: {source: {format: csv, path: trips.csv}, on: company}\n"
+        "  history:\n"
+        "    trips: {entity: company, at: started, columns: [fare, firms.size]}\n"
+        "  derive:\n"
+        "    usual: past_mean(trips.fare)\n"
+        "label: {name: tips, task: regression}\n"
+        "features:\n"
+        "  fare: number\n"
+        "  usual: number\n"
+    )
+    shorter = without_features(load(file), ["usual"], folder / "shorter.yaml")
+    assert "firms" not in shorter.text and "trips:" not in shorter.text
+    assert "tips" in shorter.text and "derive" not in shorter.text
+
+
 def test_a_feature_that_others_need_goes_after_them_only(loaded):
     weakest_last = ["fare", "area", "thrice", "firm", "usual", "company", "zone", "started"]
     assert choose_weakest(weakest_last, 2, loaded.config) == ("usual", "firm")
