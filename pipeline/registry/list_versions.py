@@ -124,7 +124,7 @@ def _read(target: Path, version: int, state: str) -> Version:
         pushed=datetime.fromtimestamp(version).astimezone().isoformat(timespec="seconds"),
         folder=str(folder),
         model=origin_of(folder),
-        metrics=lineage.get("metrics") or {},
+        metrics={name: value for name, value in (lineage.get("metrics") or {}).items() if value is not None},
         spans=window_of(spans),
         rows=sum(span["rows_read"] for span in spans) if spans else None,
         config_hash=(lineage.get("config") or {}).get("hash"),

@@ -179,7 +179,8 @@ def _metrics(tree: Tree, lineage: dict[str, Any]) -> None:
     baseline = lineage.get("baseline") or {}
     for name, value in (lineage.get("metrics") or {}).items():
         before = baseline.get("metrics", {}).get(name)
-        branch.add(Text(f"{name}  {value:.6g}" + ("" if before is None else f", the baseline {before:.6g}")))
+        known = "undefined" if value is None else f"{value:.6g}"
+        branch.add(Text(f"{name}  {known}" + ("" if before is None else f", the baseline {before:.6g}")))
     if baseline:
         branch.add(Text(f"baseline  {baseline['model']}"))
 

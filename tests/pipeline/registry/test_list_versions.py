@@ -13,7 +13,7 @@ def pushed(target: Path, version: int, rows: str | None, yaml: str = VALID, eval
     lineage = {
         "config": {"hash": "0", "yaml": yaml},
         "spans": [span | {"rows": {"train": 80, "eval": 20}}],
-        "metrics": {"auc": 0.9},
+        "metrics": {"macro_auc": None, "auc": 0.9},
         "examples_evaluated": evaluated,
     }
     folder = target / str(version) / "assets.extra"
