@@ -144,7 +144,8 @@ class _EventSource:
             where = f" in column {first.column!r}" if first.column else ""
             raise UserError(
                 f"{self._bad_rows:,} of {self._rows:,} rows of the events cannot be used; at most {most_bad:.2%} may "
-                f"be so. The first: {first.file}, row {first.row}: {first.reason}{where}: {first.text[:80]!r}."
+                f"be so. The first: {first.file}, row {first.row}: {first.reason}{where}: {first.text[:80]!r}. "
+                "Fix these rows, or remove them from the file."
             )
 
 

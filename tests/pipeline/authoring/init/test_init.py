@@ -223,7 +223,7 @@ def test_few_different_rows_are_not_split_by_content(tmp_path):
     data = write(tmp_path / "a.csv", {"x": [0, 1] * 100, "y": ["a", "b", "b", "b"] * 50})
     init(str(data), output=str(tmp_path / "p.yaml"))
     assert load(tmp_path / "p.yaml").config.data.split.method == "random"
-    priced = write(tmp_path / "b.csv", {"price": [f"${i % 60}.5" for i in range(240)], "y": list("aab") * 80})
+    priced = write(tmp_path / "b.csv", {"price": [f"${i % 61}.5" for i in range(240)], "y": list("aab") * 80})
     init(str(priced), output=str(tmp_path / "q.yaml"))
     assert load(tmp_path / "q.yaml").config.data.split.method == "hash"
 
