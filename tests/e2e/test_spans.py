@@ -3,11 +3,14 @@
 import json
 import shutil
 import sqlite3
+import sys
 
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.components.data_gate.gate_verdict import read_verdict
 from fullpass.pipeline.scheduling.drift import drift_in_a_process
+from tests import warm_process
 
 pytestmark = pytest.mark.e2e
 
@@ -135,7 +138,9 @@ def test_a_span_that_moved_stops_the_run_and_leaves_the_served_model(daily):
     assert before
     (folder / "data" / "2013-01-01.csv").unlink()  # the stored records and statistics are enough
     write_day(folder, 5, times=10, tip=2)
-    told = drift_in_a_process(folder / "pipeline.yaml", span="2013-01-05:2013-01-05")
+    asked = json.dumps({"file": str(folder / "pipeline.yaml"), "root": None, "span": "2013-01-05:2013-01-05"})
+    done = warm_process.run([sys.executable, "-P", "-m", "fullpass.pipeline.scheduling.drift", asked])
+    told = read_verdict(json.loads(done.stdout.splitlines()[-1]))
     assert {(f.check, f.subject, f.policy) for f in told.findings} == {
         ("drift", "fare", "stop"),
         ("label", "label tip", "retrain"),
