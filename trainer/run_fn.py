@@ -42,7 +42,7 @@ from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.portable.portable_network import portable_network
 from fullpass.trainer.records.record_files import list_files
-from fullpass.trainer.train import RunOptions, Trained, shuffle_rows, train, training_record
+from fullpass.trainer.train import RunOptions, Trained, final, shuffle_rows, train, training_record
 from fullpass.trainer.tuning.config import TuningConfig
 from fullpass.trainer.tuning.search_space import best_values, with_values
 
@@ -79,6 +79,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     curves.close()
     calibration = _calibrate(inputs, data, trained.network)
     decision = _decide(inputs, data, trained.network)
+    trained = final(trained)
     clock.append(time.monotonic())
     _export(inputs, data, trained, decision, chief=chief)
     clock.append(time.monotonic())

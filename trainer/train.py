@@ -1,8 +1,8 @@
 """Builds a model and fits it to loaded data."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import InputConfig, TrainingSpec, Trees, TreesOrNetwork, WideDeep
 from fullpass.trainer.fit.blend import Choice, blend, choose_weights
 from fullpass.trainer.fit.build_training import build_training
-from fullpass.trainer.fit.calibration import prior_shift
+from fullpass.trainer.fit.calibration import HEAD, prior_shift
 from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report
 from fullpass.trainer.fit.sampled_rows import rows_of, sample_rows
@@ -26,6 +26,9 @@ from fullpass.trainer.input.epochs import STREAM_SHUFFLE_ROWS, BatchOrder
 from fullpass.trainer.input.placement import with_preprocessing
 from fullpass.trainer.loss_config import LossConfig
 from fullpass.trainer.models.weight_semantics import Network
+
+if TYPE_CHECKING:
+    from fullpass.trainer.trees.grow_trees import Grown
 
 EVAL_BATCH = 4096
 _BLEND_ROWS = 20_000
@@ -69,6 +72,7 @@ class Trained:
         blend: The weights of these models and what their blend gains; None if there is none. Only a blend that pays is
             kept, else the model with the smallest metric. `fitted` is that of this model.
         learned: The network whose weights the next warm start may take; None for trees alone.
+        again: Trains the same model on the validation rows too; None if that is not worth its time. See `final`.
     """
 
     model: keras.Model
@@ -81,6 +85,7 @@ class Trained:
     compared: Mapping[str, float] = field(default_factory=dict)
     blend: Choice | None = None
     learned: Network | None = None
+    again: Callable[[], "Trained"] | None = None
 
     @property
     def parameters(self) -> int:
@@ -126,6 +131,16 @@ def train(
     return Trained(built.model, built.network, *facts, learned=built.network)
 
 
+def final(trained: Trained) -> Trained:
+    """Returns the model that is exported: with `again`, another one with the corrections of the first one's head."""
+    if trained.again is None:
+        return trained
+    found = trained.again()
+    head, corrected = (one.network.model.get_layer(HEAD) for one in (found, trained))
+    head.scale, head.offset = corrected.scale, corrected.offset
+    return replace(found, compared=trained.compared, blend=trained.blend)
+
+
 def _train_both(
     data: TrainingData, spec: TrainingSpec, strategy: tf.distribute.Strategy, options: RunOptions
 ) -> Trained:
@@ -151,16 +166,20 @@ def _train_both(
     kept = replace(tried[better], compared=compared, blend=_weights(data, networks, better, task, loss))
     if kept.blend is None or not kept.blend.pays:
         return kept
-    trees, network = tried["trees"], tried["wide_deep"]
-    both = blend(networks, kept.blend.weights, "wide_deep", task, loss)
-    return replace(
-        kept,
-        model=with_preprocessing(both.model, data.in_model),
-        network=both,
-        weight_origins=network.weight_origins,
-        trees=trees.trees,
-        learned=network.learned,
-    )
+    network, weights, again = tried["wide_deep"], kept.blend.weights, tried["trees"].again
+
+    def blended(trees: Trained) -> Trained:
+        both = blend({"trees": trees.network, "wide_deep": network.network}, weights, "wide_deep", task, loss)
+        return replace(
+            kept,
+            model=with_preprocessing(both.model, data.in_model),
+            network=both,
+            weight_origins=network.weight_origins,
+            trees=trees.trees,
+            learned=network.learned,
+        )
+
+    return replace(blended(tried["trees"]), again=again and (lambda: blended(again())))
 
 
 def _weights(
@@ -192,10 +211,15 @@ def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Traine
         ) from error
     training = spec.config.training
     epochs = (options.until or training.max_epochs, options.until or training.goes_on_to)
-    grown = grow_trees(data, spec, epochs=epochs, report=options.report, on_epoch=options.on_epoch)
-    model = with_preprocessing(grown.network.model, data.in_model)
-    trees = {"trees": grown.trees, "leaves": grown.leaves}
-    return Trained(model, grown.network, grown.fitted, f"CPU, {usable_cores()} threads", "float32", trees=trees)
+    first = grow_trees(data, spec, epochs=epochs, report=options.report, on_epoch=options.on_epoch)
+
+    def trained(grown: "Grown") -> Trained:
+        model = with_preprocessing(grown.network.model, data.in_model)
+        facts = (grown.fitted, f"CPU, {usable_cores()} threads", "float32")
+        trees, again = {"trees": grown.trees, "leaves": grown.leaves}, grown.again
+        return Trained(model, grown.network, *facts, trees=trees, again=again and (lambda: trained(again())))
+
+    return trained(first)
 
 
 def _eval_batch(network: Network, batch_size: int) -> int:

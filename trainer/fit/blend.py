@@ -44,8 +44,12 @@ class Choice:
 
     @property
     def pays(self) -> bool:
-        """Whether the gain is beyond chance."""
-        return self.gain > self.reach
+        """Whether the gain is above its standard error, which is half of `reach`.
+
+        A blend that is within its 95 % interval is still the better guess; below the standard error, one model is
+        smaller and faster to serve.
+        """
+        return self.gain > self.reach / 2
 
     def record(self) -> dict[str, Any]:
         """Returns the entry `blend` of training.json."""

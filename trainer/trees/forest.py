@@ -75,6 +75,14 @@ class Forest:
         return source.astype(np.int32), np.where(reads_ids, np.float32(0.5), self.threshold)
 
 
+def mean_of(members: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Returns dumps of as many boosters as a member has, whose output is the mean of all members."""
+    return [
+        {**same[0], "tree_info": [{**tree, "share": 1 / len(same)} for dump in same for tree in dump["tree_info"]]}
+        for same in zip(*members, strict=True)
+    ]
+
+
 def forest_of(
     dumps: Sequence[Mapping[str, Any]], never_seen: Mapping[int, Sequence[int]] = MappingProxyType({})
 ) -> Forest:
@@ -83,7 +91,9 @@ def forest_of(
     Values that train does not contain go where most rows go: a missing number if train has none, and the ids in
     `never_seen`.
     """
-    of_boosters = [[_Tree(info["tree_structure"]) for info in dump["tree_info"]] for dump in dumps]
+    of_boosters = [
+        [_Tree(info["tree_structure"], info.get("share", 1.0)) for info in dump["tree_info"]] for dump in dumps
+    ]
     trees = [tree for round_ in zip_longest(*of_boosters, fillvalue=_Tree({"leaf_value": 0.0})) for tree in round_]
     leaves = max(len(tree.values) for tree in trees)
     shape = (len(trees), leaves - 1)
@@ -117,16 +127,20 @@ def forest_of(
 
 @dataclass
 class _Tree:
-    """A tree as lists: its decisions, and per leaf its value and the path to it, (decision, whether it goes left)."""
+    """A tree as lists: its decisions, and per leaf its value and the path to it, (decision, whether it goes left).
+
+    `share` is the factor of the values.
+    """
 
     root: Mapping[str, Any]
+    share: float = 1.0
     decisions: list[Mapping[str, Any]] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     ways: list[tuple[tuple[int, bool], ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for node, way in _walk(self.root, self.decisions):
-            self.values.append(node["leaf_value"])
+            self.values.append(self.share * node["leaf_value"])
             self.ways.append(way)
 
 

@@ -4,8 +4,10 @@ LightGBM grows the trees. The network is plain TensorFlow, so that all later ste
 """
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import keras
 import numpy as np
@@ -25,25 +27,41 @@ from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import apply_model, keras_inputs, model_inputs, transformed_outputs
 from fullpass.trainer.models.tasks import label_unit, logit_names, to_label_unit
 from fullpass.trainer.models.weight_semantics import Network
-from fullpass.trainer.trees.forest import ForestLayer, forest_of
-from fullpass.trainer.trees.rounds import CATEGORIES, Rounds, choose_categories, parameters, threads_for
+from fullpass.trainer.trees.forest import ForestLayer, forest_of, mean_of
+from fullpass.trainer.trees.rounds import (
+    CATEGORIES,
+    ROUNDS,
+    Rounds,
+    choose_categories,
+    parameters,
+    regrow,
+    threads_for,
+)
 from fullpass.trainer.trees.text_scores import MAX_SCORES, id_rows, learn_scores
 from fullpass.trainer.trees.tree_columns import columns_model, scored_inputs, tree_columns
-from fullpass.trainer.trees.tree_rows import bin_rows, check_memory, find_bins
+from fullpass.trainer.trees.tree_rows import BinnedRows, bin_rows, check_memory, find_bins
 
 _LOG = logging.getLogger(__name__)
 _FEW_IDS = 50
 """The most ids of a feature for which it does not matter how categories are smoothed."""
+_AGAIN_ROWS, _AGAIN_TREES, _AGAIN = 100_000, 1_500, 3
+"""The most train rows with which trees grow again, and how many times: at most three, with at most 1,500 trees."""
 
 
 @dataclass(frozen=True)
 class Grown:
-    """Trees as a network."""
+    """Trees as a network.
+
+    Attributes:
+        again: Grows the same number of rounds again, also on the validation rows; None if that is not worth its time.
+            What the validation rows choose or correct must be known before.
+    """
 
     network: Network
     fitted: Fitted
     trees: int
     leaves: int
+    again: Callable[[], "Grown"] | None = None
 
 
 @dataclass(frozen=True)
@@ -118,8 +136,9 @@ def grow_trees(
         return found
 
     bins = find_bins(data.train.split, read_train, columns.unseen, settings[0])
-    train = bin_rows(data.train.split, read_train, unit.targets, bins, unseen=columns.unseen, factors=factors)
-    validation = bin_rows(data.validation.split, read, unit.targets, bins)
+    of_train, of_validation = (data.train.split, read_train), (data.validation.split, read)
+    train = bin_rows([of_train], unit.targets, bins, unseen=columns.unseen, factors=factors)
+    validation = bin_rows([of_validation], unit.targets, bins)
     raw = keras.Input((len(names),), name="answer")
     deviation = data.train.counts.label_deviation if label.task == "regression" else 1.0
     loss = loss_of(label.task, training.loss, label_deviation=deviation)
@@ -129,18 +148,36 @@ def grow_trees(
         own = [{**booster, **categories} for booster in settings]
         return Rounds(own, train, validation, head, loss, label.task, training)
 
+    def grown(dumps: Sequence[Mapping[str, Any]], rows: BinnedRows) -> Grown:
+        never_seen = {column: np.flatnonzero(~seen).tolist() for column, seen in rows.seen.items()}
+        forest = forest_of(dumps, never_seen)
+        _LOG.info("trees: %s trees of %s leaves are kept", f"{forest.trees:,}", f"{forest.leaves:,}")
+        output = unit.head(ForestLayer(forest, name="forest")(columns.matrix))
+        model = keras.Model(keras_inputs(inputs), output, name="trees")
+        network = Network(model, inputs, spec.preprocessing, names if any(names) else ())
+        return Grown(network, fitted, forest.trees, forest.leaves)
+
     with stop_requests() as stops:
         many = any(item.output.kind == "ids" and item.size > _FEW_IDS for item in inputs.values())
-        rounds = rounds_of(choose_categories(rounds_of, stops) if many else CATEGORIES[0])
+        categories = choose_categories(rounds_of, stops) if many else CATEGORIES[0]
+        rounds = rounds_of(categories)
         fitted = rounds.run(epochs, report, on_epoch, stops)
-    never_seen = {column: np.flatnonzero(~seen).tolist() for column, seen in train.seen.items()}
-    forest = forest_of(rounds.dumps(fitted.best_epoch), never_seen)
-    _LOG.info("trees: %s trees of %s leaves are kept", f"{forest.trees:,}", f"{forest.leaves:,}")
-    output = unit.head(ForestLayer(forest, name="forest")(columns.matrix))
-    network = keras.Model(keras_inputs(inputs), output, name="trees")
-    return Grown(
-        Network(network, inputs, spec.preprocessing, names if any(names) else ()), fitted, forest.trees, forest.leaves
-    )
+    first = grown(rounds.dumps(fitted.best_epoch), train)
+
+    def again() -> Grown:
+        splits = [of_train, of_validation]
+        rows = bin_rows(splits, unit.targets, bins, unseen=columns.unseen, factors=factors)
+        share = len(rows.weight) / len(train.weight)
+        own = [{**booster, **categories} for booster in settings]
+        with stop_requests() as stops:
+            members = [
+                regrow(own, rows.dataset, math.ceil(ROUNDS * fitted.best_epoch * share), training.seed + i, stops)
+                for i in range(1, 1 + min(_AGAIN, max(1, _AGAIN_TREES // first.trees)))
+            ]
+        return grown(mean_of(members), rows)
+
+    pays = data.validation is not data.evaluation and len(train.weight) <= _AGAIN_ROWS and fitted.ended_by != "time"
+    return replace(first, again=again) if pays else first
 
 
 def _trees(spec: TrainingSpec) -> Trees:

@@ -92,6 +92,32 @@ def choose_categories(
     return chosen
 
 
+def regrow(
+    settings: Sequence[Mapping[str, Any]], rows: lightgbm.Dataset, rounds: int, seed: int, stops: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Returns dumps of boosters with these parameters and another seed, after a given number of rounds.
+
+    Raises:
+        StoppedError: This process received a stop signal.
+    """
+    dumps = []
+    for parameters in settings:
+        booster = lightgbm.Booster({**parameters, "seed": seed}, rows)
+        for _ in range(rounds):
+            booster.update()
+            _check_stops(stops)
+        dumps.append(booster.dump_model())
+    return dumps
+
+
+def _check_stops(stops: Sequence[int]) -> None:
+    if stops:
+        raise StoppedError(
+            "Training received a stop signal. Trees are not saved while they grow: the next run grows the same trees "
+            "from the start."
+        )
+
+
 def logits_of(predictions: np.ndarray, task: Task, loss: LossConfig) -> np.ndarray:
     """Returns the sums of leaf values, float64 [rows, columns], from LightGBM's predictions after its link function.
 
@@ -171,11 +197,7 @@ class Rounds:
         full = True
         for _ in range(ROUNDS):
             full = all([booster.update() for booster in self._boosters]) and full
-            if stops:
-                raise StoppedError(
-                    "Training received a stop signal. Trees are not saved while they grow: the next run grows the same "
-                    "trees from the start."
-                )
+            _check_stops(stops)
         self._grown.append([booster.current_iteration() for booster in self._boosters])
         return full
 

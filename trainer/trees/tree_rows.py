@@ -1,4 +1,4 @@
-"""Passes the rows of a split to LightGBM batch by batch, so that the numbers of all rows are never in memory."""
+"""Passes the rows of splits to LightGBM batch by batch, so that the numbers of all rows are never in memory."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -28,13 +28,13 @@ Targets = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class BinnedRows:
-    """A split in bins.
+    """The rows of one or more splits in bins.
 
     Attributes:
         dataset: LightGBM's dataset, with targets, and with weights whose mean is 1.
         label: Labels in the form of batches, [rows].
         weight: float32 [rows].
-        seen: Whether each of the first ids, those of missing and unknown values, is in the split, by column of ids.
+        seen: Whether each of the first ids, those of missing and unknown values, is among the rows, by column of ids.
     """
 
     dataset: lightgbm.Dataset
@@ -69,27 +69,29 @@ def find_bins(
 
 
 def bin_rows(
-    split: Split,
-    columns: Columns,
+    splits: Sequence[tuple[Split, Columns]],
     targets: Targets,
     bins: lightgbm.Dataset,
     *,
     unseen: Mapping[int, int] = MappingProxyType({}),
     factors: Sequence[float] = (),
 ) -> BinnedRows:
-    """Reads a split once, in the order of its files, into bins.
+    """Reads splits once, one after the other and in the order of their files, into bins.
 
     Args:
         unseen: The number of first ids whose presence is recorded, by column of ids.
         factors: The factor of the weight per class; empty for none.
     """
-    reader = _Reader(split, columns, unseen, factors)
-    dataset = lightgbm.Dataset(reader, np.zeros(len(reader)), reference=bins, params=bins.get_params()).construct()
-    label, weight = np.concatenate(reader.labels), np.concatenate(reader.weights)
+    readers = [_Reader(split, columns, unseen, factors) for split, columns in splits]
+    rows = sum(len(reader) for reader in readers)
+    dataset = lightgbm.Dataset(readers, np.zeros(rows), reference=bins, params=bins.get_params()).construct()
+    label = np.concatenate([part for reader in readers for part in reader.labels])
+    weight = np.concatenate([part for reader in readers for part in reader.weights])
     dataset.set_label(targets(label))
     # Leaves need a minimum weight; weights with mean 1 keep their unit from changing how trees grow.
     dataset.set_weight(weight / weight.mean())
-    return BinnedRows(dataset, label, weight, reader.seen)
+    seen = {column: np.any([reader.seen[column] for reader in readers], axis=0) for column in unseen}
+    return BinnedRows(dataset, label, weight, seen)
 
 
 class _Reader(lightgbm.Sequence):

@@ -18,7 +18,7 @@ from fullpass.components.ingest.sources.config import ImagesSource
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.data_check.data_check import check_sample
 from fullpass.pipeline.authoring.init.combine_columns import combine_columns
-from fullpass.pipeline.authoring.init.propose_features import feature_of, with_fast_encoder
+from fullpass.pipeline.authoring.init.propose_features import with_fast_encoder
 from fullpass.pipeline.authoring.init.propose_joins import propose_joins, with_column
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
@@ -145,11 +145,11 @@ def _refuse_bad_rows(data: str, profile: SourceProfile, allowed: float | None) -
 def _features(profile: SourceProfile, selection: SelectedColumns) -> list[YamlLine]:
     lines = []
     for one in selection.features:
-        line = feature_of(one.column, one.strength, one.text)
-        if one.column.image is not None and one.column.kind == "image":
-            line = with_fast_encoder(line, profile.sample.total or profile.sample.seen)
-        why = f"{line.why}; CHECK: {one.doubt}; is it known at serving time?" if one.doubt else line.why
-        lines.append(replace(line, why=why))
+        for line in one.lines:
+            if one.column.image is not None and one.column.kind == "image":
+                line = with_fast_encoder(line, profile.sample.total or profile.sample.seen)
+            why = f"{line.why}; CHECK: {one.doubt}; is it known at serving time?" if one.doubt else line.why
+            lines.append(replace(line, why=why))
     return lines
 
 

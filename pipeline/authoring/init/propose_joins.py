@@ -114,7 +114,7 @@ def with_column(line: YamlLine, joins: Collection[str]) -> YamlLine:
     if line.value is None or line.name.partition(".")[0] not in joins:
         return line
     value = line.value if isinstance(line.value, dict) else {"type": line.value}
-    return replace(line, name=line.name.replace(".", "_", 1), value={**value, "column": line.name})
+    return replace(line, name=line.name.replace(".", "_", 1), value={**value, "column": value.get("column", line.name)})
 
 
 def _name(path: Path, taken: Sequence[str]) -> str:

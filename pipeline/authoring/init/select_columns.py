@@ -57,8 +57,10 @@ _KINDS = ("number", "category", "boolean", "date")
 _LONGEST = 50
 _FEWEST_LENGTHS = 3
 
+BY_VALUE = "whole numbers; each value has a separate effect, by measurement"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True)
 class FeatureCandidate:
     """A column that may be a feature.
 
@@ -75,6 +77,16 @@ class FeatureCandidate:
     def has_trend(self) -> bool:
         """Whether it is a date whose trend the label follows."""
         return self.column.dates is not None and self.column.dates.has_trend
+
+    @property
+    def lines(self) -> list[YamlLine]:
+        """The features: one, or a number and a category if the label follows both the order and the single values."""
+        line = feature_of(self.column, self.strength, self.text)
+        if self.column.why != BY_VALUE:
+            return [line]
+        value = line.value if isinstance(line.value, dict) else {"type": line.value}
+        by_value = replace(line, name=f"{line.name}_value", value={**value, "column": line.name})
+        return [feature_of(replace(self.column, kind="number"), self.strength), by_value]
 
 
 @dataclass(eq=False)
@@ -155,7 +167,7 @@ def _as_category(column: ColumnProfile, chosen: ChosenLabel) -> ColumnProfile:
     if numbers is None or not numbers.whole or numbers.low < 0 or column.values.distinct < _FEWEST_CODES:
         return column
     if column.values.distinct <= _MOST_CODES and is_better_by_value(column, chosen.target):
-        return replace(column, kind="category", why="whole numbers; each value has a separate effect, by measurement")
+        return replace(column, kind="category", why=BY_VALUE)
     if not words_of(column.name) & _MEASURED and are_ids(column, chosen.target):
         return replace(column, kind="category", why="large numbers that repeat, whose order says nothing: ids")
     return column

@@ -1,6 +1,7 @@
 """Boosted trees as TensorFlow operations, against LightGBM's own predictions, and their training through run_fn."""
 
 import json
+import math
 import os
 import pickle
 import signal
@@ -22,12 +23,13 @@ from fullpass.components.predict.predict import BASE, EFFECT, load_export, predi
 from fullpass.trainer.config import TrainingConfig, Trees
 from fullpass.trainer.export.eval_scores import read_scores
 from fullpass.trainer.fit.fit import StoppedError
+from fullpass.trainer.fit.sampled_rows import sample_rows
 from fullpass.trainer.fit.warm_start import find_base, read_base
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.run_fn import run_fn
-from fullpass.trainer.train import Trained
+from fullpass.trainer.train import Trained, final, train
 from fullpass.trainer.trees import rounds, tree_rows
-from fullpass.trainer.trees.forest import ForestLayer, forest_of
+from fullpass.trainer.trees.forest import ForestLayer, forest_of, mean_of
 from fullpass.trainer.trees.rounds import Rounds, parameters
 from tests import REPOSITORY, warm_process
 from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples
@@ -101,6 +103,15 @@ def test_several_boosters_give_a_column_each():
     np.testing.assert_allclose(answers(boosters, columns), expected, rtol=2e-6, atol=2e-6)
 
 
+def test_members_answer_with_their_mean():
+    columns = drawn_columns(500)
+    label = np.digitize(target(columns), [0, 2])
+    members = [grown(columns, label, objective="multiclass", num_class=3, num_leaves=n) for n in (4, 15)]
+    dumps = mean_of([[booster.dump_model()] for booster in members])
+    expected = np.mean([own_answers(booster, columns) for booster in members], axis=0)
+    np.testing.assert_allclose(ForestLayer(forest_of(dumps))(columns).numpy(), expected, rtol=2e-6, atol=2e-6)
+
+
 @pytest.mark.integration
 def test_what_train_never_held_goes_the_way_of_most_rows():
     """Trees with two leaves: one separates two of ten ids, one separates the numbers above 0, a tenth of the rows."""
@@ -148,6 +159,21 @@ def trained(prepared, *, compute_at: str = "transform", cache: str = "auto", **t
     read = {"compute_at": compute_at, "cache": cache}
     few = prepared.of("x", "trip miles", "kind", "tags", "position")
     return few.trained(model="trees", training={"epochs": 3, **training}, input=read)[1]
+
+
+def test_trees_grow_again_on_validation_rows_with_the_corrections_of_the_first(binary):
+    data, spec, strategy = binary.loaded(model="trees", training={"epochs": 3, "early_stopping": None})
+    assert train(data, spec, strategy).again is None  # eval is validation
+    data = replace(data, validation=replace(data.evaluation))
+    first = train(data, spec, strategy)
+    first.network.model.get_layer("head").scale, first.network.model.get_layer("head").offset = 0.5, np.float32([0.25])
+    last = final(first)
+    rows = data.train.counts.weighted_rows, data.validation.counts.weighted_rows
+    assert last.trees["trees"] == 3 * math.ceil(10 * first.fitted.best_epoch * sum(rows) / rows[0])
+    sampled = sample_rows(data.validation.split, data.in_model, 10_000)
+    raw = [2 * (sampled.logits(one.network)[:, 0] - 0.25) for one in (first, last)]
+    losses = [np.log1p(np.exp(np.where(sampled.labels > 0, -z, z))).mean() for z in raw]
+    assert losses[1] < 0.98 * losses[0], losses
 
 
 SECTIONS = {"model": "trees", "training": {"epochs": 20}}

@@ -309,7 +309,7 @@ def test_what_the_label_is_made_of_counts_or_predicts_is_left_out(tmp_path, rand
     }
     text = init(str(write(tmp_path / "a.csv", columns)), output=str(tmp_path / "p.yaml"), label="cnt").text
     kinds = {name: feature.type for name, feature in load(tmp_path / "p.yaml").config.features.items()}
-    assert kinds == {"hr": "category", "kind": "category", "heat": "number"}
+    assert kinds == {"hr": "category", "kind": "number", "kind_value": "category", "heat": "number"}
     assert "# registered: number" in text and "that is this + casual" in text
     assert "# casual: number" in text and "that is this + registered" in text
     assert "by its name, the prediction of another model" in text
