@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fullpass.kubeflow.kfp_internals import Release
 from fullpass.pipeline.config import BeamConfig
+from fullpass.pipeline.cron import CronLine
 from fullpass.preprocessing.spec import Count, Flag, Name, Spec
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -227,6 +228,17 @@ class Retries(Spec):
     """Longest wait."""
 
 
+class Workers(Spec):
+    """Pods that run a node together."""
+
+    count: Annotated[int, Field(ge=2)]
+    """Number of pods; each has the node's resources."""
+    port: Annotated[int, Field(ge=1024, le=65535)] = 2222
+    """Port through which the pods reach each other."""
+    queue: Name | None = None
+    """Kueue queue, which starts all pods together when there is capacity for all of them."""
+
+
 class NodeConfig(Spec):
     """Settings of one node. `defaults` applies to all nodes, an entry under `nodes` to one node."""
 
@@ -248,6 +260,8 @@ class NodeConfig(Spec):
     beam: Engine | None = None
     """Beam runner of this node, which overrides `beam` of the pipeline YAML: flink or dataflow. Needs
     `artifacts: direct`."""
+    workers: Workers | None = None
+    """Trains on several pods in parallel; for Trainer only. Needs `artifacts: direct`."""
     cache: Flag | None = None
     """Whether to reuse results of an earlier run with the same inputs; by default true."""
 
@@ -255,6 +269,28 @@ class NodeConfig(Spec):
         """Returns the volume that contains a folder; None if the folder is in the container itself."""
         holding = [volume for volume in self.volumes if PurePosixPath(folder).is_relative_to(volume.mount)]
         return max(holding, key=lambda volume: len(volume.mount), default=None)
+
+
+class PredictionConfig(Spec):
+    """Batch prediction, a package of its own. In paths, {YYYY}, {MM}, {DD} and {HH} are the date of a run, in UTC."""
+
+    rows: Name
+    """Rows to predict: a file, folder, glob or address; relative paths start at `folder`."""
+    output: Name
+    """Folder to write, on a volume of Predict or an address; its suffix is the format: .csv, .tsv, .jsonl, .parquet or
+    .tfrecord."""
+    model: Name = "pushed"
+    """pushed: the newest version in `push_to`; blessed: the newest blessed model of `registry`; or a folder or address.
+    """
+    source: dict[Name, Any] = Field(default_factory=dict)
+    """Keys of `data.source` by which the rows are read, where they differ from those of training."""
+    explain: Flag = False
+    """Whether to write the effect of each column on the score of each row."""
+    cron: CronLine | None = None
+    """When `fullpass schedule apply --predict` runs it, as in `schedule.cron` of the YAML."""
+    lag: Time | None = None
+    """Time by which the date of a run is before its planned time, such as 1d; from 2.17 on, before the start until
+    2.16."""
 
 
 class EnvironmentConfig(Spec):
@@ -278,6 +314,7 @@ class EnvironmentConfig(Spec):
     s3://bucket/folder with credentials from `defaults`."""
     push_to: MountPath | None = None
     """Folder that a model server watches, on a volume of Pusher; by default `push.to` of the YAML, in `folder`."""
+    predict: PredictionConfig | None = None
     image_pull_secrets: tuple[Name, ...] = ()
     """Names of the secrets for pulling the image."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
@@ -296,15 +333,18 @@ class EnvironmentConfig(Spec):
 
     @model_validator(mode="after")
     def _clusters_need_direct_artifacts(self) -> "EnvironmentConfig":
+        if self.defaults.workers is not None:
+            raise ValueError("defaults.workers: only Trainer can run in several pods. Give nodes.Trainer.workers.")
         if self.artifacts == "direct":
             return self
         named = {"defaults": self.defaults, **{f"nodes.{name}": node for name, node in self.nodes.items()}}
         for where, node in named.items():
-            if node.beam is not None:
-                raise ValueError(
-                    f"{where}.beam: pods other than the node's own cannot access its artifact copies. Give artifacts: "
-                    "direct, and pipeline_root: gs://..."
-                )
+            for key in ("beam", "workers"):
+                if getattr(node, key) is not None:
+                    raise ValueError(
+                        f"{where}.{key}: pods other than the node's own cannot access its artifact copies. Give "
+                        "artifacts: direct, and pipeline_root: gs://..."
+                    )
         return self
 
     @model_validator(mode="after")
@@ -345,6 +385,7 @@ EXAMPLES = {
     "kubeflow": '"2.5"',
     "registry": "/models/registry",
     "defaults": "{memory: {request: 4Gi, limit: 8Gi}}",
+    "predict": '{rows: "/data/{YYYY}-{MM}-{DD}.csv", output: "/models/predictions/{YYYY}-{MM}-{DD}.parquet"}',
     "nodes": "{Trainer: {accelerator: {resource: nvidia.com/gpu, count: 1}}}",
 }
 """YAML path -> example value, for messages."""

@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from fullpass.base.errors import did_you_mean
+from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
-from fullpass.kubeflow.config import EXAMPLES, NAMES, EnvironmentConfig
+from fullpass.kubeflow.config import EXAMPLES, NAMES, EnvironmentConfig, PredictionConfig
 from fullpass.kubeflow.kfp_internals import ON_ERROR_SINCE, is_before
 from fullpass.pipeline.authoring.loading.load import FileForm, load_as
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path
@@ -40,6 +40,17 @@ class Environment:
     config: EnvironmentConfig
     file: Path
     tree: Tree
+
+    @property
+    def prediction(self) -> PredictionConfig:
+        """The batch prediction.
+
+        Raises:
+            UserError: The file declares none.
+        """
+        if self.config.predict is None:
+            raise UserError(f"{self.file}: predict is missing. Add predict: {EXAMPLES['predict']}.")
+        return self.config.predict
 
 
 def load_environment(path: Path | str) -> Environment:

@@ -5,7 +5,8 @@ module compare it with the installed `kfp` and `kfp-server-api`, so a new versio
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 Release = Literal["2.4", "2.5", "2.14", "2.15", "2.16", "2.17"]
@@ -52,6 +53,11 @@ ARGUMENT_LIMIT = 131_071
 WITH_TEMPLATE_VARIABLE = ("2.4", "2.5")
 """Releases with Argo 3.4 and 3.5, which pass each pod its whole template in the variable ARGO_TEMPLATE. From 2.17 on
 (Argo 4.0.5, workflow/controller/workflowpod.go:535) large templates can be offloaded to files."""
+LOG_PATH = "/apis/v1alpha1/runs/{run_id}/nodes/{node_id}/log"
+"""Path of the log of a pod of a run, in every release. kfp's client has no method for it."""
+PAGE_LOG_PATH = "/k8s/pod/logs"
+"""The same at the server of Kubeflow's page, which passes on v1beta1 and v2beta1 only (frontend/server/app.ts:254, 373
+at 2.17.0). It needs the namespace in a multi-user installation (frontend/server/handlers/pod-logs.ts:93)."""
 MAX_LENGTH = {"pipeline": 128, "version": 127, "experiment": 128, "namespace": 63}
 """Largest number of characters that the API server stores (apiserver/validation/length.go, 2.14 and later)."""
 MAX_PACKAGE_BYTES = 32 * 2**20
@@ -90,6 +96,67 @@ def uri_of_all_runs(address: str, pipeline: str) -> str:
     """
     parts = address.split("/")
     return "/".join([*parts[:-4], parts[-1]]) if run_id([address], pipeline) else address
+
+
+@dataclass(frozen=True)
+class ArgoNode:
+    """A node of Argo with a pod: its task, its name on the page, and the templates that it may have."""
+
+    task: str
+    name: str
+    templates: tuple[str, ...] = ("system-container-impl",)
+
+
+def argo_nodes(workflow: str, tasks: Sequence[str], attempts: int) -> dict[str, ArgoNode]:
+    """Returns id -> node, for each node with a pod that a run of these tasks may have.
+
+    The details of a run contain no ids but those of children, and the pod of a driver is a child of the task before it.
+    An id is WORKFLOW-HASH, of the path of the node (NodeID of pkg/apis/workflow/v1alpha1/workflow_types.go in Argo
+    4.0.5). With a retry strategy for all templates, as 2.17 is shipped, DAGs have attempts too.
+
+    Args:
+        tasks: Of all DAGs.
+        attempts: Of a task, at most.
+    """
+    drivers = ("system-container-driver", "system-dag-driver")
+    paths: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {("root-driver",): ("root", drivers)}
+    for dag in (("root",), *(("root", task) for task in tasks), *(("root", "pipeline", task) for task in tasks)):
+        for task in tasks:
+            paths[*dag, f"{task}-driver"] = task, drivers
+            paths[*dag, task] = task, ("system-importer",)
+            paths[*dag, task, "executor"] = task, ArgoNode.templates
+    found = {}
+    for path, (task, templates) in paths.items():
+        for of_dags in ("", "(0)"):
+            for attempt in ("", *(f"({number})" for number in range(attempts))):
+                name = f"{of_dags}.".join((workflow, *path)) + attempt
+                found[f"{workflow}-{_fnv(name.encode())}"] = ArgoNode(task, path[-1] + attempt, templates)
+    return found
+
+
+def _fnv(text: bytes) -> int:
+    """Returns the 32-bit FNV-1a hash."""
+    value = 2166136261
+    for byte in text:
+        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+    return value
+
+
+def pod_names(node: str, tasks: Iterable[str], templates: Sequence[str]) -> tuple[str, ...]:
+    """Returns the names that the pod of a node of Argo may have, from its id WORKFLOW-HASH.
+
+    Argo puts the name of the template between workflow and hash, unless the annotation pod-name-format is v1
+    (common/util/workflow.go:391 at 2.17.0, RetrievePodName). The templates of containers are in
+    v2/compiler/argocompiler/container.go:279 (:365 at 2.17.0); 2.5 has one for each task with retries.
+    """
+    workflow, _, hashed = node.rpartition("-")
+    prefixes = ("", "retry-", *(f"{task}-" for task in tasks))
+    return (*(f"{workflow}-{prefix}{name}-{hashed}" for prefix in prefixes for name in templates), node)
+
+
+def is_page(text: str) -> bool:
+    """Returns whether an answer is a page: the server of Kubeflow's page answers every unknown path with it."""
+    return text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))
 
 
 def has_json_answer(client: Any) -> bool:

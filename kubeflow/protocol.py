@@ -15,6 +15,8 @@ Json = dict[str, Any]
 
 NODE_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.entrypoint")
 LOOKUP_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.lookup")
+PREDICT_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.predict_rows")
+WORKER_LAUNCHER_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.deploy.worker_launcher")
 
 WITHOUT_TENSORFLOW = frozenset(
     {
@@ -52,6 +54,10 @@ WINDOW = "window"
 """JSON: the newest span of a window, and a digest of all its spans."""
 MADE_FROM = "made_from"
 """Digest of the parameters of a model; as an output of a look-up, with those of its data."""
+ROWS, OUTPUT, MODEL = "rows", "output", "model"
+"""Pipeline parameters of a batch prediction: what it reads, what it writes, and the folder or address of the model."""
+DATE = "date"
+"""Pipeline parameter: the date of a batch prediction, such as 2026-01-02; empty for that of its planned time."""
 MODEL_URI = "model_uri"
 EMPTY_ARTIFACT = "nothing"
 """An artifact without files, and the last part of the URI that is imported if a look-up found no model."""
@@ -65,8 +71,16 @@ OUTCOMES_VARIABLE = "FULLPASS_OUTCOMES"
 FACTS_VARIABLE = "FULLPASS_PACKAGE_FACTS"
 """Environment variable of the Trainer's container: what is the same for all runs of a package, packed."""
 
+FAILURE = "fullpass-failure: "
+"""Begin of the line of a container's log that says why it failed; the rest is a text as JSON."""
+
 PACK_ABOVE = 1_000
 """Texts of more characters are packed. Shorter texts stay parameters, which Kubeflow's page of a run shows."""
+
+
+def name_of_prediction(pipeline: str) -> str:
+    """Returns the name of the package, runs and schedule of a batch prediction with models of a pipeline."""
+    return f"{pipeline}-predict"
 
 
 def pack(value: Any) -> str:

@@ -39,6 +39,8 @@ STARTS = {
     "a check": [sys.executable, "-P", "-m", "fullpass", "check", str(REPOSITORY / "examples/taxi/pipeline.yaml")],
     "a node on Kubeflow": ["python", "-P", "-m", "fullpass.kubeflow.runtime.entrypoint", "--help"],
     "a look-up on Kubeflow": ["python", "-P", "-m", "fullpass.kubeflow.runtime.lookup", "--help"],
+    "a worker on Kubeflow": ["python", "-P", "-m", "fullpass.kubeflow.runtime.worker_entrypoint", "--help"],
+    "its launcher": ["python", "-P", "-m", "fullpass.kubeflow.deploy.worker_launcher", "--help"],
     "drift": [sys.executable, "-P", "-m", "fullpass.pipeline.scheduling.drift", "{"],
 }
 
@@ -50,7 +52,7 @@ def test_nothing_of_the_working_folder_is_executed(hostile, start, monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("start", ["a check", "drift"])
+@pytest.mark.parametrize("start", ["a check", "a worker on Kubeflow", "its launcher", "drift"])
 def test_nothing_of_the_working_folder_is_executed_by_the_others(hostile, start, monkeypatch):
     _start(hostile, start, monkeypatch)
 
@@ -61,14 +63,22 @@ def _start(hostile, start, monkeypatch):
     done = subprocess.run(STARTS[start], cwd=hostile, capture_output=True, text=True, timeout=120, check=False)
     executed = hostile / "EXECUTED"
     assert not executed.exists(), executed.read_text()
-    # The argument of drift is no JSON, so it fails after its imports.
-    assert done.returncode == 0 or (start == "drift" and "JSONDecodeError" in done.stderr), done.stderr
+    # The variables and arguments of a pod are not set, so these two commands fail after their imports.
+    ends = {"drift": "JSONDecodeError", "a worker on Kubeflow": "KeyError: 'FULLPASS_JOB'"}
+    assert done.returncode == 0 or (start in ends and ends[start] in done.stderr), done.stderr
 
 
 def test_the_containers_are_started_as_tested():
     from fullpass.kubeflow import protocol
+    from fullpass.kubeflow.deploy import worker_launcher
 
-    for command in (protocol.NODE_COMMAND, protocol.LOOKUP_COMMAND):
+    commands = (
+        protocol.NODE_COMMAND,
+        protocol.LOOKUP_COMMAND,
+        protocol.WORKER_LAUNCHER_COMMAND,
+        worker_launcher.COMMAND,
+    )
+    for command in commands:
         assert [*command, "--help"] in STARTS.values()
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -26,10 +27,17 @@ from fullpass.components.ingest.readers.reader import BadRow
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import InputSource, input_files, input_source
-from fullpass.components.predict.predict import Predictions, Quarantine, Tally, describe_export, load_export
+from fullpass.components.predict.predict import (
+    Predictions,
+    Quarantine,
+    Tally,
+    describe_export,
+    load_export,
+)
 from fullpass.components.predict.write_tables import format_to_write, write_tables
 
 DONE = "_SUCCESS"
+_SAVED_MODEL = "saved_model.pb"
 _SHARD = "part-"
 _BAD_ROWS = "_bad_rows-"
 _COUNTS = "_counts-"
@@ -40,7 +48,7 @@ class Batch:
     """The rows to predict, and how.
 
     Attributes:
-        model: Folder of an export, or of the versions of a model.
+        model: Folder or address of an export, or of the versions of a model.
         rows: A file, folder, glob or address.
         output: Folder or address of the output; its suffix is the format of the shards.
         read_as: Keys of `data.source` that differ from those of training.
@@ -64,7 +72,8 @@ def predict_parts(batch: Batch, beam_args: Callable[[int], Sequence[str]]) -> Ta
         UserError: The rows cannot be read, none of them can be used, or the output cannot be written.
     """
     file_format = format_to_write(batch.output)
-    _, description = describe_export(Path(batch.model))
+    with local_copy(batch.model) as folder:
+        _, description = describe_export(folder)
     how = input_source(description["source"], batch.rows, batch.read_as)
     files = input_files(how.source, batch.rows)
     with _Output(batch.output) as output:
@@ -72,6 +81,26 @@ def predict_parts(batch: Batch, beam_args: Callable[[int], Sequence[str]]) -> Ta
             tasks = spread(pipeline, [files], how.source)
             _ = tasks | "Predict" >> beam.ParDo(_PredictTask(batch, how, files, file_format, output.pending))
         return output.finish(batch, len(files), [column["name"] for column in description["columns"]], file_format)
+
+
+@contextmanager
+def local_copy(model: str) -> Iterator[Path]:
+    """Provides a model in a local folder: `model` itself, or for an address a copy of its newest version.
+
+    Raises:
+        UserError: There is no model at the address.
+    """
+    if not is_address(model):
+        yield Path(model)
+        return
+    store = Folder(model)
+    numbers = sorted((name for name in store.folders() if name.isdigit()), key=int, reverse=True)
+    found = next((name for name in ("", *numbers) if _SAVED_MODEL in store.names(name)), None)
+    if found is None:
+        raise UserError(f"{model}: no model. Expected a {_SAVED_MODEL} in it, or folders named by version (1, 2 ...).")
+    with TemporaryDirectory(prefix="fullpass-model-") as folder:
+        store.fetch(found, Path(folder) / "model")
+        yield Path(folder) / "model"
 
 
 class _PredictTask(beam.DoFn):
@@ -82,7 +111,8 @@ class _PredictTask(beam.DoFn):
         self._format, self._pending = file_format, pending
 
     def setup(self) -> None:
-        self._model = load_export(Path(self._batch.model))
+        with local_copy(self._batch.model) as folder:
+            self._model = load_export(folder)
 
     def process(self, task: ReadTask) -> Iterator[int]:
         """Yields the number of rows."""

@@ -37,14 +37,26 @@ class Folder:
 
     def names(self, inside: str = "") -> list[str]:
         """Returns the sorted names of the files directly in a subfolder; empty if it does not exist."""
+        names = self._entries(inside, "file")
+        return sorted(name for name in names if not name.startswith(".") and not name.endswith(_PENDING))
+
+    def folders(self) -> list[str]:
+        """Returns the sorted names of the subfolders; empty if the folder does not exist."""
+        return sorted(self._entries("", "directory"))
+
+    def _entries(self, inside: str, kind: str) -> list[str]:
         folder = f"{self._root}/{inside}".rstrip("/")
         with prefix_errors(self.path):
             if not self._files.isdir(folder):
                 return []
             self._files.invalidate_cache(folder)
             listing = self._files.ls(folder, detail=True)
-        names = [PurePosixPath(entry["name"]).name for entry in listing if entry["type"] == "file"]
-        return sorted(name for name in names if not name.startswith(".") and not name.endswith(_PENDING))
+        return [PurePosixPath(entry["name"]).name for entry in listing if entry["type"] == kind]
+
+    def fetch(self, inside: str, target: Path) -> None:
+        """Copies a subfolder and all that is in it to a new folder of this machine."""
+        with prefix_errors(f"{self.path}/{inside}"):
+            self._files.get(f"{self._root}/{inside}".rstrip("/"), str(target), recursive=True)
 
     def read(self, name: str) -> bytes | None:
         """Returns the content of a file, or None if it does not exist."""

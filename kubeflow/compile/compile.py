@@ -35,6 +35,9 @@ from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import ANALYZER_CACHE, SPAN_STATISTICS, WORK
 from fullpass.pipeline.running.build import RunPaths, build_nodes
 
+PREDICT = "Predict"
+"""Name of the node of a batch prediction, as used in the environment file."""
+
 
 @dataclass(frozen=True)
 class Compiled:
@@ -55,18 +58,20 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
         UserError: The environment does not fit the pipeline, or its release would reject the package.
     """
     use_modules_of(loaded.folder)
-    loaded, blanked = _redacted_pipeline(loaded)
-    config, others = _redacted_environment(environment.config, environment.file.name)
+    loaded, blanked = redacted_pipeline(loaded)
+    config, others = redacted_environment(environment.config, environment.file.name)
     paths = _cluster_paths(loaded, config)
     nodes = Pipeline(
         pipeline_name=loaded.config.name, pipeline_root="unused", components=build_nodes(loaded, paths)
     ).components
     names = [node.id for node in nodes]
-    _check_engines(loaded, config)
+    check_engines(loaded, config, names)
     registry_nodes = _registry_nodes(nodes)
     if loaded.config.notify:
         notify_tasks.check(loaded.config.notify, config)
         names = registry_nodes = [*names, notify_tasks.NODE]  # Every failing container writes to the registry.
+    if config.predict is not None:
+        names = [*names, PREDICT]  # The file is that of both packages.
     lasting = [("push_to", "Pusher", paths.push_to), *(("registry", node, config.registry) for node in registry_nodes)]
     warnings = require(environment, names, [((key,), node, folder) for key, node, folder in lasting])
     [baseline] = (node.exec_properties[RESOLVER_CONFIG] for node in nodes if _resolves(node) is LastBlessedModel)
@@ -108,13 +113,22 @@ def _cluster_paths(loaded: Loaded, environment: EnvironmentConfig) -> RunPaths:
     )
 
 
-def _check_engines(loaded: Loaded, environment: EnvironmentConfig) -> None:
+def check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequence[str]) -> None:
     """Checks that processes outside a node's own pod can read and write the store."""
     runner = loaded.config.beam.runner
     if environment.artifacts == "copied" and runner not in ("direct", "DirectRunner"):
         raise UserError(
             f"beam.runner: {runner}: its workers cannot access a pod's artifact copies. Give artifacts: direct in the "
             "environment file, or beam.runner: direct."
+        )
+    others = [name for name in nodes if name != "Trainer" and environment.node(name).workers]
+    if others:
+        raise UserError(f"nodes.{others[0]}.workers: only Trainer can run in several pods. Remove it.")
+    distribution = loaded.config.training.distribution
+    if environment.node("Trainer").workers and distribution not in ("auto", "multi_worker"):
+        raise UserError(
+            f"nodes.Trainer.workers: the pipeline's training.distribution is {distribution}. Set it to multi_worker "
+            "or auto."
         )
 
 
@@ -136,7 +150,7 @@ def _resolves(node: base_node.BaseNode) -> type | None:
     return node.exec_properties["resolver_class"] if isinstance(node, Resolver) else None
 
 
-def _redacted_pipeline(loaded: Loaded) -> tuple[Loaded, list[str]]:
+def redacted_pipeline(loaded: Loaded) -> tuple[Loaded, list[str]]:
     """Returns a pipeline file without secrets, and sentences that name the places of removed values."""
     fields = loaded.config.model_dump(mode="json")
     redacted = redact_tree(fields)
@@ -144,7 +158,7 @@ def _redacted_pipeline(loaded: Loaded) -> tuple[Loaded, list[str]]:
     return replace(loaded, config=config, text=redact_yaml(loaded.text)), _remarks(loaded.file.name, fields, redacted)
 
 
-def _redacted_environment(config: EnvironmentConfig, file: str) -> tuple[EnvironmentConfig, list[str]]:
+def redacted_environment(config: EnvironmentConfig, file: str) -> tuple[EnvironmentConfig, list[str]]:
     """Returns an environment without secrets, and sentences that name the places of removed values in its file."""
     fields = config.model_dump(mode="json")
     redacted = redact_tree(fields)

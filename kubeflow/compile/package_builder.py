@@ -1,5 +1,6 @@
 """Builds a package node by node, in the order of the DAG."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,13 @@ from fullpass.kubeflow.compile import notify_tasks
 from fullpass.kubeflow.compile.look_ups import ModelImport, find_inputs, message_args, schedule_time
 from fullpass.kubeflow.compile.node_tasks import Sources, executor_args, node_task, title
 from fullpass.kubeflow.compile.package import Package
-from fullpass.kubeflow.compile.pod import container, helper_pod_settings, kubernetes, retry_policy
+from fullpass.kubeflow.compile.pod import (
+    LAUNCHER_MEMORY,
+    container,
+    helper_pod_settings,
+    kubernetes,
+    retry_policy,
+)
 from fullpass.kubeflow.compile.task import Output, Task, Value, task_name
 from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Volume, beam_config
 from fullpass.kubeflow.kfp_internals import END_COMMAND, SCHEMA_VERSION
@@ -39,6 +46,7 @@ from fullpass.kubeflow.protocol import (
     SPAN,
     SPANS,
     WINDOW,
+    WORKER_LAUNCHER_COMMAND,
     Json,
     pack,
 )
@@ -122,12 +130,30 @@ class PackageBuilder:
         settings = environment.node(node.id, small=small)
         beam = beam_config(settings.beam, self.loaded.config.beam, environment.pipeline_root)
         args = executor_args(node, self.sources, environment, beam, registry, pages)
+        command: Sequence[str] = NODE_COMMAND
+        if settings.workers:
+            self.remarks.append(
+                f"{node.id}: runs in {settings.workers.count} pods of a separate Job; its task waits for them."
+            )
+            command, args = WORKER_LAUNCHER_COMMAND, ["--workers", self._job_settings(node, settings), *args]
+            settings = helper_pod_settings(settings, environment.defaults, LAUNCHER_MEMORY)
         if isinstance(node, Trainer):
             settings = settings.model_copy(update={"env": settings.env | {FACTS_VARIABLE: package_facts(self.loaded)}})
-        self._add_container(task, NODE_COMMAND, args, settings)
+        self._add_container(task, command, args, settings)
         self.sources.outputs |= {(node.id, key): Output(task.name, key) for key in node.outputs}
         if isinstance(node, Ingest) and self.spanned:
             self.sources.window = Output(task.name, "examples")
+
+    def _job_settings(self, node: base_node.BaseNode, settings: NodeConfig) -> str:
+        """Returns the settings of the container that runs a node as a Job."""
+        launcher = {
+            "pipeline": self.loaded.config.name,
+            "node_id": node.id,
+            "node": settings.model_dump(mode="json"),
+            "pull_secrets": self.environment.image_pull_secrets,
+            "pull_policy": self.environment.image_pull_policy,
+        }
+        return json.dumps(launcher, sort_keys=True)
 
     def _with_request(self, node: Ingest, task: Task) -> Json:
         """Adds the look-up of the run's inputs; returns where Ingest finds its request, and where spans are kept."""

@@ -3,17 +3,28 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fullpass.kubeflow.config import Cpu, EnvironmentConfig, Memory, NodeConfig, Retries, byte_count, cores, seconds
+from fullpass.kubeflow.config import (
+    Cpu,
+    EnvironmentConfig,
+    Memory,
+    NodeConfig,
+    Retries,
+    byte_count,
+    cores,
+    seconds,
+)
 from fullpass.kubeflow.kfp_internals import RESTRICTED_SINCE, is_before
 from fullpass.kubeflow.protocol import Json
 
-_LOOKUP_MEMORY = "256Mi"
+LOOKUP_MEMORY = "256Mi"
 """A look-up needs 97 MiB at start, and more with the driver of a store."""
+LAUNCHER_MEMORY = "1Gi"
+"""The container that waits for workers opens gs:// with TensorFlow."""
 _WAITING_CORES = "100m"
 
 
-def helper_pod_settings(node: NodeConfig, defaults: NodeConfig) -> NodeConfig:
-    """Returns the settings of a pod that looks something up for a node.
+def helper_pod_settings(node: NodeConfig, defaults: NodeConfig, memory: str = LOOKUP_MEMORY) -> NodeConfig:
+    """Returns the settings of a pod that looks something up for a node, or waits for it.
 
     It opens the node's volumes with the node's secrets, but needs neither its devices nor the machines with these
     devices. Its limits are those of the defaults, because a namespace with quotas requires limits for every pod.
@@ -21,7 +32,7 @@ def helper_pod_settings(node: NodeConfig, defaults: NodeConfig) -> NodeConfig:
     return node.model_copy(
         update={
             "cpu": Cpu(request=_WAITING_CORES, limit=defaults.cpu.limit),
-            "memory": Memory(request=_LOOKUP_MEMORY, limit=defaults.memory.limit),
+            "memory": Memory(request=memory, limit=defaults.memory.limit),
             "accelerator": None,
             "node_selector": defaults.node_selector,
             "tolerations": defaults.tolerations,

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 from fullpass.base.errors import UserError
 from fullpass.kubeflow.deploy.connection import explain_errors
 from fullpass.kubeflow.kfp_internals import (
+    LOG_PATH,
     MAX_LENGTH,
     MAX_PACKAGE_BYTES,
+    PAGE_LOG_PATH,
     has_json_answer,
+    is_page,
 )
 
 if TYPE_CHECKING:
     from kfp_server_api import ApiClient
 
 _PAGE = 100
+_LOG_LENGTH = 2**16
 _TIMEOUT = (10, 120)
 """Timeouts in seconds: for connecting, and between two parts of a response."""
 
@@ -109,6 +113,26 @@ class Cluster:
     def run(self, run_id: str) -> Any:
         """Returns a run (kfp's V2beta1Run)."""
         return self._call(f"looking at run {run_id}", self._runs.run_service_get_run, run_id)
+
+    def log(self, run_id: str, pod: str) -> str:
+        """Returns the end of the log of a pod of a run; the answer of an API that finds none is its error as JSON.
+
+        Raises:
+            UserError: Neither the API nor the server of Kubeflow's page has the log, or they do not answer.
+        """
+        page = [("podname", pod), ("runid", run_id)]
+        page += [("podnamespace", self.namespace)] if self.namespace else []
+        try:
+            text = self._text(pod, LOG_PATH, {"run_id": run_id, "node_id": pod}, [])
+        except UserError:
+            text = ""
+        # The server of the page passes on other paths of the API, and answers this one with the page itself.
+        return text if text and not is_page(text) else self._text(pod, PAGE_LOG_PATH, {}, page)
+
+    def _text(self, pod: str, path: str, names: dict[str, str], query: list[tuple[str, str]]) -> str:
+        with explain_errors(self.host, f"reading the log of {pod}"):
+            self._client.call_api(path, "GET", names, query, auth_settings=["Bearer"], _request_timeout=_TIMEOUT)
+            return self._client.last_response.data[-_LOG_LENGTH:]
 
     def recurring_runs(self, name: str | None = None) -> list[Any]:
         """Returns the recurring runs with a name, or all recurring runs (kfp's V2beta1RecurringRun)."""

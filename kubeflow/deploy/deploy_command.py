@@ -12,7 +12,7 @@ from fullpass.base.errors import UsageError, UserError
 from fullpass.base.files import write_atomically
 from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.kubeflow.deploy.connection import HOST, client
-from fullpass.kubeflow.protocol import NEW, SCHEDULED, SPAN
+from fullpass.kubeflow.protocol import NEW, SCHEDULED, SPAN, name_of_prediction
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.cron import six_fields
@@ -38,6 +38,9 @@ _Account = Annotated[
 _Parameters = Annotated[
     list[str] | None,
     typer.Option("--param", metavar="NAME=VALUE", help="A parameter of the run, such as data_path=PATH."),
+]
+_Predict = Annotated[
+    bool, typer.Option("--predict", help="The batch prediction of the environment file, instead of the training.")
 ]
 _Span = Annotated[
     str | None, typer.Option(help="As in `fullpass run`: latest, a date, a number, or A:B; or new.", show_default=False)
@@ -71,6 +74,7 @@ def submit(
     service_account: _Account = None,
     param: _Parameters = None,
     span: _Span = None,
+    predict: _Predict = False,
     wait: Annotated[bool, typer.Option(help="Wait for the end of the run.")] = True,
     timeout: Annotated[
         int | None, typer.Option(min=1, help="Seconds to wait; the run continues.", show_default="no limit")
@@ -80,10 +84,12 @@ def submit(
     from fullpass.kubeflow.environment import load_environment
 
     loaded = load_checked(file, runs_here=False)
-    package = compile_quietly(loaded, load_environment(env)).package
+    package = compile_quietly(loaded, load_environment(env), predict=predict).package
     from fullpass.kubeflow.deploy import submit as verb
 
     if span is not None and SPAN not in package.parameters:
+        if predict:
+            raise UsageError(f"--span {span}: a prediction has a date: --param date=2026-01-02.")
         raise UsageError(f"--span {span}: data.source has no spans. Add span fields to its path (docs/spans.md).")
     spans = [] if span is None else [f"{SPAN}={span}"]
     parameters = verb.parameters(package, [*(param or []), *spans])
@@ -99,17 +105,12 @@ def submit(
         raise UserError(f"no longer waiting; run {run.run_id} continues.") from None
     print_text(f"run {run.run_id}: {run.state.lower()}")
     if run.state != "SUCCEEDED":
+        from fullpass.kubeflow.deploy.failure_causes import failures
+
         if run.state != "FAILED":
             raise UserError(f"run {run.run_id} was {run.state.lower()}.")
-        failed = verb.failed_tasks(run, list(package.tasks))
-        if not failed:
-            raise UserError(
-                f"run {run.run_id} failed before its first task, as if Argo refused it: see kubectl describe workflow."
-            )
-        raise UserError(
-            f"run {run.run_id} failed in {', '.join(failed)}. The log of the pod ends with the cause: "
-            f"{verb.link(cluster, run.run_id)}."
-        )
+        none = f"run {run.run_id} failed before its first task, as if Argo refused it: see kubectl describe workflow."
+        raise UserError("\n".join(failures(cluster, run, list(package.tasks))) or none)
 
 
 def apply(
@@ -120,6 +121,7 @@ def apply(
     experiment: _Experiment = None,
     service_account: _Account = None,
     param: _Parameters = None,
+    predict: _Predict = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")] = False,
 ) -> None:
     """Create the YAML's schedule in Kubeflow. An unchanged schedule is kept; a changed one is replaced."""
@@ -127,8 +129,8 @@ def apply(
 
     loaded, environment = load_checked(file, runs_here=False), load_environment(env)
     by_time = _finds_span_of_its_time(loaded, environment)
-    cron = _cron_line(loaded, by_time=by_time)
-    package = compile_quietly(loaded, environment).package
+    cron = _cron_of_prediction(environment) if predict else _cron_line(loaded, by_time=by_time)
+    package = compile_quietly(loaded, environment, predict=predict).package
     from fullpass.kubeflow.compile.package import to_yaml
     from fullpass.kubeflow.deploy import recurring_runs
     from fullpass.kubeflow.deploy.submit import RunSettings, parameters
@@ -181,10 +183,11 @@ def list_(
 def _changes_schedule(summary: str, change: _Change, done: str) -> Callable[..., None]:
     """Returns the command that changes the schedule of a pipeline."""
 
-    def command(file: _File, host: _Host = None, namespace: _Namespace = None) -> None:
+    def command(file: _File, host: _Host = None, namespace: _Namespace = None, predict: _Predict = False) -> None:
         from fullpass.kubeflow.deploy import recurring_runs
 
         name = load_checked(file, runs_here=False).config.name
+        name = name_of_prediction(name) if predict else name
         recurring_runs.change(_cluster(host, namespace), name, change)
         print_text(f"{name}: {done}")
 
@@ -220,6 +223,14 @@ def _cron_line(loaded: Loaded, *, by_time: bool) -> str:
     return schedule.cron
 
 
+def _cron_of_prediction(environment: "Environment") -> str:
+    """Returns the cron line of a batch prediction."""
+    cron = environment.prediction.cron
+    if cron is None:
+        raise UserError(f'{environment.file}: predict.cron is missing. For every day at five: cron: "0 5 * * *".')
+    return cron
+
+
 def _cluster(host: str | None, namespace: str | None) -> "Cluster":
     from fullpass.kubeflow.deploy.api_requests import Cluster
 
@@ -230,12 +241,13 @@ def compile_(
     file: _File,
     env: _Env,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("package.yaml"),
+    predict: _Predict = False,
 ) -> None:
     """Compile the pipeline to a package for Kubeflow Pipelines, checked against the rules of its release."""
     from fullpass.kubeflow.environment import load_environment
 
     loaded, environment = load_checked(file, runs_here=False), load_environment(env)
-    compiled = compile_quietly(loaded, environment)
+    compiled = compile_quietly(loaded, environment, predict=predict)
     from fullpass.kubeflow.compile.package import to_yaml
 
     write_atomically(output, to_yaml(compiled.package))
@@ -244,15 +256,16 @@ def compile_(
         print_text(f"  {sentence}")
 
 
-def compile_quietly(loaded: Loaded, environment: "Environment") -> "Compiled":
-    """Returns the package of a pipeline, without the output of TFX and TensorFlow.
+def compile_quietly(loaded: Loaded, environment: "Environment", *, predict: bool = False) -> "Compiled":
+    """Returns the package of a pipeline, or of its batch prediction, without the output of TFX and TensorFlow.
 
     Warnings go to standard error.
     """
     with TemporaryDirectory() as folder, noise_to(Path(folder) / "imports.log"):
         from fullpass.kubeflow.compile.compile import compile_package
+        from fullpass.kubeflow.compile.compile_prediction import compile_prediction
 
-        compiled = compile_package(loaded, environment)
+        compiled = (compile_prediction if predict else compile_package)(loaded, environment)
     for problem in compiled.warnings:
         print_text(problem.located(environment.file), err=True)
     return compiled

@@ -127,12 +127,6 @@ def wait(
         time.sleep(poll)
 
 
-def failed_tasks(run: Any, tasks: list[str]) -> list[str]:
-    """Returns those of the tasks that failed, or whose drivers did; the backend also lists internal tasks."""
-    failed = {task.display_name.removesuffix("-driver") for task in task_details(run) if task.state == "FAILED"}
-    return [name for name in tasks if name in failed]
-
-
 def link(cluster: Cluster, run_id: str) -> str:
     """Returns the URL of the page of a run."""
     return f"{cluster.host}/#/runs/details/{run_id}"

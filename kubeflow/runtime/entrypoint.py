@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,19 +41,29 @@ Described = dict[str, tuple[ArtifactCopy, Json]]
 """Outputs with their metadata."""
 
 
-def main() -> None:
-    """Runs one node, then exits the process."""
+def main(on_success: Callable[[ExecutorInput], None] = lambda _: None, *, reconnect: bool = True) -> None:
+    """Runs one node, then exits the process.
+
+    Args:
+        on_success: Called with the launcher's input after the node succeeded.
+        reconnect: Whether to start again after a lost connection.
+    """
     arguments = container_arguments("fullpass.kubeflow.runtime.entrypoint", __doc__, plan=None)
     # TFX executors would parse the remaining arguments as their own flags.
     sys.argv = sys.argv[:1]
     plan = json.loads(arguments.plan)
+
+    def work() -> None:
+        task = from_arguments(arguments)
+        run_node(plan, task)
+        on_success(task)
 
     def record_error(error: BaseException) -> None:
         from fullpass.kubeflow.runtime.outcomes import record_failure
 
         record_failure(os.environ, arguments.executor_input, plan["node"], error)
 
-    termination.run_to_end(plan["node"], lambda: run_node(plan, from_arguments(arguments)), record_error)
+    termination.run_to_end(plan["node"], work, record_error, reconnect=reconnect)
 
 
 def run_node(plan: Json, task: ExecutorInput) -> None:

@@ -74,7 +74,7 @@ def main() -> None:
         write_output(task.output_file, artifacts, parameters)
 
     record_error = partial(record_failure, os.environ, arguments.executor_input, arguments.kind)
-    termination.run_to_end(arguments.kind, work, record_error)
+    termination.run_to_end(arguments.kind, work, record_error, reconnect=True)
 
 
 def find_run_inputs(task: ExecutorInput) -> Outputs:
@@ -204,6 +204,24 @@ def _baseline(task: ExecutorInput, made_from: str) -> str:
     return found.model if found else uri_of_all_runs(task.outputs[EMPTY_ARTIFACT].uri, pipeline)
 
 
+def find_model(task: ExecutorInput) -> Outputs:
+    """Finds the newest blessed model that was not rolled back.
+
+    Raises:
+        UserError: There is none.
+    """
+    registry, pipeline = task.parameters["registry"], task.parameters["pipeline"]
+    rolled_back = rolled_back_origins(Path(task.parameters[PUSH_TO]))
+    found = FolderRegistry(registry).newest_blessed(pipeline, rolled_back=rolled_back)
+    if found is None:
+        raise UserError(
+            f"{registry}/{pipeline}/blessed: no blessed model. Run the pipeline first, or give `model` of `predict` in "
+            "the environment file."
+        )
+    logging.info("%s, blessed %s", found.model, found.time)
+    return {}, {MODEL_URI: found.model}
+
+
 def check_writable(folder: str) -> None:
     """Checks that a folder, or its nearest existing ancestor, is writable; URLs always pass.
 
@@ -229,6 +247,7 @@ def check_writable(folder: str) -> None:
 
 LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {
     "inputs": find_run_inputs,
+    "model": find_model,
     "outcome": record_outcome,
     "tell": notify_receivers,
 }

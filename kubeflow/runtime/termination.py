@@ -6,6 +6,7 @@ keeps its number and the launcher sees one process, one exit code and one execut
 failed attempt remains in memory.
 """
 
+import json
 import logging
 import math
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from fullpass.kubeflow.protocol import FAILURE
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.running.execution import failure
@@ -57,7 +59,11 @@ class Terminated(BaseException):
 
 
 def run_to_end(
-    name: str, work: Callable[[], None], record_error: Callable[[BaseException], None] = lambda _: None
+    name: str,
+    work: Callable[[], None],
+    record_error: Callable[[BaseException], None] = lambda _: None,
+    *,
+    reconnect: bool = False,
 ) -> NoReturn:
     """Runs the work of a container and exits, with the cause of a failure in the termination message.
 
@@ -66,13 +72,15 @@ def run_to_end(
 
     Args:
         record_error: Called with the error if the work failed.
+        reconnect: Whether to start again after a lost connection.
     """
     signal.signal(signal.SIGTERM, _stop)
     try:
         try:
             work()
         except Exception as error:
-            restart_if_connection_was_lost(name, error)
+            if reconnect:
+                restart_if_connection_was_lost(name, error)
             raise
         code = ExitCode.DONE
     except Terminated as error:
@@ -92,9 +100,13 @@ def run_to_end(
 
 
 def report(name: str, cause: str) -> None:
-    """Writes the cause to standard error, and to the termination message if there is one."""
+    """Writes the cause to standard error, for people and for `submit`, and to the termination message if there is one.
+
+    The line for `submit` is short enough to be one line of a log in Kubernetes.
+    """
     message = f"{name}: {cause}"
     print_text(message, err=True)
+    print_text(FAILURE + json.dumps(message[:_MOST_BYTES]), err=True)
     log = Path(os.environ.get(LOG_VARIABLE, _USUAL_LOG))
     if log.exists():
         log.write_bytes(message.encode(errors="backslashreplace")[:_MOST_BYTES])
@@ -123,7 +135,9 @@ def restart_if_connection_was_lost(name: str, error: BaseException) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(  # noqa: S606
-        sys.executable, [sys.executable, "-P", *sys.orig_argv[1:]], {**os.environ, ATTEMPT_VARIABLE: str(attempt + 1)}
+        sys.executable,
+        [sys.executable, "-P", *sys.orig_argv[1:]],
+        {**os.environ, ATTEMPT_VARIABLE: str(attempt + 1)},
     )
 
 

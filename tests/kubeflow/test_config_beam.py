@@ -65,9 +65,10 @@ def test_beam_knows_every_option(engine):
     assert given <= known
 
 
-def test_other_pods_need_artifacts_that_they_can_see():
-    with pytest.raises(ValueError, match=r"nodes.Trainer.beam: pods other than.*artifacts: direct"):
-        EnvironmentConfig.model_validate({**DIRECT, "artifacts": "copied", "nodes": {"Trainer": {"beam": FLINK}}})
+@pytest.mark.parametrize("more", [{"beam": FLINK}, {"workers": {"count": 2}}])
+def test_other_pods_need_artifacts_that_they_can_see(more):
+    with pytest.raises(ValueError, match=r"nodes.Trainer.(beam|workers): pods other than.*artifacts: direct"):
+        EnvironmentConfig.model_validate({**DIRECT, "artifacts": "copied", "nodes": {"Trainer": more}})
 
 
 def test_a_node_without_an_engine_keeps_that_of_the_pipeline():
@@ -83,12 +84,29 @@ def direct_environment(nodes: str) -> str:
 
 
 @pytest.mark.integration
-def test_the_package_has_engines(compile_taxi):
-    nodes = "  Transform: {beam: {runner: flink, master: 'flink:8081', job_server_jar: /opt/j.jar}}"
-    compiled = compile_taxi(direct_environment(nodes))
+def test_the_package_has_engines_and_workers(compile_taxi):
+    nodes = "  Transform: {beam: {runner: flink, master: 'flink:8081', job_server_jar: /opt/j.jar}}\n"
+    compiled = compile_taxi(direct_environment(nodes + "  Trainer: {workers: {count: 4}, memory: {limit: 8Gi}}"))
     transform = str(compiled.package.executors["exec-transform"]["container"]["args"])
     assert '"flink_master": "http://flink:8081"' in transform
     assert "flink" not in str(compiled.package.executors["exec-evaluator"])
+    trainer = compiled.package.executors["exec-trainer"]["container"]
+    assert trainer["command"][3] == "fullpass.kubeflow.deploy.worker_launcher" and trainer["args"][0] == "--workers"
+    assert trainer["resources"] == {"cpuRequest": 0.1, "memoryRequest": 1.073741824}, "its pod only waits"
+    assert any(sentence.startswith("Trainer: runs in 4 pods of a separate Job") for sentence in compiled.remarks)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("nodes", "edit", "expected"),
+    [
+        ("  Evaluator: {workers: {count: 2}}", {}, "nodes.Evaluator.workers: only Trainer"),
+        ("  Trainer: {workers: {count: 2}}", {"epochs: 10": "distribution: mirrored, epochs: 10"}, "mirrored"),
+    ],
+)
+def test_what_several_pods_cannot_do_is_refused(compile_taxi, nodes, edit, expected):
+    with pytest.raises(UserError, match=expected):
+        compile_taxi(direct_environment(nodes), edit=edit)
 
 
 @pytest.mark.integration

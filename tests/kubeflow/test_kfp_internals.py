@@ -84,3 +84,11 @@ def test_nodes_of_tfx_can_run_in_containers():
 )
 def test_the_run_is_read_from_the_addresses_that_the_backend_gives(uri, run):
     assert internals.run_id([uri], "trips") == run
+
+
+def test_nodes_have_the_ids_of_argo():
+    """32-bit FNV-1a of the path, by the published value of b"foobar"."""
+    assert internals._fnv(b"foobar") == 0xBF9CF968
+    nodes = internals.argo_nodes("w", ["a", "b"], 1)
+    assert nodes[f"w-{internals._fnv(b'w.root.b.a-driver')}"].name == "a-driver"
+    assert nodes[f"w-{internals._fnv(b'w(0).root(0).a(0).executor(0)')}"] == internals.ArgoNode("a", "executor(0)")

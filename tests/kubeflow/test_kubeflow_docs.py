@@ -1,14 +1,13 @@
 """docs/kubeflow.md is consistent in itself and with the taxi example."""
 
-import json
 import re
 
 import pytest
 import yaml
-from kubernetes import client as k8s
 
 from fullpass.kubeflow.config import EnvironmentConfig
 from tests.kubeflow.conftest import REPOSITORY
+from tests.kubeflow.deploy.kubernetes_server import as_kubernetes_reads_it
 
 TEXT = (REPOSITORY / "docs" / "kubeflow.md").read_text()
 HERE_DOCUMENTS = re.compile(r"(?s)<<'END'\n(.*?)\n    END")
@@ -23,19 +22,6 @@ def test_the_environment_file_of_the_walk_through_compiles(compile_taxi):
     [environment] = [text for text in documents() if "push_to" in text]
     compiled = compile_taxi(environment)
     assert "models" in str(compiled.package.platform)
-
-
-def as_kubernetes_reads_it(manifest: dict, kind: str) -> dict:
-    """Returns a manifest as the model classes of Kubernetes' client parse it.
-
-    Unknown fields are dropped, and a missing required field is an error.
-    """
-
-    class Answer:
-        data = json.dumps(manifest)
-
-    client = k8s.ApiClient()
-    return client.sanitize_for_serialization(client.deserialize(Answer, kind))
 
 
 def test_pods_for_people_mount_the_volume_of_the_walk_through():

@@ -124,15 +124,20 @@ def test_columns_that_differ_between_parts_are_refused_in_a_table(export, files,
     assert ["more" in row for row in read_back((tmp_path / "out.jsonl").glob("part-*"))] == [False, True]
 
 
-def test_an_output_at_an_address_replaces_what_an_earlier_one_left(export, files, tmp_path):
+def test_model_and_output_at_addresses(export, files, tmp_path):
+    """The newest version is taken; what an earlier output left is removed."""
     memory = fsspec.filesystem("memory")
-    memory.pipe({"/out.jsonl/part-9": b""})
-    assert predict_parts(Batch(export, str(files / "b.csv"), "memory://out.jsonl", {}), HERE).rows == 20
+    memory.put(export, "/models/taxi/10", recursive=True)
+    memory.pipe({"/models/taxi/9/saved_model.pb": b"", "/models/taxi/11/variables/x": b"", "/out.jsonl/part-9": b""})
+    batch = Batch("memory://models/taxi", str(files / "b.csv"), "memory://out.jsonl", {})
+    assert predict_parts(batch, HERE).rows == 20
     names = sorted(path.rsplit("/", 1)[1] for path in memory.ls("/out.jsonl", detail=False))
     assert names == ["_SUCCESS", "part-0000000-0000000.jsonl"]
     found = list(map(json.loads, memory.cat("/out.jsonl/part-0000000-0000000.jsonl").splitlines()))
     predict_file(load_export(Path(export)), str(files / "b.csv"), str(tmp_path / "one.jsonl"))
     assert found == read_back([tmp_path / "one.jsonl"]) and len(found) == 20
+    with pytest.raises(UserError, match="memory://models: no model"):
+        predict_parts(Batch("memory://models", str(files), "memory://out.jsonl", {}), HERE)
 
 
 @pytest.mark.long

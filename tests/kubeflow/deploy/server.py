@@ -37,11 +37,62 @@ class Refused(Exception):
         self.status, self.body = REFUSALS[name]["status"], json.dumps(REFUSALS[name]["body"])
 
 
-def failed_run(*tasks: str) -> dict[str, Any]:
-    """The fields of a run in which these tasks failed, after `done`: a task is a DAG with the node `executor`."""
-    details = [("root", "FAILED"), ("done", "SUCCEEDED")]
-    details += [(name, "FAILED") for task in tasks for name in (task, "executor")]
-    return {"state": "FAILED", "run_details": {"task_details": [{"display_name": n, "state": s} for n, s in details]}}
+WORKFLOW = "toy-x7k2p"
+
+
+def failed_run(*tasks: str, attempts: int = 1, retry_nodes: bool = False) -> dict[str, Any]:
+    """The fields of a run in which these tasks failed, after `done`, as the sources write them; nothing is recorded.
+
+    Argo's nodes become task details (server/api_converter.go:1811, 1902 at 2.17.0): their ids are sent only as children
+    of other nodes, and no error is sent. A task is a DAG with the node `executor`, which is the pod itself, or has one
+    child for each attempt if there is any retry strategy.
+    """
+    details = [detail("root", "FAILED", "done-driver"), detail("done", "SUCCEEDED", "done.executor")]
+    for task in tasks:
+        retried = retry_nodes or attempts > 1
+        pods = [f"{task}.executor({number})" for number in range(attempts)] if retried else []
+        details += [
+            detail(f"{task}-driver", "SUCCEEDED", task),
+            detail(task, "FAILED", f"{task}.executor"),
+            detail("executor", "FAILED", *pods),
+            *(detail(f"executor({number})", "FAILED") for number, _ in enumerate(pods)),
+        ]
+    return {"state": "FAILED", "run_details": {"task_details": details}}
+
+
+def failed_driver(task: str, *dags: str, of_dags: str = "") -> dict[str, Any]:
+    """The fields of a run in which the driver of a task failed, after the task `done` of its DAG.
+
+    of_dags: `(0)` with a retry strategy for all templates (2.17's workflow-controller-configmap), which gives every
+    node, DAGs too, a parent and attempts.
+    """
+    path = f"{of_dags}.".join((*dags, f"{task}-driver"))
+    inside = f"{of_dags}.".join((*dags, f"done{of_dags}.executor"))
+    details = [detail("root", "FAILED", f"done-driver{of_dags}", of_dags=of_dags)]
+    details += [detail(dag, "FAILED", of_dags=of_dags) for dag in dags]
+    details += [detail("executor", "SUCCEEDED", *([f"{inside}{of_dags}"] if of_dags else [path]), of_dags=of_dags)]
+    if of_dags:
+        details += [detail(f"executor{of_dags}", "SUCCEEDED", path, of_dags=of_dags)]
+        details += [detail(f"{task}-driver", "FAILED", f"{path}{of_dags}", of_dags=of_dags)]
+    details += [detail(f"{task}-driver{of_dags}", "FAILED", of_dags=of_dags)]
+    return {"state": "FAILED", "run_details": {"task_details": details}}
+
+
+def detail(name: str, state: str, *children: str, of_dags: str = "") -> dict[str, Any]:
+    nodes = [{"pod_name": node_id(child, of_dags)} for child in children]
+    return {"display_name": name, "state": state, "execution_id": "0", "child_tasks": nodes}
+
+
+def node_id(path: str, of_dags: str = "") -> str:
+    """Argo's id of a node: the name of the workflow, and the 32-bit FNV-1a hash of the node's path."""
+    value = 0x811C9DC5
+    for byte in f"{WORKFLOW}{of_dags}.root{of_dags}.{path}".encode():
+        value = (value ^ byte) * 0x01000193 % 2**32
+    return f"{WORKFLOW}-{value}"
+
+
+def pod(path: str, template: str = "system-container-impl", of_dags: str = "") -> str:
+    return node_id(path, of_dags).replace(WORKFLOW, f"{WORKFLOW}-{template}")
 
 
 class KubeflowServer:
@@ -59,6 +110,11 @@ class KubeflowServer:
         """Responses (status, text) to return instead of the usual ones, once each."""
         self.progress: list[dict] = []
         """The fields of a run at each successive poll; the last entry stays."""
+        self.logs: dict[str, str] = {}
+        """Name of a pod -> its log. Others are gone."""
+        self.log_status = 200
+        self.is_page = False
+        """Whether it is the server of Kubeflow's page, in front of the API server."""
         self.largest_page = 2
         server = self
 
@@ -88,7 +144,11 @@ class KubeflowServer:
         status, text, kind = 200, "", "application/json"
         try:
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-            if self.failing:
+            if path.endswith(("/log", "/logs")):
+                self.check_identity(http)
+                status, text = self.log(path, query)
+                kind = "text/plain; charset=utf-8"
+            elif self.failing:
                 status, text = self.failing.pop(0)
                 kind = "text/html"
             else:
@@ -102,6 +162,27 @@ class KubeflowServer:
         http.send_header("Content-Length", str(len(text.encode())))
         http.end_headers()
         http.wfile.write(text.encode())
+
+    def log(self, path: str, query: dict) -> tuple[int, str]:
+        """Status and text: server/run_log_server.go, or frontend/server/handlers/pod-logs.ts, both at 2.17.0.
+
+        The status of the API server is 200 before the log is looked for; an error follows as JSON. The page's server
+        answers paths that it does not know with the page.
+        """
+        if self.log_status != 200:
+            return self.log_status, "404 page not found"
+        if self.is_page != path.endswith("/logs"):
+            return (200, "<!doctype html><html></html>") if self.is_page else (404, "404 page not found")
+        if self.is_page:
+            pod = query["podname"]
+            if self.namespaces and query.get("podnamespace") not in self.namespaces:
+                return 422, "podnamespace argument is required"
+            missing = f"Could not get main container logs: Error: Unable to retrieve logs of {pod}"
+            return (200, self.logs[pod]) if pod in self.logs else (500, missing)
+        run, _, pod = path.removeprefix("/apis/v1alpha1/runs/").removesuffix("/log").split("/")
+        lost = f"InternalServerError: Failed to read logs from archive {pod}: The specified key does not exist."
+        message = f"BadRequestError: Failed to read logs for run {run}: {lost}"
+        return 200, self.logs.get(pod) or json.dumps({"error_message": message, "error_details": message})
 
     def answer(self, http: BaseHTTPRequestHandler, names: list[str], query: dict, body: bytes) -> dict:
         self.check_identity(http)

@@ -171,7 +171,7 @@ def ends(code: str, log: Path, *, stop: bool = False) -> subprocess.CompletedPro
         "from fullpass.kubeflow.runtime.termination import run_to_end\n"
         "from fullpass.base.errors import UserError\n"
         f"def work():\n{textwrap.indent(textwrap.dedent(code), '    ')}\n"
-        "run_to_end('Toy', work)\n"
+        "run_to_end('Toy', work, reconnect=True)\n"
     )
     environment = {**os.environ, termination.LOG_VARIABLE: str(log)}
     process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=-1, stderr=-1, text=True)

@@ -1,0 +1,132 @@
+"""The causes of failed runs, from logs of the fake server."""
+
+import subprocess
+import sys
+
+import pytest
+
+from fullpass.kubeflow.compile.package import Package
+from fullpass.kubeflow.deploy.api_requests import Cluster
+from fullpass.kubeflow.deploy.connection import client
+from fullpass.kubeflow.deploy.failure_causes import failures
+from fullpass.kubeflow.deploy.submit import RunSettings, start, wait
+from tests.kubeflow.deploy.server import detail, failed_driver, failed_run, node_id, pod
+
+RETRIED = "retry-system-container-impl"
+
+
+def printed(node: str, cause: str) -> str:
+    """Returns what a container with this failure really writes, between lines of the launcher."""
+    program = (
+        "from fullpass.base.errors import UserError\n"
+        "from fullpass.kubeflow.runtime.termination import run_to_end\n"
+        f"def work(): raise UserError({cause!r})\n"
+        f"run_to_end({node!r}, work)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    return (
+        f"I1125 03:04:05 launcher_v2.go:190] publish success.\n{done.stderr}F1125 03:04:09 main.go:47] exit status 1\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def bad_rows() -> str:
+    return printed("Ingest", "399 of 399 rows cannot be used.\nFirst: row 1: 'é' {\"x\": 1}, s3://k:secret@store/x")
+
+
+def ended(cluster: Cluster, server, package: Package, fields: dict) -> list[str]:
+    server.progress = [fields]
+    run = wait(cluster, start(cluster, package, RunSettings("toys")).run_id, [], print, poll=0)
+    return failures(cluster, run, ["done", "first", "second", "ingest"])
+
+
+def test_the_sentence_of_the_failed_node_is_told_without_secrets(cluster, server, package, bad_rows):
+    server.logs[pod("ingest.executor")] = bad_rows
+    [told] = ended(cluster, server, package, failed_run("ingest"))
+    assert told == "Ingest: 399 of 399 rows cannot be used.\nFirst: row 1: 'é' {\"x\": 1}, s3://***@store/x"
+
+
+@pytest.mark.parametrize("template", ["system-container-impl", RETRIED, "first-system-container-impl", None])
+def test_a_pod_is_found_by_each_name_that_a_release_gives_it(cluster, server, package, template):
+    path = "first.executor(0)"
+    server.logs[pod(path, template) if template else node_id(path)] = 'fullpass-failure: "Ingest: no files"\n'
+    assert ended(cluster, server, package, failed_run("first", retry_nodes=True)) == ["Ingest: no files"]
+
+
+def test_attempts_and_several_tasks_tell_each_cause_once(cluster, server, package):
+    for number in range(3):
+        server.logs[pod(f"first.executor({number})", RETRIED)] = 'fullpass-failure: "A: gone"\n'
+        server.logs[pod(f"second.executor({number})", RETRIED)] = f'fullpass-failure: "B: {number // 2}"\n'
+    told = ended(cluster, server, package, failed_run("first", "second", attempts=3))
+    assert told == ["A: gone", "B: 0", "B: 1"]
+
+
+@pytest.mark.parametrize("of_dags", ["", "(0)"])
+@pytest.mark.parametrize("dags", [(), ("second",), ("pipeline", "second")])
+def test_a_failed_driver_is_told_of_by_its_log_though_no_detail_names_its_pod(cluster, server, package, dags, of_dags):
+    fields, path = failed_driver("first", *dags, of_dags=of_dags), f"{of_dags}.".join((*dags, "first-driver"))
+    log = "I1125 main.go:102] starting\nF1125 main.go:81] KFP driver: driver.Container failed: rpc error: Unavailable\n"
+    server.logs[pod(f"{path}{of_dags}", "system-container-driver", of_dags)] = log
+    server.logs[pod(f"done-driver{of_dags}", "system-container-driver", of_dags)] = "of a driver that did not fail"
+    [told] = ended(cluster, server, package, fields)
+    assert told.splitlines()[0] == f"first-driver{of_dags}: its log ends with" and "rpc error: Unavailable" in told
+    server.logs.clear()
+    [told, *_] = ended(cluster, server, package, fields)
+    assert told.startswith("first: failed, and its log cannot be read")
+
+
+def test_a_failed_importer_in_a_nested_dag_and_a_failed_driver_of_the_run_are_told_of(cluster, server, package):
+    details = [detail("second", "FAILED", "second.first"), detail("first", "FAILED")]
+    server.logs[pod("second.first", "system-importer")] = "F1125 main.go:81] no provider scheme found in artifact URI\n"
+    fields = {"state": "FAILED", "run_details": {"task_details": details}}
+    [told] = ended(cluster, server, package, fields)
+    assert told.startswith("first: its log ends with") and "no provider scheme" in told
+    details = [detail("root-driver", "FAILED")]
+    [told] = ended(cluster, server, package, {"state": "FAILED", "run_details": {"task_details": details}})
+    assert told.startswith("root: failed, and its log cannot be read")
+
+
+def test_a_killed_container_is_told_of_by_the_end_of_its_log(cluster, server, package):
+    server.logs[pod("first.executor")] = "\n".join(f"line {n}" for n in range(9)) + "\ntoken=ghp_" + "a1B2" * 9 + "\n"
+    [told] = ended(cluster, server, package, failed_run("first"))
+    assert told.startswith("first: its log ends with\n  line 5\n  line 6")
+    assert "ghp_a1B2" not in told and "***" in told
+    server.logs[pod("first.executor")] += "F1125 03:04:09 main.go:47] failed to execute component: signal: killed\n"
+    [told] = ended(cluster, server, package, failed_run("first"))
+    assert told.startswith("first: was killed, as for memory above its limit; its log ends with\n  line 6")
+
+
+def test_without_logs_the_failed_tasks_are_named_with_the_servers_reason(cluster, server, package):
+    told = ended(cluster, server, package, failed_run("first", "second"))
+    assert [line.split(":")[0] for line in told] == ["first", "second"]
+    assert all("The specified key does not exist" in line for line in told)
+
+
+def test_an_api_without_the_log_or_without_pods_still_names_the_task(cluster, server, package):
+    bare = {"display_name": "first", "state": "FAILED"}
+    fields = {"state": "FAILED", "run_details": {"task_details": [bare]}}
+    assert ended(cluster, server, package, fields) == [
+        "first: failed, and its log cannot be read, as when its pod was deleted or never started (the API lists no pod "
+        "of a failed task)."
+    ]
+    server.log_status = 404
+    [told] = ended(cluster, server, package, failed_run("first"))
+    assert told.startswith("first: failed, and its log cannot be read, as when its pod was deleted")
+    assert "(reading the log of toy-x7k2p-" in told
+
+
+def test_the_server_of_the_page_reads_logs_at_its_own_path(serve, package):
+    server = serve(namespaces=("team-a",))
+    server.is_page, cluster = True, Cluster(client(server.address, {}), "team-a")
+    server.logs[pod("first.executor", RETRIED)] = 'fullpass-failure: "A: gone"\n'
+    assert ended(cluster, server, package, failed_run("first")) == ["A: gone"]
+    [told] = ended(cluster, server, package, failed_run("second"))
+    assert told.startswith("second: failed") and "Could not get main container logs" in told
+
+
+def test_behind_a_login_and_in_a_namespace_the_log_is_asked_for_with_the_same_identity(serve, package):
+    server = serve(token="t", namespaces=("team-a",))
+    server.logs[pod("first.executor")] = 'fullpass-failure: "A: gone"\n'
+    cluster = Cluster(client(server.address, {"FULLPASS_KUBEFLOW_TOKEN": "t"}), "team-a")
+    assert ended(cluster, server, package, failed_run("first")) == ["A: gone"]
