@@ -44,7 +44,7 @@ two of TFX's components; TFX's specifications of components import the messages 
 _NODES_NEED = (
     "keras",
     "fullpass.components.transform.full_pass",
-    "fullpass.components.evaluation.score_rows",
+    "fullpass.components.evaluation.partial_dependence",
     "fullpass.components.parity.compare_paths",
     "fullpass.trainer.run_fn",
 )

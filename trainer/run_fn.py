@@ -87,7 +87,7 @@ def run_fn(fn_args: "FnArgs") -> None:
         return
     seconds = {name: clock[i + 1] - clock[i] for i, name in enumerate(("read", "train", "export"))}
     _write_scores(inputs, data, trained)
-    record = training_record(data, trained, seconds) | measure_insight(trained.network, data)
+    record = training_record(data, trained, seconds) | measure_insight(trained.network, data, decision.get("threshold"))
     record |= {"calibration": calibration, "decision": decision}
     _LOG.info("training: epochs %s", epochs_words(record))
     label = inputs.spec.preprocessing.label

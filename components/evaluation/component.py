@@ -25,11 +25,16 @@ from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
 from fullpass.components.evaluation.forecast_baselines import baselines_of
 from fullpass.components.evaluation.measure_rows import measured_of
-from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, read_measured, to_json
-from fullpass.components.evaluation.regression_errors import FILE as ERRORS_FILE
+from fullpass.components.evaluation.measured_metrics import (
+    ALWAYS_MEASURED,
+    FILE,
+    read_measured,
+    to_json,
+)
 from fullpass.components.evaluation.regression_errors import regression_errors
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
 from fullpass.components.evaluation.score_curves import to_json as curves_to_json
+from fullpass.components.evaluation.shown_files import DEPENDENCE_FILE, ERRORS_FILE, TEXTS_FILE
 from fullpass.components.evaluation.slice_states import SliceAccumulator, State
 from fullpass.components.ingest.component import rows_of, with_rows
 from fullpass.components.ingest.writing.record_writer import PENDING
@@ -56,11 +61,11 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         newest = span_in_row_ids(max(artifact.span for artifact in with_rows(examples))) if options["spanned"] else None
         exports = [str(serving_model([model])) for model in models]
         metrics = tuple(dict.fromkeys((ALWAYS_MEASURED, *config.metrics, *config.thresholds)))
-        record, regression, baselines = {}, False, None
+        shown, record, baselines = None, {}, None
         if runs := input_dict.get("model_run"):
             record = read_json(f"{runs[0].uri}/{TRAINING_FILE}")
             preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
-            regression, baselines = preprocessing.label.task == "regression", baselines_of(preprocessing.label)
+            shown, baselines = (preprocessing, record.get("importance", ())), baselines_of(preprocessing.label)
         accumulator = SliceAccumulator(metrics, config.slices, newest, len(models), baselines)
         evaluation, blessing = (
             artifact_utils.get_single_instance(output_dict[name]) for name in ("evaluation", "blessing")
@@ -70,7 +75,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         pending = f"{evaluation.uri}/{PENDING}"
         with self._make_beam_pipeline() as pipeline:
             merged = pipeline | "Evaluate" >> AccumulateFiles([(file, ("",)) for file in files], evaluate, pending)
-            write = beam.Map(_write_results, accumulator, evaluation.uri, exports[0] if regression else None, record)
+            write = beam.Map(_write_results, accumulator, evaluation.uri, exports, shown, record)
             _ = merged | beam.Values() | "Write" >> write
         fileio.rmtree(pending)
         measured = read_measured(evaluation.uri)
@@ -81,12 +86,17 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
 
 
 def _write_results(
-    state: State, accumulator: SliceAccumulator, folder: str, regression: str | None, record: Mapping[str, Any]
+    state: State,
+    accumulator: SliceAccumulator,
+    folder: str,
+    exports: Sequence[str],
+    shown: tuple[PreprocessingConfig, Sequence[Mapping[str, Any]]] | None,
+    record: Mapping[str, Any],
 ) -> None:
     """Writes the files of the evaluation, as the last step on Beam.
 
     Args:
-        regression: Folder of the export of a regression, whose errors are shown on a sample of the rows.
+        shown: Features and label, and the feature importances, to show the new model on a sample of the rows.
         record: The content of training.json.
     """
     _write(f"{folder}/{FILE}", to_json(measured_of(accumulator, state, record)))
@@ -94,15 +104,32 @@ def _write_results(
         _write(f"{folder}/{CURVES_FILE}", curves_to_json(curves))
     if classes := accumulator.classes(state):
         _write(f"{folder}/{CLASSES_FILE}", classes_to_json(classes))
-    if regression and state.sample.records:
-        # These modules import TensorFlow, which is not needed to build a pipeline.
-        import tensorflow as tf
+    if shown is not None:
+        _write_shown(folder, exports[0], state.sample.records, *shown)
 
-        from fullpass.components.evaluation.score_rows import Scorer
 
-        scored = Scorer([regression], {})(tf.constant(state.sample.records)).models[0]
+def _write_shown(
+    folder: str,
+    export: str,
+    sampled: Sequence[bytes],
+    preprocessing: PreprocessingConfig,
+    importance: Sequence[Mapping[str, Any]],
+) -> None:
+    # These modules import TensorFlow and Keras, which is not needed to build a pipeline.
+    import tensorflow as tf
+
+    from fullpass.components.evaluation.partial_dependence import dependence_of_export
+    from fullpass.components.evaluation.score_rows import Scorer
+    from fullpass.components.evaluation.shown_texts import texts_of_export
+
+    if dependence := dependence_of_export(export, sampled, preprocessing, importance):
+        _write(f"{folder}/{DEPENDENCE_FILE}", to_json_text(asdict(dependence), indent=1))
+    if preprocessing.label.task == "regression" and sampled:
+        scored = Scorer([export], {})(tf.constant(sampled)).models[0]
         if errors := regression_errors(scored):
             _write(f"{folder}/{ERRORS_FILE}", to_json_text(asdict(errors)))
+    if texts := texts_of_export(export, sampled, preprocessing):
+        _write(f"{folder}/{TEXTS_FILE}", to_json_text([asdict(text) for text in texts], indent=1))
 
 
 def _write(path: str, text: str) -> None:
@@ -135,7 +162,7 @@ class Evaluator(
 ):
     """Measures a model and the last blessed one on the eval split, and blesses the model if it holds its thresholds.
 
-    Outputs: `evaluation`, with `measured.json` and the curves; `blessing`.
+    Outputs: `evaluation`, with `measured.json`, the curves and the partial dependence; `blessing`.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,8 @@ from fullpass.components.data_gate.page import Gate, gate_section
 from fullpass.components.evaluation.class_results import read_class_results
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Verdict
-from fullpass.components.evaluation.regression_errors import read_regression_errors
 from fullpass.components.evaluation.score_curves import read_curves
+from fullpass.components.evaluation.shown_files import ShownText, read_dependence, read_regression_errors, read_texts
 from fullpass.components.ingest.writing.manifest import (
     QUARANTINE,
     Manifest,
@@ -26,15 +27,17 @@ from fullpass.components.ingest.writing.manifest import (
     read_manifest,
 )
 from fullpass.components.mlmd_values import RecordedArtifact
-from fullpass.components.pages.charts import bar_chart, histogram, line_chart
+from fullpass.components.pages.charts import bar_chart, histogram, line_chart, shortened
 from fullpass.components.report.classes import ShownClasses, classes_section
 from fullpass.components.report.curves import curve_charts
+from fullpass.components.report.dependence import ShownDependence, dependence_section
 from fullpass.components.report.identity import Identity, identity
 from fullpass.components.report.regression import ShownErrors, errors_section
 from fullpass.components.run_artifacts import RunArtifacts
 from fullpass.trainer.insight.words import chosen_on, epochs_words, reference_words, tried_words
 
-_SHOWN_FEATURES, _TOP_VALUES = 20, 3
+_SHOWN_FEATURES, _TOP_VALUES, _LONGEST_NAME = 20, 3, 40
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _BYTES = "__BYTES_VALUE__"
 """Placeholder in TFDV's statistics for each value that is not UTF-8."""
 _KINDS = statistics_pb2.FeatureNameStatistics.Type
@@ -82,6 +85,41 @@ def insight_section(record: Mapping[str, Any], baselines: tuple[str, ...] = ()) 
         chart=bar_chart(shown, unit="", label="importance of features") if shown else Markup(""),
         unit="log loss" if record.get("classes") else "squared error, in shares of the label's variance",
     )
+
+
+@dataclass(frozen=True)
+class ShownImage:
+    """An image and its prediction. png: the image in base64. probability: probability of the predicted class."""
+
+    png: str
+    label: str
+    prediction: str
+    probability: float
+    right: bool
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images of the section; none for a model without images."""
+
+    wrong: tuple[ShownImage, ...] = ()
+    right: tuple[ShownImage, ...] = ()
+
+
+def image_section(record: Mapping[str, Any]) -> Images:
+    """Returns the images in `training.json`; long names of classes are cut."""
+    images = [
+        ShownImage(
+            png=entry["png"],
+            label=shortened(entry["label"], _LONGEST_NAME),
+            prediction=shortened(entry["prediction"], _LONGEST_NAME),
+            probability=float(entry["probability"]),
+            right=bool(entry["right"]),
+        )
+        for entry in record.get("images", ())
+        if _BASE64.fullmatch(entry["png"])
+    ]
+    return Images(tuple(i for i in images if not i.right), tuple(i for i in images if i.right))
 
 
 @dataclass(frozen=True)
@@ -195,6 +233,7 @@ class Run:
         curves: Empty if the metrics need no histograms of all classes.
         classes: None for a regression, and if no metric needs them.
         errors: None if the task is no regression.
+        dependence: None if no importance was measured.
     """
 
     name: str
@@ -209,6 +248,9 @@ class Run:
     pushed_to: str
     classes: ShownClasses | None = None
     errors: ShownErrors | None = None
+    images: Images = Images()
+    texts: tuple[ShownText, ...] = ()
+    dependence: ShownDependence | None = None
     identity: Identity = Identity()
 
 
@@ -225,6 +267,9 @@ def read_run(name: str, made: RunArtifacts, config: EvaluationConfig) -> Run:
         errors=errors_section(read_regression_errors(evaluation)),
         classes=classes_section(read_class_results(evaluation), verdict.examples),
         insight=insight_section(record, verdict.baselines),
+        images=image_section(record),
+        texts=read_texts(evaluation),
+        dependence=dependence_section(read_dependence(evaluation)),
         training=training(record),
         parity=_parity(read_json(f"{made.uri('parity')}/parity.json")),
         serving=_serving(read_json(f"{made.uri('serving')}/serving.json")),

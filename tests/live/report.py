@@ -10,12 +10,13 @@ import pytest
 
 from fullpass.components.data_gate.page import render_gate
 from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
-from fullpass.components.evaluation.regression_errors import Decile, RegressionErrors
 from fullpass.components.evaluation.score_curves import Curve
+from fullpass.components.evaluation.shown_files import ColumnDependence, Decile, Dependence, RegressionErrors
 from fullpass.components.pages.charts import line_chart
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import classes_section
 from fullpass.components.report.component import render
+from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.regression import errors_section
 from fullpass.components.report.report_data import Run, insight_section
 from fullpass.pipeline.registry.root_page import ShownNode, ShownRun
@@ -103,7 +104,7 @@ def browser() -> Iterator[Page]:
 
 
 def wide_run() -> Run:
-    """A run with long names, 12 classes and a regression."""
+    """A run with long names, 12 classes and dates."""
     names = tuple(f"{i}: mixed conifer forest of the upper montane zone, Ponderosa" for i in range(12))
     cells = tuple(Cell(one, other, 1234, 0.0833, 0.01) for one in names for other in names)
     metrics = {"precision": (0.75, 0.01), "recall": (0.5, 0.01), "f1": (0.6, 0.01), "auc": (0.9, 0.01)}
@@ -111,12 +112,29 @@ def wide_run() -> Run:
     shown = {name: curve for name in names[:10]}
     classes = ClassResults(tuple(OfClass(n, 14808.0, metrics) for n in names), 12, cells, shown, shown)
     long = "horizontal_distance_to_the_nearest_surface_water_feature_in_metres"
+    moments = ("2013-03-02T23:45:00", "2013-09-09T00:00:00", "2013-12-24T12:15:30")
+    scores = ((0.2, 0.4, 0.6),) * 5
+    dependence = Dependence(
+        200,
+        names[:5],
+        (0.4,) * 5,
+        (
+            ColumnDependence("started_at", "date", moments, (1.0, 2.0, 3.0), scores),
+            ColumnDependence(
+                "an_hour", "date", (moments[0], moments[0], "2013-03-03T11:00:00"), (1.0, 2.0, 3.0), scores
+            ),
+            ColumnDependence(long, "number", ("-1234567.5", "0", "1234567.5"), (1.0, 2.0, 3.0), scores),
+            ColumnDependence(f"{long}_band", "value", names[:3], (), scores),
+        ),
+        {},
+    )
     insight = {"importance": [{"feature": f"{long}_{i}", "importance": 0.1, "reach": 0.01} for i in range(9)]}
     losses = {"loss": [0.00123456] * 100, "val_loss": [123456.7] * 100}
     one = run(blessed=True)
     return replace(
         one,
         classes=classes_section([classes, classes], 12 * 14808),
+        dependence=dependence_section(dependence),
         insight=insight_section(insight),
         training=replace(one.training, curves=line_chart(losses, label="loss", marks=(20, 60))),
         errors=errors_section(RegressionErrors(2, (-1e6, 1e6), (1e6, -1e6), (Decile(1.0, -1234.5, 10.0),))),

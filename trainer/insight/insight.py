@@ -1,9 +1,11 @@
 """Measures a trained model beyond its metrics: against a simple reference, and the importance of its features."""
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from sklearn import metrics, tree
 
 from fullpass.preprocessing.features.label import Task
@@ -11,21 +13,26 @@ from fullpass.trainer.fit.sampled_rows import SampledRows, rows_of, sample_rows
 from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.insight.permutation_importance import measure_importance
 from fullpass.trainer.insight.simple_reference import measure_reference
+from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 
 TRAIN_ROWS, EVAL_ROWS = 20_000, 10_000
 _ALMOST = 0.99
 _MOST_LEAVES, _FEWEST_ROWS = 1000, 5
 _WIDEST, _SHOWN = 64, 3
+_MAX_IMAGES = 12
+_SIDE = 96
+_MAX_BYTES = 500_000
 
 
-def measure_insight(network: Network, data: TrainingData) -> dict[str, Any]:
-    """Returns the entries `reference`, `importance` and `alone` of training.json.
+def measure_insight(network: Network, data: TrainingData, threshold: float | None = None) -> dict[str, Any]:
+    """Returns the entries `reference`, `importance`, `alone` and `images` of training.json.
 
     `alone` is measured only if the model is so good that one feature may give the label away.
 
     Args:
         data: The data that it was trained on; with several workers, the rows of this one.
+        threshold: The probability above which the export predicts class 1; None if it predicts the likeliest class.
     """
     task = network.config.label.task
     train = sample_rows(data.train.split, data.in_model, rows_of(network, TRAIN_ROWS))
@@ -36,6 +43,7 @@ def measure_insight(network: Network, data: TrainingData) -> dict[str, Any]:
         "reference": reference,
         "alone": measure_alone(network, train, evaluation, task) if suspicious else [],
         "importance": measure_importance(network, evaluation, task),
+        "images": show_images(network, evaluation, task, data.statistics.names, threshold),
     }
 
 
@@ -84,3 +92,41 @@ def _strength(x: np.ndarray, x_eval: np.ndarray, train: SampledRows, evaluation:
         return float(metrics.roc_auc_score(labels, fitted.predict_proba(x_eval)[:, 1], sample_weight=weights))
     measure = metrics.r2_score if task == "regression" else metrics.accuracy_score
     return float(measure(labels, fitted.predict(x_eval), sample_weight=weights))
+
+
+def show_images(
+    network: Network, evaluation: SampledRows, task: Task, names: Sequence[str], threshold: float | None = None
+) -> list[dict[str, Any]]:
+    """Returns images that the model classifies wrongly, the most confident first, and some that it classifies right.
+
+    Returns:
+        Per image: feature, png (base64), label, prediction, probability, right. At most 24 of each feature, half a
+        megabyte in all.
+    """
+    images = [item for item in network.inputs.values() if item.output.kind == "image"]
+    if not images or task not in ("binary", "multiclass") or not len(evaluation):
+        return []
+    probabilities = probabilities_of(task, tf.constant(evaluation.logits(network))).numpy()
+    predicted, truth = probabilities.argmax(axis=1), evaluation.labels.astype(np.int64)
+    if threshold is not None:
+        predicted = (probabilities[:, 1] > threshold).astype(np.int64)
+    sure = probabilities[np.arange(len(predicted)), predicted]
+    wrong = np.flatnonzero(predicted != truth)
+    chosen = [*wrong[np.argsort(-sure[wrong])][:_MAX_IMAGES], *np.flatnonzero(predicted == truth)[:_MAX_IMAGES]]
+    found: list[dict[str, Any]] = []
+    for item in images:
+        for row in chosen:
+            shown = _png(evaluation.features[item.keras_input.name][row])
+            if sum(len(one["png"]) for one in found) + len(shown) > _MAX_BYTES:
+                return found
+            about = {"label": names[truth[row]], "prediction": names[predicted[row]], "probability": float(sure[row])}
+            found.append(
+                {"feature": item.output.feature, "png": shown, **about, "right": bool(predicted[row] == truth[row])}
+            )
+    return found
+
+
+def _png(pixels: np.ndarray) -> str:
+    """Returns a picture, at most 96 pixels a side, as base64."""
+    step = -(-max(pixels.shape[:2]) // _SIDE)
+    return base64.b64encode(tf.io.encode_png(pixels[::step, ::step]).numpy()).decode("ascii")

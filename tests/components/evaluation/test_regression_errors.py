@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from fullpass.base.json_text import to_json_text
-from fullpass.components.evaluation.regression_errors import FILE, read_regression_errors, regression_errors
+from fullpass.components.evaluation.regression_errors import regression_errors
 from fullpass.components.evaluation.scored_rows import Scored
+from fullpass.components.evaluation.shown_files import ERRORS_FILE, read_regression_errors
 
 
 def test_a_decile_is_a_tenth_of_the_rows_by_prediction(tmp_path):
@@ -22,7 +23,7 @@ def test_a_decile_is_a_tenth_of_the_rows_by_prediction(tmp_path):
         assert decile.residual == pytest.approx(residuals.mean())
         assert decile.error == pytest.approx(residuals.std(ddof=1) / 100**0.5)
     assert found.labels == tuple(labels[5:505]) and found.predictions == tuple(scores[5:505])
-    (tmp_path / FILE).write_text(to_json_text(asdict(found)))
+    (tmp_path / ERRORS_FILE).write_text(to_json_text(asdict(found)))
     assert read_regression_errors(str(tmp_path)) == found
     assert read_regression_errors(str(tmp_path / "earlier")) is None
 

@@ -20,12 +20,14 @@ from fullpass.components.data_gate.page import gate_section, render_gate
 from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict
 from fullpass.components.evaluation.score_curves import Curve, Curves
+from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence, ShownText
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.mlmd_values import ADDRESS
 from fullpass.components.pages.charts import histogram
 from fullpass.components.report.classes import classes_section
 from fullpass.components.report.component import render
 from fullpass.components.report.curves import curve_chart, curve_charts
+from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.identity import identity
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
 from fullpass.components.report.report_data import (
@@ -35,6 +37,7 @@ from fullpass.components.report.report_data import (
     Run,
     ShownColumn,
     Training,
+    image_section,
     insight_section,
     quarantines,
     read_columns,
@@ -182,6 +185,64 @@ def test_the_network_is_shown_beside_a_simple_reference():
     assert insight_section({}).features == ()
 
 
+DEPENDENCE = Dependence(
+    200,
+    ("yes", HOSTILE),
+    (0.4, 0.6),
+    (
+        ColumnDependence("fare", "number", ("1", "2", "5"), (1.0, 2.0, 5.0), ((0.2, 0.4, 0.6), (0.8, 0.6, 0.4))),
+        ColumnDependence(HOSTILE, "value", (HOSTILE, "b"), (), ((0.0, 1.0), (1.0, 0.0))),
+    ),
+    {HOSTILE: "text"},
+)
+
+
+def test_curves_and_dots_lie_where_the_scores_are():
+    shown = dependence_section(DEPENDENCE)
+    legend, line, dots = (ET.fromstring(str(chart)) for chart in shown.charts)
+    assert [span[0].tail.strip() for span in legend] == ["yes", HOSTILE]
+    first, second = (
+        [tuple(map(float, p.split(","))) for p in one.attrib["points"].split()] for one in line.iter("polyline")
+    )
+    left, right = first[0][0], first[-1][0]
+    assert first[1][0] == pytest.approx(left + (right - left) / 4, abs=0.1), "2 is a quarter of the way from 1 to 5"
+    bottom = 118  # y of score 0; score 1 is 110 higher
+    assert [y for _, y in first] == pytest.approx([bottom - 110 * score for score in (0.2, 0.4, 0.6)], abs=0.1)
+    assert [y for _, y in second] == pytest.approx([bottom - 110 * score for score in (0.8, 0.6, 0.4)], abs=0.1)
+    across = [dot.attrib["cx"] for dot in dots.iter("circle")]
+    assert across == ["0.0%", "100.0%", "100.0%", "0.0%"], "the scores of two series at two values"
+    assert "yes from 0.2 at 1 to 0.6 at 5" in line.find("svg").attrib["aria-label"]
+    assert [chart.find("figcaption").text for chart in (line, dots)] == ["fare", HOSTILE]
+    assert shown.figures[:2] == (("fare", "1", "0.2", "0.8"), ("fare", "2", "0.4", "0.6"))
+    assert shown.score == f"probability of yes, {HOSTILE}"
+    assert dependence_section(None) is None
+
+
+def test_one_score_for_all_values_is_a_line_in_the_middle():
+    flat = Dependence(
+        20, ("prediction",), (3.0,), (ColumnDependence("x", "number", ("1", "2"), (1, 2), ((3, 3),)),), {}
+    )
+    shown = dependence_section(flat)
+    (chart,) = shown.charts
+    assert shown.score == "prediction"
+    (line,) = ET.fromstring(str(chart)).iter("polyline")
+    assert [point.split(",")[1] for point in line.attrib["points"].split()] == ["63.0", "63.0"]
+
+
+@pytest.mark.parametrize(
+    "ends, shown",
+    [
+        (("2013-03-02T23:45:00", "2016-05-10T12:45:00"), ["2013-03-02", "2016-05-10"]),
+        (("2013-03-02T23:45:00", "2013-03-04T01:00:00"), ["2013-03-02 23:45", "2013-03-04 01:00"]),
+        (("2013-03-02", "2016-05-10"), ["2013-03-02", "2016-05-10"]),
+    ],
+)
+def test_dates_on_an_axis_are_as_long_as_they_must_be(ends, shown):
+    column = ColumnDependence("started", "date", ends, (1.0, 2.0), ((0.2, 0.4),))
+    [chart] = dependence_section(Dependence(20, ("yes",), (0.3,), (column,), {})).charts
+    assert [text.text for text in ET.fromstring(str(chart)).iter("text")][-2:] == shown
+
+
 def curves(height):
     """Curves of three points; the last has no error."""
     curve = Curve((0.0, 0.5, 1.0), (0.0, height, 1.0), (0.1, 0.02, float("nan")))
@@ -207,6 +268,7 @@ def run(*, blessed):
         gate=gate_section(data_verdict("warn")),
         data=Data((("rows read", "5,000"),), (HOSTILE,), (shown,), HOSTILE),
         pushed_to="/models/1" if blessed else "",
+        dependence=dependence_section(DEPENDENCE),
     )
 
 
@@ -411,3 +473,24 @@ def test_the_page_of_a_run_shows_the_gate():
     assert f"warn drift zone: moved; most of all {HOSTILE}" in text
     _, text = read(render_gate("taxi", data_verdict("")))
     assert "Passed: training may use the data." in text and "No change is beyond its limit." in text
+
+
+def test_images_are_shown_in_the_page_itself_with_what_the_model_said():
+    one = {"feature": "image", "png": "aGk=", "prediction": "cat", "probability": 0.9}
+    record = {"images": [{**one, "label": HOSTILE, "right": False}, {**one, "label": "cat", "right": True}]}
+    hostile = {**one, "png": '"><script>', "label": "x", "right": True}
+    shown = image_section({"images": [*record["images"], hostile]})
+    page = render(replace(run(blessed=True), images=shown))
+    _, text = read(page)
+    assert page.count('<img src="data:image/png;base64,aGk="') == page.count("<img") == 2
+    assert f"is {HOSTILE}" in text and "cat 90%" in text and "://" not in page
+
+
+def test_texts_are_shown_with_what_the_model_said():
+    texts = (
+        ShownText({"title": HOSTILE}, label="cat", prediction="dog", probability=0.9),
+        ShownText({"title": "purr"}, label="cat", prediction="cat", probability=0.8),
+    )
+    _, text = read(render(replace(run(blessed=True), texts=texts)))
+    assert text.index(HOSTILE) < text.index("purr") and "dog 90%" in text and "cat 80%" in text
+    assert "Texts of the eval split" not in read(render(run(blessed=True)))[1]
