@@ -24,11 +24,15 @@ from fullpass.trainer.models.weight_semantics import Network
 
 _WIDTH = 1e-3
 _MIN_ROWS = 20
+_PRIOR = 4.0
+"""The cost of the squared distance from equal weights, in rows: one more row at a distance of 1/2."""
+_LEAST = 0.05
+"""A model of less weight is left out."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The weights of two models, and whether their blend is better than the better model.
+    """The weights of two models, and what their blend gains over the better model.
 
     Attributes:
         weights: Kind of model -> its weight; they add up to 1.
@@ -44,12 +48,8 @@ class Choice:
 
     @property
     def pays(self) -> bool:
-        """Whether the gain is above its standard error, which is half of `reach`.
-
-        A blend that is within its 95 % interval is still the better guess; below the standard error, one model is
-        smaller and faster to serve.
-        """
-        return self.gain > self.reach / 2
+        """Whether both models have weight, and the blend is not worse beyond chance."""
+        return min(self.weights.values()) >= _LEAST and self.gain > -self.reach
 
     def record(self) -> dict[str, Any]:
         """Returns the entry `blend` of training.json."""
@@ -61,7 +61,8 @@ def choose_weights(
 ) -> Choice | None:
     """Returns the convex weights of two models with the least loss: log loss, or the loss of the training.
 
-    To measure the gain, the weights are chosen on each half of the rows and used on the other.
+    Few rows hardly tell which model is better, so weights other than 1/2 cost something: as much as one more row if one
+    model has all weight. To measure the gain, the weights are chosen on each half of the rows and used on the other.
 
     Args:
         outputs: Kind of model -> its logits, without the effect of class weights, or predictions: float32 [rows,
@@ -86,9 +87,11 @@ def choose_weights(
         mean = np.asarray(_mean(both, (1 - share, share), loss))
         return np.exp(mean) if loss.logarithmic else mean
 
+    drawn = _PRIOR * max(0.0, float(losses(outputs[better], np.arange(len(rows))).mean()))
+
     def best(chosen: np.ndarray) -> float:
         def total(share: float) -> float:
-            return float(losses(blended(share), chosen).sum())
+            return float(losses(blended(share), chosen).sum()) + drawn * (share - 0.5) ** 2
 
         found = optimize.minimize_scalar(total, bounds=(0.0, 1.0), method="bounded", options={"xatol": _WIDTH})
         return float(found.x)

@@ -106,7 +106,7 @@ def tried_words(record: Mapping[str, Any]) -> str:
     gain = f"{blend['gain']:.2g} ± {blend['reach']:.2g}"
     if blend["kept"]:
         return "; ".join([f"{weights}, by {gain} less loss", f"{monitor}: {kept}", *others])
-    vain = f"a blend ({weights}) gains no more than chance ({gain})"
+    vain = f"a blend ({weights}) gains nothing ({gain})"
     return "; ".join([f"{kind}, by {monitor}: {value}", *others, vain])
 
 
