@@ -60,7 +60,7 @@ _FEWEST_LENGTHS = 3
 BY_VALUE = "whole numbers; each value has a separate effect, by measurement"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FeatureCandidate:
     """A column that may be a feature.
 
