@@ -111,7 +111,7 @@ def in_root(command: str, python: str, log: Path) -> str:
         Failed: The command failed; the message ends with the last lines of its output.
     """
     path = ":".join(filter(None, [programs_of(python), "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]))
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL", "MAKE", "MFLAGS"))}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL", "MAKE", "MFLAGS", "ARGS"))}
     own = {"ROOT": str(ROOT), "COMMAND": command, "PATH": path, "HOME": "/root", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
     with log.open("w+", encoding="utf-8", errors="replace") as output:
         enter = ["/usr/bin/unshare", "--mount", "--pid", "--fork", "--kill-child", "/bin/bash", "-c", _ENTER]
