@@ -67,7 +67,7 @@ class Trained:
         model: Maps batches to logits, with the weights of the best epoch.
         network: The part of the model that reads transformed features only.
         weight_origins: How a warm start initialized each weight; empty for a cold start.
-        trees: The numbers of trees and leaves of a tree model; empty for networks.
+        trees: The numbers of trees and leaves of a tree model, and of the forests that grew again; empty for networks.
         compared: Kind of model -> its metric on the validation rows, if several models were tried, else empty.
         blend: The weights of these models and what their blend gains; None if there is none. Only a blend that pays is
             kept, else the model with the smallest metric. `fitted` is that of this model.
@@ -216,7 +216,7 @@ def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Traine
     def trained(grown: "Grown") -> Trained:
         model = with_preprocessing(grown.network.model, data.in_model)
         facts = (grown.fitted, f"CPU, {usable_cores()} threads", "float32")
-        trees, again = {"trees": grown.trees, "leaves": grown.leaves}, grown.again
+        trees, again = {"trees": grown.trees, "leaves": grown.leaves, "forests": grown.forests}, grown.again
         return Trained(model, grown.network, *facts, trees=trees, again=again and (lambda: trained(again())))
 
     return trained(first)

@@ -55,6 +55,7 @@ class Grown:
     Attributes:
         again: Grows the same number of rounds again, also on the validation rows; None if that is not worth its time.
             What the validation rows choose or correct must be known before.
+        forests: The number of forests that grew again, whose mean this is; 0 for the first forest.
     """
 
     network: Network
@@ -62,6 +63,7 @@ class Grown:
     trees: int
     leaves: int
     again: Callable[[], "Grown"] | None = None
+    forests: int = 0
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ def grow_trees(
                 regrow(own, rows.dataset, math.ceil(ROUNDS * fitted.best_epoch * share), training.seed + i, stops)
                 for i in range(1, 1 + min(_AGAIN, max(1, _AGAIN_TREES // first.trees)))
             ]
-        return grown(mean_of(members), rows)
+        return replace(grown(mean_of(members), rows), forests=len(members))
 
     pays = data.validation is not data.evaluation and len(train.weight) <= _AGAIN_ROWS and fitted.ended_by != "time"
     return replace(first, again=again) if pays else first

@@ -169,6 +169,7 @@ def test_trees_grow_again_on_validation_rows_with_the_corrections_of_the_first(b
     first.network.model.get_layer("head").scale, first.network.model.get_layer("head").offset = 0.5, np.float32([0.25])
     last = final(first)
     rows = data.train.counts.weighted_rows, data.validation.counts.weighted_rows
+    assert (first.trees["forests"], last.trees["forests"]) == (0, 3)
     assert last.trees["trees"] == 3 * math.ceil(10 * first.fitted.best_epoch * sum(rows) / rows[0])
     sampled = sample_rows(data.validation.split, data.in_model, 10_000)
     raw = [2 * (sampled.logits(one.network)[:, 0] - 0.25) for one in (first, last)]
