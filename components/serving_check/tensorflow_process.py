@@ -52,7 +52,7 @@ def prepare() -> None:
             ours.close()
             _serve(theirs, parent)
         finally:
-            os._exit(os.EX_SOFTWARE)
+            os._exit(1)
     theirs.close()
     _prepared.append(_Prepared(pid, ours))
 
