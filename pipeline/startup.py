@@ -10,7 +10,7 @@ otherwise:
 | `import_frameworks`, packages imported lazily | the first node starts 1.1 s earlier (shortest of five) |
 | `import_frameworks`, Keras later | the first node starts 0.5 s earlier |
 | `import_frameworks`, without IPython | 0.35 s of processors, and 23 MiB of each process |
-| `import_frameworks`, `after_tensorflow` | ServingCheck's import of TensorFlow: 73 % of its process (one sampled run) |
+| `import_frameworks`, `after_tensorflow` | 5.5 s of processors: ServingCheck imports TensorFlow no more |
 | `import_for_nodes` | 0.6 s of each node that needs Keras and TF Transform: the time of these imports |
 | `without_keras` | 0.4 s of `fullpass predict` |
 """

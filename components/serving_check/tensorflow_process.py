@@ -1,8 +1,8 @@
 """Runs a program in a process of its own that has TensorFlow and nothing else of the training.
 
-A new process imports TensorFlow for most of its time. A run imports it anyway, first of all, so it prepares the process
-then: a fork that waits until a node sends it a program. Like a new process, it searches only the environment for
-modules, and it forgets those of Fullpass and of the user.
+A new process imports TensorFlow for four seconds of a processor. A run imports it anyway, first of all, so it prepares
+the process then: a fork that waits until a node sends it a program. Like a new process, it searches only the
+environment for modules, and it forgets those of Fullpass and of the user.
 """
 
 import contextlib
