@@ -10,7 +10,6 @@ otherwise:
 | `import_frameworks`, packages imported lazily | the first node starts 1.1 s earlier (shortest of five) |
 | `import_frameworks`, Keras later | the first node starts 0.5 s earlier |
 | `import_frameworks`, without IPython | 0.35 s of processors, and 23 MiB of each process |
-| `import_frameworks`, `after_tensorflow` | 5.5 s of processors: ServingCheck imports TensorFlow no more |
 | `import_for_nodes` | 0.6 s of each node that needs Keras and TF Transform: the time of these imports |
 | `without_keras` | 0.4 s of `fullpass predict` |
 """
@@ -109,11 +108,8 @@ def large_imports() -> Iterator[None]:
             gc.enable()
 
 
-def import_frameworks(after_tensorflow: Callable[[], None] = lambda: None) -> None:
+def import_frameworks() -> None:
     """Imports TensorFlow, Beam and TFDV, and makes later imports of TFX's components and of TFMA lazy.
-
-    Args:
-        after_tensorflow: Is called when TensorFlow is imported, and the others are not.
 
     Raises:
         ModuleNotFoundError: TensorFlow is not installed.
@@ -123,8 +119,6 @@ def import_frameworks(after_tensorflow: Callable[[], None] = lambda: None) -> No
     # TensorFlow imports Keras last, as an optional dependency; IPython is for notebooks.
     with blocked_imports("keras", "IPython"):
         import tensorflow  # noqa: F401, I001
-
-        after_tensorflow()
         import apache_beam  # noqa: F401
         import tensorflow_data_validation  # noqa: F401
 
