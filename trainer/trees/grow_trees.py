@@ -161,8 +161,7 @@ def grow_trees(
 
     with stop_requests() as stops:
         many = any(item.output.kind == "ids" and item.size > _FEW_IDS for item in inputs.values())
-        categories = choose_categories(rounds_of, stops) if many else CATEGORIES[0]
-        rounds = rounds_of(categories)
+        rounds = rounds_of(choose_categories(rounds_of, stops) if many else CATEGORIES[0])
         fitted = rounds.run(epochs, report, on_epoch, stops)
     first = grown(rounds.dumps(fitted.best_epoch), train)
 
@@ -170,12 +169,10 @@ def grow_trees(
         splits = [of_train, of_validation]
         rows = bin_rows(splits, unit.targets, bins, unseen=columns.unseen, factors=factors)
         share = len(rows.weight) / len(train.weight)
-        own = [{**booster, **categories} for booster in settings]
+        longer = math.ceil(ROUNDS * fitted.best_epoch * share)
+        seeds = [training.seed + 1 + member for member in range(min(_AGAIN, max(1, _AGAIN_TREES // first.trees)))]
         with stop_requests() as stops:
-            members = [
-                regrow(own, rows.dataset, math.ceil(ROUNDS * fitted.best_epoch * share), training.seed + i, stops)
-                for i in range(1, 1 + min(_AGAIN, max(1, _AGAIN_TREES // first.trees)))
-            ]
+            members = [regrow(rounds.settings, rows.dataset, longer, seed, stops) for seed in seeds]
         return replace(grown(mean_of(members), rows), forests=len(members))
 
     pays = data.validation is not data.evaluation and len(train.weight) <= _AGAIN_ROWS and fitted.ended_by != "time"
