@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +101,31 @@ def test_the_export_agrees_with_the_metrics_of_training(exported, task):
     before, after = (record["calibration"][when]["log_loss"] for when in ("before", "after"))
     assert record["history"]["val_log_loss"][best] == pytest.approx(before, rel=1e-3)
     assert expected == pytest.approx(after, rel=1e-3, abs=1e-6)
+
+
+def test_the_exports_answer_with_tensorflow_alone(exported, tmp_path: Path):
+    """Runs in a fresh process, in another folder, which imports only TensorFlow."""
+    requests = {
+        task: [str(exported(task).directory), [record.hex() for record in eval_records(exported, task)[:20]]]
+        for task in TASKS
+    }
+    (tmp_path / "requests.json").write_text(json.dumps(requests))
+    code = """
+import json, sys
+import tensorflow as tf
+scores = {}
+for task, (directory, examples) in json.load(open("requests.json")).items():
+    model = tf.saved_model.load(directory)
+    given = tf.constant([bytes.fromhex(example) for example in examples])
+    scores[task] = model.signatures["serving_default"](examples=given)["scores"].numpy().tolist()
+packages = {name.split(".")[0] for name in sys.modules}
+print(json.dumps([scores, sorted(packages)]))
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    scores, packages = json.loads(done.stdout)
+    assert not {"preprocessing", "trainer", "tfx", "tensorflow_transform", "tfx_bsl", "tf_keras"} & set(packages)
+    for task in TASKS:
+        np.testing.assert_allclose(scores[task], answers(exported, task)["scores"][:20], rtol=1e-5)
 
 
 def test_training_json_says_how_it_went(exported):

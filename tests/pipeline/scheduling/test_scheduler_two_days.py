@@ -30,7 +30,7 @@ def folder():
 
 
 @pytest.mark.integration
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     season=st.sampled_from(sorted(STARTS)),
     catch_up=st.sampled_from(["once", "each", "none"]),

@@ -278,7 +278,7 @@ def test_blocks_in_any_order_lost_and_sent_twice_come_out_in_order(tmp_path):
     elements = [(f, p, chunk([10 * f + p])) for f, size in enumerate(sizes) for p in range(size)]
     elements += [(f, size, chunk([])) for f, size in enumerate(sizes)]
     random = np.random.default_rng(5)
-    for trial in range(10):
+    for trial in range(30):
         folder = tmp_path / str(trial)
         folder.mkdir()
         buffer = ReorderBuffer(folder, layout)
