@@ -49,6 +49,7 @@ from fullpass.trainer.tuning.search_space import best_values, with_values
 if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs
 
+_COMPARED_ROWS = 16
 _LOG = logging.getLogger(__name__)
 
 
@@ -144,7 +145,7 @@ def _export(
     tables = read_tables(inputs.transform_output, inputs.spec.preprocessing)
     served = served_model(inputs.spec, trained.network, data.statistics.names, tables)
     export_model(
-        replace(served, threshold=decision.get("threshold"), portable=_portable(trained.network)),
+        replace(served, threshold=decision.get("threshold"), portable=_portable(trained.network, data)),
         folder,
         name=inputs.custom.get("name", "model"),
         source=inputs.custom.get("source", {}),
@@ -159,12 +160,14 @@ def _export(
     )
 
 
-def _portable(network: Network) -> keras.Model | str:
-    """Returns a network of layers of Keras alone, or why there is none."""
+def _portable(network: Network, data: TrainingData) -> tuple[keras.Model, dict[str, tf.Tensor]] | str:
+    """Returns a network of layers of Keras alone, and rows to compare it on, or why there is none."""
     try:
-        return portable_network(network.model)
+        portable = portable_network(network.model)
     except UserError as error:
         return str(error)
+    rows = sample_rows(data.validation.split, data.in_model, _COMPARED_ROWS)
+    return portable, next(rows.batches(network, rows.features))
 
 
 def _write_scores(inputs: TrainingInputs, data: TrainingData, trained: Trained) -> None:

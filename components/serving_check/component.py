@@ -17,6 +17,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.artifacts import ServingReport
 from fullpass.components.internals.tfx_internals import io_utils, path_utils
+from fullpass.components.serving_check.tensorflow_process import run
 
 _PROBE = Path(__file__).with_name("probe.py")
 _TIMEOUT_SECONDS = 600
@@ -49,11 +50,8 @@ def check_export(export: str) -> dict[str, Any]:
             io_utils.copy_dir(export, str(moved))
         else:
             shutil.copytree(export, moved)
-        command = [sys.executable, "-I", str(_PROBE), str(moved)]
         try:
-            done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
-            )
+            done = run(_PROBE, [str(moved)], folder=folder, seconds=_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise UserError(f"the exported model did not answer within {_TIMEOUT_SECONDS} s.") from error
     sys.stderr.write(done.stderr)

@@ -14,6 +14,7 @@ from rich.console import Console
 from fullpass.base.stop_signals import stop_signals
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.spans.spans import Window, find_window
+from fullpass.components.serving_check import tensorflow_process
 from fullpass.pipeline import printing
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import ExitCode
@@ -71,7 +72,7 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
     say = partial(_say, console)
     with ExitStack() as until_notified:
         # The lock is held from here on, because a run depends on the artifacts of earlier runs.
-        with locks.run_lock(root, wait=request.wait, tell=say):
+        with locks.run_lock(root, wait=request.wait, tell=say), tensorflow_process.ended_after():
             check_root(root)
             ended = _execute(loaded, root, request, console)
             # A finished run is recorded and notifies. From here on, a signal ends only the wait between two attempts.
@@ -135,7 +136,7 @@ def _execute(loaded: Loaded, root: Path, request: RunRequest, console: Console) 
         return _EndedRun(window, result, log, inputs)
     _say(console, "Loading TensorFlow, TFX and Beam ...")
     with noise_to(log), large_imports():
-        import_frameworks()
+        import_frameworks(after_tensorflow=tensorflow_process.prepare)
         # TensorFlow, TFX and Beam take seconds; a run that only repeats records needs none of them.
         from fullpass.pipeline.running.build import build
         from fullpass.pipeline.running.execution import runner

@@ -21,7 +21,6 @@ from typing import Any
 import tensorflow as tf
 
 from fullpass.base import state_file
-from fullpass.preprocessing.columns.outputs import input_name
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.export.export_files import (
     DESCRIPTION,
@@ -72,7 +71,7 @@ def export_model(
         tf.io.gfile.makedirs(f"{pending}/{EXTRA}/{path}".rpartition("/")[0])
         _write(f"{pending}/{EXTRA}/{path}", content)
     _write_requests(f"{pending}/{EXTRA}", served.columns, samples)
-    network = _write_network(served, pending, module.transform_features(tf.constant(list(samples))))
+    network = _write_network(served, pending)
     described = describe(served, name, source) | dict(facts) | {"network": network, FILES: listed_files(pending)}
     _write(f"{pending}/{DESCRIPTION}", state_file.encode(described, indent=2).decode())
     tf.io.gfile.rename(pending, directory)
@@ -105,16 +104,11 @@ def _described(column: RawColumn) -> dict[str, Any]:
     return {"type": column.type, **({"width": column.width} if column.type == "vector" else {}), **non_default}
 
 
-def _write_network(served: Served, folder: str, block: Mapping[str, tf.Tensor]) -> dict[str, Any]:
-    """Writes the network as a file of Keras; returns its largest difference from the model, or why there is none.
-
-    Args:
-        block: The transformed features of some rows, on which the two are compared.
-    """
-    features = {input_name(name): value for name, value in block.items()}
-    network = served.portable
-    if isinstance(network, str):
-        return {"absent": network}
+def _write_network(served: Served, folder: str) -> dict[str, Any]:
+    """Writes the network as a file of Keras; returns its largest difference from the model, or why there is none."""
+    if isinstance(served.portable, str):
+        return {"absent": served.portable}
+    network, features = served.portable
     expected = apply_model(served.model, features, training=False)
     difference = float(tf.reduce_max(tf.abs(apply_model(network, features, training=False) - expected)))
     scale = max(1.0, float(tf.reduce_max(tf.abs(expected))))

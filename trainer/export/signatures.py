@@ -60,7 +60,8 @@ class Served:
         names: The class names in id order; empty for regression.
         levels: The levels of the quantiles that a regression returns; empty without any.
         tables: The joined tables that the export contains.
-        portable: The network of layers of Keras alone, or why there is none.
+        portable: The network of layers of Keras alone, and rows by input name on which it is compared with the model;
+            or why there is none.
     """
 
     model: keras.Model
@@ -71,7 +72,7 @@ class Served:
     names: tuple[str, ...]
     levels: tuple[float, ...] = ()
     threshold: float | None = None
-    portable: keras.Model | str = "it was not asked for."
+    portable: tuple[keras.Model, Mapping[str, tf.Tensor]] | str = "it was not asked for."
     tables: Sequence[JoinedTable] = ()
 
 
