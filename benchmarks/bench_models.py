@@ -1,6 +1,6 @@
 """Compares the models of `fullpass init` and `run`, unchanged, with a constant, a linear model and boosted trees.
 
-    python -m benchmarks.bench_models [SET ...] [--seeds 1] [--models ours ...] [--read FILE ...]
+    python -m benchmarks.bench_models [SET ...] [--seeds 1] [--models ours ...] [--autogluon PYTHON] [--read FILE ...]
 
 In every data set (benchmarks/model_sets.py, package_sets.py) a fifth of the rows is held out. The other rows go to
 `fullpass init` and `run`, which split them again for early stopping, and to scikit-learn, which trains on all of them:
@@ -10,6 +10,8 @@ In every data set (benchmarks/model_sets.py, package_sets.py) a fifth of the row
   length one to three with a logistic regression.
 - lightgbm, xgboost, catboost: up to 2,000 rounds, ended by a fifth of the rows (not for texts alone); `make
   bench-models` installs the last two.
+- autogluon: the preset `medium_quality` with a minute, if `--autogluon` names the Python of an environment that has
+  autogluon.tabular with its libraries of boosted trees. AutoGluon needs other packages than TFX.
 `network` is `ours` with the default network where `init` wrote `model: {kind: auto}`, on the first seed only. All
 models are measured on the held-out rows by AUC, accuracy or root mean squared error.
 
@@ -39,11 +41,12 @@ from benchmarks.model_sets import DataSet
 from benchmarks.package_sets import PACKAGE_SETS
 
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
-MODELS = ("constant", "linear", "reference", *BOOSTERS, "network", "ours")
+MODELS = ("constant", "linear", "reference", *BOOSTERS, "autogluon", "network", "ours")
 SETS = {**MODEL_SETS, **PACKAGE_SETS}
 _ROUNDS, _RATE, _PATIENCE = 2_000, 0.05, 50
 _METRICS = {"binary": "AUC", "multiclass": "accuracy", "regression": "RMSE"}
 _MOST_VALUES = 250
+_AUTOGLUON_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,12 @@ class Result:
         return replace(self, scores={**self.scores, **other.scores}, seconds={**self.seconds, **other.seconds})
 
 
-def measure(name: str, seed: int, models: Sequence[str]) -> Result:
-    """Trains models on one data set and returns their scores; the seed selects the held-out rows."""
+def measure(name: str, seed: int, models: Sequence[str], autogluon: str | None = None) -> Result:
+    """Trains models on one data set and returns their scores; the seed selects the held-out rows.
+
+    Args:
+        autogluon: The Python that has AutoGluon.
+    """
     data = SETS[name]()
     order = np.random.default_rng(seed).permutation(len(data.label))
     held_out = np.isin(np.arange(len(order)), order[: len(order) // 5])
@@ -91,6 +98,8 @@ def measure(name: str, seed: int, models: Sequence[str]) -> Result:
             continue
         if model in ("ours", "network"):
             answers, seconds[model] = _ours(data, held_out, network=model == "network")
+        elif model == "autogluon":
+            answers, seconds[model] = _of_autogluon(data, held_out, str(autogluon))
         else:
             began = time.process_time()
             answers = (_of_booster if model in BOOSTERS else _of_sklearn)(model, data, held_out)
@@ -135,6 +144,19 @@ def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.nda
     if answer not in rows[0]:
         answer = sorted(column for column in rows[0] if column.startswith("probability_"))[-1]
     values = [row[answer] for row in rows]
+    return np.array(values) if data.task == "multiclass" else np.array(values, float), spent
+
+
+def _of_autogluon(data: DataSet, held_out: np.ndarray, python: str) -> tuple[np.ndarray, float]:
+    """Returns the predictions of AutoGluon for the held-out rows, and its CPU seconds."""
+    with tempfile.TemporaryDirectory(prefix="bench_models_") as folder:
+        directory = Path(folder)
+        _write(directory / "rows.csv", data, ~held_out)
+        _write(directory / "new.csv", data, held_out)
+        command = [python, "benchmarks/autogluon_side.py", folder, data.task, str(_AUTOGLUON_SECONDS)]
+        spent = time_command(command, log=directory / "run.log").cpu
+        with (directory / "out.csv").open(newline="") as file:
+            values = [row["prediction"] for row in csv.DictReader(file)]
     return np.array(values) if data.task == "multiclass" else np.array(values, float), spent
 
 
@@ -296,6 +318,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds, each with other held-out rows")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, help="by default all")
     parser.add_argument("--read", nargs="+", metavar="FILE", help="print the table of results in files, measure none")
+    parser.add_argument("--autogluon", metavar="PYTHON", help="the Python of an environment that has AutoGluon")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.sets) - set(SETS))
     if unknown:
@@ -307,7 +330,8 @@ def main(arguments: list[str] | None = None) -> int:
     for name in options.sets or SETS:
         for seed in range(options.seeds):
             models = [model for model in MODELS if model in options.models and (seed == 0 or model != "network")]
-            results.append(measure(name, seed, models))
+            models = [model for model in models if options.autogluon or model != "autogluon"]
+            results.append(measure(name, seed, models, options.autogluon))
             print(json.dumps(vars(results[-1])), flush=True)
     print_results(results)
     return 0

@@ -100,6 +100,7 @@ def main() -> None:
         if debug:
             raise
         printing.print_text(explained(error), err=True)
+        printing.discard_unwritten()
         sys.exit(exit_code(error))
 
 

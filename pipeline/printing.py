@@ -56,9 +56,7 @@ class PlainConsole(Console):
     def on_broken_pipe(self) -> None:
         """Stops printing if the reader has closed the pipe; rich would end the process, and with it the run."""
         self.quiet = True
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, sys.stdout.fileno())
-        os.close(nothing)
+        _discard_output()
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Returns a string as `Text`, never read as markup or emoji."""
@@ -95,6 +93,20 @@ def open_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def discard_unwritten() -> None:
+    """Discards output that a full disk did not take: Python would try again at its end, and exit with 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _discard_output()
+
+
+def _discard_output() -> None:
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)
 
 
 @contextlib.contextmanager
