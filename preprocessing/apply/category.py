@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.preprocessing.apply.column_tensors import Columns
-from fullpass.preprocessing.apply.list_tensors import present_elements
+from fullpass.preprocessing.apply.list_tensors import present_elements, rows_where
 from fullpass.preprocessing.apply.lists import kept_elements
 from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero, stateless_chain
 from fullpass.preprocessing.apply.token_ids import TokenIds, Transformed
@@ -70,7 +70,7 @@ def separated_tokens(cells: tf.Tensor, separator: str | None) -> tf.RaggedTensor
 
 def present_tokens(tokens: tf.RaggedTensor) -> tf.RaggedTensor:
     """Returns the rows without empty tokens."""
-    return tf.ragged.boolean_mask(tokens, tf.not_equal(tokens, ""))
+    return rows_where(tokens, present_elements(tokens.values))
 
 
 def _cased(values: tf.Tensor, feature: CategoryFeature) -> tf.Tensor:

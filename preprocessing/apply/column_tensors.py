@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from fullpass.base.errors import UserError, did_you_mean, prefix_errors
+from fullpass.preprocessing.apply.list_tensors import group_of_each, rows_where
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
 from fullpass.preprocessing.columns.raw_columns import (
     RAW_ROW_ID,
@@ -155,7 +156,7 @@ class Columns:
             if declared.longest is not None:
                 counts &= seconds <= declared.longest / 1e6
             positions = tf.ragged.range(ages.row_lengths())
-            positions = tf.ragged.boolean_mask(positions, ages.with_values(counts))
+            positions = rows_where(positions, counts)
             self._events[history] = positions[:, -declared.max_length :]
         positions = self._events[history]
         rows = positions.value_rowids()
@@ -230,7 +231,7 @@ class Columns:
         positions = tf.constant([position for position, _ in found], tf.int64)
         counts = tf.concat(tf.shape_n([sparse.values for _, sparse in found], tf.int64), 0)
         rows = tf.concat([sparse.indices for _, sparse in found], 0)[:, :1]
-        indices = tf.concat([rows, repeated(positions, counts)[:, tf.newaxis]], 1)
+        indices = tf.concat([rows, tf.gather(positions, group_of_each(counts))[:, tf.newaxis]], 1)
         values = tf.concat([sparse.values for _, sparse in found], 0)
         cells = tf.SparseTensor(indices, values, shape)
         return tf.ensure_shape(tf.sparse.to_dense(cells, default, validate_indices=False), [None, len(names)])
@@ -265,14 +266,6 @@ def _is_dense(sparse: tf.SparseTensor, rows: tf.Tensor, width: int) -> tf.Tensor
 
     as_many = tf.equal(tf.size(sparse.values, tf.int64), rows * width)
     return tf.cond(as_many, each_in_its_place, lambda: tf.constant(value=False))
-
-
-def repeated(values: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
-    """Works like tf.repeat with a third of its ops: the ops are traced many times and run for every request."""
-    ends = tf.cumsum(counts)
-    each = tf.range(tf.reduce_sum(counts))
-    of_each = tf.raw_ops.UpperBound(sorted_inputs=[ends], values=[each], out_type=tf.int64)
-    return tf.gather(values, tf.squeeze(of_each, [0]))
 
 
 def number_as_text(number: tf.Tensor) -> StringColumn:

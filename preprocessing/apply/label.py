@@ -7,6 +7,7 @@ import tensorflow as tf
 from fullpass.preprocessing.apply.category import boolean_ids, separated_tokens
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.counted_vocabulary import Limits, counted_vocabulary
+from fullpass.preprocessing.apply.list_tensors import rows_of_sparse
 from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero
 from fullpass.preprocessing.apply.token_table import TokenTable
 from fullpass.preprocessing.apply.vocabulary import with_domain
@@ -76,7 +77,7 @@ def _multilabel(declared: Label, columns: Columns) -> Labelled:
     usable = column.present & (_row_lengths(known) > 0) | column.present & (_row_lengths(cells) == 0)
     if declared.classes is None:
         return tf.SparseTensor(known.indices, with_domain(known.values, table.sizes[0]), known.dense_shape), usable
-    ids = tf.RaggedTensor.from_sparse(known).to_tensor(-1)
+    ids = rows_of_sparse(known).to_tensor(-1)
     return tf.reduce_max(tf.one_hot(ids, len(declared.classes)), axis=1), usable
 
 

@@ -12,6 +12,7 @@ from fullpass.preprocessing.apply.list_tensors import (
     gather_kept,
     pool,
     present_elements,
+    rows_where,
     select_kept,
     used_lengths,
 )
@@ -58,7 +59,7 @@ class Elements:
 
     def _sparse(self, values: tf.Tensor, present: tf.Tensor, mark: Callable[[tf.Tensor], tf.Tensor]) -> tf.SparseTensor:
         rows = self.kept.ragged(values)
-        rows = (rows if self.keeps_missing else tf.ragged.boolean_mask(rows, self.kept.ragged(present))).to_sparse()
+        rows = (rows if self.keeps_missing else rows_where(rows, present)).to_sparse()
         return tf.SparseTensor(rows.indices, mark(rows.values), rows.dense_shape)
 
 

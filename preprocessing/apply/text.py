@@ -9,7 +9,13 @@ from fullpass.preprocessing.apply.category import present_tokens
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.counted_vocabulary import Learn
 from fullpass.preprocessing.apply.learn_subwords import CONTINUES, LONGEST_PIECE, MOST_WORDS, learn_pieces
-from fullpass.preprocessing.apply.list_tensors import gather_kept, select_kept, used_lengths
+from fullpass.preprocessing.apply.list_tensors import (
+    gather_kept,
+    rows_of_rows,
+    rows_of_sparse,
+    select_kept,
+    used_lengths,
+)
 from fullpass.preprocessing.apply.token_table import TokenTable
 from fullpass.preprocessing.apply.vocabulary import given_tokens, ids_of_slots, source_of, with_domain
 from fullpass.preprocessing.columns.outputs import vocabulary_name, weight_name
@@ -31,7 +37,7 @@ def text(name: str, feature: TextFeature, columns: Columns) -> dict[str, tf.Tens
     learn = _learn_pieces(feature.vocabulary) if feature.tokenize == "subwords" else None
     table = TokenTable([source_of(tokens.values, feature.vocabulary, vocabulary_name(name), columns, learn)])
     if feature.tokenize == "subwords":
-        words = tf.RaggedTensor.from_sparse(tokens)
+        words = rows_of_sparse(tokens)
         tokens = split_words(words, table, _longest_piece(feature.vocabulary)).to_sparse()
     oov_buckets = feature.vocabulary.oov_buckets
     ids = ids_of_slots(table.find(tokens.values), tokens.values, oov_buckets)
@@ -45,7 +51,7 @@ def text(name: str, feature: TextFeature, columns: Columns) -> dict[str, tf.Tens
         return {key: _with_domain(tf.sets.union(rows, rows), size)}
     if feature.max_length is None:
         return {key: _with_domain(rows, size)}
-    padded = tf.RaggedTensor.from_sparse(rows).to_tensor(0, shape=[None, feature.max_length])
+    padded = rows_of_sparse(rows).to_tensor(0, shape=[None, feature.max_length])
     return {key: with_domain(padded, size)}
 
 
@@ -66,8 +72,8 @@ def _tokens(name: str, feature: TextFeature, columns: Columns) -> tf.SparseTenso
         return tokenize(columns.string(column).values, feature)
     lists = columns.elements(column, numbers=False)
     kept = select_kept(used_lengths(lists), feature.list)
-    of_texts = tf.RaggedTensor.from_sparse(tokenize(gather_kept(lists, kept), feature))
-    return kept.ragged(of_texts).merge_dims(1, 2).to_sparse()
+    of_texts = rows_of_sparse(tokenize(gather_kept(lists, kept), feature))
+    return rows_of_rows(of_texts, kept.rows, tf.size(kept.count, tf.int64)).to_sparse()
 
 
 def tokenize(texts: tf.Tensor, feature: TextFeature) -> tf.SparseTensor:
@@ -92,8 +98,8 @@ def _runs_in_words(words: tf.RaggedTensor, ngrams: tuple[int, int]) -> tf.Ragged
     distinct, of_word = tf.unique(words.flat_values)
     characters = tf.strings.unicode_split(tf.strings.join([" ", distinct, " "]), "UTF-8")
     runs = characters if ngrams == (1, 1) else tft.ngrams(characters.to_sparse(), ngrams, "")
-    of_distinct = runs if isinstance(runs, tf.RaggedTensor) else tf.RaggedTensor.from_sparse(runs)
-    return words.with_flat_values(tf.gather(of_distinct, of_word)).merge_dims(1, 2)
+    of_distinct = runs if isinstance(runs, tf.RaggedTensor) else rows_of_sparse(runs)
+    return rows_of_rows(tf.gather(of_distinct, of_word), words.value_rowids(), words.nrows())
 
 
 def _split(texts: tf.Tensor, feature: TextFeature) -> tf.RaggedTensor:
@@ -134,7 +140,7 @@ def split_words(words: tf.RaggedTensor, table: TokenTable, longest: int) -> tf.R
     """
     distinct, of_word = tf.unique(words.flat_values)
     pieces = tf.gather(_pieces(distinct, table, longest), of_word)
-    return words.with_flat_values(pieces).merge_dims(1, 2)
+    return rows_of_rows(pieces, words.value_rowids(), words.nrows())
 
 
 def _pieces(words: tf.Tensor, table: TokenTable, longest: int) -> tf.RaggedTensor:

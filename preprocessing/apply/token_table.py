@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from fullpass.preprocessing.apply.column_tensors import repeated
+from fullpass.preprocessing.apply.list_tensors import group_of_each
 from fullpass.preprocessing.internals.tf_internals import TableInitializer
 from fullpass.preprocessing.internals.tft_internals import eager_asset_path
 
@@ -47,7 +47,7 @@ class TokenTable:
             counts: int64 [numbers], how many of the tokens belong to each; None if all belong to the only one.
         """
         prefixes = tf.constant([self._prefixes[number] for number in numbers])
-        keys = tokens if counts is None else tf.strings.join([repeated(prefixes, counts), tokens])
+        keys = tokens if counts is None else tf.strings.join([tf.gather(prefixes, group_of_each(counts)), tokens])
         with tf.control_dependencies([tf.stack(self._pending)] if self._pending else []):
             return self._table.lookup(keys)
 

@@ -217,7 +217,8 @@ def _outputs(served: Served, logits: tf.Tensor) -> dict[str, tf.Tensor]:
     probabilities = probabilities_of(task, logits)
     names = tf.constant(served.names)
     if task == "multilabel":
-        chosen = tf.ragged.boolean_mask(tf.broadcast_to(names, tf.shape(probabilities)), probabilities >= 0.5)
+        chosen, counts = tf.where(probabilities >= 0.5)[:, 1], tf.math.count_nonzero(probabilities >= 0.5, axis=1)
+        chosen = tf.RaggedTensor.from_row_lengths(tf.gather(names, chosen), counts, validate=False)
         prediction = tf.strings.reduce_join(chosen, axis=-1, separator=served.label.separator)
     elif served.threshold is not None:
         prediction = tf.gather(names, tf.cast(probabilities[:, 1] > served.threshold, tf.int32))
