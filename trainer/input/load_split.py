@@ -4,7 +4,7 @@ import logging
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.input.cache.block_cache import BlockCache, find_cache
 from fullpass.trainer.input.cache.row_store import RowStore
 from fullpass.trainer.input.damage import DAMAGE_ERRORS, refuse_damage
+from fullpass.trainer.input.data_options import data_options
 from fullpass.trainer.input.decoder import Decode, stored_layout
 from fullpass.trainer.input.epochs import (
     STREAM_SHUFFLE_ROWS,
@@ -111,13 +112,20 @@ class Split:
     def _gathered(self, numbers: np.ndarray) -> Packed:
         """Returns the rows of some ascending numbers, int64 [rows], of a split that is not in memory."""
         parts, first = [], 0
-        for window in self._windows(BatchOrder(batch_size=1))(tf.constant(0, tf.int64), tf.constant(0, tf.int64)):
+        for window in self._in_order:
             last = first + int(row_count(window))
             here = numbers[np.searchsorted(numbers, first) : np.searchsorted(numbers, last)] - first
             if len(here):
                 parts.append(Rows(window).gather(tf.constant(here)))
             first = last
         return join_and_free(parts)
+
+    @cached_property
+    @tf.autograph.experimental.do_not_convert
+    def _in_order(self) -> tf.data.Dataset:
+        """The windows of all rows in order, traced once."""
+        windows = self._windows(BatchOrder(batch_size=1))(tf.constant(0, tf.int64), tf.constant(0, tf.int64))
+        return windows.with_options(data_options(tuned=False, early=False))
 
     def _windows(self, order: BatchOrder) -> Windows:
         if self.in_memory is not None:

@@ -141,10 +141,10 @@ def test_every_row_comes_once_per_epoch_and_the_last_batch_is_smaller(way):
 
 
 def test_the_order_is_new_in_every_epoch_and_the_same_for_the_same_seed(way):
-    first, second = epochs(way(batch_size=64, shuffle=1000, seed=5), 2)
+    first, second = way.four_epochs[:1000], way.four_epochs[1000:2000]
     assert first != second
-    assert epochs(way.loaded_again()(batch_size=64, shuffle=1000, seed=5), 2) == [first, second]
-    assert epochs(way(batch_size=64, shuffle=1000, seed=6), 1) != [first]
+    assert epochs(way.loaded_again()(**SHUFFLED), 2) == [first, second]
+    assert epochs(way(**SHUFFLED | {"seed": 6}), 1) != [first]
 
 
 def test_without_a_shuffle_the_order_stays(way, binary):
@@ -191,8 +191,7 @@ def test_shards_are_disjoint_and_together_an_epoch(way, shards):
         sizes.append(len(taken))
     assert sorted(seen) == list(range(1000))
     assert sizes == [batches] * shards
-    whole = epochs(way(batch_size=64, shuffle=1000, seed=5, epoch=1))[0]
-    assert seen[:64] == whole[:64]
+    assert seen[:64] == way.four_epochs[1000:1064]
 
 
 def test_batches_of_one_size_are_filled_with_rows_of_weight_0(way, binary):
