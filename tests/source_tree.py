@@ -1,6 +1,7 @@
 """The source files, who imports whom, and their sizes, which `python -m tests.source_tree` prints (`make sizes`)."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -20,6 +21,14 @@ BUDGET = {"source": 60_000, "tests": 40_000, "words of docs": 45_000}
 def source_files(package: str) -> list[Path]:
     """Returns the Python files of a package, sorted."""
     return sorted(LAYERS[package].rglob("*.py"))
+
+
+def trees(pattern: str) -> Iterator[tuple[str, ast.Module]]:
+    """Yields path in the repository and syntax tree of every source file whose text matches `pattern` somewhere."""
+    for path in (path for package in LAYERS for path in source_files(package)):
+        source = path.read_text(encoding="utf-8")
+        if re.search(pattern, source):
+            yield str(path.relative_to(REPOSITORY)), ast.parse(source)
 
 
 def module_name(path: Path) -> str:

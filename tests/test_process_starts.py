@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests import REPOSITORY
+from tests.source_tree import LAYERS, trees
 
-LAYERS = ("preprocessing", "trainer", "components", "pipeline", "kubeflow")
 RUNS = "open('EXECUTED', 'a').write(__file__ + chr(10))\n"
 BIN = Path(sys.executable).parent
 
@@ -86,13 +86,12 @@ def test_the_containers_are_started_as_tested():
 def test_every_python_that_is_started_searches_no_working_folder():
     """In a list or tuple that starts with Python, -P or -I follows; the image sets PYTHONSAFEPATH for all others."""
     lacking = []
-    for layer in LAYERS:
-        for path in sorted((REPOSITORY / layer).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.List | ast.Tuple) and node.elts and _is_python(node.elts[0]):
-                    option = node.elts[1] if len(node.elts) > 1 else None
-                    if not (isinstance(option, ast.Constant) and option.value in ("-P", "-I")):
-                        lacking.append(f"{path.relative_to(REPOSITORY)}:{node.lineno}")
+    for path, tree in trees("executable|python"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.List | ast.Tuple) and node.elts and _is_python(node.elts[0]):
+                option = node.elts[1] if len(node.elts) > 1 else None
+                if not (isinstance(option, ast.Constant) and option.value in ("-P", "-I")):
+                    lacking.append(f"{path}:{node.lineno}")
     assert lacking == []
     environment = re.search(r"(?s)ENV PATH=.*?\n[A-Z]+ ", (REPOSITORY / "kubeflow" / "Dockerfile").read_text())
     assert environment and "PYTHONSAFEPATH=1" in environment[0]

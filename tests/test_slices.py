@@ -19,8 +19,7 @@ from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.values.arrow_text import null_where, to_text
 from fullpass.preprocessing.values.byte_batches import row_bytes
 from fullpass.preprocessing.values.convert import convert, read_numbers
-from tests import REPOSITORY
-from tests.source_tree import LAYERS, source_files
+from tests.source_tree import trees
 
 TEXTS = ("longer than others", None, "8.0", "NA", " a|b ", "ü|", "", "2024-05-01", "NA", None, "-7", "zz")
 LISTS = (["longer than others", "NA"], None, ["8.0"], [], [None, "ü"], ["NA"], ["zz"], None, ["a", "b", ""], ["-7"])
@@ -212,17 +211,19 @@ def test_a_slice_has_its_own_texts(name, kind):
 @pytest.mark.integration
 def test_nulls_of_texts_come_from_one_function():
     found = [
-        f"{path.relative_to(REPOSITORY)}:{node.lineno}"
-        for package in LAYERS
-        for path in source_files(package)
-        for node in ast.walk(ast.parse(path.read_text()))
+        f"{path}:{node.lineno}"
+        for path, tree in trees("|".join(CHOICES))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Call) and _takes_a_null_scalar(node)
     ]
     assert not found, "pyarrow 17 to 21 returns wrong bytes for slices: use null_where"
+
+
+CHOICES = ("scalar", "if_else", "replace_with_mask", "case_when", "choose")
 
 
 def _takes_a_null_scalar(call):
     """Returns whether a call is `pa.scalar(None, ...)`, or a choice of Arrow with None for a column."""
     called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     of_none = any(isinstance(one, ast.Constant) and one.value is None for one in call.args)
-    return of_none and called in ("scalar", "if_else", "replace_with_mask", "case_when", "choose")
+    return of_none and called in CHOICES

@@ -122,8 +122,8 @@ def grows_in_proportion(search, seed: str) -> bool:
         search(text)
         return time.process_time() - began
 
-    # The square of a short time is a long one: with 4,500 beginnings, seven seconds.
-    return any((long := seconds(64_000)) < 0.02 or long < 10 * seconds(16_000) for _ in range(3))
+    # The square of a short time is a long one: with 2,250 beginnings, nearly two seconds.
+    return any((long := seconds(32_000)) < 0.005 or long < 10 * seconds(8_000) for _ in range(3))
 
 
 BEGINNINGS = (

@@ -3,7 +3,6 @@
 import ast
 import io
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from rich.table import Table
@@ -12,9 +11,8 @@ from rich.tree import Tree
 
 from fullpass.pipeline import printing
 from fullpass.pipeline.printing import plain
-from tests import REPOSITORY
+from tests.source_tree import trees
 
-LAYERS = ("preprocessing", "trainer", "components", "pipeline", "kubeflow")
 WILD = ("[/red]", "[red]x[/]", "[link=http://x]y[/link]", "[", "\\[b]", ":bug:", "[@click=quit]z", "[/b]x", "[[]]")
 ROUND_IT = {"Console", "get_console", "print_json", "from_markup", "render_markup", "rich_print", "secho", "inspect"}
 """Names by which text reaches rich or a stream without `printing`."""
@@ -30,9 +28,9 @@ ALLOWED = {
 }
 
 
-def calls_that_print(file: Path) -> Iterator[str]:
+def calls_that_print(tree: ast.Module) -> Iterator[str]:
     """Yields the name of every call in a file that prints past `printing`."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         name = ast.unparse(node.func)
@@ -57,16 +55,14 @@ def calls_that_print(file: Path) -> Iterator[str]:
         ("console.print(x)\nsay(x)\nTable(title=x)", []),
     ],
 )
-def test_what_prints_past_the_one_way_is_found(tmp_path, source, found):
-    (tmp_path / "x.py").write_text(source)
-    assert list(calls_that_print(tmp_path / "x.py")) == found
+def test_what_prints_past_the_one_way_is_found(source, found):
+    assert list(calls_that_print(ast.parse(source))) == found
 
 
 @pytest.mark.integration
 def test_everything_is_printed_in_the_one_way():
-    files = [path for layer in LAYERS for path in sorted((REPOSITORY / layer).rglob("*.py"))]
-    found = {(str(path.relative_to(REPOSITORY)), call) for path in files for call in calls_that_print(path)}
-    assert found == ALLOWED
+    may_print = "|".join(["print", "echo", r"\.write", "markup", "emoji", *ROUND_IT])
+    assert {(path, call) for path, tree in trees(may_print) for call in calls_that_print(tree)} == ALLOWED
 
 
 def printed(what, **options) -> str:

@@ -4,8 +4,7 @@ import ast
 
 import pytest
 
-from tests import REPOSITORY
-from tests.source_tree import LAYERS, source_files
+from tests.source_tree import trees
 
 DOCUMENTED = {
     "tfx.components.example_validator.component",
@@ -40,9 +39,8 @@ def undocumented(tree):
 @pytest.mark.integration
 def test_no_other_folder_imports_what_is_not_documented():
     found = {
-        (str(file.relative_to(REPOSITORY)), name)
-        for package in LAYERS
-        for file in source_files(package)
-        for name in undocumented(ast.parse(file.read_text(encoding="utf-8")))
+        (path, name)
+        for path, tree in trees("tfx|tensorflow_model_analysis|tensorflow_data_validation")
+        for name in undocumented(tree)
     }
     assert {one for one in found if "components/internals/" not in one[0]} == ELSEWHERE
