@@ -69,15 +69,13 @@ def records(tmp_path_factory):
     return write
 
 
-@pytest.fixture
-def analyse(tmp_path, records):
+@pytest.fixture(scope="module")
+def analyse(tmp_path_factory, records):
     """Returns `analyse(spans, cache, config)`: the TFTransformOutput, and the sources of its statistics."""
-    made = []
 
     def work(spans, cache=None, config=CONFIG, base=None):
         preprocessing = PreprocessingConfig.model_validate(config)
-        folder = tmp_path / f"graph{len(made)}"
-        made.append(folder)
+        folder = tmp_path_factory.mktemp("analysed") / "graph"
         files = [file for span in spans for file in span.files]
         full_pass = FullPass(
             preprocessing=preprocessing,
@@ -100,6 +98,19 @@ def analyse(tmp_path, records):
     return work
 
 
+@pytest.fixture(scope="module")
+def first_two(analyse, records, tmp_path_factory):
+    """The analysis of spans 1 and 2 into an empty cache, and this cache."""
+    cache = tmp_path_factory.mktemp("first") / "cache"
+    return *analyse([records(1), records(2)], str(cache)), cache
+
+
+@pytest.fixture
+def cache_of_two(first_two, tmp_path) -> str:
+    """A copy of the cache of spans 1 and 2."""
+    return str(shutil.copytree(first_two[2], tmp_path / "cache"))
+
+
 def transformed(output, span: int) -> dict[str, np.ndarray]:
     table = rows(span)
     raw = {name: _sparse(table[name], tf.float32) for name in ("fare", "tip")}
@@ -115,14 +126,12 @@ def _sparse(values, dtype):
     return tf.SparseTensor(indices, tf.constant([values[i] for i in present], dtype), [len(values), 1])
 
 
-def test_a_moved_window_analyses_its_new_span_and_gives_the_graph_of_all(records, analyse, tmp_path):
-    cache = str(tmp_path / "cache")
-    first, second, third = (records(span) for span in (1, 2, 3))
-    _, analysis = analyse([first, second], cache)
-    assert analysis.hit == () and analysis.missed == {label: "not analysed before" for label in ("day 1", "day 2")}
+def test_a_moved_window_analyses_its_new_span_and_gives_the_graph_of_all(records, analyse, first_two, cache_of_two):
+    second, third = (records(span) for span in (2, 3))
+    assert first_two[1] == Analysis((), {"day 1": NEW, "day 2": NEW})
 
     # The records of a cached span do not even have to exist.
-    moved, analysis = analyse([replace(second, files=()), third], cache)
+    moved, analysis = analyse([replace(second, files=()), third], cache_of_two)
     assert analysis.hit == ("day 2",) and list(analysis.missed) == ["day 3"]
     scratch, _ = analyse([second, third])
 
@@ -161,19 +170,16 @@ def test_stable_ids_follow_a_model_while_counts_of_known_spans_come_from_the_cac
         assert output.num_buckets_for_transformed_feature("zone_xf") == 2 + len(known) + 1
 
 
-def test_a_span_without_train_rows_needs_no_analysis(records, analyse, tmp_path):
-    cache, empty = str(tmp_path / "cache"), TrainSpan("day 2", "fingerprint2", ())
-    expected, _ = analyse([records(1), records(3)])
-    for origin in (Analysis((), {"day 1": NEW, "day 3": NEW}), Analysis(("day 1", "day 3"), {})):
-        output, analysis = analyse([records(1), empty, records(3)], cache)
+def test_a_span_without_train_rows_needs_no_analysis(records, analyse, first_two, tmp_path):
+    cache, empty = str(tmp_path / "cache"), TrainSpan("day 3", "fingerprint3", ())
+    for origin in (Analysis((), {"day 1": NEW, "day 2": NEW}), Analysis(("day 1", "day 2"), {})):
+        output, analysis = analyse([records(1), empty, records(2)], cache)
         assert analysis == origin
-        np.testing.assert_equal(transformed(output, 1), transformed(expected, 1))
+        np.testing.assert_equal(transformed(output, 1), transformed(first_two[0], 1))
 
 
-def test_a_changed_feature_is_analysed_anew_and_the_others_are_not(records, analyse, tmp_path):
-    cache = str(tmp_path / "cache")
-    spans = [records(span) for span in (1, 2)]
-    analyse(spans, cache)
+def test_a_changed_feature_is_analysed_anew_and_the_others_are_not(records, analyse, cache_of_two):
+    cache, spans = cache_of_two, [records(span) for span in (1, 2)]
     # Another number of buckets uses the same quantile sketch; a finer sketch, or other values, need a new one.
     same, analysis = analyse(spans, cache, _with_tip({"bucketize": {"buckets": 9}}))
     assert analysis.hit == ("day 1", "day 2") and analysis.missed == {}
@@ -324,18 +330,15 @@ def test_the_analysis_survives_as_text():
     assert read_analysis(analysis.to_json()) == analysis
 
 
-def test_features_that_need_no_analysis(analyse, records, tmp_path):
-    cache = str(tmp_path / "cache")
+def test_features_that_need_no_analysis(analyse, records, cache_of_two, tmp_path):
     plain = {
         "features": {"fare": {"type": "number", "missing": 0.0, "transforms": []}},
         "label": CONFIG["label"],
         "slices": ["zone"],
     }
-    first, _ = analyse([records(1)], cache, plain)
-    analyse([records(1)], cache)
-    again, _ = analyse([records(1)], cache, plain)
     expected = [0.0 if fare is None else fare for fare in rows(1)["fare"]]
-    for output in (first, again):
+    for cache in (str(tmp_path / "empty"), cache_of_two):
+        output, _ = analyse([records(1)], cache, plain)
         assert np.array_equal(transformed(output, 1)["fare_xf"], np.float32(expected))
 
 
