@@ -248,7 +248,10 @@ import json, sys, tensorflow as tf
 from pathlib import Path
 
 class Model(tf.Module):
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "fare"), tf.TensorSpec([None], tf.string, "zone")])
+    @tf.function(
+        autograph=False,
+        input_signature=[tf.TensorSpec([None], tf.float32, "fare"), tf.TensorSpec([None], tf.string, "zone")],
+    )
     def answer(self, fare, zone):
         rich = tf.where(tf.math.is_nan(fare), 0.5, tf.cast(fare > 5, tf.float32))
         label = tf.where(rich > 0.5, "rich", "poor")
@@ -334,11 +337,12 @@ def loaded_by(code: str, names: tuple[str, ...]) -> str:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["input-service", "--help"], ["check", "examples/taxi/pipeline.yaml"], ["schema"]]
-)
-def test_light_commands_load_no_framework(arguments):
-    code = f"from fullpass.pipeline.cli import main\nsys.argv[1:] = {arguments!r}\nmain()\n"
+def test_light_commands_load_no_framework():
+    light = [["--help"], ["input-service", "--help"], ["check", "examples/taxi/pipeline.yaml"], ["schema"]]
+    code = (
+        f"from fullpass.pipeline.cli import main\nfor words in {light!r}:\n    sys.argv[1:] = words\n"
+        "    try:\n        main()\n    except SystemExit as ended:\n        assert not ended.code, words\n"
+    )
     heavy = ("tensorflow", "tensorflow_transform", "tfx", "apache_beam", "keras", "kfp", "pandas")
     assert loaded_by(code, heavy) == "[]\n"
 
