@@ -344,11 +344,10 @@ def write_graph(graph: Path, task: str, config: Any, vocabularies: dict[str, Seq
     module.classes = tf.saved_model.Asset(str(graph / "label"))
     module.tables = {name: _table(graph / f"vocabulary_{name}", tokens) for name, tokens in vocabularies.items()}
 
-    @tf.function(input_signature=[{name: tf.SparseTensorSpec([None, None], f.dtype) for name, f in raw.items()}])
-    def transform_fn(columns):
-        return transform(columns, task, module.tables)
-
-    module.transform_fn = transform_fn
+    specs = {name: tf.SparseTensorSpec([None, None], feature.dtype) for name, feature in raw.items()}
+    module.transform_fn = tf.function(
+        lambda columns: transform(columns, task, module.tables), autograph=False, input_signature=[specs]
+    )
     tf.saved_model.save(module, str(graph / "transform_fn"))
     sizes = {f"{name}_xf": len(tokens) + 2 for name, tokens in vocabularies.items()} | {"kind_x_city_xf": 101}
     if task in CLASSES:

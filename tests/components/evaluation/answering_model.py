@@ -33,7 +33,7 @@ class Answers(tf.Module):
     def _read(self, examples, name, width=1):
         return tf.io.parse_example(examples, {name: tf.io.FixedLenFeature([width], tf.float32)})[name]
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def serve(self, examples):
         scores = self._read(examples, self._column, self._classes)
         if self._decides is None:
@@ -43,7 +43,7 @@ class Answers(tf.Module):
         prediction = tf.gather(names, tf.cast(scores > self._decides[2], tf.int32))
         return {"scores": scores, "prediction": prediction, "classes": classes}
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def transform(self, examples):
         label = tf.cast(self._read(examples, LABEL, self._labels), self._dtype)
         numbers = {name: tf.cast(self._read(examples, name), tf.int64)[:, 0] for name in (ROW_ID, SPAN)}

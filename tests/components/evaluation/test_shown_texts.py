@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 class Classes(Answers):
     """A model that predicts `spam` where its column, a probability, is above 0.5."""
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def serve(self, examples):
         scores = self._read(examples, self._column)
         names = tf.constant([["ham", "spam"]])

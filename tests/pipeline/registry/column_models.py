@@ -31,7 +31,7 @@ class ColumnModel(tf.Module):
         spec = {name: tf.io.FixedLenFeature([1], dtype, default_value=[default])}
         return tf.io.parse_example(examples, spec)[name][:, 0]
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def serve(self, examples):
         scores = self._read(examples, self._column)
         if self._classes is None:
@@ -44,7 +44,7 @@ class ColumnModel(tf.Module):
             "classes": tf.broadcast_to(names, [tf.size(scores), 2]),
         }
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def transform(self, examples):
         row = self._read(examples, RAW_ROW_ID, tf.int64)
         if self._classes is None:

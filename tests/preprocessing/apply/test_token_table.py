@@ -34,9 +34,8 @@ def test_a_table_without_files_and_one_without_given_tokens(tmp_path):
 def test_a_saved_table_reads_its_files_from_the_assets(tmp_path):
     module = tf.Module()
     module.table, _ = table_of(tmp_path, {0: [b"a"], 1: [b"b", b"a"]}, {}, ["0 ", "1 "])
-    module.find = tf.function(
-        lambda keys: module.table.lookup(keys), input_signature=[tf.TensorSpec([None], tf.string)]
-    )
+    keys = tf.TensorSpec([None], tf.string)
+    module.find = tf.function(module.table.lookup, autograph=False, input_signature=[keys])
     tf.saved_model.save(module, str(tmp_path / "saved"))
     moved = (tmp_path / "saved").rename(tmp_path / "moved")
     for name in ("0", "1"):

@@ -385,7 +385,7 @@ class Dates(tf.Module):
         super().__init__()
         self._format = compile_format(format_text)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string)])
     def parts(self, values):
         column = date_ops.parse(values, self._format)
         outputs = {name: date_ops.part(column, name) for name in PARTS}

@@ -264,12 +264,8 @@ EVERYTHING = (
 
 class Derived(tf.Module):
     @tf.function(
-        input_signature=[
-            tf.TensorSpec([None], tf.float32),
-            tf.TensorSpec([None], tf.float32),
-            tf.TensorSpec([None], tf.string),
-            tf.TensorSpec([None], tf.bool),
-        ]
+        autograph=False,
+        input_signature=[tf.TensorSpec([None], dtype) for dtype in (tf.float32, tf.float32, tf.string, tf.bool)],
     )
     def columns(self, x, y, values, present):
         columns = {"x": x, "y": y, "p": StringColumn(values, present)}

@@ -60,7 +60,7 @@ def test_a_saved_table_answers_as_before(tmp_path):
     module = tf.Module()
     module.table = table([b"7", b"N1"], {"k": "string"})
 
-    @tf.function(input_signature=[tf.SparseTensorSpec([None, 1], tf.string)])
+    @tf.function(autograph=False, input_signature=[tf.SparseTensorSpec([None, 1], tf.string)])
     def maker(key):
         found = module.table.look_up({"k": key}, key.dense_shape[0])
         return to_dense(found["t.maker"], COLUMNS["t.maker"])

@@ -24,7 +24,8 @@ def test_only_cells_that_are_not_missing_are_kept_each_in_its_column_and_row():
     }
     specs = {name: tf.TensorSpec([None, *value.shape[1:]], value.dtype) for name, value in columns.items()}
     specs["tags"] = tf.TensorSpec([None, None], tf.string)  # lists of unknown width
-    sparse = tf.function(lambda given: to_sparse(given, tf.constant(3, tf.int64)), input_signature=[specs])(columns)
+    graph = tf.function(lambda given: to_sparse(given, tf.constant(3, tf.int64)), autograph=False)
+    sparse = graph.get_concrete_function(specs)(columns)
     assert set(sparse) == set(columns)
     assert cells_of(sparse["fare"]) == {(0, 0): 1.5, (2, 0): 3.0}
     assert cells_of(sparse["kind"]) == {(1, 0): b"cash", (2, 0): b"card"}
@@ -46,7 +47,8 @@ def test_only_cells_that_are_not_missing_are_kept_each_in_its_column_and_row():
 def test_many_columns_take_as_many_operations_as_two(dtype):
     def operations(columns: int) -> int:
         specs = {f"c{i}": tf.TensorSpec([None], dtype) for i in range(columns)}
-        traced = tf.function(lambda given: to_sparse(given, tf.constant(9, tf.int64))).get_concrete_function(specs)
+        graph = tf.function(lambda given: to_sparse(given, tf.constant(9, tf.int64)), autograph=False)
+        traced = graph.get_concrete_function(specs)
         inputs_and_results = ("Placeholder", "Identity")
         return sum(operation.type not in inputs_and_results for operation in traced.graph.get_operations())
 

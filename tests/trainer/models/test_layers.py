@@ -54,7 +54,7 @@ def pooled(request):
     def answer(ids, weights=None, pool="mean"):
         given = [tf.TensorSpec([None, request.param], tf.int64)]
         given += [] if weights is None else [tf.TensorSpec([None, request.param], tf.float32)]
-        graph = tf.function(lambda *tensors: table(*tensors, pool=pool), input_signature=given)
+        graph = tf.function(lambda *tensors: table(*tensors, pool=pool), autograph=False, input_signature=given)
         return graph(*(tensor for tensor in (ids, weights) if tensor is not None)).numpy().tolist()
 
     return answer
@@ -84,7 +84,7 @@ def test_a_pooled_table_is_trained_where_ids_are(length):
     table = IdTable(5, 1)
     table.build(None)
 
-    @tf.function(input_signature=[tf.TensorSpec([None, length], tf.int64)])
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, length], tf.int64)])
     def gradient(ids):
         with tf.GradientTape() as tape:
             total = tf.reduce_sum(table(ids, pool="sum"))
