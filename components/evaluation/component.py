@@ -8,7 +8,8 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 from tfx import types
@@ -44,6 +45,9 @@ from fullpass.preprocessing.columns.raw_columns import RawColumn, span_in_row_id
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
+if TYPE_CHECKING:
+    from fullpass.components.evaluation.score_rows import EvaluateFiles
+
 SPLIT = "eval"
 
 
@@ -75,7 +79,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         pending = f"{evaluation.uri}/{PENDING}"
         with self._make_beam_pipeline() as pipeline:
             merged = pipeline | "Evaluate" >> AccumulateFiles([(file, ("",)) for file in files], evaluate, pending)
-            write = beam.Map(_write_results, accumulator, evaluation.uri, exports, shown, record)
+            write = beam.Map(partial(_write_results, evaluate), accumulator, evaluation.uri, shown, record)
             _ = merged | beam.Values() | "Write" >> write
         fileio.rmtree(pending)
         measured = read_measured(evaluation.uri)
@@ -86,10 +90,10 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
 
 
 def _write_results(
+    evaluate: "EvaluateFiles",
     state: State,
     accumulator: SliceAccumulator,
     folder: str,
-    exports: Sequence[str],
     shown: tuple[PreprocessingConfig, Sequence[Mapping[str, Any]]] | None,
     record: Mapping[str, Any],
 ) -> None:
@@ -105,12 +109,12 @@ def _write_results(
     if classes := accumulator.classes(state):
         _write(f"{folder}/{CLASSES_FILE}", classes_to_json(classes))
     if shown is not None:
-        _write_shown(folder, exports[0], state.sample.records, *shown)
+        _write_shown(folder, evaluate, state.sample.records, *shown)
 
 
 def _write_shown(
     folder: str,
-    export: str,
+    evaluate: "EvaluateFiles",
     sampled: Sequence[bytes],
     preprocessing: PreprocessingConfig,
     importance: Sequence[Mapping[str, Any]],
@@ -119,14 +123,13 @@ def _write_shown(
     import tensorflow as tf
 
     from fullpass.components.evaluation.partial_dependence import dependence_of_export
-    from fullpass.components.evaluation.score_rows import Scorer
     from fullpass.components.evaluation.shown_texts import texts_of_export
 
+    export = evaluate.exports[0]
     if dependence := dependence_of_export(export, sampled, preprocessing, importance):
         _write(f"{folder}/{DEPENDENCE_FILE}", to_json_text(asdict(dependence), indent=1))
     if preprocessing.label.task == "regression" and sampled:
-        scored = Scorer([export], {})(tf.constant(sampled)).models[0]
-        if errors := regression_errors(scored):
+        if errors := regression_errors(evaluate.scorer(tf.constant(sampled)).models[0]):
             _write(f"{folder}/{ERRORS_FILE}", to_json_text(asdict(errors)))
     if texts := texts_of_export(export, sampled, preprocessing):
         _write(f"{folder}/{TEXTS_FILE}", to_json_text([asdict(text) for text in texts], indent=1))

@@ -29,16 +29,22 @@ class EvaluateFiles(FileAccumulator):
 
     def __init__(self, accumulator: SliceAccumulator, exports: Sequence[str], columns: Mapping[str, str], rows: int):
         self._accumulator = accumulator
-        self._of_scorer = tuple(exports), dict(columns)
+        self.exports = tuple(exports)
+        self._columns = tuple(columns.items())
         self._reader = RecordReader("evaluated", rows)
 
+    @property
+    def scorer(self) -> "Scorer":
+        """The scorer of the models, which a process traces once."""
+        return _scorer(self.exports, self._columns)
+
     def start(self, constants: Any) -> None:
-        self._scorer = Scorer(*self._of_scorer)
+        """See base class: the scorer is made when it is needed."""
 
     def accumulate(self, path: str, groups: tuple[Any, ...]) -> Iterator[tuple[Any, State]]:
         state = self._accumulator.start()
         for records in self._reader.batches(path):
-            scored = self._scorer(tf.constant(records))
+            scored = self.scorer(tf.constant(records))
             state = self._accumulator.add(state, scored)
             state.sample = state.sample.with_rows(scored.row_ids, records)
         yield groups[0], state
@@ -93,6 +99,11 @@ class Scorer:
             distinct = tf.unique(column.values, out_idx=tf.int64)
             columns[name] = (column.indices[:, 0], distinct.idx, distinct.y)
         return rows, columns, models
+
+
+@lru_cache(maxsize=1)
+def _scorer(exports: tuple[str, ...], columns: tuple[tuple[str, str], ...]) -> Scorer:
+    return Scorer(exports, dict(columns))
 
 
 def _codes(column: tuple[np.ndarray, np.ndarray, np.ndarray], rows: int) -> Codes:

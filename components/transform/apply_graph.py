@@ -4,9 +4,10 @@ Transformed examples contain the features computed at `transform`, and the raw c
 computed later. If there are no such raw columns, the features are also returned as columns.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import apache_beam as beam
 import numpy as np
@@ -19,8 +20,7 @@ from fullpass.components.ingest.writing.encode import encode, records
 from fullpass.components.transform.own_outputs import check_ids, id_sizes
 from fullpass.components.transform.read_examples import parser_of
 from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
-from fullpass.preprocessing.apply.transform_batches import BatchTransformer, load_part
-from fullpass.preprocessing.apply.transform_graph import GraphPart
+from fullpass.preprocessing.apply.transform_batches import BatchTransformer
 from fullpass.preprocessing.columns.compute_at import columns_for, raw_name, transformed_at
 from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -51,7 +51,8 @@ class ApplyGraph(beam.DoFn):
 
     Args:
         split: The split of the examples; rows of train are transformed out of fold.
-        shared: Holds the loaded graph, once in each process, for all splits that get the same object.
+        shared: Holds the transformer, once in each process, for all splits and threads that get the same object: each
+            would optimize the whole graph again.
     """
 
     def __init__(self, config: PreprocessingConfig, schema: bytes, split: str, shared: Shared):
@@ -76,7 +77,7 @@ class ApplyGraph(beam.DoFn):
     def process(self, raw_examples: list[bytes], graph: str) -> Iterator[TransformedRows]:
         if self._transformer is None:
             self._sizes = id_sizes(self._config, graph)
-            self._transformer = self._start(tft.TFTransformOutput(graph))
+            self._transformer = self._start(graph)
         raw = self._parse(raw_examples)
         transformed = self._transformer.transform(raw)
         check_ids(transformed, self._sizes)
@@ -94,19 +95,18 @@ class ApplyGraph(beam.DoFn):
         columns = None if self._layout is None else as_columns(transformed, self._layout)
         return TransformedRows(first_row, examples_of(written, self._single), columns, self._layout)
 
-    def _start(self, output: tft.TFTransformOutput) -> BatchTransformer:
-        later = {name for stage in ("input", "model") for name in transformed_at(self._config, stage)}
-        adapter = adapter_of(schema_pb2.Schema.FromString(self._schema))
-        transformer = BatchTransformer(output, adapter, without=later, load=self._load)
+    def _start(self, graph: str) -> BatchTransformer:
+        transformer: BatchTransformer = self._shared.acquire(partial(self._load, graph), tag=graph)
         self._single = [f.name for f in transformer.schema.feature if f.HasField("shape") and not f.shape.dim]
         self._raw = sorted({*columns_for(self._config, "input"), *columns_for(self._config, "model")})
         self._layout = None if self._raw else layout_of_schema(transformer.schema)
         self._parse = parser_of(self._schema, {*transformer.columns, *self._raw}, self._split)
         return transformer
 
-    def _load(self, directory: str, names: Sequence[str]) -> GraphPart:
-        """Returns the part of the graph, which all threads of a process share."""
-        return self._shared.acquire(lambda: load_part(directory, names), tag=directory)
+    def _load(self, graph: str) -> BatchTransformer:
+        later = {name for stage in ("input", "model") for name in transformed_at(self._config, stage)}
+        adapter = adapter_of(schema_pb2.Schema.FromString(self._schema))
+        return BatchTransformer(tft.TFTransformOutput(graph), adapter, without=later)
 
 
 def examples_of(batch: pa.RecordBatch, single: Collection[str] = ()) -> list[bytes]:

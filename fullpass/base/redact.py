@@ -10,9 +10,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from fullpass.base.secret_formats import BLANK, SETTING_IN_YAML, SHAPES, is_secret_setting
+from fullpass.base.secret_formats import BLANK, PATTERNS, SETTING_IN_YAML, is_secret_setting
 
-_PATTERNS = tuple(dict.fromkeys(shape.pattern for shape in SHAPES))
 _USER = re.compile(r"(?<![A-Za-z0-9+.\-])(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://(?P<user>[^\s\"'<>\\/?#@:\[]+)@")
 _PLAIN_USER = re.compile(r"[A-Za-z_][\w.\-]{0,31}")
 _TOKENS_AS_USERS = ("http", "https", "git+https", "git+http", "ws", "wss")
@@ -32,7 +31,7 @@ def redact(text: str) -> str:
         >>> redact("s3://bucket/trips/*.csv")
         's3://bucket/trips/*.csv'
     """
-    for pattern in _PATTERNS:
+    for pattern in PATTERNS:
         text = pattern.sub(_blanked, text)
     text = _USER.sub(_without_user, text)
     return _PARAMETER.sub(_without_random_value, text)

@@ -1,7 +1,7 @@
-"""Traces the preprocessing function once and derives its analyzers, their cache keys and inputs, and their constants.
+"""Traces the preprocessing function once and derives its analyzers, their cache keys and inputs, and its graph.
 
 TF Transform traces the function six or seven times per analysis, and each trace takes about a second. Here one trace
-serves the whole analysis, and a second one writes the graph with its constants and its schema.
+serves the analysis and the graph: its constants and tables replace those with which it was traced.
 """
 
 import hashlib
@@ -20,8 +20,11 @@ from tfx_bsl.public.tfxio import TensorAdapter, TensorAdapterConfig, TFExampleBe
 from fullpass.preprocessing.analysis.accumulators import Accumulator, accumulator_of
 from fullpass.preprocessing.analysis.finalize import CannotFinalize, Finalizer, can_finalize
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
+from fullpass.preprocessing.apply.token_table import TRACED_TABLES
 from fullpass.preprocessing.apply.transform_graph import source_columns
-from fullpass.preprocessing.internals.tf_internals import prune
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.feature import CustomFeature
+from fullpass.preprocessing.internals.tf_internals import copied_part, prune
 from fullpass.preprocessing.internals.tft_internals import (
     METADATA_DIR_NAME,
     DatasetMetadata,
@@ -118,7 +121,8 @@ class Traced:
         tracker, module = self._owners
         context = TFGraphContext(module_to_export=module, temp_dir=function.temporary, evaluated_replacements=None)
         with annotators.object_tracker_scope(tracker):
-            self._traced = self._in_context(function, context).get_concrete_function()
+            self._outputs: dict[str, Any] = {}
+            self._traced = self._in_context(context, self._outputs).get_concrete_function()
         self._graph = self._traced.graph
         self._inputs = get_structured_inputs(self._graph)
         self._sinks = list(self._graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS))
@@ -140,13 +144,13 @@ class Traced:
         names = sorted({name for one in accumulators for name in one.tensors})
         fetches = {name: self._graph.get_tensor_by_name(name) for name in names}
         columns = source_columns(fetches, self._inputs) or tuple(self._inputs)[:1]
-        feeds = [t for name in columns for t in tf.nest.flatten(self._inputs[name], expand_composites=True)]
+        feeds = [t for name in columns for t in _flat(self._inputs[name])]
         known = [self._graph.get_tensor_by_name(name) for name in constants]
         values = [tf.constant(constants[tensor.name], tensor.dtype) for tensor in known]
         pruned = prune(self._graph, [*feeds, *known], fetches)
 
         def compute(batch: Tensors) -> dict[str, tf.Tensor]:
-            flat = [t for name in columns for t in tf.nest.flatten(batch[name], expand_composites=True)]
+            flat = [t for name in columns for t in _flat(batch[name])]
             return pruned(*flat, *values)
 
         return ComputeInputs(columns, compute)
@@ -157,12 +161,13 @@ class Traced:
         sinks = [sink for phase in self._sinks_of_phases[:before] for sink in phase if not sink.is_asset_filepath]
         return {str(sink.tensor.name): np.asarray(traverser.visit_value_node(sink.future)) for sink in sinks}
 
-    def _in_context(self, function: Callable[[Any], Tensors], context: TFGraphContext) -> Any:
-        """Returns a function as a tf.function that is traced in a context of TF Transform."""
+    def _in_context(self, context: TFGraphContext, outputs: dict[str, Any]) -> Any:
+        """Returns the function as a tf.function that is traced in a context of TF Transform, into `outputs` as well."""
 
         def in_context(inputs: Any) -> Tensors:
             with context:
-                return function(inputs)
+                outputs.update(self._function(inputs))
+            return dict(outputs)
 
         return tf.function(in_context, input_signature=[self._specs], autograph=False)
 
@@ -180,27 +185,56 @@ class Traced:
         constants = {}
         for tensor, future, _ in self._sinks:
             constants[str(tensor.name)] = tf.constant(traverser.visit_value_node(future), tensor.dtype)
-        module, outputs = tf.Module(), {}
+        module = tf.Module()
+        # A function of the user's may do with its files what it likes, so it is traced with them.
+        finish = self._trace_again if _uses_functions(self._function.preprocessing) else self._replace
+        finished = finish(module, constants)
+        tf.saved_model.save(module, folder, signatures={})
+        # TF Transform traces the function once more for the schema. That is not needed here, because the domains that
+        # transforms set are computed by this graph as well.
+        schema = infer_feature_schema(finished.outputs, finished.graph, finished)
+        write_metadata(DatasetMetadata(schema), f"{folder}/{METADATA_DIR_NAME}")
+        return module
 
-        def function(inputs: Any) -> Tensors:
-            outputs.update(self._function(inputs))
-            return dict(outputs)
+    def _replace(self, module: tf.Module, constants: Mapping[str, tf.Tensor]) -> "_Finished":
+        """Sets the transform function of a module: the traced graph with constants and tables of the analysis."""
+        module.assets = [tf.saved_model.Asset(constants[t.name]) for t, _, is_path in self._sinks if is_path]
+        # The graph needs no path: its tables are filled outside of it.
+        replaced = {t.name: tf.constant("") if is_path else constants[t.name] for t, _, is_path in self._sinks}
+        module.tables, handles = [], {}
+        for traced in self._graph.get_collection(TRACED_TABLES):
+            table, sizes = traced.fill([constants[path.name] for path in traced.paths])
+            module.tables.append(table)
+            handles[id(traced.handle)] = table.resource_handle
+            for highest, first in traced.highest:
+                replaced[highest.name] = tf.constant([size + first for size in sizes], tf.int64)
+        for outer, inner in self._graph.captures:
+            if outer.dtype == tf.resource:
+                replaced[inner.name] = handles[id(outer)]
+        compute = copied_part(self._graph, _flat(self._inputs), self._outputs, replaced)
 
+        def transform(inputs: Any) -> Tensors:
+            results: Tensors = compute(*_flat(inputs))
+            for result, tensor in zip(_flat(results), _flat(self._outputs), strict=True):
+                result.set_shape(tensor.shape)  # a copy lacks the shapes that only Python knows
+            return results
+
+        function = tf.function(transform, input_signature=[self._specs], autograph=False)
+        module.transform_fn = function.get_concrete_function()
+        return _Finished(self._graph, self._outputs, replaced)
+
+    def _trace_again(self, module: tf.Module, constants: Mapping[str, tf.Tensor]) -> "_Finished":
+        """Sets the transform function of a module by a trace with the constants."""
         context = TFGraphContext(
-            module_to_export=module, temp_dir=self._function.temporary, evaluated_replacements=constants
+            module_to_export=module, temp_dir=self._function.temporary, evaluated_replacements=dict(constants)
         )
-        traced = self._in_context(function, context)
+        outputs: dict[str, Any] = {}
+        traced = self._in_context(context, outputs)
         with _TRACING:
             graph = trace_and_update_module(module, traced, "transform_fn", strip_control_dependencies=False).graph
-        tf.saved_model.save(module, folder, signatures={})
         if left := graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS):
             raise RuntimeError(f"The second trace of the preprocessing function has other analyzers: {left}.")
-        # TF Transform traces the function once more for the schema. That is not needed here, because the domains that
-        # transforms set are constants of this graph as well.
-        schema = infer_feature_schema(outputs, graph, _TableSession(graph))
-        metadata = DatasetMetadata(schema)
-        write_metadata(metadata, f"{folder}/{METADATA_DIR_NAME}")
-        return module
+        return _Finished(graph, outputs, {})
 
     def _finalizer(self, states: Mapping[bytes, Any]) -> Finalizer:
         known = {label: states[key] for label, key in self._keys.items() if key in states}
@@ -241,11 +275,26 @@ class Traced:
         return reached, found
 
 
-class _TableSession:
-    """Replaces a session: computes tensors that depend on a graph's tables but on none of its inputs."""
+def _uses_functions(config: str) -> bool:
+    """Returns whether a config, as JSON, has functions of the user's."""
+    parsed = PreprocessingConfig.model_validate_json(config)
+    return parsed.function is not None or any(isinstance(one, CustomFeature) for one in parsed.features.values())
 
-    def __init__(self, graph: Any):
-        self._graph = graph
+
+def _flat(tensors: Any) -> list[tf.Tensor]:
+    return tf.nest.flatten(tensors, expand_composites=True)
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """A traced graph with the constants that an analysis found, by name of the tensor that each replaces.
+
+    It is a session for TF Transform: computes tensors that depend on none of the graph's inputs.
+    """
+
+    graph: Any
+    outputs: Mapping[str, Any]
+    constants: Mapping[str, tf.Tensor]
 
     def run(self, fetches: Any) -> Any:
         """Returns the values of tensors, in the same structure."""
@@ -253,7 +302,7 @@ class _TableSession:
             return dict(zip(fetches, self.run(list(fetches.values())), strict=True))
         flat = tf.nest.flatten(fetches)
         symbolic = [tensor for tensor in flat if tf.is_symbolic_tensor(tensor)]
-        computed = iter(prune(self._graph, [], symbolic)() if symbolic else ())
+        computed = iter(prune(self.graph, [], symbolic, self.constants)() if symbolic else ())
         values = [next(computed) if tf.is_symbolic_tensor(tensor) else tensor for tensor in flat]
         return tf.nest.pack_sequence_as(fetches, [value.numpy() for value in values])
 

@@ -49,8 +49,8 @@ def category(name: str, feature: CategoryFeature, columns: Columns) -> Mapping[s
     return finish(*_hashed_ids(tokens, feature))
 
 
-def _single(key: str, ids: tf.Tensor, size: int) -> dict[str, Transformed]:
-    return {key: with_domain(ids, size)}
+def _single(key: str, ids: tf.Tensor, high: tf.Tensor | int) -> dict[str, Transformed]:
+    return {key: with_domain(ids, high)}
 
 
 def _tokens(name: str, feature: CategoryFeature, columns: Columns) -> tf.RaggedTensor:
@@ -78,13 +78,13 @@ def _cased(values: tf.Tensor, feature: CategoryFeature) -> tf.Tensor:
 
 
 def _hashed_ids(tokens: tf.Tensor, feature: CategoryFeature) -> tuple[tf.Tensor, int]:
-    """Returns the ids of a category without a vocabulary, and the number of different ids."""
+    """Returns the ids of a category without a vocabulary, and the greatest id that there may be."""
     if feature.hash is not None:
-        ids, size = hash_ids(tokens, feature.hash.buckets, key=feature.hash.key), feature.hash.buckets + 1
+        ids, high = hash_ids(tokens, feature.hash.buckets, key=feature.hash.key), feature.hash.buckets
     else:
         known = feature.identity.size if feature.identity is not None else 0
-        ids, size = _identity(tokens, known), known + 2
-    return tf.where(tf.equal(tokens, ""), tf.constant(0, tf.int64), ids), size
+        ids, high = _identity(tokens, known), known + 1
+    return tf.where(tf.equal(tokens, ""), tf.constant(0, tf.int64), ids), high
 
 
 def _identity(tokens: tf.Tensor, size: int) -> tf.Tensor:
@@ -99,7 +99,7 @@ _ALL_ROWS, _VALUE = "*", "="
 def boolean(name: str, feature: BooleanFeature, columns: Columns) -> dict[str, tf.Tensor]:
     """Transforms a boolean: int64 [batch], 0 missing or neither, 1 false, 2 true."""
     column = columns.string(feature.column or name)
-    return {transformed_name(name): with_domain(boolean_ids(column, feature.true, feature.false), 3)}
+    return {transformed_name(name): with_domain(boolean_ids(column, feature.true, feature.false), 2)}
 
 
 def boolean_ids(column: StringColumn, true: tuple[str, ...], false: tuple[str, ...]) -> tf.Tensor:
@@ -146,7 +146,7 @@ def cross(
     if declared.vocabulary is not None:
         return {key: TokenIds(declared.feature_name, path, tokens, declared.vocabulary, partial(_single, key))}
     buckets = declared.hash_buckets or 1
-    return _single(key, tf.where(present, hash_ids(tokens, buckets), tf.constant(0, tf.int64)), buckets + 1)
+    return _single(key, tf.where(present, hash_ids(tokens, buckets), tf.constant(0, tf.int64)), buckets)
 
 
 def crossed_tokens(declared: Cross, columns: Columns, transformed: Mapping[str, Transformed]) -> StringColumn:

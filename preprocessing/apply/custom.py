@@ -31,7 +31,7 @@ def custom(name: str, feature: CustomFeature, columns: Columns) -> dict[str, tf.
     if not isinstance(result, tf.Tensor):
         raise UserError(f"{feature.function} must return a tensor. Received: {_described(result)}.")
     if feature.ids is not None:
-        return {transformed_name(name): _checked_ids(result, feature)}
+        return {transformed_name(name): _checked_ids(result, feature.function, feature.ids)}
     if result.dtype != tf.float32 or result.shape.rank not in (1, 2) or None in result.shape[1:]:
         raise UserError(
             f"{feature.function} must return float32 [batch] or [batch, k] with k known before any data is read; "
@@ -40,17 +40,17 @@ def custom(name: str, feature: CustomFeature, columns: Columns) -> dict[str, tf.
     return {transformed_name(name): tf.identity(result)}
 
 
-def _checked_ids(result: tf.Tensor, feature: CustomFeature) -> tf.Tensor:
+def _checked_ids(result: tf.Tensor, function: str, size: int) -> tf.Tensor:
     if result.dtype != tf.int64 or result.shape.rank != 1:
-        raise UserError(f"{feature.function} must return int64 [batch]. Received: {_described(result)}.")
-    inside = (result >= 0) & (result < feature.ids)
+        raise UserError(f"{function} must return int64 [batch]. Received: {_described(result)}.")
+    inside = (result >= 0) & (result < size)
     ids = tf.where(inside, result, 0)
     declared = declared_domain(result)
     if declared is None:
-        return with_domain(ids, feature.ids)
+        return with_domain(ids, size - 1)
     # A wider range, such as that of a vocabulary with -1 for unknown tokens, stays in the schema: Transform refuses it.
     low, high = declared
-    return with_domain(ids, tf.maximum(high + 1, feature.ids), tf.minimum(low, 0))
+    return with_domain(ids, tf.maximum(high, size - 1), tf.minimum(low, 0))
 
 
 def apply_function(function: str, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:

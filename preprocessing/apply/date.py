@@ -42,10 +42,10 @@ def _quantity(dates: DateColumn, name: str, path: str) -> Quantity:
 
 
 def _ids(dates: DateColumn, name: str) -> tuple[tf.Tensor, int]:
-    """Returns the ids of a part, int64, and the number of different ids."""
+    """Returns the ids of a part, int64, and the greatest id that there may be."""
     known = PARTS[name]
     ids = tf.where(dates.valid, tf.cast(fill_remaining_with_zero(part(dates, name)), tf.int64) - known.low + 1, 0)
-    return ids, (known.size or 0) + 1
+    return ids, known.size or 0
 
 
 def _of_lists(name: str, feature: DateFeature, options: ListOf, columns: Columns) -> Rows:
@@ -55,8 +55,8 @@ def _of_lists(name: str, feature: DateFeature, options: ListOf, columns: Columns
     for chosen in feature.parts:
         key, kind = transformed_name(name, chosen), date_part_kind(chosen, cyclic=feature.cyclic)
         if kind == "ids":
-            ids, size = _ids(dates, chosen)
-            result |= elements.rows_of_ids((key, weight_name(name, chosen)), dates.valid, ids, size)
+            ids, high = _ids(dates, chosen)
+            result |= elements.rows_of_ids((key, weight_name(name, chosen)), dates.valid, ids, high)
         elif kind == "cyclic":
             result[key] = elements.pooled(_on_circle(dates, chosen), dates.valid, 0.0)
         else:

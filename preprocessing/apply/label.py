@@ -64,7 +64,7 @@ def _multiclass(declared: Label, columns: Columns) -> Labelled:
     table = _class_table(declared, column.values)
     index = table.find(column.values)
     usable = column.present & (index >= 0)
-    return with_domain(tf.where(usable, index, 0), table.sizes[0]), usable
+    return with_domain(tf.where(usable, index, 0), table.highest_ids(-1)[0]), usable
 
 
 def _multilabel(declared: Label, columns: Columns) -> Labelled:
@@ -76,7 +76,8 @@ def _multilabel(declared: Label, columns: Columns) -> Labelled:
     # A cell of separators alone means that no class applies. A cell of unknown classes is not usable.
     usable = column.present & (_row_lengths(known) > 0) | column.present & (_row_lengths(cells) == 0)
     if declared.classes is None:
-        return tf.SparseTensor(known.indices, with_domain(known.values, table.sizes[0]), known.dense_shape), usable
+        ids = with_domain(known.values, table.highest_ids(-1)[0])
+        return tf.SparseTensor(known.indices, ids, known.dense_shape), usable
     ids = rows_of_sparse(known).to_tensor(-1)
     return tf.reduce_max(tf.one_hot(ids, len(declared.classes)), axis=1), usable
 

@@ -44,15 +44,16 @@ class Elements:
         """Returns one number or vector per row; see `list_tensors.pool`."""
         return pool(numbers, present, self.kept, self.options, self.weights, empty)
 
-    def rows_of_ids(self, names: tuple[str, str], present: tf.Tensor, ids: tf.Tensor, size: tf.Tensor | int) -> Rows:
+    def rows_of_ids(self, names: tuple[str, str], present: tf.Tensor, ids: tf.Tensor, high: tf.Tensor | int) -> Rows:
         """Returns the ids of the present elements as sparse rows, and their weights if there are any.
 
         Args:
             present: bool [elements].
             ids: int64 [elements].
+            high: The greatest id that there may be.
         """
         key, weight_key = names
-        rows: Rows = {key: self._sparse(ids, present, lambda values: with_domain(values, size))}
+        rows: Rows = {key: self._sparse(ids, present, lambda values: with_domain(values, high))}
         if self.weights is not None:
             rows[weight_key] = self._sparse(self.weights, present, tf.identity)
         return rows
@@ -94,8 +95,8 @@ def numbers(name: str, feature: NumberFeature, options: ListOf, columns: Columns
     transformed = transform_elements(quantity, elements.kept)
     key = transformed_name(name)
     if feature.bucketized:
-        size = tft.get_num_buckets_for_transformed_feature(transformed)
-        result = elements.rows_of_ids((key, weight_name(name)), present, transformed[:-1], size)
+        high = tft.get_num_buckets_for_transformed_feature(transformed) - 1
+        result = elements.rows_of_ids((key, weight_name(name)), present, transformed[:-1], high)
     elif elements.keeps_missing:
         result = rows_of_numbers((key, weight_name(name)), transformed[:-1], present, elements)
     else:
@@ -114,7 +115,7 @@ def rows_of_numbers(names: tuple[str, str], numbers: tf.Tensor, present: tf.Tens
         present: bool [elements].
     """
     ids = tf.where(present, tf.constant(2, tf.int64), tf.constant(1, tf.int64))
-    return replace(elements, weights=numbers).rows_of_ids(names, present, ids, 3)
+    return replace(elements, weights=numbers).rows_of_ids(names, present, ids, 2)
 
 
 def transform_elements(quantity: Quantity, kept: KeptElements) -> tf.Tensor:

@@ -186,9 +186,9 @@ def bucketize(group: Group, values: tf.Tensor) -> list[tf.Tensor]:
     ids = 1 + tf.transpose(tf.gather(buckets_below, bucket, batch_dims=1))
     ids = tf.where(tf.math.is_nan(values), tf.constant(0, tf.int64), ids)
     count = len(group.specs)
-    sizes = tf.unstack(2 + buckets_below[:, -1], num=count)
+    highest = tf.unstack(1 + buckets_below[:, -1], num=count)
     columns = tf.unstack(ids, num=count, axis=1)
-    return [with_domain(column, size) for column, size in zip(columns, sizes, strict=True)]
+    return [with_domain(column, high) for column, high in zip(columns, highest, strict=True)]
 
 
 def _boundaries(group: Group) -> tf.Tensor:

@@ -18,6 +18,7 @@ import tensorflow as tf
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.counted_vocabulary import Limits, counted_vocabulary
 from fullpass.preprocessing.apply.label import labelled
+from fullpass.preprocessing.apply.token_table import look_up
 from fullpass.preprocessing.apply.vocabulary import as_word
 from fullpass.preprocessing.columns.outputs import target_name
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn
@@ -25,7 +26,6 @@ from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import TargetFeature, transformed_name
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.target_feature import encoded_parts
-from fullpass.preprocessing.internals.tft_internals import lookup_in_file
 
 _ALL = Limits(min_count=-(2**63))
 _NO_VALUE = b"*"
@@ -66,8 +66,7 @@ def target_of(name: str, feature: TargetFeature, columns: Columns, values: Strin
         initializer = tf.lookup.TextFileInitializer(path, tf.string, 0, tf.string, 1, delimiter=" ")
         return tf.lookup.StaticHashTable(initializer, unseen)
 
-    found, _ = lookup_in_file(make, path, words)
-    of_words = tf.io.decode_raw(tf.io.decode_base64(found), tf.float32)
+    of_words = tf.io.decode_raw(tf.io.decode_base64(look_up(make, path, words)), tf.float32)
     by_fold = tf.reshape(of_words, [-1, feature.folds + 1, len(numbers)])
     # A train row takes the encoding without its fold; other rows have no fold, and take the last one, of all rows.
     encoded = tf.gather(by_fold, tf.where(fold < 0, tf.constant(feature.folds, tf.int64), fold), batch_dims=1)

@@ -41,18 +41,18 @@ def text(name: str, feature: TextFeature, columns: Columns) -> dict[str, tf.Tens
         tokens = split_words(words, table, _longest_piece(feature.vocabulary)).to_sparse()
     oov_buckets = feature.vocabulary.oov_buckets
     ids = ids_of_slots(table.find(tokens.values), tokens.values, oov_buckets)
-    size = table.sizes[0] + 1 + oov_buckets
+    (high,) = table.highest_ids(oov_buckets)
     rows = tf.SparseTensor(tokens.indices, ids, tokens.dense_shape)
     key = transformed_name(name)
     if feature.output == "tf_idf":
-        distinct, weights = tft.tfidf(rows, size)
-        return {key: _with_domain(distinct, size), weight_name(name): weights}
+        distinct, weights = tft.tfidf(rows, table.sizes[0] + 1 + oov_buckets)
+        return {key: _with_domain(distinct, high), weight_name(name): weights}
     if feature.output == "bag_of_words":
-        return {key: _with_domain(tf.sets.union(rows, rows), size)}
+        return {key: _with_domain(tf.sets.union(rows, rows), high)}
     if feature.max_length is None:
-        return {key: _with_domain(rows, size)}
+        return {key: _with_domain(rows, high)}
     padded = rows_of_sparse(rows).to_tensor(0, shape=[None, feature.max_length])
-    return {key: with_domain(padded, size)}
+    return {key: with_domain(padded, high)}
 
 
 def _learn_pieces(vocabulary: Vocabulary) -> Learn:
@@ -115,8 +115,8 @@ def _split(texts: tf.Tensor, feature: TextFeature) -> tf.RaggedTensor:
     return tf.strings.split(texts)
 
 
-def _with_domain(rows: tf.SparseTensor, size: int) -> tf.SparseTensor:
-    return tf.SparseTensor(rows.indices, with_domain(rows.values, size), rows.dense_shape)
+def _with_domain(rows: tf.SparseTensor, high: tf.Tensor | int) -> tf.SparseTensor:
+    return tf.SparseTensor(rows.indices, with_domain(rows.values, high), rows.dense_shape)
 
 
 def split_long_words(texts: tf.Tensor) -> tf.Tensor:

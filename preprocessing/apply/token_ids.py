@@ -23,15 +23,15 @@ class TokenIds:
     """Tokens on their way to ids.
 
     feature: the feature or cross. path: its path in the YAML. tokens: string [n], "" for missing. vocabulary: its own,
-    which it may share. finish: makes outputs of the ids, int64 [n], and of the number of different ids. many: whether
-    a row may have several.
+    which it may share. finish: makes outputs of the ids, int64 [n], and of the greatest id that there may be. many:
+    whether a row may have several.
     """
 
     feature: str
     path: str
     tokens: tf.Tensor
     vocabulary: Vocabulary
-    finish: Callable[[tf.Tensor, int], Mapping[str, Transformed]]
+    finish: Callable[[tf.Tensor, tf.Tensor | int], Mapping[str, Transformed]]
     many: bool = False
 
 
@@ -67,9 +67,10 @@ def _apply(
     tokens = tf.concat([one.tokens for one in group], 0)
     slots = table.find(tokens, [of_owner[owner] for owner in owners], counts if len(sources) > 1 else None)
     ids = tf.split(ids_of_slots(slots, tokens, oov_buckets), counts, num=len(group))
+    highest = table.highest_ids(oov_buckets)
     results: dict[str, Transformed] = {}
     for one, owner, found in zip(group, owners, ids, strict=True):
-        results |= one.finish(found, table.sizes[of_owner[owner]] + 1 + oov_buckets)
+        results |= one.finish(found, highest[of_owner[owner]])
     return results
 
 

@@ -1,7 +1,11 @@
-"""One lookup table for the tokens of several vocabularies, filled from their files."""
+"""Lookup tables that are filled from files of analyzers: one for the tokens of several vocabularies.
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+An analysis traces the graph before it writes the files, with tables of placeholders. `TracedTable` says how to fill
+them again, so that the same trace serves the graph that is written.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +17,39 @@ from fullpass.preprocessing.internals.tft_internals import eager_asset_path
 
 Source: TypeAlias = tf.Tensor | Sequence[str]
 """A vocabulary: the path of its file, string [], or the tokens that the configuration lists."""
+
+
+TRACED_TABLES = "fullpass_traced_tables"
+"""The collection of a graph that holds its `TracedTable`s."""
+
+
+class TracedTable(NamedTuple):
+    """A table of a traced graph.
+
+    handle: the resource that the graph captures. paths: those of its files, string [] in the graph. fill: these paths,
+    eager -> the table, and the number of slots of each of its vocabularies. highest: tensors of the graph that stand
+    for these numbers, int64 [vocabularies], each with a number to add.
+    """
+
+    handle: tf.Tensor
+    paths: Sequence[tf.Tensor]
+    fill: Callable[[Sequence[tf.Tensor]], tuple[tf.lookup.StaticHashTable, Sequence[int]]]
+    highest: Sequence[tuple[tf.Tensor, int]] = ()
+
+
+def look_up(make: Callable[[tf.Tensor], tf.lookup.StaticHashTable], path: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+    """Returns what the table of an analyzer's file, which becomes an asset of the export, has for each word.
+
+    Args:
+        make: Path -> table.
+        words: string [n].
+    """
+    found, pending = eager_asset_path(path)
+    table = tft.make_and_track_object(lambda: make(found))
+    traced = TracedTable(table.resource_handle, [path], lambda paths: (make(paths[0]), ()))
+    tf.compat.v1.add_to_collection(TRACED_TABLES, traced)
+    with tf.control_dependencies([] if pending is None else [tf.identity(pending)]):
+        return table.lookup(words)
 
 
 class TokenTable:
@@ -32,11 +69,29 @@ class TokenTable:
         # In an analysis, tokens are looked up in files that the analysis has yet to write.
         self._pending = [path for _, path in resolved.values() if path is not None]
         self._prefixes = [f"{number} " for number in range(len(sources))] if len(sources) > 1 else [""]
-        fill = tft.make_and_track_object(
-            lambda: _Fill({number: path for number, (path, _) in resolved.items()}, given, self._prefixes)
-        )
-        self._table = tft.make_and_track_object(lambda: tf.lookup.StaticHashTable(fill, -1))
-        self.sizes: list[int] = fill.sizes
+
+        def fill(paths: Sequence[tf.Tensor]) -> tuple[tf.lookup.StaticHashTable, list[int]]:
+            filled = _Fill(dict(zip(resolved, paths, strict=True)), given, self._prefixes)
+            return tf.lookup.StaticHashTable(filled, -1), filled.sizes
+
+        with tf.init_scope():
+            table, self.sizes = fill([path for path, _ in resolved.values()])
+        self._table = tft.make_and_track_object(lambda: table)
+        self._highest: list[tuple[tf.Tensor, int]] = []
+        traced = TracedTable(table.resource_handle, list(paths.values()), fill, self._highest)
+        tf.compat.v1.add_to_collection(TRACED_TABLES, traced)
+
+    def highest_ids(self, first: int) -> Sequence[tf.Tensor | int]:
+        """Returns the greatest id of each vocabulary, whose first slot has the id `first` + 1.
+
+        Before the analysis these are tensors: one operation for all vocabularies.
+        """
+        known = [size + first for size in self.sizes]
+        if not self._pending:
+            return known
+        later = tf.compat.v1.placeholder_with_default(tf.constant(known, tf.int64), [len(known)])
+        self._highest.append((later, first))
+        return tf.unstack(later, num=len(known))
 
     def find(self, tokens: tf.Tensor, numbers: Sequence[int] = (0,), counts: tf.Tensor | None = None) -> tf.Tensor:
         """Returns the slot of each token in its vocabulary, int64 [n], from 0; -1 for a token outside it.

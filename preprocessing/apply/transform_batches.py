@@ -1,6 +1,6 @@
 """Transforms raw RecordBatches with a saved transform graph."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
@@ -9,23 +9,17 @@ import tensorflow_transform as tft
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public.tfxio import TensorAdapter, TensorAdapterConfig
 
-from fullpass.preprocessing.apply.transform_graph import WRITTEN, GraphPart, Raw, TransformGraph
+from fullpass.preprocessing.apply.transform_graph import WRITTEN, Raw, TransformGraph
 from fullpass.preprocessing.internals.tft_internals import make_tensor_to_arrow_converter
 
 
-def load_part(directory: str, names: Sequence[str]) -> GraphPart:
-    """Returns the part of a saved graph that computes `names`."""
-    return TransformGraph(directory, WRITTEN.pop(directory, None)).part(names)
-
-
 class BatchTransformer:
-    """Applies a transform graph to RecordBatches.
+    """Applies a transform graph to RecordBatches; several threads may call it.
 
     It computes only the requested outputs: TF Transform's own `TransformDataset` computes all outputs and drops some.
 
     Args:
         adapter: Configuration that converts RecordBatches to tensors, from `traced_preprocessing.adapter_of`.
-        load: Loads the part of the graph; a Beam worker shares it between its threads.
 
     Attributes:
         schema: Schema of the transformed batches.
@@ -38,7 +32,6 @@ class BatchTransformer:
         adapter: TensorAdapterConfig,
         *,
         without: Collection[str] = (),
-        load: Callable[[str, Sequence[str]], GraphPart] = load_part,
     ):
         transformed = output.transformed_metadata.schema
         self.schema = schema_pb2.Schema()
@@ -46,7 +39,9 @@ class BatchTransformer:
         del self.schema.feature[:]
         self.schema.feature.extend(feature for feature in transformed.feature if feature.name not in without)
         self._adapter = TensorAdapter(adapter)
-        part = load(output.transform_savedmodel_dir, [feature.name for feature in self.schema.feature])
+        folder = output.transform_savedmodel_dir
+        graph = TransformGraph(folder, WRITTEN.pop(folder, None))
+        part = graph.part(feature.name for feature in self.schema.feature)
         self.columns = part.columns
         specs = self._adapter.OriginalTypeSpecs()
         # An eager call of a pruned function formats all of its arguments as text before it runs.

@@ -12,10 +12,10 @@ import tensorflow_transform as tft
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.counted_vocabulary import Learn, Limits, counted_vocabulary
 from fullpass.preprocessing.apply.stable_ids import continue_vocabulary
-from fullpass.preprocessing.apply.token_table import Source
+from fullpass.preprocessing.apply.token_table import Source, look_up
 from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
 from fullpass.preprocessing.features.ids import Vocabulary
-from fullpass.preprocessing.internals.tft_internals import lookup_in_file, set_domain
+from fullpass.preprocessing.internals.tft_internals import set_domain
 
 
 def source_of(
@@ -81,7 +81,7 @@ def count_table(tokens: tf.Tensor, name: str) -> Callable[[tf.Tensor], tf.Tensor
         initializer = tf.lookup.TextFileInitializer(path, tf.string, 1, tf.int64, 0, delimiter=" ")
         return tf.lookup.StaticHashTable(initializer, 0)
 
-    return lambda queries: lookup_in_file(make, path, as_word(queries))[0]
+    return lambda queries: look_up(make, path, as_word(queries))
 
 
 def as_word(tokens: tf.Tensor) -> tf.Tensor:
@@ -89,13 +89,12 @@ def as_word(tokens: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(tf.strings.regex_replace(tokens, " ", "\x1f"), "[\r\n]", "\x1e")
 
 
-def with_domain(ids: tf.Tensor, size: tf.Tensor | int, low: tf.Tensor | int = 0) -> tf.Tensor:
-    """Returns int64 ids with the domain low .. size - 1 in the transformed schema.
+def with_domain(ids: tf.Tensor, high: tf.Tensor | int, low: tf.Tensor | int = 0) -> tf.Tensor:
+    """Returns int64 ids with the domain low .. high in the transformed schema.
 
     The result itself must be an output of `preprocessing_fn` or the values of one.
     """
-    bounds = [_bound(low), _bound(size - 1)]
-    set_domain(ids, *bounds)
+    set_domain(ids, _bound(low), _bound(high))
     return ids
 
 

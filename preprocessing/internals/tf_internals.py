@@ -2,15 +2,16 @@
 
 `tests/preprocessing/internals/test_tf_internals.py` fails first if another version differs.
 
-* `prune`: a part of a graph as a function, which needs the captured tensors of a traced function. A saved function that
-  is called as a whole runs all of its lookups. TensorFlow's `WrappedFunction.prune` copies each operation in Python,
-  which takes three times as long.
+* `prune`, `copied_part`: a part of a graph as a function, which needs the captured tensors of a traced function. A
+  saved function that is called as a whole runs all of its lookups. TensorFlow's `WrappedFunction.prune` copies each
+  operation in Python, which takes three times as long.
 * `TableInitializer`: fills a table from any operations. The public initializers read one file, or hold all keys.
 * `frozen`: formats other than the SavedModel hold variables as constants.
 * `has_computed`: whether TensorFlow has started its threads, after which a forked process would hang.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
@@ -21,17 +22,29 @@ from tensorflow.python.ops import lookup_ops
 TableInitializer = lookup_ops.TableInitializerBase
 
 
-def prune(graph: Any, feeds: Sequence[tf.Tensor], fetches: Any) -> Callable[..., Any]:
-    """Returns the function that computes `fetches`, in their structure, from the values of `feeds`.
+def prune(
+    graph: Any, feeds: Sequence[tf.Tensor], fetches: Any, constants: Mapping[str, tf.Tensor] = MappingProxyType({})
+) -> Callable[..., Any]:
+    """Returns `copied_part` as a traced function."""
+    specs = [tf.TensorSpec(None, tensor.dtype) for tensor in feeds]
+    compute = copied_part(graph, feeds, fetches, constants)
+    return tf.function(compute, autograph=False, input_signature=specs).get_concrete_function()
+
+
+def copied_part(
+    graph: Any, feeds: Sequence[tf.Tensor], fetches: Any, constants: Mapping[str, tf.Tensor]
+) -> Callable[..., Any]:
+    """Returns a function that computes `fetches`, in their structure, from the values of `feeds`, where it is traced.
 
     Args:
         graph: The graph of a traced function.
         feeds: Tensors of the graph; the function takes their values in this order.
         fetches: Tensors of the graph, in any structure; what they need besides the feeds is copied.
+        constants: Name of a tensor of the graph -> the eager tensor in its place.
     """
     flat = tf.nest.flatten(fetches, expand_composites=True)
     position = {tensor.name: index for index, tensor in enumerate(feeds)}
-    captured = {inner.name: outer for outer, inner in graph.captures}
+    captured = {inner.name: outer for outer, inner in graph.captures} | dict(constants)
     known = position.keys() | captured.keys()
     copied, used = set(), set()
     pending = [tensor.op for tensor in flat if tensor.name not in known]
@@ -59,8 +72,7 @@ def prune(graph: Any, feeds: Sequence[tf.Tensor], fetches: Any) -> Callable[...,
         results = [value_of(tensor.name) if tensor.name in known else next(made) for tensor in flat]
         return tf.nest.pack_sequence_as(fetches, results, expand_composites=True)
 
-    specs = [tf.TensorSpec(None, tensor.dtype) for tensor in feeds]
-    return tf.function(compute, autograph=False, input_signature=specs).get_concrete_function()
+    return compute
 
 
 def frozen(function: Any) -> Any:

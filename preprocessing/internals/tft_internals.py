@@ -19,7 +19,6 @@ The code of all of it is the same in TF Transform 1.16 and 1.21, except for two 
 * `inverse_tukey_hh`: applies the fit of `tft.tukey_h_params` to a second tensor.
 * `set_domain`, `declared_domain`: the range of ids in the transformed schema, which only TF Transform's mappers set.
 * `eager_asset_path`: the path of an analyzer's file as a table needs it, which lives outside of the traced graph.
-* `lookup_in_file`: looks up a table of a vocabulary file with counts, which becomes an asset of the export.
 * `PTransformAnalyzer`: a Beam transform as an analyzer. Public, but experimental.
 
 Nothing here is known to become public up to TF Transform 1.21.
@@ -60,7 +59,6 @@ get_structured_inputs = tf2_utils.get_structured_inputs_from_func_graph
 infer_feature_schema = schema_inference.infer_feature_schema
 inverse_tukey_hh = gaussianization.inverse_tukey_hh
 eager_asset_path = tf_utils._get_asset_analyzer_output_and_control_dependency
-lookup_in_file = tf_utils.construct_and_lookup_table
 make_tensor_to_arrow_converter = impl_helper.make_tensor_to_arrow_converter
 set_domain = schema_inference.set_tensor_schema_override
 trace_and_update_module = saved_transform_io_v2.trace_and_update_module

@@ -11,7 +11,9 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from fullpass.components.ingest.writing.shards import Layout
+from fullpass.components.transform import apply_graph
 from fullpass.components.transform.full_pass import FullPass, finish, run, transform
+from fullpass.preprocessing.apply.transform_batches import BatchTransformer
 from fullpass.preprocessing.columns.compute_at import materializes
 from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.columns.raw_schema import raw_schema
@@ -162,7 +164,17 @@ def analyse(folder: Path, config: Any) -> Analysed:
 
 @pytest.fixture(scope="module")
 def analysed(tmp_path_factory: pytest.TempPathFactory) -> Analysed:
-    return analyse(tmp_path_factory.mktemp("places"), declared())
+    made: list[Any] = []
+
+    def make(*args: Any, **options: Any) -> BatchTransformer:
+        made.append(BatchTransformer(*args, **options))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply_graph, "BatchTransformer", make)
+        found = analyse(tmp_path_factory.mktemp("places"), declared())
+    assert len(made) == 1, "both splits share the optimized graph"
+    return found
 
 
 def at_places(analysed: Analysed, config: Any, folder: Path) -> dict[str, np.ndarray]:

@@ -4,12 +4,14 @@ import pyarrow as pa
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.preprocessing.analysis import traced_preprocessing
 from fullpass.preprocessing.analysis.analyze import analyze_table
 from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.preprocessing_fn import preprocessing_fn
 from fullpass.preprocessing.values.raw_batches import BATCH_ROWS, raw_batches
 
 pytestmark = pytest.mark.integration
@@ -38,9 +40,18 @@ def table(**columns):
     return pa.table(usual | columns)
 
 
-def test_a_table_of_any_types_becomes_a_graph_that_transforms_others(tmp_path):
-    config = preprocessing()
+def test_a_table_of_any_types_becomes_a_graph_that_transforms_others(tmp_path, monkeypatch):
+    config, traces = preprocessing(), []
+
+    def traced(*given):
+        traces.append(given)
+        return preprocessing_fn(*given)
+
+    monkeypatch.setattr(traced_preprocessing, "preprocessing_fn", traced)
     output = analyze_table(config, list(raw_batches(config, table())), str(tmp_path / "graph"))
+    assert len(traces) == 1, "a trace serves the analysis and the graph"
+    domains = output.transformed_domains()
+    assert (domains["company_xf"].min, domains["company_xf"].max) == (0, 3), "missing, unknown, and two companies"
     assert output.vocabulary_by_name("vocabulary_company") == [b"b", b"a"]
     assert {feature.name for feature in output.raw_metadata.schema.feature} >= {"company", "fare", "position", "tip"}
     transform = BatchTransformer(output, adapter_of(raw_schema(config)), without=["example_weight"])

@@ -19,6 +19,9 @@ def test_a_part_of_a_graph_computes_only_what_it_fetches():
     twice = traced.outputs[sorted(traced.structured_outputs).index("twice")]
     part = prune(traced.graph, [traced.inputs[0]], {"twice": twice})
     assert part(tf.constant([1, 2]))["twice"].numpy().tolist() == [2, 4]
+    (total,) = (tensor for tensor in traced.outputs if tensor is not twice)
+    with_constant = prune(traced.graph, [traced.inputs[0]], total, {traced.inputs[1].name: tf.constant([10, 20])})
+    assert with_constant(tf.constant([1, 2])).numpy().tolist() == [11, 22]
 
 
 @pytest.mark.integration

@@ -64,7 +64,6 @@ def test_operations_hold_the_fields_that_the_analysis_reads(operation, fields):
         (tft_internals.combine_per_key, ["combiner", "tensor_inputs"]),
         (tft_internals.min_and_max_per_key, ["x", "key"]),
         (tft_internals.set_domain, ["tensor", "min_value", "max_value"]),
-        (tft_internals.lookup_in_file, ["construct_table_callable", "asset_filepath", "x"]),
         (tft_internals.inverse_tukey_hh, ["x", "hl", "hr"]),
         (
             graph_tools.InitializableGraphAnalyzer.__init__,
