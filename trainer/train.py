@@ -67,10 +67,12 @@ class Trained:
         model: Maps batches to logits, with the weights of the best epoch.
         network: The part of the model that reads transformed features only.
         weight_origins: How a warm start initialized each weight; empty for a cold start.
-        trees: The numbers of trees and leaves of a tree model, and of the forests that grew again; empty for networks.
+        trees: The numbers of trees and leaves of a tree model, of the forests that grew again, and of those with random
+            thresholds; empty for networks.
         compared: Kind of model -> its metric on the validation rows, if several models were tried, else empty.
         blend: The weights of these models and what their blend gains; None if there is none. Only a blend that pays is
             kept, else the model with the smallest metric. `fitted` is that of this model.
+        loss: The monitored metric of trees on the validation rows; None for a network, whose history has it.
         learned: The network whose weights the next warm start may take; None for trees alone.
         again: Trains the same model on the validation rows too; None if that is not worth its time. See `final`.
     """
@@ -84,6 +86,7 @@ class Trained:
     trees: Mapping[str, int] = field(default_factory=dict)
     compared: Mapping[str, float] = field(default_factory=dict)
     blend: Choice | None = None
+    loss: float | None = None
     learned: Network | None = None
     again: Callable[[], "Trained"] | None = None
 
@@ -157,7 +160,8 @@ def _train_both(
         own = replace(spec, config=spec.config.model_copy(update={"model": model}))
         epochs: _Epochs = []
         trained = train(data, own, strategy, replace(options, on_epoch=_into(epochs)))
-        compared[model.kind] = trained.fitted.history[metric][trained.fitted.best_epoch - 1]
+        fitted = trained.fitted
+        compared[model.kind] = fitted.history[metric][fitted.best_epoch - 1] if trained.loss is None else trained.loss
         tried[model.kind], epochs_of[model.kind] = trained, epochs
     better = min(compared, key=lambda kind: compared[kind])
     for number, found in epochs_of[better]:
@@ -216,8 +220,11 @@ def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Traine
     def trained(grown: "Grown") -> Trained:
         model = with_preprocessing(grown.network.model, data.in_model)
         facts = (grown.fitted, f"CPU, {usable_cores()} threads", "float32")
-        trees, again = {"trees": grown.trees, "leaves": grown.leaves, "forests": grown.forests}, grown.again
-        return Trained(model, grown.network, *facts, trees=trees, again=again and (lambda: trained(again())))
+        trees = {name: getattr(grown, name) for name in ("trees", "leaves", "forests", "random")}
+        again = grown.again
+        return Trained(
+            model, grown.network, *facts, trees=trees, loss=grown.loss, again=again and (lambda: trained(again()))
+        )
 
     return trained(first)
 

@@ -331,7 +331,8 @@ def _of_network(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _of_trees(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     trees = record["trees"]
     forests = trees.get("forests", 0)  # older records have none
-    again = f", in {forests} forests that grew on train and validation" if forests else ""
+    drawn = f", {trees['random']} of them with random thresholds" if trees.get("random") else ""
+    again = f", in {forests} forests that grew on train and validation{drawn}" if forests else ""
     return [
         ("trees", f"{trees['trees']:,} with {trees['leaves']:,} leaves{again}; an epoch is ten rounds"),
         ("speed", f"{record['step_ms']:,.1f} ms a round on {record['devices']}"),

@@ -33,6 +33,7 @@ from fullpass.trainer.trees.rounds import (
     ROUNDS,
     Rounds,
     choose_categories,
+    choose_thresholds,
     parameters,
     regrow,
     threads_for,
@@ -55,15 +56,19 @@ class Grown:
     Attributes:
         again: Grows the same number of rounds again, also on the validation rows; None if that is not worth its time.
             What the validation rows choose or correct must be known before.
+        loss: What the first trees lose on the validation rows, in the metric that growth watches.
         forests: The number of forests that grew again, whose mean this is; 0 for the first forest.
+        random: The number of these whose thresholds are drawn at random.
     """
 
     network: Network
     fitted: Fitted
     trees: int
     leaves: int
+    loss: float
     again: Callable[[], "Grown"] | None = None
     forests: int = 0
+    random: int = 0
 
 
 @dataclass(frozen=True)
@@ -143,12 +148,12 @@ def grow_trees(
     validation = bin_rows([of_validation], unit.targets, bins)
     raw = keras.Input((len(names),), name="answer")
     deviation = data.train.counts.label_deviation if label.task == "regression" else 1.0
-    loss = loss_of(label.task, training.loss, label_deviation=deviation)
+    criterion = loss_of(label.task, training.loss, label_deviation=deviation)
     head = keras.Model(raw, unit.head(raw))
 
     def rounds_of(categories: Mapping[str, float]) -> Rounds:
         own = [{**booster, **categories} for booster in settings]
-        return Rounds(own, train, validation, head, loss, label.task, training)
+        return Rounds(own, train, validation, head, criterion, label.task, training)
 
     def grown(dumps: Sequence[Mapping[str, Any]], rows: BinnedRows) -> Grown:
         never_seen = {column: np.flatnonzero(~seen).tolist() for column, seen in rows.seen.items()}
@@ -157,25 +162,37 @@ def grow_trees(
         output = unit.head(ForestLayer(forest, name="forest")(columns.matrix))
         model = keras.Model(keras_inputs(inputs), output, name="trees")
         network = Network(model, inputs, spec.preprocessing, names if any(names) else ())
-        return Grown(network, fitted, forest.trees, forest.leaves)
+        return Grown(network, fitted, forest.trees, forest.leaves, loss)
 
     with stop_requests() as stops:
         many = any(item.output.kind == "ids" and item.size > _FEW_IDS for item in inputs.values())
-        rounds = rounds_of(choose_categories(rounds_of, stops) if many else CATEGORIES[0])
-        fitted = rounds.run(epochs, report, on_epoch, stops)
-    first = grown(rounds.dumps(fitted.best_epoch), train)
+        categories = choose_categories(rounds_of, stops) if many else CATEGORIES[0]
+        kept = [rounds_of(categories)]
+        fitted = kept[0].run(epochs, report, on_epoch, stops)
+        own_validation = data.validation is not data.evaluation
+        pays = own_validation and len(train.weight) <= _AGAIN_ROWS and fitted.ended_by != "time"
+        if pays:
+            random = rounds_of({**categories, "extra_trees": True})
+            of_random = random.run(epochs, report, lambda *_: None, stops)
+            kept = choose_thresholds(kept[0], random)
+            fitted = of_random if kept == [random] else fitted
+        loss = kept[0].loss_of(kept)
+    first = grown(mean_of([rounds.dumps() for rounds in kept]), train)
 
     def again() -> Grown:
         splits = [of_train, of_validation]
         rows = bin_rows(splits, unit.targets, bins, unseen=columns.unseen, factors=factors)
         share = len(rows.weight) / len(train.weight)
-        longer = math.ceil(ROUNDS * fitted.best_epoch * share)
         seeds = [training.seed + 1 + member for member in range(min(_AGAIN, max(1, _AGAIN_TREES // first.trees)))]
         with stop_requests() as stops:
-            members = [regrow(rounds.settings, rows.dataset, longer, seed, stops) for seed in seeds]
-        return replace(grown(mean_of(members), rows), forests=len(members))
+            members = [
+                regrow(one.settings, rows.dataset, math.ceil(ROUNDS * one.best_epoch * share), seed, stops)
+                for seed in seeds
+                for one in kept
+            ]
+        drawn = len(seeds) * sum("extra_trees" in one.settings[0] for one in kept)
+        return replace(grown(mean_of(members), rows), forests=len(members), random=drawn)
 
-    pays = data.validation is not data.evaluation and len(train.weight) <= _AGAIN_ROWS and fitted.ended_by != "time"
     return replace(first, again=again) if pays else first
 
 

@@ -92,6 +92,18 @@ def choose_categories(
     return chosen
 
 
+def choose_thresholds(best: "Rounds", random: "Rounds") -> list["Rounds"]:
+    """Returns the grown boosters that come closest to the labels of the validation rows: one of both, or their mean.
+
+    Trees whose thresholds are drawn at random fit noise less, and follow a smooth effect in smaller steps.
+    """
+    candidates: list[list[Rounds]] = [[best], [random], [best, random]]
+    losses = [best.loss_of(members) for members in candidates]
+    chosen = int(np.argmin(losses))
+    _LOG.info("trees: losses of %s; %s are kept", losses, ("the best thresholds", "random thresholds", "both")[chosen])
+    return candidates[chosen]
+
+
 def regrow(
     settings: Sequence[Mapping[str, Any]], rows: lightgbm.Dataset, rounds: int, seed: int, stops: Sequence[int]
 ) -> list[dict[str, Any]]:
@@ -135,7 +147,12 @@ def logits_of(predictions: np.ndarray, task: Task, loss: LossConfig) -> np.ndarr
 
 @dataclass(eq=False, repr=False)
 class Rounds:
-    """Boosters that grow together."""
+    """Boosters that grow together.
+
+    Attributes:
+        best_epoch: The epoch with the lowest validation loss so far, counted from 1; 0 before the first.
+        logits: The sums of leaf values of the validation rows after that epoch, float64 [rows, columns].
+    """
 
     settings: Sequence[dict[str, Any]]
     train: BinnedRows
@@ -144,6 +161,8 @@ class Rounds:
     loss: Loss
     task: Task
     training: TrainingConfig
+    best_epoch: int = 0
+    logits: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     _history: dict[str, list[float]] = field(default_factory=dict)
     _grown: list[list[int]] = field(default_factory=list)
     """The number of rounds with trees of each booster, after each epoch; in some rounds no tree may grow."""
@@ -166,11 +185,12 @@ class Rounds:
             StoppedError: This process received a stop signal.
         """
         began, stopping, limit = time.monotonic(), self.training.early_stopping, self.training.seconds
-        best, best_epoch, ended_by = math.inf, 0, "epochs"
+        best, ended_by = math.inf, "epochs"
         for epoch in range(1, epochs[1] + 1):
             started = time.monotonic()
             full = self._grow(stops)
-            found = self._measure() | {"step_ms": 1000 * (time.monotonic() - started) / ROUNDS}
+            logits = self._logits(self.validation)
+            found = self._measure(logits) | {"step_ms": 1000 * (time.monotonic() - started) / ROUNDS}
             for name, value in found.items():
                 self._history.setdefault(name, []).append(value)
             on_epoch(epoch, found)
@@ -178,18 +198,23 @@ class Rounds:
             report(epoch * ROUNDS, most, "rounds", f"trees, at most {most:,} rounds")
             judged = found[f"val_{monitored(self.task, self.training.loss)}"]
             if judged < best - (stopping.min_delta if stopping else 0.0):
-                best, best_epoch = judged, epoch
-            if full or (stopping is not None and epoch - best_epoch >= stopping.patience):
+                best, self.best_epoch, self.logits = judged, epoch, logits
+            if full or (stopping is not None and epoch - self.best_epoch >= stopping.patience):
                 ended_by = "early_stopping"
                 break
             if limit is not None and time.monotonic() - began >= limit:
                 ended_by = "time"
                 break
-        return Fitted(self._history, best_epoch, time.monotonic() - began, ended_by=ended_by)
+        return Fitted(self._history, self.best_epoch, time.monotonic() - began, ended_by=ended_by)
 
-    def dumps(self, epoch: int) -> list[dict[str, Any]]:
-        """Returns the trees that each booster had after an epoch, counted from 1, as dumps of LightGBM."""
-        grown = zip(self._boosters, self._grown[epoch - 1], strict=True)
+    def loss_of(self, members: Sequence["Rounds"]) -> float:
+        """Returns the metric that growth watches, of the mean of boosters that have grown, on the validation rows."""
+        mean = np.mean([one.logits for one in members], axis=0)
+        return self._metrics(mean)[monitored(self.task, self.training.loss)]
+
+    def dumps(self) -> list[dict[str, Any]]:
+        """Returns the trees that each booster had after the best epoch, as dumps of LightGBM."""
+        grown = zip(self._boosters, self._grown[self.best_epoch - 1], strict=True)
         return [booster.dump_model(num_iteration=max(1, rounds)) for booster, rounds in grown]
 
     def _grow(self, stops: Sequence[int]) -> bool:
@@ -201,13 +226,12 @@ class Rounds:
         self._grown.append([booster.current_iteration() for booster in self._boosters])
         return full
 
-    def _measure(self) -> dict[str, float]:
-        """Returns the loss of train, on up to 100,000 rows, and the metrics of the validation rows."""
+    def _measure(self, logits: np.ndarray) -> dict[str, float]:
+        """Returns the loss of train, on up to 100,000 rows, and the metrics of the validation rows' `logits`."""
         step = -(-len(self.train.weight) // _MAX_MEASURED)
-        sums = self._sums_over(self.train, train=True, step=step)
+        sums = self._sums_over(self.train, self._logits(self.train), step)
         found = {"loss": float(sums["loss"] / sums["weight"])}
-        of_eval = metrics_of(self.task, self._sums_over(self.validation), levels_of(self.training.loss))
-        found |= {f"val_{name}": value for name, value in of_eval.items()}
+        found |= {f"val_{name}": value for name, value in self._metrics(logits).items()}
         for name, value in found.items():
             if not math.isfinite(value):
                 raise UserError(
@@ -216,11 +240,18 @@ class Rounds:
                 )
         return found
 
-    def _sums_over(self, rows: BinnedRows, *, train: bool = False, step: int = 1) -> dict[str, np.ndarray]:
+    def _metrics(self, logits: np.ndarray) -> dict[str, float]:
+        return metrics_of(self.task, self._sums_over(self.validation, logits), levels_of(self.training.loss))
+
+    def _sums_over(self, rows: BinnedRows, logits: np.ndarray, step: int = 1) -> dict[str, np.ndarray]:
         """Returns the sums of an epoch's statistics over every `step`-th row."""
-        logits = np.concatenate([self._raw_scores(booster, train=train)[::step] for booster in self._boosters], axis=1)
-        given = (rows.label[::step], logits.astype(np.float32), rows.weight[::step])
+        given = (rows.label[::step], logits[::step].astype(np.float32), rows.weight[::step])
         return {name: value.numpy() for name, value in self._sums(*map(tf.constant, given)).items()}
+
+    def _logits(self, rows: BinnedRows) -> np.ndarray:
+        """Returns the sums of leaf values of `train` or `validation`, float64 [rows, columns]."""
+        train = rows is self.train
+        return np.concatenate([self._raw_scores(booster, train=train) for booster in self._boosters], axis=1)
 
     def _raw_scores(self, booster: lightgbm.Booster, *, train: bool) -> np.ndarray:
         """Returns the sums of a booster's leaf values, float64 [rows, columns]."""

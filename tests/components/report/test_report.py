@@ -139,9 +139,9 @@ def test_the_training_shows_the_wait_for_input():
     waiting, update = (float(bar.attrib["width"].rstrip("%")) for bar in step.iter("rect"))
     assert update == pytest.approx(3 * waiting, rel=0.01)
     assert waiting > 0
-    told = "120 with 3,720 leaves, in 3 forests that grew on train and validation; an epoch is ten rounds"
-    trees = training({**record, "trees": {"trees": 120, "leaves": 3720, "forests": 3}})
-    assert ("trees", told) in trees.facts
+    told = "120 with 3,720 leaves, in 6 forests that grew on train and validation, 3 of them with random thresholds"
+    trees = training({**record, "trees": {"trees": 120, "leaves": 3720, "forests": 6, "random": 3}})
+    assert ("trees", f"{told}; an epoch is ten rounds") in trees.facts
     assert not trees.step
     assert not {"batch size", "input"} & {name for name, _ in trees.facts}
 

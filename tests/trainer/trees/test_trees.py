@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -348,16 +349,11 @@ def test_what_lightgbm_is_asked_to_make_smaller(loss, expected):
     assert [{key: one[key] for key in ("objective", "alpha") if key in one} for one in found] == expected
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize("effect", [0.0, 2.0])
-def test_ids_without_an_effect_are_smoothed_more_than_those_with_a_large_one(effect):
-    """600 ids with ten rows each; the label is normal noise, plus the effect of the id."""
-    random = np.random.default_rng(3)
-    ids = np.repeat(np.arange(600), 10)
-    label = (effect * random.normal(size=600)[ids] + random.normal(size=len(ids))).astype(np.float32)
-    columns, train = np.column_stack([ids, random.normal(size=len(ids))]), np.arange(len(ids)) % 5 > 0
+def rounds_on(columns: np.ndarray, label: np.ndarray, categories: list[int]) -> Callable[[Mapping[str, float]], Rounds]:
+    """Returns a function of parameters that returns boosters on four fifths of rows, with the others for validation."""
+    train = np.arange(len(label)) % 5 > 0
     (common,) = parameters(Trees(kind="trees"), TrainingConfig(), "regression", 0, 1)
-    sets = [lightgbm.Dataset(columns[train], label[train], categorical_feature=[0], params=common)]
+    sets = [lightgbm.Dataset(columns[train], label[train], categorical_feature=categories, params=common)]
     sets.append(lightgbm.Dataset(columns[~train], label[~train], reference=sets[0], params=common))
     rows = [
         tree_rows.BinnedRows(data.construct(), label[chosen], np.ones(chosen.sum(), np.float32), {})
@@ -365,8 +361,36 @@ def test_ids_without_an_effect_are_smoothed_more_than_those_with_a_large_one(eff
     ]
     given = keras.Input((1,))
     rest = (*rows, keras.Model(given, keras.layers.Identity()(given)), loss_of("regression"), "regression")
-    found = rounds.choose_categories(lambda one: Rounds([{**common, **one}], *rest, TrainingConfig()), [])
+    return lambda parameters: Rounds([{**common, **parameters}], *rest, TrainingConfig())
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("effect", [0.0, 2.0])
+def test_ids_without_an_effect_are_smoothed_more_than_those_with_a_large_one(effect):
+    """600 ids with ten rows each; the label is normal noise, plus the effect of the id."""
+    random = np.random.default_rng(3)
+    ids = np.repeat(np.arange(600), 10)
+    label = (effect * random.normal(size=600)[ids] + random.normal(size=len(ids))).astype(np.float32)
+    found = rounds.choose_categories(rounds_on(np.column_stack([ids, random.normal(size=len(ids))]), label, [0]), [])
     assert (found == rounds.CATEGORIES[0]) == (effect > 0)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("noise", "steps", "drawn"), [(0.05, 40, [False]), (2.0, 0, [True]), (0.5, 12, [False, True])])
+def test_thresholds_are_drawn_at_random_where_noise_hides_smooth_effects(noise, steps, drawn):
+    """The label is a jagged function of one column, or the sum of five columns and noise of about its size."""
+    random = np.random.default_rng(4)
+    columns = random.random((2_000, 5))
+    effect = np.sin(steps * columns[:, 0]) if steps else columns.sum(axis=1)
+    label = (effect + noise * random.normal(size=len(columns))).astype(np.float32)
+    grown = [rounds_on(columns, label, [])(own) for own in ({}, {"extra_trees": True})]
+    for one in grown:
+        one.run((40, 40), lambda *_: None, lambda *_: None, [])
+    kept = rounds.choose_thresholds(*grown)
+    answers = [one.logits[:, 0] for one in grown]
+    errors = [np.mean((answer - label[::5]) ** 2) for answer in (*answers, np.mean(answers, axis=0))]
+    assert ["extra_trees" in one.settings[0] for one in kept] == drawn
+    assert [[False], [True], [False, True]][np.argmin(errors)] == drawn
 
 
 def test_a_request_to_stop_says_what_the_next_run_does():
