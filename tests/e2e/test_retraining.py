@@ -113,6 +113,7 @@ def test_the_second_model_follows_the_first(owner):
     assert summary["baseline"]["auc"] > 0.9 and summary["newest_span"]["auc"]["baseline"] > 0.8
     assert "weights reused" in done.stdout and "auc, newest span" in done.stdout, done.stdout
     assert "auc, worst of" in done.stdout, "every zone was compared with the last blessed model"
+    assert "2026-03-03, 1,500 rows, compared with 2026-03-02." in Path(summary["report"]).read_text()
 
 
 def test_the_metadata_and_the_model_tell_the_same_of_every_version(owner):
@@ -260,6 +261,10 @@ def test_a_person_may_bless_what_was_refused_and_says_who_and_why(owner):
     assert owner.run("bless", "pipeline.yaml").returncode != 0, "there is none to bless any more"
 
     write_day(owner.folder, 5, "bcd")
-    _, summary = night(owner, 5, "--to", "Trainer")
+    done, _ = night(owner, 5, "--to", "LastBlessedModel")
+    assert done.returncode == 0, done.stdout + done.stderr
     origin = json.loads((version / "assets.extra" / "origin.json").read_text())["model"]
-    assert summary["training"]["warm_start"]["from"] == f"{origin}/Format-Serving", "the next model follows it"
+    with sqlite3.connect(owner.root / "metadata.sqlite") as database:
+        found = """SELECT uri FROM Event JOIN Artifact ON Artifact.id = artifact_id JOIN Type ON Type.id = type_id
+                   WHERE Type.name = 'Model' AND execution_id = (SELECT max(execution_id) FROM Event)"""
+        assert database.execute(found).fetchall() == [(origin,)], "the next model follows it"
