@@ -83,7 +83,7 @@ def test_rows_come_back_as_they_were(tmp_path):
 
 
 def test_unshuffled_batches_keep_the_order_of_the_rows(tmp_path):
-    batches = epoch_of(write(plan_in(tmp_path, scatter=False)), 2000)
+    batches = epoch_of(write(plan_in(tmp_path, scatter=False)), 5000)
     assert ids(batches).tolist() == list(range(ROWS))
     features, _, _ = batches[3]
     for number, tags in zip(features["row_id"].numpy(), features["tags"].numpy(), strict=True):
@@ -92,18 +92,18 @@ def test_unshuffled_batches_keep_the_order_of_the_rows(tmp_path):
 
 def test_a_shuffled_epoch_has_every_row_once_and_may_begin_anywhere(tmp_path):
     cache = write(plan_in(tmp_path))
-    whole = ids(epoch_of(cache, 2000, shuffle=2000, epoch=1))
+    whole = ids(epoch_of(cache, 5000, shuffle=5000, epoch=1))
     assert sorted(whole) == list(range(ROWS))
-    assert ids(epoch_of(cache, 2000, shuffle=2000, epoch=2)).tolist() != whole.tolist()
+    assert ids(epoch_of(cache, 5000, shuffle=5000, epoch=2)).tolist() != whole.tolist()
     for start in (1, 40, 78):
-        assert ids(epoch_of(cache, 2000, shuffle=2000, epoch=1, start=start)).tolist() == whole[start * 256 :].tolist()
+        assert ids(epoch_of(cache, 5000, shuffle=5000, epoch=1, start=start)).tolist() == whole[start * 256 :].tolist()
 
 
 def test_shards_are_disjoint_and_together_an_epoch(tmp_path):
     cache = write(plan_in(tmp_path))
     own = []
     for shard in range(3):
-        batches = epoch_of(cache, 2000, shuffle=2000, shard=shard, shards=3)  # 79 batches in all
+        batches = epoch_of(cache, 5000, shuffle=5000, shard=shard, shards=3)  # 79 batches in all
         own.append(ids(batches[: (79 + 2 - shard) // 3]))
     assert sorted(np.concatenate(own)) == list(range(ROWS))
 
