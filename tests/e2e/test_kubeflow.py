@@ -25,7 +25,7 @@ from tests.e2e.kubeflow_package import compiled, taxi_lines
 from tests.kubeflow.backend.run import Backend
 from tests.kubeflow.runtime.test_entrypoint_imports import not_in_the_small_image
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 SECRET = "s3cr3t-of-this-test"
 PIPELINE = """\

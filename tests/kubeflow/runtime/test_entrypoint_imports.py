@@ -76,6 +76,7 @@ def test_where_artifacts_are_opened_in_the_store_tensorflow_is_there():
     assert {"tensorflow", "apache_beam"} <= imported(executor, direct=True)
 
 
+@pytest.mark.long
 def test_others_import_both_without_keras():
     packages = imported("fullpass.components.ingest.component.IngestExecutor")
     assert {"tensorflow", "apache_beam"} <= packages

@@ -198,13 +198,11 @@ def test_without_early_stopping_all_rounds_grow_and_the_best_are_kept(planted):
     assert found.trees["trees"] == 10 * (1 + int(np.argmin(losses)))
 
 
+@pytest.mark.long
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("task", "metric", "rate", "kept"),
-    [
-        ("binary", "log_loss", 1e-6, "trees"),
-        pytest.param("regression", "rmse", 0.01, "wide_deep", marks=pytest.mark.long),
-    ],
+    [("binary", "log_loss", 1e-6, "trees"), ("regression", "rmse", 0.01, "wide_deep")],
 )
 def test_the_better_of_trees_and_a_network_is_kept(planted, tmp_path, task, metric, rate, kept):
     """A network that hardly learns is worse than trees; one that learns adds numbers better than trees."""
