@@ -111,7 +111,9 @@ class EventIndex:
     ) -> "_Found":
         history, of = self.history, (first, second)
         oldest = np.full(len(times), _FIRST_TIME) if history.longest is None else times - history.longest
-        begin, end = index.lower_bound(index.time, of, oldest), index.lower_bound(index.time, of, times - history.delay)
+        # Times are whole microseconds: an event counts from its delay on, but never at the time of the row.
+        first_unknown = times - max(history.delay - 1, 0)
+        begin, end = index.lower_bound(index.time, of, oldest), index.lower_bound(index.time, of, first_unknown)
         end = np.maximum(begin, end)
         if seen is None or self.ordered:
             if seen is not None:

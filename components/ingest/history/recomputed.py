@@ -132,7 +132,7 @@ def recompute(history: History, events: Sequence[Event], time: int, seen: SpansS
     """
     visible = []
     for event in events:
-        too_new = event.time >= time - history.delay
+        too_new = event.time == time or event.time > time - history.delay
         too_old = history.longest is not None and event.time < time - history.longest
         elsewhere = seen is not None and not seen.first <= event.span <= seen.last
         if not (too_new or too_old or elsewhere):

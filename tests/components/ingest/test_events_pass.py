@@ -199,7 +199,7 @@ def test_an_event_counts_from_its_delay_on(tmp_path):
     rows = [trip(n, "ann", f"2024-01-10T0{hour}:00") for n, hour in enumerate([1, 2, 3, 4])]
     history = {"trips": {**TRIPS, "available_after": "2h", "within": "3h"}}
     found, _, _, _ = one_day(tmp_path, *rows, history=history)
-    assert [found[n]["trips.at"] for n in range(4)] == [None, None, None, [3 * 3600.0]]
+    assert [found[n]["trips.at"] for n in range(4)] == [None, None, [2 * 3600.0], [3 * 3600.0, 2 * 3600.0]]
 
 
 def test_the_age_of_an_old_event_is_not_below_the_true_one(tmp_path):

@@ -97,6 +97,13 @@ def test_columns_of_serving_leave_out_what_only_the_label_reads():
     assert read.number("rich").numpy().tolist() == [0]
 
 
+def test_the_events_of_a_request_are_those_that_ingest_lists():
+    history = {"trips": {"entity": "who", "at": "when", "within": "30s", "available_after": "10s"}}
+    ages = [{"trips.at": [40.0, 30.0, 10.0, 9.5, 0.0, -5.0]}]
+    read = columns({"n": "number"}, ages, derive={"n": "past_count(trips.at)"}, history=history)
+    assert read.elements("trips.at", numbers=True).to_list() == [[30.0, 10.0]]
+
+
 def test_errors_name_the_column():
     read = columns({"fare": "number", "s": "category"}, [{"fare": 1.0}])
     with pytest.raises(UserError, match="no column 'fair'. Did you mean \"fare\""):
