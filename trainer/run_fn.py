@@ -153,7 +153,7 @@ def _export(
         facts={
             "made_from": inputs.custom.get("made_from"),
             **({"decision": decision} if decision else {}),
-            **({"joins": inputs.custom["joins"]} if "joins" in inputs.custom else {}),
+            **{key: inputs.custom[key] for key in ("joins", "bad_rows") if key in inputs.custom},
             **({"events": events_of_serving(inputs.spec.preprocessing)} if inputs.spec.preprocessing.history else {}),
         },
         extras={WEIGHTS_FILE: to_json_text(weights), **_ledgers(inputs.transform_output)},

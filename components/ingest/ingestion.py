@@ -15,7 +15,7 @@ from fullpass.components.ingest.history.recomputed import SpansSeen
 from fullpass.components.ingest.history.shifted_index import ShiftedIndex
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.config import is_joined
-from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex
+from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex, joined_arrays, with_keys
 from fullpass.components.ingest.readers.read_source import read
 from fullpass.components.ingest.readers.reader import EmptyFileError, FilePart, Reading, Rows, convert_rows
 from fullpass.components.ingest.readers.row_hash import contents, hashes
@@ -152,8 +152,8 @@ class Ingestion:
         columns, joins, text = self._columns_read(), self.config.joins, self.text
         own = [column for column in columns if not is_joined(column.name, joins)]
         arrays, good = convert_rows(own, text, reading, rows)
-        # Joined columns were converted when their table was read.
-        joined = {c.name: rows.table.column(c.name).combine_chunks() for c in columns if c.name not in arrays}
+        joined, fit = joined_arrays([c for c in columns if c.name not in arrays], joins, reading, rows)
+        good &= fit
         seen = None if self.span is None else SpansSeen(max(self.span - self.spans_before, -(2**62)), self.span)
         lists = [index.lists_of(rows, good, reading, text, seen) for index in self.histories]
         shifted = {} if self.forecast is None else self.forecast.columns_of(rows, good, reading, text, self.span)
@@ -196,8 +196,7 @@ class Ingestion:
     def columns_joined(self) -> list[RawColumn]:
         """Returns the joined columns that the examples, the split or another join need."""
         named = (*raw_split_columns(self.config.split), *self._keys_read())
-        columns = {name: RawColumn(name, "string", token=True) for name in named}
-        columns |= {column.name: column for column in (*self.columns_of_events(), *self._columns_read())}
+        columns = with_keys((*self.columns_of_events(), *self._columns_read()), named)
         return [column for name, column in columns.items() if is_joined(name, self.config.joins)]
 
     def _keys_read(self) -> list[str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from fullpass.base.errors import UserError, did_you_mean, listed
 from fullpass.components.ingest.history.event_index import EventIndex
 from fullpass.components.ingest.joins.config import joined_columns
-from fullpass.components.ingest.joins.join_index import JoinIndex
+from fullpass.components.ingest.joins.join_index import JoinIndex, joined_arrays
 from fullpass.components.ingest.readers.read_source import columns_of, names_of, read
 from fullpass.components.ingest.readers.reader import (
     WHOLE,
@@ -102,15 +102,15 @@ class InputRows:
         tables = [table for table in self._tables if not joined_columns(table.name, given)]
         histories = [one for one in self._histories if not {column.name for column in one.lists} & given]
         joined = {column.name for table in tables for column in table.columns}
+        joins = {table.name: table.join for table in tables}
         added = joined | {column.name for one in histories for column in one.lists}
+        keys = [name for table in tables for name in table.join.left_columns]
+        keys += [name for one in histories for name in (*one.history.keys, one.history.at)]
         if present is not None:
             self._check_columns(file.path, [*present, *added])
-            self._check_joins(file.path, [*present, *added])
+            self._check_joins(file.path, [*present, *added], keys)
         needed = {n: c for n, c in self._columns.items() if n not in added and (present is None or n in present)}
-        keys = {name: RawColumn(name, "string") for table in tables for name in table.join.left_columns}
-        of_rows = {name for one in histories for name in (*one.history.keys, one.history.at)}
-        keys |= {name: RawColumn(name, "string") for name in of_rows}
-        columns = {**needed, **{n: key for n, key in keys.items() if n not in added}}
+        columns = {**needed, **{name: RawColumn(name, "string") for name in keys if name not in added}}
         reading = Reading(file, columns, part, all_columns="to_show")
         bad: list[BadRow] = []
         shown = _with_unique_names(pa.table([pa.array([], pa.string())] * len(present or ()), names=present or ()))
@@ -119,7 +119,9 @@ class InputRows:
             for table in tables:
                 rows = table.add_columns(rows, reading, self._how.text)
             arrays, good = convert_rows(needed.values(), self._how.text, reading, rows)
-            arrays |= {name: rows.table.column(name).combine_chunks() for name in joined}
+            of_tables, fit = joined_arrays([c for n, c in self._columns.items() if n in joined], joins, reading, rows)
+            arrays |= of_tables
+            good &= fit
             for one in histories:
                 arrays |= one.lists_of(rows, good, reading, self._how.text, None)
             self._seen |= added
@@ -138,9 +140,9 @@ class InputRows:
         if bad:
             yield _batch(np.zeros(0, np.int64), shown.slice(0, 0), np.zeros(0, bool), bad, {})
 
-    def _check_joins(self, path: str, present: Sequence[str]) -> None:
+    def _check_joins(self, path: str, present: Sequence[str], keys: Sequence[str]) -> None:
         for name in self._joins:
-            lacking = joined_columns(name, self._columns)
+            lacking = joined_columns(name, [*self._columns, *keys])
             if lacking and not lacking.keys() & {*present}:
                 raise UserError(
                     f"{path}: the columns {listed(list(lacking))} are absent, which training joined. Give them in the "

@@ -9,17 +9,14 @@ from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.history.event_index import EventIndex
 from fullpass.components.ingest.ingestion import ingestion_of
 from fullpass.components.ingest.joins.build_index import build_index
-from fullpass.components.ingest.joins.config import Join
-from fullpass.components.ingest.joins.join_index import JoinIndex
+from fullpass.components.ingest.joins.config import Join, left_columns
+from fullpass.components.ingest.joins.join_index import JoinIndex, with_keys
 from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.components.predict.predict import Exported
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.features.history import History, group_of
-
-_MOST_BAD = 0.001
-"""Largest share of unusable rows of a joined table, or of events."""
 
 
 def with_tables(model: Exported, paths: Mapping[str, str], folder: str) -> Exported:
@@ -33,8 +30,9 @@ def with_tables(model: Exported, paths: Mapping[str, str], folder: str) -> Expor
         UserError: The model has no such join, or a table cannot be read.
     """
     tables: list[JoinIndex] = []
-    columns = {**_of_events(model), **model.columns}
-    for name, path in paths.items():
+    columns = with_keys({**_of_events(model), **model.columns}.values(), _keys(model))
+    # In the order of the YAML, as a join may have a column of one above it as its key.
+    for name, path in sorted(paths.items(), key=lambda pair: [*model.joins, pair[0]].index(pair[0])):
         if name not in model.joins:
             raise UsageError(
                 f"--join {name}={path}: the model has no such join.{did_you_mean(name, model.joins)} Its joins: "
@@ -43,7 +41,7 @@ def with_tables(model: Exported, paths: Mapping[str, str], folder: str) -> Expor
         how = input_source(model.joins[name]["source"], path, {})
         join = Join.model_validate({**model.joins[name], "source": how.source})
         found = Tables(tuple(input_files(how.source, path)))
-        tables.append(build_index(name, join, found, columns.values(), _MOST_BAD, folder))
+        tables.append(build_index(name, join, found, columns.values(), model.most_bad, folder))
     return replace(model, tables=tables)
 
 
@@ -82,9 +80,16 @@ def with_events(model: Exported, paths: Mapping[str, str], folder: str) -> Expor
         request = Request(config, (), (*lists, *_of_events(model).values()), gzip=False, spans=(span,))
         ingestion = replace(ingestion_of(request, span, folder), text_rules=how.text, joins=tuple(model.tables))
         with prefix_errors(f"--history {name}={path}"):
-            (ingestion,) = with_histories([ingestion], request, f"{folder}/history-{name}", most_bad=_MOST_BAD)
+            (ingestion,) = with_histories([ingestion], request, f"{folder}/history-{name}", most_bad=model.most_bad)
         found += ingestion.histories
     return replace(model, histories=found)
+
+
+def _keys(model: Exported) -> list[str]:
+    """Returns the columns by which rows find those of tables and their events."""
+    histories = [History.model_validate(declared) for declared in model.events.get("histories", {}).values()]
+    of_histories = [name for history in histories for name in (*history.keys, history.at)]
+    return [*(name for join in model.joins.values() for name in left_columns(join)), *of_histories]
 
 
 def _of_events(model: Exported) -> dict[str, RawColumn]:

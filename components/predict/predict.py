@@ -34,6 +34,8 @@ EFFECT = "effect_"
 BAD_ROW = "bad_row"
 """Column of the output with the reason why a row has no prediction; null for a row with a prediction."""
 _AS_TRAINED: Mapping[str, Any] = MappingProxyType({})
+_MOST_BAD = 0.001
+"""That of an export of an earlier release, which does not tell it."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Exported:
         source: Reading options of the training data: the keys of `data.source` without the location of the data.
         joins: Join of the training data -> its keys of `data.joins`, without the location of the table.
         events: The histories of training, with the derived and raw columns of their events (`events_of_serving`).
+        most_bad: Largest share of unusable rows of a joined table, or of events.
         tables: Joined tables that were given to add the columns that an input lacks.
         histories: Events that were given to add the lists that an input lacks.
     """
@@ -63,6 +66,7 @@ class Exported:
     source: Mapping[str, Any]
     joins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     events: Mapping[str, Any] = field(default_factory=dict)
+    most_bad: float = _MOST_BAD
     tables: Sequence[JoinIndex] = ()
     histories: Sequence[EventIndex] = ()
 
@@ -135,6 +139,7 @@ def load_export(path: Path) -> Exported:
         source=description["source"],
         joins=description.get("joins", {}),
         events=description.get("events", {}),
+        most_bad=description.get("bad_rows", _MOST_BAD),
     )
 
 

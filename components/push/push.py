@@ -98,7 +98,7 @@ def push(
 
     A reader never sees an incomplete model, because it is copied under a hidden name and then renamed. A model that was
     pushed before (same `origin`), even if it has been rolled back since, is not pushed again unless its copy is
-    damaged.
+    damaged. Tables that return after others are another version.
 
     Args:
         keep: Number of versions to keep, including the new one.
@@ -108,7 +108,8 @@ def push(
     """
     target.mkdir(parents=True, exist_ok=True)
     with _locked(target):
-        for version in versions(target) + rolled_back(target):
+        known = versions(target)[-1:] if refresh else versions(target)
+        for version in known + rolled_back(target):
             folder = folder_of(target, version)
             if (origin_of(folder), refresh_of(folder)) == (origin, refresh) and damage_of(folder) is None:
                 return PushResult(version, created=False, removed=())

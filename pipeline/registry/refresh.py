@@ -17,16 +17,17 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError, listed
 from fullpass.components.ingest.joins.build_index import build_index
-from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex
+from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex, with_keys
 from fullpass.components.ingest.spans.joined_tables import find_tables
 from fullpass.components.parity.compare import Comparison, Tolerance, check, compare
 from fullpass.components.parity.compare_paths import MOST_ROWS, Features, record_batches
-from fullpass.components.push.push import LINEAGE, PushResult, origin_of, push
+from fullpass.components.push.push import LINEAGE, PushResult, origin_of, push, rolled_back
 from fullpass.components.serving_check.component import check_export
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.registry.bless import user_and_host
 from fullpass.pipeline.registry.compared_model import find_model
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.values.convert import convert_raw
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, verify_export
 from fullpass.trainer.export.joined_tables import JoinedTable, read_table
@@ -117,16 +118,16 @@ def _read_tables(model: OpenExport, loaded: Loaded, folder: str) -> list[JoinInd
     data = loaded.config.data
     joins = {name: data.joins[name] for name in model.lookups}
     tables, most_bad = find_tables(joins, loaded.resolve, None), data.bad_rows.max_fraction
-    return [
-        build_index(name, join, tables[name], [column_of(c) for c in model.lookups[name]["columns"]], most_bad, folder)
-        for name, join in joins.items()
-    ]
+    keys = [column for join in joins.values() for column in join.left_columns]
+    columns = [column_of(column) for lookup in model.lookups.values() for column in lookup["columns"]]
+    wanted = with_keys(columns, keys).values()
+    return [build_index(name, join, tables[name], wanted, most_bad, folder) for name, join in joins.items()]
 
 
 def _table(model: OpenExport, index: JoinIndex) -> JoinedTable:
     keys = [column_of(key) for key in model.lookups[index.name]["keys"]]
     rows = read_table(f"{index.folder}/{LOOKUP}")
-    return JoinedTable(index.name, keys, rows, {column.name: column for column in index.columns})
+    return JoinedTable(index.name, keys, rows, model.columns)
 
 
 def _compare(
@@ -182,6 +183,7 @@ def _joined(
         positions = index.find(pa.table(keys), RawText()).positions
         lost[index.name] = int((positions < 0).sum())
         for name, array in index.columns_at(positions):
+            array = convert_raw(array, columns[name], index.join.source.raw_text).flat  # a key is text
             is_text = columns[name].type == "string"
             cells = array.fill_null(b"" if is_text else float("nan")).to_numpy(zero_copy_only=False)
             joined[name] = tf.constant(cells, tf.string if is_text else tf.float32)
@@ -199,8 +201,12 @@ def _numpy(outputs: Mapping[str, tf.Tensor]) -> Features:
 
 def words(found: Refreshed, target: Path) -> str:
     """Returns what was pushed, for people."""
+    version = found.pushed.version
+    if version in rolled_back(target):
+        again = f"To serve it: fullpass rollback {target} --to {version}."
+        return f"Version {version} has these tables, but was rolled back; nothing was pushed. {again}"
     if not found.pushed.created:
-        return f"Version {found.pushed.version} has these tables already; nothing was pushed."
+        return f"Version {version} has these tables already; nothing was pushed."
     lost = listed([f"{count:,} without a match in {name}" for name, count in found.unmatched.items()])
     return (
         f"Pushed to {target / str(found.pushed.version)}. Of {found.rows:,} eval rows {found.changed:,} have another "

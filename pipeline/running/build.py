@@ -214,6 +214,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         training["tuning"] = config.tuning.model_dump_json()
     rule = config.evaluation.decision
     decision = {"decision": rule.model_dump(mode="json")} if rule else {}
+    others = {"bad_rows": config.data.bad_rows.max_fraction} if joins or config.data.history else {}
     origin = lineage_digest(request, training | decision, code)
     blessed = Resolver(
         strategy_class=LastBlessedModel,
@@ -253,7 +254,13 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         transform_graph=transform_graph,
         hyperparameters=tuner.outputs["best_hyperparameters"] if tuner else None,
         base_model=last if config.training.warm_start == "blessed" else None,
-        custom_config={**training, **decision, "made_from": origin, "work": paths.work and f"{paths.work}/Trainer"},
+        custom_config={
+            **training,
+            **decision,
+            **others,
+            "made_from": origin,
+            "work": paths.work and f"{paths.work}/Trainer",
+        },
     )
     for node in filter(None, (tuner, trainer)):
         # Only training waits for the gate. Transform runs in parallel, and the next run can reuse its result.

@@ -17,6 +17,8 @@ from fullpass.preprocessing.apply.column_tensors import number_as_text
 from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.expressions.tensor_ops import as_tokens
+from fullpass.preprocessing.values.convert import convert_raw
+from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK, TABLES
 from fullpass.trainer.input.raw_tensors import DTYPES, missing_value, to_dense, to_sparse
 
@@ -86,6 +88,8 @@ class JoinedTable(tf.Module):
 
 
 def _values(column: pa.ChunkedArray, raw: RawColumn) -> tf.Tensor:
+    if raw.type == "number" and pa.types.is_binary(column.type):  # a key of another join, in its own spelling
+        column = convert_raw(column.combine_chunks(), raw, RawText()).flat
     missing = missing_value(raw).numpy()
     cells = np.array([missing if cell is None else cell for cell in column.to_pylist()] + [missing], object)
     return tf.constant(cells if raw.type == "string" else cells.astype(np.float32), DTYPES[raw.type])

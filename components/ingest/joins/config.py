@@ -117,6 +117,12 @@ def joined_columns(join: str, columns: Iterable[str]) -> dict[str, str]:
     return {name: name.removeprefix(prefix) for name in columns if name.startswith(prefix)}
 
 
+def left_columns(described: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the columns of the rows that a join reads, given its `description`."""
+    on, as_of = described["on"], described["as_of"]
+    return (*([on] if isinstance(on, str) else on), *([as_of["left"]] if as_of else []))
+
+
 def is_joined(column: str, joins: Iterable[str]) -> bool:
     """Returns whether one of some joins adds a column."""
     return column.partition(".")[0] in joins and "." in column

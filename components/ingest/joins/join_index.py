@@ -8,7 +8,7 @@ the size of the table, and every runner of Beam finds the same rows.
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from fullpass.base.errors import prefix_errors
 from fullpass.base.files import is_address
 from fullpass.components.ingest.joins.config import AsOf, Join
-from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
+from fullpass.components.ingest.readers.reader import Reading, Rows, convert_rows, text_at
 from fullpass.components.ingest.writing.manifest import JoinCount
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.dates.read_dates import read_dates
@@ -83,6 +83,33 @@ def add_unreadable(reading: Reading, rows: Rows, column: str, format: str, unrea
     for row in np.flatnonzero(unreadable).tolist():
         text = text_at(rows.table.column(column), row)
         reading.add_bad(int(rows.numbers[row]), column, f"no date of the format {format}", text)
+
+
+def joined_arrays(
+    columns: Iterable[RawColumn], joins: Mapping[str, Join], reading: Reading, rows: Rows
+) -> tuple[dict[str, pa.Array], np.ndarray]:
+    """Returns joined columns by name in the form of a tf.Example, and which rows are usable, bool [rows].
+
+    They were converted when their table was read, but for a number by which rows find others: its text is its key.
+    """
+    arrays, good = {}, np.ones(len(rows.numbers), bool)
+    for column in columns:
+        arrays[column.name] = rows.table.column(column.name).combine_chunks()
+        if column.type == "number" and pa.types.is_binary(arrays[column.name].type):
+            text = joins[column.name.partition(".")[0]].source.raw_text
+            numbers, fits = convert_rows([column], text, reading, rows)
+            arrays |= numbers
+            good &= fits
+    return arrays, good
+
+
+def with_keys(columns: Iterable[RawColumn], keys: Iterable[str]) -> dict[str, RawColumn]:
+    """Returns the columns of an index by name, with the joined ones by which rows find others, as text."""
+    found = {column.name: column for column in columns}
+    for name in keys:
+        if name not in found or (found[name].type == "number" and not found[name].many):
+            found[name] = RawColumn(name, "string", token=True)
+    return found
 
 
 def _cells(table: pa.Table, name: str, text: RawText, *, token: bool) -> pa.Array:

@@ -19,9 +19,10 @@ from fullpass.components.ingest.sources.config import BaseSource, FileSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, find_files
 from fullpass.components.ingest.sources.storage import state_of
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.features.history import age_column, group_of
 from fullpass.preprocessing.values.byte_batches import gather, row_ranges
 from fullpass.preprocessing.values.convert import convert_raw
-from fullpass.preprocessing.values.list_values import length_mismatch
+from fullpass.preprocessing.values.list_values import flatten, length_mismatch, lengths_of
 from fullpass.preprocessing.values.raw_text import RawText
 
 BATCH_ROWS = 16_384
@@ -356,7 +357,21 @@ def convert_rows(
                 int(rows.numbers[row]), members[0], f"another length than the other lists of {group}", lengths
             )
             good[row] = False
+        for ages in (
+            name for name in members if name == age_column(name) and group == group_of(name.partition(".")[0])
+        ):
+            for row in np.flatnonzero(_rising(arrays[ages]) & good).tolist():
+                cell = text_at(rows.table.column(ages), row)
+                reading.add_bad(int(rows.numbers[row]), ages, "not the ages of events, the oldest first", cell)
+                good[row] = False
     return arrays, good
+
+
+def _rising(lists: pa.Array) -> np.ndarray:
+    """Returns whether a number of a list is larger than the one before it, bool [rows]."""
+    numbers, of_row = flatten(lists).to_numpy(zero_copy_only=False), np.repeat(np.arange(len(lists)), lengths_of(lists))
+    larger = (numbers[1:] > numbers[:-1]) & (of_row[1:] == of_row[:-1])
+    return np.bincount(of_row[1:][larger], minlength=len(lists)) > 0
 
 
 def _shown(column: pa.Array, row: int, raw: RawColumn) -> str:

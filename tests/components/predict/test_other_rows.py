@@ -1,5 +1,6 @@
 """Rows to predict get the lists of a history from a file of raw events."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from fullpass.base.errors import UsageError, UserError
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import input_files, input_source
-from fullpass.components.predict.other_rows import with_events
+from fullpass.components.predict.other_rows import with_events, with_tables
 from fullpass.components.predict.predict import Exported
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.columns.raw_columns import events_of_serving, serving_columns
@@ -85,10 +86,17 @@ def test_events_before_a_row_become_its_lists(model, tmp_path):
 
 def test_lists_that_the_input_has_are_kept(model, tmp_path):
     model = with_events(model, {"trips": str(tmp_path / "events.csv")}, str(tmp_path))
-    (tmp_path / "rows.jsonl").write_text('{"trips.at": [5], "trips.double": [7], "trips.shop": ["z"]}\n')
+    (tmp_path / "rows.jsonl").write_text(
+        '{"trips.at": [5], "trips.double": [7], "trips.shop": ["z"]}\n'
+        '{"trips.at": [1, 2], "trips.double": [7, 8], "trips.shop": ["z", "y"]}\n'
+    )
     path = str(tmp_path / "rows.jsonl")
     how = input_source(model.source, path, {})
     (batch,) = InputRows(input_files(how.source, path), how, model.columns, histories=model.histories)
+    newest_first = "not the ages of events, the oldest first"
+    assert [(row.row, row.column, row.reason, row.text) for row in batch.bad] == [
+        (2, "trips.at", newest_first, "[1, 2]")
+    ]
     assert {name: cells.tolist() for name, cells in batch.inputs.items()} == {
         "trips.at": [[5]], "trips.double": [[7]], "trips.shop": [[b"z"]]
     }  # fmt: skip
@@ -100,6 +108,34 @@ def test_events_that_cannot_be_read_are_named(model, tmp_path):
         (tmp_path / "events.csv").write_text(f"{EVENTS}7,{cell}\n")
         with pytest.raises(UserError, match=rf"--history trips=.*: 1 of 8 rows of the events.*row 9: {reason}"):
             with_events(model, {"trips": str(tmp_path / "events.csv")}, f"{tmp_path}/{cell[:4]}")
+        as_trained = replace(model, most_bad=0.2)
+        (index,) = with_events(as_trained, {"trips": str(tmp_path / "events.csv")}, f"{tmp_path}/{cell[:2]}").histories
+        assert index.events == 6
+
+
+def test_tables_are_joined_in_the_order_of_the_yaml(tmp_path):
+    joins = {"a": {"source": {"format": "csv", "path": "a"}, "on": "k"},
+             "b": {"source": {"format": "csv", "path": "b"}, "on": {"a.id": "id"}}}  # fmt: skip
+    features = {name: {"type": "number", "column": name} for name in ("a.id", "b.v")}
+    config = PipelineConfig.model_validate({**CONFIG, "data": {**CONFIG["data"], "joins": joins}, "features": features})
+    columns, joins = serving_columns(config.preprocessing_config), config.data.joins
+    model = Exported(Path("none"), lambda: {}, columns, {}, (), (), {"format": "csv"},
+                     joins={name: join.description() for name, join in joins.items()})  # fmt: skip
+    for name, text in {"a": "k,id\nx,16777217\ny,16777216\n", "b": "id,v\n16777217,1\n16777216,2\n"}.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    (tmp_path / "rows.csv").write_text("k\nx\ny\n")
+    path = str(tmp_path / "rows.csv")
+    how = input_source(model.source, path, {})
+    given = {"b": f"{tmp_path}/b.csv", "a": f"{tmp_path}/a.csv"}
+
+    def rows(tables):
+        index = with_tables(model, tables, f"{tmp_path}/{len(tables)}").tables
+        return list(InputRows(input_files(how.source, path), how, columns, index, model.joins))
+
+    (batch,) = rows(given)
+    assert {name: cells.tolist() for name, cells in batch.inputs.items()} == {"a.id": [2**24, 2**24], "b.v": [1, 2]}
+    with pytest.raises(UserError, match=r"the columns a\.id are absent, which training joined.*--join a=PATH"):
+        rows({"b": given["b"]})
 
 
 def test_a_history_that_the_model_does_not_have_is_named(model, tmp_path):

@@ -79,6 +79,17 @@ def test_a_pushed_copy_has_its_lineage_beside_its_description(model, target):
     assert description(model)["lineage"] == {"run": "1"}
 
 
+def test_tables_that_return_are_pushed_again_unless_they_were_rolled_back(model, target):
+    tables = ["", "b", "a", "b", "b"]
+    pushed = [push(model, target, keep=9, origin="run/1", refresh=one) for one in tables]
+    assert [one.created for one in pushed] == [True, True, True, True, False]
+    assert served_version(target) == pushed[3].version == pushed[4].version
+    rollback(target)
+    again = push(model, target, keep=9, origin="run/1", refresh="b")
+    assert (again.version, again.created) == (pushed[3].version, False)
+    assert served_version(target) == pushed[2].version
+
+
 PUSH_AND_DIE = """
 import os, shutil, signal, sys
 from pathlib import Path

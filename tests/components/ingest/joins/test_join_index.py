@@ -185,6 +185,19 @@ def test_a_join_may_have_a_column_of_the_one_above_it_as_its_key(tmp_path):
     assert unmatched == {"planes": 1, "makers": 2}
 
 
+def test_a_joined_key_that_a_feature_reads_as_a_number_keeps_its_digits(tmp_path):
+    write(
+        tmp_path,
+        rows=["k", "x", "y", "z"],
+        a=["k,id", "x,16777217", "y,16777216", "z,many"],  # equal as float32
+        b=["id,v", "16777217,1", "16777216,2"],
+    )
+    joins = {"a": {"source": source("a.csv"), "on": "k"}, "b": {"source": source("b.csv"), "on": {"a.id": "id"}}}
+    found, _, bad = joined(tmp_path, joins, {"a.id": NUMBER, "b.v": NUMBER})
+    assert found["b.v"].to_pylist() == [1, 2] and found["a.id"].to_pylist() == [2**24, 2**24]
+    assert [(row.row, row.column, row.reason, row.text) for row in bad] == [(4, "a.id", "not a number", "many")]
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
