@@ -119,6 +119,14 @@ class LabelledRows:
         """The rows of a forecast that were left out, with the reason."""
         return tuple(f"{count:,} of {self.rows:,} rows: {reason}" for reason, count in self.left_out.items() if count)
 
+    @property
+    def short_histories(self) -> tuple[str, ...]:
+        """The histories of which a file may lack the beginning, as text; none of a YAML, whose spans are all read."""
+        names = self.request.config.history if self.text is not None else ()
+        return tuple(
+            f"history {name}: its events are the rows of this data alone, so early rows have few" for name in names
+        )
+
     def located(self, row_ids: np.ndarray) -> str:
         """Returns `file, rows 3, 5 and 2 more` for the first file of some row ids."""
         file = int(row_ids.min()) >> ROW_BITS

@@ -106,10 +106,12 @@ def diagnose_features(
             f"{loaded.file}: preprocessing: {config.preprocessing} makes the features, so no YAML could leave one out. "
             "`--features` measures features that the YAML declares."
         )
+    if len(config.all_features) == 1:
+        raise UserError(f"{loaded.file}: has one feature, {next(iter(config.all_features))}, so none can be left out.")
     if (last or 1) >= len(config.all_features):
         raise UserError(
             f"{loaded.file}: has {len(config.all_features)} features, of which one or more must stay. "
-            f"Received: --last {last or 1}. Accepted: a smaller number."
+            f"Received: --last {last}. Accepted: a smaller number."
         )
     use_modules_of(loaded.folder)
     folder = pipeline_root(loaded, root)

@@ -143,6 +143,7 @@ def _notes(data: str, rows: Any, scored: Any, used: Any) -> Iterator[str]:
     if rows.bad:
         yield f"{rows.bad:,} of {rows.rows:,} rows cannot be read: {'; '.join(rows.reasons)}"
     yield from (f"left out: {left}" for left in rows.unlabelled)
+    yield from rows.short_histories
     if not used.all():
         yield _unlabelled(rows, scored, used)
     if rows.absent:

@@ -133,6 +133,7 @@ def rows_of_both(
             for one, rows in zip((a, b), read, strict=True)
             if rows.absent
         ]
+        notes += dict.fromkeys(note for rows in read for note in rows.short_histories)
         return paired(a, b, scored, data, notes)
     if a.eval_files and b.eval_files and a.data == b.data != ():
         scored = [score(one, records_of(one.eval_files), of) for one, of in zip((a, b), columns, strict=True)]

@@ -58,6 +58,9 @@ def _facts(summary: Summary) -> RenderableType:
         table.add_row("left out", line)
     for imbalance in summary.uneven:
         table.add_row("labels", Text(imbalance.words))
+    rows, used = (summary.rows or {}).get("eval", 0), summary.verdict.examples if summary.verdict else 0
+    if 0 < used < rows:
+        table.add_row("labels", f"{rows - used:,} of {rows:,} eval rows are not measured: no label, or weight 0")
     for line in _gate(summary.data) if summary.data else ():
         table.add_row("data gate", Text(line))
     for line in _analysis(summary.analysis) if summary.analysis else ():

@@ -87,6 +87,15 @@ def raw_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
     return {name: _decide(name, _with_uses_of_events(name, uses, config), config) for name in sorted(uses)}
 
 
+def numbers_read_as_tokens(config: PreprocessingConfig) -> dict[str, str]:
+    """Returns the number columns that something reads as a category or key, and the path of the first reader."""
+    raw, found = raw_columns(config), dict[str, str]()
+    for use in _uses(config):
+        if use.wants == "token" and use.column in raw and raw[use.column].type == "number":
+            found.setdefault(use.column, use.by)
+    return found
+
+
 def serving_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
     """Returns the raw columns that features need: those that exist in serving, where `request_columns` give them."""
     return columns_behind({use.column for use in _feature_uses(config)}, config)

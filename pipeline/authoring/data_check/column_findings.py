@@ -1,18 +1,20 @@
 """Checks of columns: whether their values fit the type that the features read."""
 
+import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, decimal_of, in_quotes, such_as
-from fullpass.pipeline.authoring.derived_columns import parsed
+from fullpass.pipeline.authoring.derived_columns import known_raw_columns, parsed
 from fullpass.pipeline.authoring.loading.load import Finding, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.date_formats import find_dates
 from fullpass.pipeline.authoring.profile.images import BROKEN
 from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+from fullpass.preprocessing.columns.raw_columns import numbers_read_as_tokens
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.expressions.expression import Expression
 from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, walk
@@ -28,6 +30,10 @@ _BEYOND_TOP_K = 0.1
 _OFTEN_A_WORD = 0.001
 _EPOCHS = {"epoch_seconds": 1.0, "epoch_millis": 0.001}
 """Format -> seconds per unit, of the times that float32 rounds by more than a second."""
+_OFFSET = re.compile(r":.*(Z|[+-]\d\d(:?\d\d)?)$")
+"""The offset after a time."""
+_WHOLE = 2**24
+"""The number up to which float32 holds all whole numbers."""
 
 
 def check_column_types(sampled: SampledData) -> Iterator[Finding]:
@@ -97,6 +103,33 @@ def check_computed_times(sampled: SampledData) -> Iterator[Finding]:
             )
 
 
+def check_digits(sampled: SampledData) -> Iterator[Finding]:
+    """Ids are no numbers: float32 holds whole numbers to 16,777,216 only, so that ids beyond are equal."""
+    config, of_lists = sampled.config, lists_of(sampled.config.data.history)
+    for name, by in numbers_read_as_tokens(config.preprocessing_config).items():
+        base = of_lists.get(name, name)
+        what = f"{by} reads {name} as a category, but it is read as a number, too"
+        fix = f"Read it as a category alone, or give it the type string and derive the number: number({base})."
+        yield from _rounded(sampled, sampled.reader(name), base, what, fix)
+    expressions, _ = parsed(config.data.derive)
+    for derived, expression in expressions.items():
+        calls = [node for node, _ in walk(expression.root) if isinstance(node, Call)]
+        for name in {name for call in calls if call.function == "past_distinct" for name in call.lists}:
+            if name in of_lists and known_raw_columns(config)[name].type == "number":
+                what, fix = f"{name} is read as a number", f"Write data.types: {{{of_lists[name]}: string}}."
+                yield from _rounded(sampled, ("data", "derive", derived), of_lists[name], what, fix)
+
+
+def _rounded(sampled: SampledData, keys: Keys, column: str, what: str, fix: str) -> Iterator[Finding]:
+    values = sampled.values.get(column)
+    if values is not None:
+        lost = values.numbers.astype(np.float32) != values.numbers
+        lost &= (np.abs(values.numbers) > _WHOLE) & (values.numbers == np.floor(values.numbers))
+        if lost.any():
+            share = f"{values.share(lost):.1%} of its values"
+            yield warning(keys, f"{what}: float32 rounds {share}{such_as(values, lost)}, so others equal them. {fix}")
+
+
 def _subtracted(expression: Expression) -> set[str]:
     """Returns the columns from which a difference or a remainder is computed."""
     found = set[str]()
@@ -159,6 +192,26 @@ def check_dates(sampled: SampledData) -> Iterator[Finding]:
             fix = f"They fit {found.format}." if found and fits else "Give the format they are written in."
             what = f"column {column}: {{share}} of values do not fit the format {feature.format}"
             yield from _unfit(keys, values, wrong, what, f"count as missing. {fix}")
+
+
+def check_event_dates(sampled: SampledData) -> Iterator[Finding]:
+    """Dates of histories and forecasts can be read, and have an offset in all rows or in none."""
+    data, shifted = sampled.config.data, sampled.config.label.shifted
+    dates: list[tuple[Keys, str, str]] = [
+        (("data", "history", n, "at"), h.at, h.format) for n, h in data.history.items()
+    ]
+    dates += [(("label", "forecast", "at"), shifted.at, shifted.format)] if shifted else []
+    for keys, column, format in dates:
+        values = sampled.values.get(column)
+        if values is None:
+            continue
+        wrong = ~read_dates(pa.array(values.texts, pa.string()), format).valid
+        what = f"column {column}: {values.share(wrong):.2%} of dates do not fit the format {format}"
+        yield from sampled.set_aside(keys, values.share(wrong), f"{what}{such_as(values, wrong)}.")
+        zoned = _where(values, lambda text: _OFFSET.search(text) is not None)
+        if format == "iso" and 0 < values.share(zoned) < 1:
+            what = f"column {column}: {values.share(zoned):.1%} of dates have an offset{such_as(values, zoned)}"
+            yield warning(keys, f"{what}; the others{such_as(values, ~zoned)} count as UTC.")
 
 
 def check_lists(sampled: SampledData) -> Iterator[Finding]:

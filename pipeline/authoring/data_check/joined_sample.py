@@ -1,6 +1,6 @@
 """Joins a sample of the rows with the tables of `data.joins`, as Ingest joins all rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 
@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.joins.build_index import build_index
-from fullpass.components.ingest.joins.join_index import keys_of
+from fullpass.components.ingest.joins.config import AsOf
+from fullpass.components.ingest.joins.join_index import TIME, keys_of, times_of
 from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.components.ingest.spans.span_column import span_numbers
@@ -19,7 +20,9 @@ from fullpass.pipeline.authoring.data_check.sampled_data import in_quotes
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY
 from fullpass.preprocessing.values.arrow_text import to_text
+from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.preprocessing.values.row_keys import KEY_MARK
 
 _SHOWN = 3
@@ -70,10 +73,11 @@ def _joined(
         except UserError as error:
             return {}, [Finding(keys, str(error).removeprefix(f"data.joins.{name}: "))]
         found = index.find(table, text, spans)
+        of_days = list(_days_known_at_midnight(join.as_of, index.folder, table, text)) if join.as_of else []
         joined = {
             column: to_text(array, strip=False, missing=())[0] for column, array in index.columns_at(found.positions)
         }
-    findings = []
+    findings = [warning((*keys, "as_of"), words) for words in of_days]
     unmatched = found.positions < 0
     if unmatched.any():
         texts = keys_of(table, list(join.keys), text).texts.filter(pa.array(unmatched)).drop_null().unique()
@@ -85,3 +89,14 @@ def _joined(
         what = f"{found.unreadable.mean():.2%} of rows have no date of the format {join.as_of.format}."
         findings.append(warning((*keys, "as_of", "left"), f"{what} They become bad rows."))
     return joined, findings
+
+
+def _days_known_at_midnight(as_of: AsOf, folder: str, table: pa.Table, text: RawText) -> Iterator[str]:
+    """Yields a doubt if rows of a day see the joined row of the same day, which may describe all of it."""
+    known = np.fromfile(f"{folder}/{TIME}", np.int64)
+    times, there, _ = times_of(table, as_of.left, text, as_of.format)
+    if not as_of.delay and not (known % MICROSECONDS_PER_DAY).any() and (times[there] % MICROSECONDS_PER_DAY).any():
+        yield (
+            f"{as_of.right} holds days, which count from midnight on, and {as_of.left} times. If a row of the table "
+            "describes its whole day, it tells the future: write available_after: 1d."
+        )

@@ -31,7 +31,8 @@ def feature_of(column: ColumnProfile, strength: Strength | None, text: MeasuredT
     what, value = _BY_KIND[column.kind](column) if text is None else _encoded(column, text.chosen)
     told = f"; {strength.shown} alone" if strength is not None else f"; {text.shown}" if text is not None else ""
     missing = column.values.missing_share
-    return YamlLine(column.name, value, what + (f"; {missing:.1%} missing" if missing >= 0.0005 else "") + told)
+    told = (f"; {missing:.1%} missing" if missing >= 0.0005 else "") + told
+    return YamlLine(column.name, value, f"{what}{told}{column.remark}")
 
 
 def is_usable(column: ColumnProfile) -> bool:

@@ -138,7 +138,7 @@ def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel
         if column.name not in chosen.reads:
             _read_number(column, profile, chosen, selection)
     elif not is_usable(column):
-        why = _WHY_NOT.get(column.kind, "{why}").format(why=column.why)
+        why = _WHY_NOT.get(column.kind, "{why}").format(why=column.why) + column.remark
         selection.left_out.append(YamlLine(column.name, _COULD_BE.get(column.kind), why))
     else:
         selection.features.append(FeatureCandidate(column, strongest_aspect(column, chosen.target)))

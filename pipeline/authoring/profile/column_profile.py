@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -13,7 +13,12 @@ from fullpass.pipeline.authoring.profile.date_formats import Dates, find_dates, 
 from fullpass.pipeline.authoring.profile.images import ImageShape
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile, are_values, profile_numbers
 from fullpass.pipeline.authoring.profile.value_counts import NO_VALUES, ValueCounts, count_computed, count_values
-from fullpass.pipeline.authoring.profile.written_numbers import WrittenNumbers, find_written, list_separator
+from fullpass.pipeline.authoring.profile.written_numbers import (
+    WrittenNumbers,
+    find_written,
+    list_separator,
+    several_units,
+)
 from fullpass.preprocessing.features.feature import BooleanFeature
 from fullpass.preprocessing.values.arrow_text import as_mask, to_text
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
@@ -55,6 +60,7 @@ class ColumnProfile:
         values: Its values without missing tokens; `NO_VALUES` for lists and images.
         bad: Share of present rows that do not fit the kind.
         like: An example of how a `written_number` is written; None for plain numbers.
+        units: The units of numbers that are texts because these differ, for people; "" for any other column.
     """
 
     name: str
@@ -68,7 +74,15 @@ class ColumnProfile:
     image: ImageShape | None = None
     bad: float = 0.0
     like: str | None = None
+    units: str = ""
     elements: "ColumnProfile | None" = None
+
+    @property
+    def remark(self) -> str:
+        """What a user must know before using it; "" for most columns."""
+        return f"; CHECK: numbers in several units ({self.units}); write all in one to learn from them" * bool(
+            self.units
+        )
 
 
 def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
@@ -97,7 +111,8 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
     if mixed:
         why = f"dates in two formats, {mixed}: write all of them in one"
         return ColumnProfile(name, "unreadable", why, values)
-    return _of_text(name, values)
+    column = _of_text(name, values)
+    return column if column.kind == "written_number" else replace(column, units=several_units(values))
 
 
 def profile_computed(name: str, result: np.ndarray) -> ColumnProfile:

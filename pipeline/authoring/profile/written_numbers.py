@@ -3,13 +3,14 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fullpass.base.errors import listed
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.preprocessing.expressions.number_text import BLANKS, MINUS, STYLES, number_text
 
@@ -26,6 +27,9 @@ _NO_UNIT = re.compile(rf"^[.,]|['\\{MINUS}]")
 _ALONE_A_UNIT = frozenset("mbt")
 """Letters that are a unit (metre, byte, tonne) if no other multiplier is in the column."""
 _FEWEST_WITH_UNIT = 10
+_UNIT = re.compile(r"(?!(?:st|nd|rd|th)$)[^\W\d_]{1,8}|%")
+"""A unit, and no ordinal."""
+_RARE_UNIT, _MOST_UNITS = 0.01, 6
 _SEPARATORS = ("|", ";", ",", " ")
 _FEWEST_ROWS = 50
 _LOOKED_AT = 5000
@@ -103,17 +107,11 @@ def _has_groups(values: ValueCounts, style: str) -> bool:
 def _signs(values: ValueCounts) -> tuple[str, str] | None:
     """Returns the currency before and the unit after the numbers, "" for none; None if they differ between cells."""
     heads, tails = Counter[str](), Counter[str]()
-    whole = 0
-    for text, rows in zip(values.texts[:_LOOKED_AT], values.counts[:_LOOKED_AT].tolist(), strict=True):
-        match = _PARTS.fullmatch(text)
-        if match is None:
-            continue
-        head = match.group(1).strip(f"{BLANKS}+(" + MINUS.replace("\\", ""))
-        heads[head if head in _CURRENCIES else head.rstrip(".,")] += rows
-        tail = match.group(3).strip(f"{BLANKS})")
-        if tail or match.group(2).strip("0.,"):
+    for head, number, tail, rows in _parts(values):
+        heads[head] += rows
+        if tail or number.strip("0.,"):
             tails[tail] += rows
-            whole += rows
+    whole = tails.total()
     before = max(heads.keys() - {""}, key=lambda head: heads[head], default="")
     if before and not _is_currency(before):
         return None
@@ -130,6 +128,33 @@ def _signs(values: ValueCounts) -> tuple[str, str] | None:
     ):
         return None
     return before, after if after == "%" else f" {after}"
+
+
+def _parts(values: ValueCounts) -> Iterator[tuple[str, str, str, int]]:
+    """Yields what stands before, in and after the number of a cell, without blanks or minus, and its number of rows."""
+    for text, rows in zip(values.texts[:_LOOKED_AT], values.counts[:_LOOKED_AT].tolist(), strict=True):
+        match = _PARTS.fullmatch(text)
+        if match is not None:
+            head = match.group(1).strip(f"{BLANKS}+(" + MINUS.replace("\\", ""))
+            head = head if head in _CURRENCIES else head.rstrip(".,")
+            yield head, match.group(2), match.group(3).strip(f"{BLANKS})"), rows
+
+
+def several_units(values: ValueCounts) -> str:
+    """Returns the units or currencies of numbers, for people, if they differ between cells; else ""."""
+    units = Counter[str]()
+    for head, _, tail, rows in _parts(values):
+        units[head or tail] += rows
+        if head and not _is_currency(head):
+            return ""
+    rare = _RARE_UNIT * units.total()
+    common = [unit for unit, rows in units.most_common() if rows >= rare]
+    named = all(not unit or _is_currency(unit) or _UNIT.fullmatch(unit) for unit in common)
+    is_code = all(len(unit) < 2 and not _is_currency(unit) for unit in common)  # 12A is a seat
+    are_few = 1 < len(common) <= _MOST_UNITS and units.total() >= _MOSTLY * values.counts[:_LOOKED_AT].sum()
+    if not are_few or not named or is_code or values.distinct < _FEWEST_WITH_UNIT:
+        return ""
+    return listed([unit or "none" for unit in common])
 
 
 def _multiplier(tails: Counter[str]) -> str:

@@ -72,6 +72,8 @@ def test_labels_and_lists_of_a_forecast_are_made_as_in_ingest(tmp_path, data, fi
     read_rows = 2 * (5 - first_day)
     assert (rows.rows, rows.bad, rows.absent) == (read_rows, 0, ())
     assert rows.unlabelled == (f"4 of {read_rows} rows: no row of its entity 2d later, so no label",)
+    alone = "history past: its events are the rows of this data alone, so early rows have few"
+    assert rows.short_histories == ((alone,) if data == "all.csv" else ())
 
 
 def test_a_file_that_has_label_and_lists_keeps_them(tmp_path):
@@ -81,7 +83,7 @@ def test_a_file_that_has_label_and_lists_keeps_them(tmp_path):
     )
     rows = labelled_rows(config, str(tmp_path / "given.jsonl"), {})
     wanted = {"sales": [1], "sales in 2d": [7], "past.at": [86400], "past.sales": [3], "past.rain": [6]}
-    assert read(rows) == [wanted] and rows.unlabelled == ()
+    assert read(rows) == [wanted] and rows.unlabelled == rows.short_histories == ()
 
 
 JOINED = """\

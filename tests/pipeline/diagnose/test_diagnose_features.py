@@ -13,6 +13,7 @@ pytestmark = pytest.mark.integration
     ("lines", "last", "told"),
     [
         ({}, 3, r"has 3 features, of which one or more must stay\. Received: --last 3\. Accepted: a smaller number"),
+        ({16: "", 17: ""}, None, r"has one feature, fare, so none can be left out"),
         ({}, None, r"no run in .*/root has trained a model yet\. Run it: `fullpass run .*pipeline\.yaml --to Trainer`"),
         (section("preprocessing: own:make"), None, r"preprocessing: own:make makes the features, so no YAML could"),
     ],

@@ -29,7 +29,7 @@ def printed(capsys):
     def run(threshold):
         config = EvaluationConfig.model_validate({"slices": [["zone"]], "thresholds": {"auc": threshold}})
         verdict = judge([*rows(newest=False), *rows(newest=True)], config, blessed=False)
-        summary = Summary(verdict=verdict)
+        summary = Summary(verdict=verdict, rows={"train": 9000, "eval": 1020})
         result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
         print_summary(summary, result, console(width=200))
         return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
@@ -40,6 +40,7 @@ def printed(capsys):
 def test_the_window_and_the_newest_span_stand_beside_the_last_blessed_model(printed):
     lines = printed({"min": 0.85})
     assert "Evaluation, 1,000 examples, 100 of the newest span" in lines
+    assert "labels 20 of 1,020 eval rows are not measured: no label, or weight 0" in lines
     assert "auc 0.8000 0.8200 >= 0.85 not met" in lines
     assert "auc, newest span 0.7100 0.8300" in lines
 

@@ -231,6 +231,30 @@ def test_differences_of_times_since_1970_are_named(tmp_path, unit, format, step)
     assert all(f"({format})" in message and f"to the nearest {step} s" in message for *_, message in told), told
 
 
+def test_ids_that_are_read_as_numbers_are_named(tmp_path):
+    ids = {"shop": [2**24 + n % 7 for n in range(ROWS)], "small": [n % 7 for n in range(ROWS)]}
+    history = "{past: {entity: city, at: joined, columns: [shop, small]}}"
+    data = f"  history: {history}\n  derive: {{n: past_distinct(past.LIST)}}\n"
+    features = "{age: number, n: number, of_id: {type: category, column: shop}, LIST: number}"
+    for name, paths in (("shop", {"features.of_id", "data.derive.n"}), ("small", set())):
+        found = problems(tmp_path, ids, features=features.replace("LIST", name), data=data.replace("LIST", name))
+        told = {path: message for _, path, message in found if "float32" in message}
+        assert told.keys() == paths, found
+        assert all('such as "16777217"' in message for message in told.values())
+
+
+def test_dates_of_events_are_judged_as_the_run_reads_them(tmp_path):
+    data = "  history: {past: {entity: city, at: when}}\n  derive: {n: past_count(past.at)}\n"
+    days = np.array(columns()["joined"], dtype=object)
+    for value, severity, message in (
+        ("soon", "error", 'column when: 10.00% of dates do not fit the format iso, such as "soon". The run allows'),
+        ("2023-01-01T05:00+02:00", "warning", "column when: 10.0% of dates have an offset, such as"),
+    ):
+        whens = {"when": replaced(days, value, 0.1)}
+        (found,) = [p for p in problems(tmp_path, whens, features="{n: number}", data=data) if "when" in p[2]]
+        assert found[:2] == (severity, "data.history.past.at") and message in found[2]
+
+
 def test_rows_in_two_given_splits_are_found(tmp_path):
     whole = columns()
     data = "  source: {format: csv, path: {train: train.csv, eval: eval.csv}}\n"
@@ -433,3 +457,14 @@ def test_joins_are_checked_with_the_sample(tmp_path):
     assert number[:2] == ("error", "features.people") and '"many"' in number[2]
     (tmp_path / "t.csv").write_text("city,people\noslo,5\n")
     assert [found for found in of(tmp_path, source, features) if found[0] == "error"][0][1] == "data.joins.towns"
+
+
+@pytest.mark.parametrize(("of_table", "delay", "told"), [("", "0s", 1), ("", "1d", 0), ("T06:00", "0s", 0)])
+def test_a_table_of_days_that_is_known_at_midnight_is_named(tmp_path, of_table, delay, told):
+    as_of = f"{{left: at, right: day, available_after: {delay}}}"
+    data = f"  joins: {{rain: {{source: {{format: csv, path: t.csv}}, on: city, as_of: {as_of}}}}}\n"
+    rows = [f"{city},2023-01-01{of_table},1" for city in ("Oslo", "Rome", "Bern")]
+    (tmp_path / "t.csv").write_text("\n".join(["city,day,mm", *rows]) + "\n")
+    at = {"at": [f"2023-01-02T{n % 24:02d}:00" for n in range(ROWS)]}
+    found = problems(tmp_path, at, features="{mm: {type: number, column: rain.mm}, age: number}", data=data)
+    assert sum("write available_after: 1d" in message for _, _, message in found) == told, found

@@ -90,6 +90,24 @@ def test_the_kind_of_a_column_follows_from_its_values_and_name(name, texts, expe
     assert kind(name, texts) == expected
 
 
+@pytest.mark.parametrize(
+    ("texts", "units"),
+    [
+        ([f"{i} kg" if i % 3 else f"{i}g" for i in range(60)] * 3, "kg, g"),
+        ([f"{i}.5 kg" if i % 3 else f"{i} lb" for i in range(200)], "kg, lb"),  # nearly all different
+        ([f"${i}" if i % 3 else f"€{i}" for i in range(60)] * 3, "$, €"),
+        ([f"{i} kg" if i % 3 else f"{i}" for i in range(60)] * 3, "kg, none"),
+        ([f"{i} kg" for i in range(60)] * 3, ""),
+        ([f"{i}{'ABC'[i % 3]}" for i in range(60)] * 3, ""),  # seats
+        ([f"{('dog', 'cat')[i % 2]} {i}" for i in range(60)] * 3, ""),
+        ([f"{i}{'st' if i % 10 == 1 else 'th'}" for i in range(60)] * 3, ""),
+    ],
+)
+def test_numbers_in_several_units_are_told(texts, units):
+    told = column_of("mass", texts).remark
+    assert told == (units and f"; CHECK: numbers in several units ({units}); write all in one to learn from them")
+
+
 def test_text_without_blanks_becomes_letters_and_pairs_of_them():
     def feature(texts):
         return feature_of(column_of("review", texts), None).value
