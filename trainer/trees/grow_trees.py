@@ -169,8 +169,10 @@ def grow_trees(
         categories = choose_categories(rounds_of, stops) if many else CATEGORIES[0]
         kept = [rounds_of(categories)]
         fitted = kept[0].run(epochs, report, on_epoch, stops)
-        own_validation = data.validation is not data.evaluation
-        pays = own_validation and len(train.weight) <= _AGAIN_ROWS and fitted.ended_by != "time"
+        own_validation, limit = data.validation is not data.evaluation, training.seconds
+        # All further growth takes up to ten times as long as the first.
+        in_time = limit is None or 10 * fitted.seconds <= limit
+        pays = own_validation and len(train.weight) <= _AGAIN_ROWS and in_time
         if pays:
             random = rounds_of({**categories, "extra_trees": True})
             of_random = random.run(epochs, report, lambda *_: None, stops)
