@@ -71,10 +71,6 @@ def kept(folder):
     return {path.name for path in (folder / "runs" / "daily" / "span_statistics").iterdir()}
 
 
-def served(folder):
-    return {path: path.read_bytes() for path in sorted((folder / "serving").rglob("*")) if path.is_file()}
-
-
 def test_a_span_that_is_not_there_is_refused_before_the_run(daily):
     done = daily("--span", "2013-01-05", "--to", "Transform")
     assert done.returncode == 4 and "2013-01-01 to 2013-01-02, 2013-01-04" in done.stderr, done.stdout + done.stderr
@@ -88,7 +84,7 @@ def test_a_span_like_the_one_before_passes_the_gate(daily):
     known = kept(folder)
     assert len(known) == 2
 
-    done = daily("--span", "2013-01-02")
+    done = daily("--span", "2013-01-02", "--to", "Trainer")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 spans, 2013-01-01 to 2013-01-02 (span 15707)" in done.stdout
     assert spans_in(folder) == [(15706, 0), (15707, 0)]
@@ -96,16 +92,11 @@ def test_a_span_like_the_one_before_passes_the_gate(daily):
     assert "2013-01-02: within the limits, compared with 2013-01-01" in done.stdout
     facts = newest_summary(folder)
     assert facts["rows_read"] == 800
-    assert facts["data_gate"] == {
-        "span": "2013-01-02",
-        "compared_with": ["2013-01-01"],
-        "stopped": False,
-        "retrain": False,
-        "findings": [],
-    }
-    assert "2013-01-02, 400 rows, compared with 2013-01-01." in open(facts["report"]).read()
+    named = {"span": "2013-01-02", "compared_with": ["2013-01-01"]}
+    assert facts["data_gate"] == {**named, "stopped": False, "retrain": False, "findings": []}
 
 
+@pytest.mark.long
 def test_a_window_moves_by_its_new_span_and_an_old_one_that_changed(daily):
     folder = daily.folder
     first, moved = [(15706, 0), (15707, 0)], ("--span", "2013-01-02:latest", "--to", "Transform")
@@ -132,10 +123,8 @@ def test_a_window_moves_by_its_new_span_and_an_old_one_that_changed(daily):
     assert spans_in(folder) == sorted([*first, (15709, 0), (15707, 1)])
 
 
-def test_a_span_that_moved_stops_the_run_and_leaves_the_served_model(daily):
+def test_a_span_that_moved_stops_the_run_before_anything_is_trained_or_served(daily):
     folder = daily.folder
-    before = served(folder)
-    assert before
     (folder / "data" / "2013-01-01.csv").unlink()  # the stored records and statistics are enough
     write_day(folder, 5, times=10, tip=2)
     asked = json.dumps({"file": str(folder / "pipeline.yaml"), "root": None, "span": "2013-01-05:2013-01-05"})
@@ -152,9 +141,10 @@ def test_a_span_that_moved_stops_the_run_and_leaves_the_served_model(daily):
     assert done.returncode == 5, done.stdout + done.stderr
     assert "DataGate failed: 2013-01-05 has changed. Nothing was trained" in done.stdout
     assert "fare: drifted from" in done.stdout and "Stopped by the data gate." in done.stdout
-    assert served(folder) == before and kept(folder) == known
+    assert kept(folder) == known
     facts = newest_summary(folder)
-    assert facts["nodes"]["DataGate"]["status"] == "failed" and facts["nodes"]["Trainer"]["status"] == "not run"
+    states = {name: facts["nodes"][name]["status"] for name in ("DataGate", "Trainer", "Pusher")}
+    assert states == {"DataGate": "failed", "Trainer": "not run", "Pusher": "not run"}
     assert facts["data_gate"]["stopped"] and facts["data_gate"]["retrain"] and not facts["ok"]
     found = [(f["check"], f["subject"], f["policy"], f["text"]) for f in facts["data_gate"]["findings"]]
     assert found == [(f.check, f.subject, f.policy, f.text) for f in told.findings]
