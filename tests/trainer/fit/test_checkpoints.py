@@ -90,7 +90,7 @@ def same_curve(resumed: dict, expected) -> None:
     assert resumed["best_epoch"] == expected.best_epoch
 
 
-@pytest.mark.parametrize("cache", ["none", pytest.param("memory", marks=pytest.mark.long)])
+@pytest.mark.parametrize("cache", ["memory", pytest.param("none", marks=pytest.mark.long)])
 def test_a_training_goes_on_in_the_middle_of_an_epoch_after_each_signal_and_another_does_not(planted, tmp_path, cache):
     args = fn_args(planted, tmp_path, input={"cache": cache})
     assert cut_short(args, tmp_path, signal.SIGTERM, 90) == (-signal.SIGTERM, 10)
