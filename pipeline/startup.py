@@ -9,7 +9,7 @@ otherwise:
 | `large_imports` | 1.9 of 5.3 s of imports of a run; 1.1 s of `fullpass predict` |
 | `import_frameworks`, packages imported lazily | the first node starts 1.1 s earlier (shortest of five) |
 | `import_frameworks`, Keras later | the first node starts 0.5 s earlier |
-| `import_frameworks`, without IPython | 0.35 s of processors, and 23 MiB of each process |
+| `import_frameworks` and `import_for_nodes`, without IPython | 0.35 s of processors, and 23 MiB of each process |
 | `import_frameworks`, `after_tensorflow` | ServingCheck's import of TensorFlow: 73 % of its process (one sampled run) |
 | `import_for_nodes` | 0.6 s of each node that needs Keras and TF Transform: the time of these imports |
 | `without_keras` | 0.4 s of `fullpass predict` |
@@ -132,7 +132,8 @@ def import_frameworks(after_tensorflow: Callable[[], None] = lambda: None) -> No
 def import_for_nodes() -> Iterator[str]:
     """Imports the modules that nodes need and building a pipeline does not need, one by one, and yields their names."""
     for name in _NODES_NEED:
-        importlib.import_module(name)
+        with blocked_imports("IPython"):  # Keras imports it for notebooks
+            importlib.import_module(name)
         yield name
 
 

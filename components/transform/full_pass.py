@@ -151,13 +151,14 @@ class _WriteRows(beam.DoFn):
 
 def _transform(full_pass: FullPass, pipeline: beam.Pipeline, graph: beam.PCollection) -> None:
     schema, shared = full_pass.schema.SerializeToString(), Shared()
+    written = []
     for split, files in full_pass.examples.items():
         read = ReadExamples(files, f"{split} transformed", full_pass.rows.get(split))
         raw = pipeline | f"Raw[{split}]" >> read
         apply = ApplyGraph(full_pass.preprocessing, schema, split, shared)
         applied = raw | f"Transform[{split}]" >> beam.ParDo(apply, beam.pvalue.AsSingleton(graph))
-        chunks = applied | f"Write[{split}]" >> beam.ParDo(_WriteRows(full_pass, split))
-        _ = chunks | f"Shards[{split}]" >> JoinChunks(full_pass.layout)
+        written.append(applied | f"Write[{split}]" >> beam.ParDo(_WriteRows(full_pass, split)))
+    _ = written | "Written" >> beam.Flatten() | "Shards" >> JoinChunks(full_pass.layout)
 
 
 def _publish_split(full_pass: FullPass, split: str) -> int:

@@ -1,6 +1,7 @@
 """Reads raw examples on Beam. An element is a file or a list of examples, never a single example."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import apache_beam as beam
 import pyarrow as pa
@@ -29,7 +30,7 @@ def parser_of(schema: bytes, columns: Iterable[str], split: str) -> Parse:
     if folds:
         wanted |= {RAW_ROW_ID}
     features = schema_pb2.Schema.FromString(schema).feature
-    parse = RawExamples({one.name: _DTYPES[one.type] for one in features if one.name in wanted}).tensors
+    parse = _examples(tuple((one.name, _DTYPES[one.type]) for one in features if one.name in wanted)).tensors
     if not folds:
         return parse
 
@@ -38,6 +39,12 @@ def parser_of(schema: bytes, columns: Iterable[str], split: str) -> Parse:
         return {**parsed, RAW_TRAIN_ROW: parsed[RAW_ROW_ID]}
 
     return of_train
+
+
+@lru_cache(maxsize=2)
+def _examples(dtypes: tuple[tuple[str, tf.DType], ...]) -> RawExamples:
+    """Returns the parser of some columns, which all splits share: each would trace it again."""
+    return RawExamples(dict(dtypes))
 
 
 class ReadExamples(beam.PTransform):

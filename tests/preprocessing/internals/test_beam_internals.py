@@ -1,6 +1,14 @@
 """What `beam_internals` promises of Apache Beam: another version that differs fails here first, with a name."""
 
-from fullpass.preprocessing.internals.beam_internals import GlobalWindows, Shared, WindowedValue
+from collections import Counter
+
+import apache_beam as beam
+from apache_beam.coders import VarIntCoder
+from apache_beam.testing.util import assert_that
+from apache_beam.transforms import userstate
+
+from fullpass.preprocessing.internals import beam_internals
+from fullpass.preprocessing.internals.beam_internals import GlobalWindows, Shared, WindowedValue, local_pipeline
 
 
 class Graph:
@@ -18,3 +26,32 @@ def test_a_value_that_a_bundle_ends_with_is_in_the_global_window():
     value = GlobalWindows.windowed_value(7)
     assert isinstance(value, WindowedValue)
     assert (value.value, len(value.windows)) == (7, 1)
+
+
+class Stateful(beam.DoFn):
+    STATE = userstate.ReadModifyWriteStateSpec("last", VarIntCoder())
+
+    def process(self, pair, last=beam.DoFn.StateParam(STATE)):  # noqa: B008
+        yield pair[1] + (last.read() or 0)
+        last.write(pair[1])
+
+
+def test_each_step_is_inspected_once_and_keeps_its_states(monkeypatch):
+    inspected, inspect, steps = Counter(), beam_internals._inspect, []
+
+    def counted(step):
+        steps.append(step)  # a step that is gone could leave its id to another one
+        inspected[id(step)] += 1
+        return inspect(step)
+
+    def are_sums(values):
+        assert sorted(values) in ([1, 3], [2, 3]), "the first number, and the sum of both"
+
+    monkeypatch.setattr(beam_internals, "_inspect", counted)
+    monkeypatch.setattr(userstate, "get_dofn_specs", userstate.get_dofn_specs)
+    beam_internals.inspect_steps_once()
+    with local_pipeline() as pipeline:
+        pairs = pipeline | beam.Create([("a", 1), ("a", 2)], reshuffle=False)
+        assert_that(pairs | beam.ParDo(Stateful()), are_sums)
+    assert set(inspected.values()) == {1}
+    assert inspect(Stateful()) == userstate.get_dofn_specs(Stateful()) == ({Stateful.STATE}, set())

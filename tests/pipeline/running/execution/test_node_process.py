@@ -129,6 +129,22 @@ def test_an_absl_record_is_logged_once(begin):
     assert process.log.read_text().count("one record") == 1
 
 
+def test_lines_about_each_column_of_a_schema_are_left_out(begin):
+    from tensorflow_metadata.proto.v0 import schema_pb2
+    from tfx_bsl.tfxio import tensor_representation_util
+
+    def work() -> Outcome:
+        schema = schema_pb2.Schema(feature=[schema_pb2.Feature(name="fare", type=schema_pb2.FLOAT)])
+        assert set(tensor_representation_util.InferTensorRepresentationsFromSchema(schema)) == {"fare"}
+        logging.getLogger("absl").info("another record")
+        return OK
+
+    process = begin(work)
+    end(process)
+    log = process.log.read_text()
+    assert "another record" in log and "fare" not in log
+
+
 def test_a_user_error_comes_back_as_written(begin):
     def work() -> Outcome:
         raise UserError("data.csv, row 3: bad date\nuse YYYY-MM-DD")
