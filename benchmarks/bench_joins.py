@@ -133,7 +133,11 @@ def measure_large() -> None:
             found = [run(folder / str(number), side, "--to", "Ingest")["summary"]["nodes"]["Ingest"] for side in SIDES]
             lines += [
                 Ratio(f"{what}, {rows:,} rows: {name}", found[0][key], found[1][key], unit, "none")
-                for name, key, unit in (("seconds", "seconds", "s"), ("peak", "peak_mib", "MiB"))
+                for name, key, unit in (
+                    ("seconds", "seconds", "s"),
+                    ("of processors", "cpu_seconds", "s"),
+                    ("peak", "peak_mib", "MiB"),
+                )
             ]
     print_ratios("Ingest", lines, headings=("alone", "joined"))
     write_results("joins_large", lines, {})
