@@ -41,7 +41,7 @@ def with_tables(model: Exported, paths: Mapping[str, str], folder: str) -> Expor
         how = input_source(model.joins[name]["source"], path, {})
         join = Join.model_validate({**model.joins[name], "source": how.source})
         found = Tables(tuple(input_files(how.source, path)))
-        tables.append(build_index(name, join, found, columns.values(), model.most_bad, folder))
+        tables.append(build_index(name, join, found, columns.values(), model.most_bad, folder, how.text))
     return replace(model, tables=tables)
 
 

@@ -37,6 +37,7 @@ from fullpass.components.ingest.readers.read_source import parts_of, read
 from fullpass.components.ingest.readers.reader import BadRow, EmptyFileError, Reading, Rows, convert_rows, text_at
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK
 
 _BUCKET_BYTES = 32 << 20
@@ -49,7 +50,13 @@ _OWN = (FIRST, SECOND, TIME, SPAN, KEY, _FILE, _ROW)
 
 
 def build_index(
-    name: str, join: Join, tables: Tables, columns: Iterable[RawColumn], most_bad: float, folder: str
+    name: str,
+    join: Join,
+    tables: Tables,
+    columns: Iterable[RawColumn],
+    most_bad: float,
+    folder: str,
+    text: RawText | None = None,
 ) -> JoinIndex:
     """Sorts a table into a new folder, and returns the index.
 
@@ -58,6 +65,7 @@ def build_index(
         columns: The raw columns that the pipeline reads; those of other tables are left out.
         most_bad: Largest share of unusable rows.
         folder: Folder around that of the index, or its address.
+        text: Rules for reading text as values; None: those of the source.
 
     Raises:
         UserError: The table cannot be read, has too many unusable rows, repeats a key, or has no row with a key.
@@ -68,7 +76,7 @@ def build_index(
     work = tempfile.mkdtemp(prefix="fullpass-join-") if is_address(folder) else folder
     Path(work).mkdir(parents=True, exist_ok=True)
     with of_join(name):
-        table = _Table(name, join, tables, mine)
+        table = _Table(name, join, tables, mine, text or join.source.raw_text)
         buckets = Buckets(Path(work) / "unsorted", bucket_bits(tables.files))
         for batch in table.batches():
             buckets.add(batch)
@@ -102,6 +110,7 @@ class _Table:
     join: Join
     tables: Tables
     columns: Sequence[RawColumn]
+    text: RawText
     read: list[int] = field(default_factory=list)
     bad_rows: int = 0
     bad: list[BadRow] = field(default_factory=list)
@@ -143,7 +152,7 @@ class _Table:
     def _usable(self, reading: Reading, rows: Rows, number: int) -> pa.Table:
         """Returns the usable rows of a batch of a file."""
         own = self._own_columns()
-        arrays, good = convert_rows(own, self.join.source.raw_text, reading, rows)
+        arrays, good = convert_rows(own, self.text, reading, rows)
         span = 0 if self.tables.spans is None else self.tables.spans[number]
         found = self._searchable(reading, rows.table, rows.numbers, good, span)
         values = {column.name: arrays[of.name] for column, of in zip(self.columns, own, strict=True)}
@@ -156,14 +165,14 @@ class _Table:
         kinds = {column.name: pa.string() if column.is_single else pa.list_(pa.string()) for column in own}
         nothing = pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
         reading = Reading(self.tables.files[0], {})
-        arrays, _ = convert_rows(own, self.join.source.raw_text, reading, Rows(nothing, np.empty(0, np.int64)))
+        arrays, _ = convert_rows(own, self.text, reading, Rows(nothing, np.empty(0, np.int64)))
         return pa.table({column.name: arrays[of.name] for column, of in zip(self.columns, own, strict=True)})
 
     def _searchable(
         self, reading: Reading, table: pa.Table, numbers: np.ndarray, good: np.ndarray, span: int
     ) -> dict[str, pa.Array]:
         """Returns hashes, time, span and key of rows; sets `good` to False for rows that cannot match."""
-        text, as_of = self.join.source.raw_text, self.join.as_of
+        text, as_of = self.text, self.join.as_of
         keys = keys_of(table, list(self.join.keys.values()), text)
         good &= keys.present
         times = spans = np.full(len(good), span)

@@ -121,12 +121,14 @@ def test_tables_are_joined_in_the_order_of_the_yaml(tmp_path):
     columns, joins = serving_columns(config.preprocessing_config), config.data.joins
     model = Exported(Path("none"), lambda: {}, columns, {}, (), (), {"format": "csv"},
                      joins={name: join.description() for name, join in joins.items()})  # fmt: skip
-    for name, text in {"a": "k,id\nx,16777217\ny,16777216\n", "b": "id,v\n16777217,1\n16777216,2\n"}.items():
-        (tmp_path / f"{name}.csv").write_text(text)
+    (tmp_path / "a.csv").write_text("k,id\nx,16777217\ny,16777216\n")
+    (tmp_path / "b.jsonl").write_text(
+        '{"id": " 16777217", "v": " 1"}\n{"id": "16777216", "v": "2"}\n'
+    )  # of CSV, blanks go
     (tmp_path / "rows.csv").write_text("k\nx\ny\n")
     path = str(tmp_path / "rows.csv")
     how = input_source(model.source, path, {})
-    given = {"b": f"{tmp_path}/b.csv", "a": f"{tmp_path}/a.csv"}
+    given = {"b": f"{tmp_path}/b.jsonl", "a": f"{tmp_path}/a.csv"}
 
     def rows(tables):
         index = with_tables(model, tables, f"{tmp_path}/{len(tables)}").tables
