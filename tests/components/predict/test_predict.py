@@ -16,6 +16,7 @@ from fullpass.components.evaluation.score_rows import Scorer
 from fullpass.components.evaluation.slice_states import SliceAccumulator
 from fullpass.components.predict.predict import find_export, load_export, predict_file, predict_tables
 from fullpass.trainer.run_fn import run_fn
+from tests.trainer.conftest import to_examples
 
 pytestmark = pytest.mark.integration
 COLUMNS = ("x", "trip miles", "kind", "city", "tags", "note")
@@ -34,22 +35,11 @@ def rows(exported):
 @pytest.fixture(scope="session")
 def scores(exported, rows):
     """Returns the probability of "yes" from the signature for serialized examples."""
-
-    def feature(value):
-        if isinstance(value, str):
-            return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
-        return tf.train.Feature(float_list=tf.train.FloatList(value=np.ravel(value)))
-
     loaded = tf.saved_model.load(str(exported("binary").directory))
 
     def of(names):
-        records = [
-            tf.train.Example(
-                features=tf.train.Features(feature={n: feature(row[n]) for n in names if row[n] is not None})
-            ).SerializeToString()
-            for row in rows
-        ]
-        return loaded.signatures["serving_default"](examples=tf.constant(records))["scores"].numpy()
+        examples = tf.constant(to_examples([{name: row[name] for name in names} for row in rows]))
+        return loaded.signatures["serving_default"](examples=examples)["scores"].numpy()
 
     return of
 

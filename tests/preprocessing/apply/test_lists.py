@@ -5,6 +5,8 @@ import pytest
 
 from fullpass.preprocessing.columns.outputs import vocabulary_name
 
+pytestmark = pytest.mark.integration
+
 NAN = float("nan")
 PRICES = [[1.0, 2.0, NAN, 3.0], None, [], [NAN, NAN], [10.0], [4.0, 6.0]]
 ELEMENTS = np.array([1, 2, 3, 10, 4, 6], np.float64)
@@ -14,7 +16,6 @@ def z(*values):
     return [(value - ELEMENTS.mean()) / ELEMENTS.std() for value in values]
 
 
-@pytest.mark.integration
 def test_a_list_of_categories_is_a_row_of_ids(assert_transform):
     # Over all elements, b occurs 4 times, a twice, c once. Ids: 0 missing, 1 OOV, b 2, a 3, c 4.
     analysed = assert_transform(
@@ -41,7 +42,6 @@ def test_a_list_of_categories_is_a_row_of_ids(assert_transform):
     assert analysed.vocabulary(vocabulary_name("tags")) == ["b", "a", "c"]
 
 
-@pytest.mark.integration
 def test_a_list_of_numbers_is_pooled_behind_its_transforms(assert_transform):
     pooled = {
         None: [np.mean(z(1, 2, 3)), 0, 0, 0, *z(10), np.mean(z(4, 6))],
@@ -58,7 +58,6 @@ def test_a_list_of_numbers_is_pooled_behind_its_transforms(assert_transform):
     )
 
 
-@pytest.mark.integration
 def test_numbers_of_lists_have_the_options_of_single_ones(assert_transform):
     weighted = (1 * 1 + 3 * 3) / 4  # the missing number is omitted together with its weight
     assert_transform(
@@ -80,7 +79,6 @@ def test_numbers_of_lists_have_the_options_of_single_ones(assert_transform):
     )
 
 
-@pytest.mark.integration
 def test_lists_of_dates_and_texts(assert_transform):
     assert_transform(
         {
@@ -101,7 +99,6 @@ def test_lists_of_dates_and_texts(assert_transform):
     )
 
 
-@pytest.mark.integration
 def test_a_vocabulary_is_learned_over_the_columns_that_share_it(assert_transform):
     # Over both columns, b occurs 3 times, a twice, d and c once. Ids: 0 missing, 1 and 2 OOV, b 3, a 4, d 5, c 6.
     analysed = assert_transform(

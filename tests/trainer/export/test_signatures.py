@@ -57,16 +57,9 @@ def raw_columns(rows) -> dict[str, object]:
 def examples_of(rows):
     import tensorflow as tf
 
-    def feature(value):
-        if isinstance(value, str):
-            return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
-        return tf.train.Feature(float_list=tf.train.FloatList(value=np.ravel(value)))
+    from tests.trainer.conftest import to_examples
 
-    records = []
-    for row in rows:
-        features = {name: feature(value) for name, value in row.items() if value is not None}
-        records.append(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
-    return tf.constant(records)
+    return tf.constant(to_examples(rows))
 
 
 @pytest.fixture(scope="session")

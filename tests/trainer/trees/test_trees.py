@@ -34,6 +34,8 @@ from fullpass.trainer.trees.rounds import Rounds, parameters
 from tests import REPOSITORY, warm_process
 from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples
 
+pytestmark = pytest.mark.integration
+
 
 def trained(prepared, *, compute_at: str = "transform", cache: str = "auto", **training) -> Trained:
     """Returns the trees that are trained on the planted rows in three epochs."""
@@ -76,7 +78,6 @@ def export(binary, tmp_path_factory) -> Path:
     return folder / "Format-Serving"
 
 
-@pytest.mark.integration
 def test_run_fn_exports_trees(binary, export):
     """`likes` depends on x with a sign that depends on `kind`, so one decision of a tree is not enough."""
     record = json.loads((export.parent / "model_run" / "training.json").read_text())
@@ -91,7 +92,6 @@ def test_run_fn_exports_trees(binary, export):
 
 
 @pytest.mark.long
-@pytest.mark.integration
 def test_trees_are_the_same_again_wherever_features_are_computed(planted):
     first, other = (trained(planted("multiclass"), compute_at=place) for place in ("transform", "model"))
     histories = [{**found.fitted.history, "step_ms": []} for found in (first, other)]
@@ -99,7 +99,6 @@ def test_trees_are_the_same_again_wherever_features_are_computed(planted):
     assert all(map(np.array_equal, first.network.model.get_weights(), other.network.model.get_weights()))
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     "loss",
     [
@@ -125,14 +124,12 @@ def test_losses_of_regressions(planted, loss):
 
 
 @pytest.mark.long
-@pytest.mark.integration
 def test_rows_that_are_read_anew_grow_the_same_trees(planted):
     """Rows come from memory or from the files; their order is that of the files in both cases."""
     kept, read = (trained(planted("binary"), cache=cache, epochs=1) for cache in ("memory", "none"))
     assert {**kept.fitted.history, "step_ms": []} == {**read.fitted.history, "step_ms": []}
 
 
-@pytest.mark.integration
 def test_wild_labels_move_the_median_less_than_the_mean(tmp_path):
     """A tenth of the prices are a million: the squared error follows them, the absolute error hardly does."""
     rows = [{**row, "price": 1e6} if i % 10 == 5 else row for i, row in enumerate(planted_rows(600, 1))]
@@ -144,7 +141,6 @@ def test_wild_labels_move_the_median_less_than_the_mean(tmp_path):
     assert 4 * error("absolute") < error("squared")
 
 
-@pytest.mark.integration
 def test_rows_count_by_their_weight(tmp_path, monkeypatch):
     """Two thirds of the rows have the wrong label, with little or no weight."""
     flipped = {"yes": "no", "no": "yes"}
@@ -158,7 +154,6 @@ def test_rows_count_by_their_weight(tmp_path, monkeypatch):
     assert max(found.fitted.history["val_auc"]) > 0.9
 
 
-@pytest.mark.integration
 def test_class_weights_move_trees_and_calibration_takes_them_back(binary, tmp_path):
     label = LABELS["binary"] | {"class_weights": {"yes": 20.0}}
     prepared = replace(binary, preprocessing=binary.preprocessing | {"label": label})
@@ -171,7 +166,6 @@ def test_class_weights_move_trees_and_calibration_takes_them_back(binary, tmp_pa
 
 
 @pytest.mark.long
-@pytest.mark.integration
 def test_probabilities_of_several_classes_are_calibrated(planted, tmp_path):
     """The log loss after calibration in training.json equals that of the stored scores, computed here."""
     prepared = planted("multiclass")
@@ -186,13 +180,11 @@ def test_probabilities_of_several_classes_are_calibrated(planted, tmp_path):
     assert log_loss < record["calibration"]["before"]["log_loss"], "thirty small trees are not sure enough"
 
 
-@pytest.mark.integration
 def test_a_time_budget_ends_growth_after_an_epoch(planted):
     found = trained(planted("binary"), time="0s", epochs="auto")
     assert (found.fitted.ended_by, found.fitted.epochs, found.trees["trees"]) == ("time", 1, 10)
 
 
-@pytest.mark.integration
 def test_without_early_stopping_all_rounds_grow_and_the_best_are_kept(planted):
     found = trained(planted("binary"), epochs=12, early_stopping=None)
     losses = found.fitted.history["val_log_loss"]
@@ -201,7 +193,6 @@ def test_without_early_stopping_all_rounds_grow_and_the_best_are_kept(planted):
 
 
 @pytest.mark.long
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("task", "metric", "rate", "kept"),
     [("binary", "log_loss", 1e-6, "trees"), ("regression", "rmse", 0.01, "wide_deep")],
@@ -222,7 +213,6 @@ def test_the_better_of_trees_and_a_network_is_kept(planted, tmp_path, task, metr
     assert values == pytest.approx(history), "of the one that is kept alone"
 
 
-@pytest.mark.integration
 def test_focal_loss_is_refused_where_no_check_has_seen_it(planted):
     with pytest.raises(UserError, match="training.loss: focal is not for trees"):
         trained(planted("binary"), loss="focal")
@@ -247,7 +237,6 @@ run_fn(pickle.load(open(sys.argv[1], "rb")))
 """
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_run_that_was_killed_grows_the_same_trees_again(binary, export, tmp_path, number):
     args = binary.fn_args(tmp_path, **SECTIONS)
@@ -263,14 +252,12 @@ def test_a_run_that_was_killed_grows_the_same_trees_again(binary, export, tmp_pa
     assert again["trees"] == whole["trees"]
 
 
-@pytest.mark.integration
 def test_a_model_of_trees_has_no_weights_to_begin_from(export):
     with pytest.raises(UserError, match="is a model of boosted trees, which has no weights for a warm start"):
         read_base(str(export))
     assert find_base(TrainingConfig(warm_start="blessed"), str(export)) is None, "a network begins anew"
 
 
-@pytest.mark.integration
 def test_what_moves_a_prediction_of_trees_adds_up_to_it(binary, export, tmp_path):
     """x decides for kinds a and b, and nothing but the tags for kind c.
 
@@ -305,7 +292,6 @@ def test_what_moves_a_prediction_of_trees_adds_up_to_it(binary, export, tmp_path
     assert mean_effect("tags", "c") > 2 * mean_effect("city", "abc")
 
 
-@pytest.mark.integration
 def test_more_than_fits_into_memory_is_refused_before_it_is_read(planted, monkeypatch):
     monkeypatch.setattr(tree_rows, "available_memory", lambda: 1000)
     with pytest.raises(UserError, match=r"1,000 train rows of \d+ columns take about .* and 0.0 GB are free"):
@@ -364,7 +350,6 @@ def rounds_on(columns: np.ndarray, label: np.ndarray, categories: list[int]) -> 
     return lambda parameters: Rounds([{**common, **parameters}], *rest, TrainingConfig())
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("effect", [0.0, 2.0])
 def test_ids_without_an_effect_are_smoothed_more_than_those_with_a_large_one(effect):
     """600 ids with ten rows each; the label is normal noise, plus the effect of the id."""
@@ -375,7 +360,6 @@ def test_ids_without_an_effect_are_smoothed_more_than_those_with_a_large_one(eff
     assert (found == rounds.CATEGORIES[0]) == (effect > 0)
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(("noise", "steps", "drawn"), [(0.05, 40, [False]), (2.0, 0, [True]), (0.5, 12, [False, True])])
 def test_thresholds_are_drawn_at_random_where_noise_hides_smooth_effects(noise, steps, drawn):
     """The label is a jagged function of one column, or the sum of five columns and noise of about its size."""
