@@ -47,6 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.chmod(folder.name, 0o1777)  # some tests run as another user
         os.environ[warm_process.FOLDER] = os.environ["TMPDIR"] = folder.name
         tempfile.tempdir = None  # is read anew
+        if config.option.markexpr.endswith("not long"):
+            os.environ[warm_process.UNOPTIMIZED] = "1"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -100,6 +102,7 @@ def pytest_collection_finish() -> None:
             "A test module computes with TensorFlow while it is imported, so the tests that fork cannot run. "
             "Move the computation into a function or a fixture."
         )
+    warm_process.turn_optimizer_off()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

@@ -36,6 +36,8 @@ from fullpass.pipeline.startup import SAFE_PATH, set_environment
 
 FOLDER = "TESTS_WARM_PROCESS"
 """The environment variable with the folder of the server's socket; conftest.py sets it for all workers of a run."""
+UNOPTIMIZED = "TESTS_UNOPTIMIZED"
+"""The environment variable that turns off TensorFlow's graph optimizer; conftest.py sets it for all but long tests."""
 IMPORTED = (
     "apache_beam.runners.direct.direct_runner",
     "fullpass.pipeline.running.build",
@@ -219,6 +221,18 @@ def _server() -> _Server:
         return _servers[0]
 
 
+def turn_optimizer_off() -> None:
+    """Turns TensorFlow's graph optimizer off if `UNOPTIMIZED` is set.
+
+    It takes a third of the time of a graph that runs once or twice. Long tests and new interpreters, as for the run of
+    the taxi example, keep it.
+    """
+    import tensorflow as tf
+
+    if UNOPTIMIZED in os.environ:
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+
+
 # --- the server ---------------------------------------------------------------------------------------------------
 
 
@@ -363,6 +377,7 @@ def _main(address: str) -> None:
             importlib.import_module(name)
     from tensorflow.python.eager import context
 
+    turn_optimizer_off()
     assert context.context()._context_handle is None, "TensorFlow has computed; its forks would hang"
     _become(_serve(address))
 
