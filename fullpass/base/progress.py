@@ -24,6 +24,7 @@ class Progress:
         total: Total number of units, or None if the node cannot determine it.
         unit: Name of the unit, in the plural: "rows", "batches", "epochs".
         note: A few words about the work, such as "epoch 3 of 10, loss 0.213".
+        ends_at: The latest time at which a limit ends the work, in seconds since 1970-01-01 UTC; None without a limit.
         reported_at: Time of the report, in seconds since 1970-01-01 UTC.
     """
 
@@ -32,9 +33,10 @@ class Progress:
     unit: str
     note: str = ""
     reported_at: float
+    ends_at: float | None = None
 
 
-def report(done: int, total: int | None, unit: str, note: str = "") -> None:
+def report(done: int, total: int | None, unit: str, note: str = "", ends_at: float | None = None) -> None:
     """Reports the progress of this node. Cheap: more than five calls a second cost one `stat` each.
 
     The last report of a count (`done` equal to `total`) is always written.
@@ -47,7 +49,7 @@ def report(done: int, total: int | None, unit: str, note: str = "") -> None:
         return
     # A node must not fail because its progress cannot be written (a full disk, a run that was cleaned up).
     with contextlib.suppress(OSError):
-        _replace(path, Progress(done=done, total=total, unit=unit, note=note, reported_at=now))
+        _replace(path, Progress(done=done, total=total, unit=unit, note=note, reported_at=now, ends_at=ends_at))
 
 
 def read(path: str | os.PathLike[str]) -> Progress | None:

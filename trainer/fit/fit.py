@@ -25,7 +25,8 @@ from fullpass.trainer.input.sharding import Batches
 from fullpass.trainer.input.split_counts import rows_not_finite
 from fullpass.trainer.input.workers import Workers
 
-Report = Callable[[int, int, str, str], None]
+Report = Callable[[int, int, str, str, float | None], None]
+"""`progress.report`."""
 """Is called with (done, total, unit, note) while training runs."""
 
 OnEpoch = Callable[[int, dict[str, float]], None]
@@ -173,7 +174,9 @@ class _Run:
             self._fit.profile.at(self._done)
             most = "at most " if self._fit.early_stopping else ""
             epochs = self._fit.epochs if state.epoch < self._fit.epochs else self._fit.goes_on_to
-            self._fit.report(self._done, epochs * steps, "updates", f"epoch {state.epoch + 1} of {most}{epochs}")
+            note, limit = f"epoch {state.epoch + 1} of {most}{epochs}", self._fit.seconds
+            ends_at = None if limit is None else time.time() + limit - (time.monotonic() - self._began)
+            self._fit.report(self._done, epochs * steps, "updates", note, ends_at)
             self._after_call(count, spent)
 
     def _call_of(self, run: Loop, batches: Any, count: int) -> LoopResult:

@@ -185,6 +185,7 @@ class Rounds:
             StoppedError: This process received a stop signal.
         """
         began, stopping, limit = time.monotonic(), self.training.early_stopping, self.training.seconds
+        ends_at = None if limit is None else time.time() + limit
         best, ended_by = math.inf, "epochs"
         for epoch in range(1, epochs[1] + 1):
             started = time.monotonic()
@@ -195,7 +196,7 @@ class Rounds:
                 self._history.setdefault(name, []).append(value)
             on_epoch(epoch, found)
             most = ROUNDS * epochs[epoch > epochs[0]]
-            report(epoch * ROUNDS, most, "rounds", f"trees, at most {most:,} rounds")
+            report(epoch * ROUNDS, most, "rounds", f"trees, at most {most:,} rounds", ends_at)
             judged = found[f"val_{monitored(self.task, self.training.loss)}"]
             if judged < best - (stopping.min_delta if stopping else 0.0):
                 best, self.best_epoch, self.logits = judged, epoch, logits

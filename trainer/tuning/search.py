@@ -124,7 +124,7 @@ class TrialRunner:
         folder = folder_for(f"{self.work}/trials", (), dict(values))
         again = self.tuning.algorithm == "hyperband"
         options = RunOptions(
-            report=lambda done, total, unit, words: report(done, total, unit, f"{note}, {words}"),
+            report=lambda done, total, unit, words, end: report(done, total, unit, f"{note}, {words}", end),
             on_epoch=on_epoch,
             checkpoints=folder,
             until=min(epochs or limit, limit),

@@ -20,8 +20,8 @@ _OFTEN_BEFORE = 0.05
 _MANY_VALUES, _VERY_MANY_VALUES = 32, 200
 _TOP_K = 10_000
 _OFTEN = 0.02
-_MANY_PIXELS = 10_000_000
-"""All pixels of a source of images of which two cores train some twenty epochs in ten minutes."""
+_MANY_PIXELS = 3_000_000
+"""All pixels of a source of images of which two cores train some twenty epochs in three minutes."""
 _LATITUDE, _LONGITUDE = ("latitude", "lat"), ("longitude", "lon", "lng", "long")
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 

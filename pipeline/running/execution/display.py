@@ -205,11 +205,12 @@ class _Rates:
 
 
 def _seconds_left(first: Progress, progress: Progress) -> float | None:
-    """Returns the estimated seconds to the end of a count, or None while there is no estimate."""
+    """Returns the estimated seconds to the end of a count or of a time limit, or None while there is no estimate."""
     seconds, counted = progress.reported_at - first.reported_at, progress.done - first.done
     if progress.total is None or counted <= 0 or seconds < _MIN_RATE_SECONDS:
         return None
-    return max(0, progress.total - progress.done) * seconds / counted
+    left = max(0, progress.total - progress.done) * seconds / counted
+    return left if progress.ends_at is None else min(left, max(0.0, progress.ends_at - progress.reported_at))
 
 
 def duration(seconds: float) -> str:

@@ -40,8 +40,8 @@ def ended(*nodes: NodeResult) -> RunEnded:
     return RunEnded(result=result)
 
 
-def running(done: int, reported_at: float, total: int | None = 1000, note: str = "", unit: str = "rows") -> NodeRunning:
-    progress = Progress(done=done, total=total, unit=unit, note=note, reported_at=reported_at)
+def running(done: int, reported_at: float, total: int | None = 1000, unit: str = "rows", **more) -> NodeRunning:
+    progress = Progress(done=done, total=total, unit=unit, reported_at=reported_at, **more)
     return NodeRunning(id="Transform", seconds=reported_at, progress=progress)
 
 
@@ -151,6 +151,8 @@ def test_the_table_foresees_the_end():
     """200 rows in 10 s: the 700 that are left take 35 s."""
     screen = screen_of([STARTED, running(100, 1.0), running(300, 11.0)])
     assert row_of(screen, "Transform").endswith("300 of 1,000 rows, 35 s left")
+    screen = screen_of([STARTED, running(100, 1.0), running(300, 11.0, ends_at=31.0)])
+    assert row_of(screen, "Transform").endswith("300 of 1,000 rows, 20 s left")
 
 
 def test_a_new_count_starts_a_new_forecast():
