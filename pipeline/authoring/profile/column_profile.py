@@ -80,9 +80,9 @@ class ColumnProfile:
     @property
     def remark(self) -> str:
         """What a user must know before using it; "" for most columns."""
-        return f"; CHECK: numbers in several units ({self.units}); write all in one to learn from them" * bool(
-            self.units
-        )
+        if not self.units:
+            return ""
+        return f"; CHECK: numbers in several units ({self.units}); write all in one to learn from them"
 
 
 def profile_column(name: str, values: ValueCounts) -> ColumnProfile:

@@ -70,11 +70,16 @@ def discard_damaged(root: Path) -> list[str]:
 
 
 def damaged_artifacts(root: Path, store: Any) -> list[tuple[proto.Artifact, str]]:
-    """Returns the live artifacts that differ from the written files, each with its first damage."""
+    """Returns the live artifacts of a root that differ from the written files, each with its first damage.
+
+    The records of a copied root name the files of the other one, which are not looked at.
+    """
     found = []
     for artifact in store.get_artifacts():
+        if artifact.state != proto.Artifact.LIVE or not Path(artifact.uri).is_relative_to(root):
+            continue
         known = _read(RootLayout(root).checksums / f"{artifact.id}.json")
-        if artifact.state == proto.Artifact.LIVE and known is not None and known.uri == artifact.uri:
+        if known is not None and known.uri == artifact.uri:
             found += [(artifact, why) for why in itertools.islice(_differences(known), 1)]
     return found
 

@@ -1,6 +1,7 @@
 """Artifacts that were damaged between two runs are made anew, whatever was done to them; what is whole is reused."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,15 @@ def test_damaged_examples_are_made_anew_from_the_source_and_said_so(project, how
     assert after.read_bytes() == text and after != before
     # Whole again: the next run has nothing to say, and reuses it.
     assert project.run()["Ingest"] == "cached" and project.said == []
+
+
+def test_a_copied_root_leaves_damaged_files_of_the_other_where_they_are(project, tmp_path):
+    shutil.copytree(project.root, tmp_path / "runs")
+    file = project.file("Ingest/examples/*[0-9]/Split-train/rows")
+    content = file.read_bytes()
+    flip(file)
+    assert discard_damaged(tmp_path / "runs") == [] and file.exists()
+    file.write_bytes(content)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"uri": "x", "files": []}', None])
