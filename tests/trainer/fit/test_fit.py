@@ -209,7 +209,7 @@ def test_epochs_go_on_while_they_improve_and_no_further_than_allowed():
         epochs=2,
         goes_on_to=5,
         early_stopping=EarlyStopping(patience=2),
-        report=lambda done, total, unit, note: told.append((done, total)),
+        report=lambda done, total, *_: told.append((done, total)),
     )
     assert (fitted.epochs, fitted.best_epoch, fitted.ended_by) == (5, 5, "epochs")
     assert told == [(1, 2), (2, 2), (3, 5), (4, 5), (5, 5)], "one update an epoch"
@@ -245,7 +245,9 @@ def test_progress_is_told_in_updates():
     reports = []
     both = batches(x, y, w, 16), batches(x, y, w, 16)
     fit(linear_model(), *both, epochs=2, steps_per_call=10, report=lambda *progress: reports.append(progress))
-    assert reports == [(4, 8, "updates", "epoch 1 of 2"), (8, 8, "updates", "epoch 2 of 2")]
+    assert reports == [(4, 8, "updates", "epoch 1 of 2", None), (8, 8, "updates", "epoch 2 of 2", None)]
+    fit(linear_model(), *both, seconds=3600.0, report=lambda *progress: reports.append(progress))
+    assert reports[-1][-1] == pytest.approx(time.time() + 3600, abs=60)
 
 
 def test_a_long_epoch_is_told_in_parts():
