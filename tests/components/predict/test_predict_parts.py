@@ -73,7 +73,8 @@ def test_shards_hold_the_rows_of_a_single_process_in_their_order(export, files, 
     for row, other in zip(found, expected, strict=True):
         scores = [float(one.pop("probability_yes") or -1) for one in (row, other)]
         del row["probability_no"], other["probability_no"]
-        assert row == other and scores[0] == pytest.approx(scores[1], rel=1e-6)
+        # Batches of other sizes add in another order: a logit of 3.5 may differ by some units of 2.4e-7 in float32.
+        assert row == other and scores[0] == pytest.approx(scores[1], rel=1e-5)
     assert (done.rows, done.bad, done.absent, done.reasons) == (same.rows, same.bad, same.absent, same.reasons)
     assert read_back(output.glob("_bad_rows-*.jsonl")) == read_back([Path(same.quarantine)])
     assert json.loads((output / "_SUCCESS").read_text()) == {
