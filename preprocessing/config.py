@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from fullpass.base.errors import UserError, did_you_mean, listed
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.features.cross import Cross
-from fullpass.preprocessing.features.feature import Features
+from fullpass.preprocessing.features.feature import CustomFeature, Features
 from fullpass.preprocessing.features.history import Histories
 from fullpass.preprocessing.features.ids import StableIds, Vocabulary, stable_ids_of
 from fullpass.preprocessing.features.label import Label
@@ -83,6 +83,12 @@ class PreprocessingConfig(Spec):
     def path_of(self, feature: str) -> str:
         """Returns the YAML path of a feature."""
         return ".".join(keys_of(self.sequences, feature))
+
+    @property
+    def functions(self) -> list[str]:
+        """The `module:function` paths of the user's code that becomes part of the transform graph."""
+        of_features = [feature.function for feature in self.features.values() if isinstance(feature, CustomFeature)]
+        return of_features + ([self.function] if self.function else [])
 
     @property
     def has_stable_ids(self) -> bool:

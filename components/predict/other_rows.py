@@ -31,13 +31,15 @@ def with_tables(model: Exported, paths: Mapping[str, str], folder: str) -> Expor
     """
     tables: list[JoinIndex] = []
     columns = with_keys({**_of_events(model), **model.columns}.values(), _keys(model))
-    # In the order of the YAML, as a join may have a column of one above it as its key.
-    for name, path in sorted(paths.items(), key=lambda pair: [*model.joins, pair[0]].index(pair[0])):
+    for name, path in paths.items():
         if name not in model.joins:
             raise UsageError(
                 f"--join {name}={path}: the model has no such join.{did_you_mean(name, model.joins)} Its joins: "
                 f"{listed(list(model.joins)) or 'none'}."
             )
+    # In the order of the YAML, as a join may have a column of one above it as its key.
+    for name in filter(paths.__contains__, model.joins):
+        path = paths[name]
         how = input_source(model.joins[name]["source"], path, {})
         join = Join.model_validate({**model.joins[name], "source": how.source})
         found = Tables(tuple(input_files(how.source, path)))
@@ -89,7 +91,8 @@ def _keys(model: Exported) -> list[str]:
     """Returns the columns by which rows find those of tables and their events."""
     histories = [History.model_validate(declared) for declared in model.events.get("histories", {}).values()]
     of_histories = [name for history in histories for name in (*history.keys, history.at)]
-    return [*(name for join in model.joins.values() for name in left_columns(join)), *of_histories]
+    of_joins = [left_columns(join["on"], (join["as_of"] or {}).get("left")) for join in model.joins.values()]
+    return [*(name for names in of_joins for name in names), *of_histories]
 
 
 def _of_events(model: Exported) -> dict[str, RawColumn]:

@@ -252,15 +252,18 @@ _TOKENS = (
 )
 """Tokens with a prefix of their issuer."""
 
-SHAPES = (
-    *_GENERAL,
-    *(_shape(name, rf"(?<![A-Za-z0-9_])(?P<secret>{token})", source) for name, token, source in _TOKENS),
-)
+
+def _as_secret(token: str) -> str:
+    """Returns the pattern of a token that no letter or digit precedes."""
+    return rf"(?<![A-Za-z0-9_])(?P<secret>{token})"
+
+
+SHAPES = (*_GENERAL, *(_shape(name, _as_secret(token), source) for name, token, source in _TOKENS))
 """All shapes; the first matching shape names the secret."""
 
 PATTERNS = (
     *dict.fromkeys(shape.pattern for shape in _GENERAL),
-    re.compile(rf"(?<![A-Za-z0-9_])(?P<secret>{'|'.join(token for _, token, _ in _TOKENS)})"),
+    re.compile(_as_secret("|".join(token for _, token, _ in _TOKENS))),
 )
 """The patterns of all shapes. Those of tokens are one, which reads a text ten times as fast as one after the other."""
 

@@ -23,7 +23,7 @@ from fullpass.components.library_versions import version
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.feature import CustomFeature, ImageFeature
+from fullpass.preprocessing.features.feature import ImageFeature
 from fullpass.preprocessing.features.image_feature import Pretrained, UserEncoder
 from fullpass.trainer.config import Module
 
@@ -54,12 +54,6 @@ class UserCode:
     files: tuple[Path, ...]
     libraries: tuple[str, ...]
     unknown: tuple[str, ...]
-
-
-def transform_functions(config: PipelineConfig) -> list[str]:
-    """Returns the `module:function` paths whose code becomes part of the transform graph."""
-    of_features = [f.function for f in config.all_features.values() if isinstance(f, CustomFeature)]
-    return of_features + ([config.preprocessing] if config.preprocessing else [])
 
 
 def model_functions(config: PipelineConfig) -> list[str]:

@@ -36,7 +36,6 @@ from fullpass.pipeline.authoring.user_code import (
     code_digest,
     declared_code_files,
     model_functions,
-    transform_functions,
     vocabulary_files,
     weight_files,
 )
@@ -195,14 +194,14 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
     # Digests are computed from the files of this machine; `preprocessing` holds the paths of the nodes' machine.
     read_by_code = declared_code_files(loaded)
     vocabularies = [loaded.resolve(file) for file in vocabulary_files(declared)]
-    code = f"{code_digest(transform_functions(config), [*vocabularies, *read_by_code])} {paths.libraries}".strip()
+    code = f"{code_digest(declared.functions, [*vocabularies, *read_by_code])} {paths.libraries}".strip()
     weights = [loaded.resolve(file) for file in weight_files(declared)]
     training: dict[str, Any] = {
         "name": config.name,
         "preprocessing": preprocessing.model_dump(mode="json"),
         "trainer": trainer_config(config, paths).model_dump(mode="json"),
         "source": config.data.source.description(),
-        "code": code_digest(model_functions(config) + transform_functions(config), [*weights, *read_by_code]),
+        "code": code_digest(model_functions(config) + declared.functions, [*weights, *read_by_code]),
     }
     joins = {name: join.description() for name, join in config.data.joins.items() if join.serve == "given"}
     if joins:

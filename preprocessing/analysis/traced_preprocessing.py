@@ -23,7 +23,6 @@ from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
 from fullpass.preprocessing.apply.token_table import TRACED_TABLES
 from fullpass.preprocessing.apply.transform_graph import source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.feature import CustomFeature
 from fullpass.preprocessing.internals.tf_internals import copied_part, prune
 from fullpass.preprocessing.internals.tft_internals import (
     METADATA_DIR_NAME,
@@ -187,7 +186,8 @@ class Traced:
             constants[str(tensor.name)] = tf.constant(traverser.visit_value_node(future), tensor.dtype)
         module = tf.Module()
         # A function of the user's may do with its files what it likes, so it is traced with them.
-        finish = self._trace_again if _uses_functions(self._function.preprocessing) else self._replace
+        config = PreprocessingConfig.model_validate_json(self._function.preprocessing)
+        finish = self._trace_again if config.functions else self._replace
         finished = finish(module, constants)
         tf.saved_model.save(module, folder, signatures={})
         # TF Transform traces the function once more for the schema. That is not needed here, because the domains that
@@ -273,12 +273,6 @@ class Traced:
             reached.append(sink)
             found |= {label: one for label, one in find.found.items() if label not in self._keys}
         return reached, found
-
-
-def _uses_functions(config: str) -> bool:
-    """Returns whether a config, as JSON, has functions of the user's."""
-    parsed = PreprocessingConfig.model_validate_json(config)
-    return parsed.function is not None or any(isinstance(one, CustomFeature) for one in parsed.features.values())
 
 
 def _flat(tensors: Any) -> list[tf.Tensor]:

@@ -92,6 +92,11 @@ def group_of(history: str) -> str:
     return f"data.history.{history}"
 
 
+def holds_ages(column: str, group: str | None) -> bool:
+    """Returns whether a raw column of a group is the list with the ages of a history's events."""
+    return column == age_column(column) and group == group_of(column.partition(".")[0])
+
+
 def lists_of(histories: Mapping[str, History]) -> dict[str, str]:
     """Returns list column -> the column of the events that it holds; the lists of ages hold none of them.
 

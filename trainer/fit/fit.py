@@ -124,12 +124,15 @@ class _Run:
         self._call = fit.steps_per_call or _FIRST_CALL
         self._traced = False
         self._began = 0.0
+        self._ends_at: float | None = None
         self._time_over = False
 
     def run(self) -> Fitted:
         """Trains to the end."""
         resumed = self._restore()
         self._began = time.monotonic() - self._state.seconds
+        limit = self._fit.seconds
+        self._ends_at = None if limit is None else time.time() - self._state.seconds + limit
         fit, state = self._fit, self._state
         run_train, run_evaluation = self._steps.training(), self._steps.evaluation()
         batches = self._iterate(self._train, state.epoch, state.step)
@@ -174,9 +177,8 @@ class _Run:
             self._fit.profile.at(self._done)
             most = "at most " if self._fit.early_stopping else ""
             epochs = self._fit.epochs if state.epoch < self._fit.epochs else self._fit.goes_on_to
-            note, limit = f"epoch {state.epoch + 1} of {most}{epochs}", self._fit.seconds
-            ends_at = None if limit is None else time.time() + limit - (time.monotonic() - self._began)
-            self._fit.report(self._done, epochs * steps, "updates", note, ends_at)
+            note = f"epoch {state.epoch + 1} of {most}{epochs}"
+            self._fit.report(self._done, epochs * steps, "updates", note, self._ends_at)
             self._after_call(count, spent)
 
     def _call_of(self, run: Loop, batches: Any, count: int) -> LoopResult:

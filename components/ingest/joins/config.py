@@ -84,7 +84,7 @@ class Join(Spec):
     @property
     def left_columns(self) -> tuple[str, ...]:
         """Columns of the rows that the join reads."""
-        return (*self.keys, *([self.as_of.left] if self.as_of else []))
+        return left_columns(self.on, self.as_of.left if self.as_of else None)
 
     @property
     def right_columns(self) -> tuple[str, ...]:
@@ -117,10 +117,9 @@ def joined_columns(join: str, columns: Iterable[str]) -> dict[str, str]:
     return {name: name.removeprefix(prefix) for name in columns if name.startswith(prefix)}
 
 
-def left_columns(described: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the columns of the rows that a join reads, given its `description`."""
-    on, as_of = described["on"], described["as_of"]
-    return (*([on] if isinstance(on, str) else on), *([as_of["left"]] if as_of else []))
+def left_columns(on: str | Iterable[str], at: str | None) -> tuple[str, ...]:
+    """Returns the columns of the rows that a join reads, given its key and the date of its as-of rule."""
+    return (*([on] if isinstance(on, str) else on), *([at] if at else []))
 
 
 def is_joined(column: str, joins: Iterable[str]) -> bool:

@@ -19,7 +19,7 @@ from fullpass.components.ingest.sources.config import BaseSource, FileSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, find_files
 from fullpass.components.ingest.sources.storage import state_of
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.preprocessing.features.history import age_column, group_of
+from fullpass.preprocessing.features.history import holds_ages
 from fullpass.preprocessing.values.byte_batches import gather, row_ranges
 from fullpass.preprocessing.values.convert import convert_raw
 from fullpass.preprocessing.values.list_values import flatten, length_mismatch, lengths_of
@@ -357,13 +357,11 @@ def convert_rows(
                 int(rows.numbers[row]), members[0], f"another length than the other lists of {group}", lengths
             )
             good[row] = False
-        for ages in (
-            name for name in members if name == age_column(name) and group == group_of(name.partition(".")[0])
-        ):
-            for row in np.flatnonzero(_rising(arrays[ages]) & good).tolist():
-                cell = text_at(rows.table.column(ages), row)
-                reading.add_bad(int(rows.numbers[row]), ages, "not the ages of events, the oldest first", cell)
-                good[row] = False
+    for ages in (raw.name for raw in columns if holds_ages(raw.name, raw.group)):
+        for row in np.flatnonzero(_rising(arrays[ages]) & good).tolist():
+            cell = text_at(rows.table.column(ages), row)
+            reading.add_bad(int(rows.numbers[row]), ages, "not the ages of events, the oldest first", cell)
+            good[row] = False
     return arrays, good
 
 

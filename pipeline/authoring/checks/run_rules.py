@@ -21,7 +21,6 @@ from fullpass.pipeline.authoring.user_code import (
     function_problem,
     matching_files,
     model_functions,
-    transform_functions,
 )
 from fullpass.pipeline.config import missing_for_mlflow
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -51,7 +50,7 @@ def check_code_files(loaded: Loaded) -> Iterator[Finding]:
         path = loaded.resolve(entry)
         if not matching_files(path):
             yield Finding(("code_files", index), f"{entry!r} is no file.{nearby(path)} Looked for: {path}.")
-    functions = transform_functions(loaded.config) + model_functions(loaded.config)
+    functions = loaded.config.preprocessing_config.functions + model_functions(loaded.config)
     unknown = find_code({path.partition(":")[0] for path in functions}, loaded.folder).unknown
     if unknown and not loaded.config.code_files:
         yield warning(

@@ -111,11 +111,11 @@ def check_digits(sampled: SampledData) -> Iterator[Finding]:
         what = f"{by} reads {name} as a category, but it is read as a number, too"
         fix = f"Read it as a category alone, or give it the type string and derive the number: number({base})."
         yield from _rounded(sampled, sampled.reader(name), base, what, fix)
-    expressions, _ = parsed(config.data.derive)
+    raw, (expressions, _) = known_raw_columns(config), parsed(config.data.derive)
     for derived, expression in expressions.items():
         calls = [node for node, _ in walk(expression.root) if isinstance(node, Call)]
         for name in {name for call in calls if call.function == "past_distinct" for name in call.lists}:
-            if name in of_lists and known_raw_columns(config)[name].type == "number":
+            if name in of_lists and raw[name].type == "number":
                 what, fix = f"{name} is read as a number", f"Write data.types: {{{of_lists[name]}: string}}."
                 yield from _rounded(sampled, ("data", "derive", derived), of_lists[name], what, fix)
 

@@ -1,6 +1,6 @@
 """Joins a sample of the rows with the tables of `data.joins`, as Ingest joins all rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 
@@ -73,11 +73,15 @@ def _joined(
         except UserError as error:
             return {}, [Finding(keys, str(error).removeprefix(f"data.joins.{name}: "))]
         found = index.find(table, text, spans)
-        of_days = list(_days_known_at_midnight(join.as_of, index.folder, table, text)) if join.as_of else []
+        early = join.as_of is not None and _knows_days_at_midnight(join.as_of, index.folder, table, text)
         joined = {
             column: to_text(array, strip=False, missing=())[0] for column, array in index.columns_at(found.positions)
         }
-    findings = [warning((*keys, "as_of"), words) for words in of_days]
+    findings = []
+    if early and join.as_of is not None:
+        what = f"{join.as_of.right} holds days, which count from midnight on, and {join.as_of.left} times."
+        fix = "If a row of the table describes its whole day, it tells the future: write available_after: 1d."
+        findings.append(warning((*keys, "as_of"), f"{what} {fix}"))
     unmatched = found.positions < 0
     if unmatched.any():
         texts = keys_of(table, list(join.keys), text).texts.filter(pa.array(unmatched)).drop_null().unique()
@@ -91,12 +95,9 @@ def _joined(
     return joined, findings
 
 
-def _days_known_at_midnight(as_of: AsOf, folder: str, table: pa.Table, text: RawText) -> Iterator[str]:
-    """Yields a doubt if rows of a day see the joined row of the same day, which may describe all of it."""
+def _knows_days_at_midnight(as_of: AsOf, folder: str, table: pa.Table, text: RawText) -> bool:
+    """Returns whether rows of a day see the joined row of the same day, which may describe all of it."""
     known = np.fromfile(f"{folder}/{TIME}", np.int64)
     times, there, _ = times_of(table, as_of.left, text, as_of.format)
-    if not as_of.delay and not (known % MICROSECONDS_PER_DAY).any() and (times[there] % MICROSECONDS_PER_DAY).any():
-        yield (
-            f"{as_of.right} holds days, which count from midnight on, and {as_of.left} times. If a row of the table "
-            "describes its whole day, it tells the future: write available_after: 1d."
-        )
+    of_days = not (known % MICROSECONDS_PER_DAY).any() and bool((times[there] % MICROSECONDS_PER_DAY).any())
+    return of_days and not as_of.delay
