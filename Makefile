@@ -34,7 +34,7 @@ endif
 PYTHONS := $(PYTHON)
 endif
 
-.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-predict bench-joins bench-target gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-edit bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-predict bench-joins bench-target gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -88,13 +88,16 @@ pictures: env  ## makes the pictures of the README from a run of the taxi exampl
 docs: env  ## writes docs/config.md, transforms.md and expressions.md from the code
 	$(VENV_PYTHON) -m fullpass.pipeline.reference.reference docs
 
-bench: bench-run bench-taxi bench-ingest bench-records bench-window bench-input bench-images bench-diagnose bench-kubeflow  ## runs the benchmarks one after the other, except init, models, predict, target, joins and vocabulary
+bench: bench-run bench-taxi bench-edit bench-ingest bench-records bench-window bench-input bench-images bench-diagnose bench-kubeflow  ## runs the benchmarks one after the other, except init, models, predict, target, joins and vocabulary
 
 bench-run: env  ## compares a stock TFX pipeline with Fullpass on flights, node by node; ARGS="--repeat 3 --scale 10"; --rows 20000 for a quick try
 	$(VENV_PYTHON) -m benchmarks.bench_run $(ARGS)
 
 bench-taxi: env  ## compares the stock TFX taxi template with Fullpass, end to end; ARGS="--repeat 1"
 	$(VENV_PYTHON) -m benchmarks.bench_taxi $(ARGS)
+
+bench-edit: env  ## compares the same two pipelines after an edit of the training alone; ARGS="--repeat 1"
+	$(VENV_PYTHON) -m benchmarks.bench_taxi --edit $(ARGS)
 
 bench-ingest: env  ## compares stock TFX ExampleGens with Ingest: rates of CSV and Parquet, memory; ARGS="--repeat 1"
 	$(VENV_PYTHON) -m benchmarks.bench_ingest $(ARGS)

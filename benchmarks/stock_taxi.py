@@ -47,9 +47,17 @@ def run_stock(directory: Path, *, features: str) -> StockRun:
       CommandFailed: The pipeline failed.
     """
     directory.mkdir(parents=True)
-    command = [sys.executable, "-m", "benchmarks.stock_pipeline", str(directory), "--features", features]
-    timing = time_command(command, log=directory / "run.log")
-    return StockRun(directory, timing)
+    return _run(directory, features, "run.log")
+
+
+def run_stock_again(directory: Path, *, features: str, steps: int) -> StockRun:
+    """Runs the stock pipeline of `directory` again, with another number of training steps."""
+    return _run(directory, features, "run-again.log", "--steps", str(steps))
+
+
+def _run(directory: Path, features: str, log: str, *options: str) -> StockRun:
+    command = [sys.executable, "-m", "benchmarks.stock_pipeline", str(directory), "--features", features, *options]
+    return StockRun(directory, time_command(command, log=directory / log))
 
 
 def export_splits(run: StockRun, folder: Path) -> dict[str, int]:

@@ -24,13 +24,14 @@ from fullpass.pipeline.running.execution.events import Status, new_run_id
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
 from fullpass.pipeline.running.execution.node_process import Outcome
 from fullpass.pipeline.running.execution.records import RESOLVER_TYPE
-from fullpass.preprocessing.internals.beam_internals import inspect_steps_once
+from fullpass.preprocessing.internals.beam_internals import inspect_steps_once, skip_ipython
 
 IMPORTER_TYPE = "tfx.dsl.components.common.importer.Importer"
 _UNMET_INPUT = re.compile(r"inputs\[(?P<input>\w+)\]")
 _NOTHING_FOUND = grpc.StatusCode.FAILED_PRECONDITION.value[0]
 input_channels.install()
 inspect_steps_once()
+skip_ipython()
 
 
 def launch(

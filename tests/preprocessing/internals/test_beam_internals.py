@@ -1,11 +1,14 @@
 """What `beam_internals` promises of Apache Beam: another version that differs fails here first, with a name."""
 
+import sys
 from collections import Counter
 
 import apache_beam as beam
+import apache_beam.pipeline
 from apache_beam.coders import VarIntCoder
 from apache_beam.testing.util import assert_that
 from apache_beam.transforms import userstate
+from apache_beam.utils import interactive_utils
 
 from fullpass.preprocessing.internals import beam_internals
 from fullpass.preprocessing.internals.beam_internals import GlobalWindows, Shared, WindowedValue, local_pipeline
@@ -55,3 +58,14 @@ def test_each_step_is_inspected_once_and_keeps_its_states(monkeypatch):
         assert_that(pairs | beam.ParDo(Stateful()), are_sums)
     assert set(inspected.values()) == {1}
     assert inspect(Stateful()) == userstate.get_dofn_specs(Stateful()) == ({Stateful.STATE}, set())
+
+
+def test_a_pipeline_imports_no_ipython(monkeypatch):
+    for module in (interactive_utils, apache_beam.pipeline):
+        monkeypatch.setattr(module, "is_in_ipython", module.is_in_ipython)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "IPython"]:
+        monkeypatch.delitem(sys.modules, name)
+    beam_internals.skip_ipython()
+    with local_pipeline() as pipeline:
+        assert_that(pipeline | beam.Create([1]), lambda values: values == [1])
+    assert "IPython" not in sys.modules
