@@ -1,9 +1,9 @@
 """The part of the configuration that determines the outputs of the transform graph and where they are computed."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from fullpass.base.errors import UserError, did_you_mean, listed
 from fullpass.preprocessing.features.base_feature import ComputeAt
@@ -17,6 +17,27 @@ from fullpass.preprocessing.features.target_feature import TargetFeature
 from fullpass.preprocessing.spec import Flag, Name, Spec
 
 ColumnType = Literal["number", "string"]
+
+
+def in_order_of_keys(joins: Mapping[str, Iterable[str]]) -> list[str]:
+    """Returns the names of joins, each after those whose columns are its keys: TFX passes mappings on sorted by name.
+
+    Args:
+        joins: Name of a join -> the columns by which rows find those of its table.
+
+    Example:
+        >>> in_order_of_keys({"makers": ["planes.maker"], "planes": ["tail"]})
+        ['planes', 'makers']
+    """
+    found: list[str] = []
+    for _ in joins:
+        later = joins.keys() - found
+        found += [n for n in joins if n in later and later.isdisjoint(key.partition(".")[0] for key in joins[n])]
+    return [*found, *(n for n in joins if n not in found)]  # `check` refuses a join with a key of its own
+
+
+def _sorted_by_keys(lookups: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    return {name: lookups[name] for name in in_order_of_keys(lookups)}
 
 
 class PreprocessingConfig(Spec):
@@ -40,7 +61,7 @@ class PreprocessingConfig(Spec):
     """`package.module:function` that replaces the transforms of all features: columns in, transformed features out."""
     stable_ids: StableIds | Flag = False
     """Default for all learned vocabularies."""
-    lookups: dict[Name, tuple[Name, ...]] = Field(default_factory=dict)
+    lookups: Annotated[dict[Name, tuple[Name, ...]], AfterValidator(_sorted_by_keys)] = Field(default_factory=dict)
     """Join whose table the model contains -> key columns, by which a request finds its columns JOIN.COLUMN."""
 
     @model_validator(mode="before")

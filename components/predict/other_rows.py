@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 
 from fullpass.base.errors import UsageError, did_you_mean, listed, prefix_errors
 from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig
@@ -16,6 +17,7 @@ from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.components.predict.predict import Exported
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.config import in_order_of_keys
 from fullpass.preprocessing.features.history import History, group_of
 
 
@@ -37,8 +39,7 @@ def with_tables(model: Exported, paths: Mapping[str, str], folder: str) -> Expor
                 f"--join {name}={path}: the model has no such join.{did_you_mean(name, model.joins)} Its joins: "
                 f"{listed(list(model.joins)) or 'none'}."
             )
-    # In the order of the YAML, as a join may have a column of one above it as its key.
-    for name in filter(paths.__contains__, model.joins):
+    for name in filter(paths.__contains__, in_order_of_keys(_keys_of_joins(model))):
         path = paths[name]
         how = input_source(model.joins[name]["source"], path, {})
         join = Join.model_validate({**model.joins[name], "source": how.source})
@@ -91,8 +92,11 @@ def _keys(model: Exported) -> list[str]:
     """Returns the columns by which rows find those of tables and their events."""
     histories = [History.model_validate(declared) for declared in model.events.get("histories", {}).values()]
     of_histories = [name for history in histories for name in (*history.keys, history.at)]
-    of_joins = [left_columns(join["on"], (join["as_of"] or {}).get("left")) for join in model.joins.values()]
-    return [*(name for names in of_joins for name in names), *of_histories]
+    return [*chain.from_iterable(_keys_of_joins(model).values()), *of_histories]
+
+
+def _keys_of_joins(model: Exported) -> dict[str, tuple[str, ...]]:
+    return {n: left_columns(join["on"], (join["as_of"] or {}).get("left")) for n, join in model.joins.items()}
 
 
 def _of_events(model: Exported) -> dict[str, RawColumn]:

@@ -17,7 +17,9 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError, listed
 from fullpass.components.ingest.joins.build_index import build_index
-from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex, with_keys
+from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex, joined_arrays, with_keys
+from fullpass.components.ingest.readers.reader import Reading, numbered
+from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.joined_tables import find_tables
 from fullpass.components.parity.compare import Comparison, Tolerance, check, compare
 from fullpass.components.parity.compare_paths import MOST_ROWS, Features, record_batches
@@ -27,13 +29,13 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.registry.bless import user_and_host
 from fullpass.pipeline.registry.compared_model import find_model
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.preprocessing.values.convert import convert_raw
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, verify_export
 from fullpass.trainer.export.joined_tables import JoinedTable, read_table
 from fullpass.trainer.export.refreshed_export import OpenExport, column_of
 from fullpass.trainer.export.signatures import column_keys
 from fullpass.trainer.input.raw_examples import dense_columns
+from fullpass.trainer.input.raw_tensors import DTYPES
 
 _REFRESH = "fullpass run trains a model with them."
 
@@ -116,7 +118,7 @@ def _check_joins(model: OpenExport, loaded: Loaded) -> None:
 
 def _read_tables(model: OpenExport, loaded: Loaded, folder: str) -> list[JoinIndex]:
     data = loaded.config.data
-    joins = {name: data.joins[name] for name in model.lookups}
+    joins = {name: join for name, join in data.joins.items() if name in model.lookups}
     tables, most_bad = find_tables(joins, loaded.resolve, None), data.bad_rows.max_fraction
     keys = [column for join in joins.values() for column in join.left_columns]
     columns = [column_of(column) for lookup in model.lookups.values() for column in lookup["columns"]]
@@ -175,19 +177,20 @@ def _compare(
 
 def _joined(
     given: Mapping[str, tf.Tensor], columns: Mapping[str, RawColumn], indexes: Sequence[JoinIndex]
-) -> tuple[dict[str, tf.Tensor], dict[str, int]]:
-    """Returns dense columns with those of the tables joined by the search of Ingest, and the rows without a match."""
-    joined, lost = dict(given), {}
+) -> tuple[dict[str, tf.Tensor], Mapping[str, int]]:
+    """Returns dense columns with those of the tables joined by the code of Ingest, and the rows without a match."""
+    added = {column.name: columns[column.name] for index in indexes for column in index.columns}
+    keys = {name for index in indexes for name in index.join.left_columns} - added.keys()
+    table = numbered(pa.table({name: _cells(given[name], columns[name]) for name in keys}), 0)
+    reading = Reading(SourceFile("the eval rows", None, 0, ""), {})
     for index in indexes:
-        keys = {name: _cells(joined[name], columns[name]) for name in index.join.left_columns}
-        positions = index.find(pa.table(keys), RawText()).positions
-        lost[index.name] = int((positions < 0).sum())
-        for name, array in index.columns_at(positions):
-            array = convert_raw(array, columns[name], index.join.source.raw_text).flat  # a key is text
-            is_text = columns[name].type == "string"
-            cells = array.fill_null(b"" if is_text else float("nan")).to_numpy(zero_copy_only=False)
-            joined[name] = tf.constant(cells, tf.string if is_text else tf.float32)
-    return joined, lost
+        table = index.add_columns(table, reading, RawText())
+    arrays, _ = joined_arrays(added.values(), {index.name: index.join for index in indexes}, reading, table)
+    joined = dict(given)
+    for name, column in added.items():
+        cells = arrays[name].fill_null(b"" if column.type == "string" else float("nan"))
+        joined[name] = tf.constant(cells.to_numpy(zero_copy_only=False), DTYPES[column.type])
+    return joined, reading.unmatched
 
 
 def _cells(values: tf.Tensor, column: RawColumn) -> pa.Array:

@@ -74,3 +74,40 @@ def test_a_new_table_is_served_with_the_same_weights(tmp_path):
     assert rolled_back_origins(owner.serving) == set(), "the weights of the model are not what was rolled back"
     owner.config.write_text(YAML.replace("on: tail", "on: {dist: tail}"))
     assert "data.joins.planes.on: dist, but the model looks up by tail" in owner.run("refresh").stderr
+
+
+CHAINED = """\
+name: tiny
+data:
+  source: {format: csv, path: flights.csv}
+  joins:
+    planes: {source: {format: csv, path: planes.csv, separator: ";", decimal: ","}, on: tail, serve: lookup}
+    makers: {source: {format: csv, path: makers.csv}, on: {planes.maker: id}, serve: lookup}
+label: {name: late, task: binary}
+features:
+  dist: {type: number, missing: 0}
+  maker: {type: number, column: planes.maker, missing: 0, transforms: [z_score]}
+  size: {type: number, column: makers.size, missing: 0, transforms: [z_score]}
+model: linear
+training: {epochs: 1}
+"""
+
+
+def test_a_number_by_which_a_table_finds_rows_keeps_its_digits_and_its_decimal_sign(tmp_path):
+    owner = Owner(tmp_path, "tiny", CHAINED)
+    flights = [f"N{i % 4},{i * 37 % 400 / 400},{i % 2}" for i in range(400)]
+    (tmp_path / "flights.csv").write_text("tail,dist,late\n" + "\n".join(flights) + "\n")
+    makers = ["16777217", "16777216", "0,5", "1,5"]  # the first two are equal as float32
+    (tmp_path / "planes.csv").write_text("tail;maker\n" + "".join(f"N{i};{maker}\n" for i, maker in enumerate(makers)))
+
+    def write_makers(sizes):
+        rows = [f'"{maker}",{size}\n' for maker, size in zip(makers, sizes, strict=True)]
+        (tmp_path / "makers.csv").write_text("id,size\n" + "".join(rows))
+
+    write_makers([100, 0, 50, 50])
+    owner("run", "pipeline.yaml")
+    big, small, _, half = scores(owner, "N0", "N1", "N2", "N3")
+    assert big != small
+    write_makers([0, 100, 50, 50])
+    assert "0 without a match in planes, 0 without a match in makers" in owner("refresh")
+    np.testing.assert_array_equal(scores(owner, "N0", "N1", "N3"), [small, big, half])

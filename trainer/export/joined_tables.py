@@ -18,8 +18,7 @@ from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.expressions.tensor_ops import as_tokens
 from fullpass.preprocessing.values.convert import convert_raw
-from fullpass.preprocessing.values.raw_text import RawText
-from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK, TABLES
+from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK, TABLES, is_key_text, text_rules
 from fullpass.trainer.input.raw_tensors import DTYPES, missing_value, to_dense, to_sparse
 
 
@@ -64,7 +63,13 @@ class JoinedTable(tf.Module):
         )
         self._rows = tf.lookup.StaticHashTable(rows, default_value=table.num_rows)
         # The last value is that of an unknown key.
-        self._values = {column: _values(table.column(column), of) for column, of in self._columns.items()}
+        self._values: dict[str, tf.Tensor] = {}
+        for name, column in self._columns.items():
+            array = table.column(name).combine_chunks()
+            if is_key_text(array, column):
+                self._values[_key(name)] = _values(array, RawColumn(name, "string"))
+                array = convert_raw(array, column, text_rules(table.schema)).flat
+            self._values[name] = _values(array, column)
 
     def described(self) -> dict[str, Any]:
         """Returns keys, columns, number of rows and digest of the content as JSON, for `fullpass.json`."""
@@ -72,13 +77,14 @@ class JoinedTable(tf.Module):
         return {"keys": keys, "columns": columns, "rows": self._count, "digest": self._digest}
 
     def look_up(self, raw: Mapping[str, tf.SparseTensor], batch: tf.Tensor) -> dict[str, tf.SparseTensor]:
-        """Returns the columns of the table for the keys of some rows.
+        """Returns the columns of the table for the keys of some rows, and numbers that are keys as text, too.
 
         Args:
-            raw: Raw columns as parsed from examples; an absent key column is missing in every row.
+            raw: Raw columns as parsed from examples, and those of tables above this one; an absent key column is
+                missing in every row.
             batch: Number of rows, int64 [].
         """
-        keys = [_tokens(raw[column.name], column) for column in self._keys if column.name in raw]
+        keys = [_tokens(raw, column) for column in self._keys if column.name in raw]
         if len(keys) < len(self._keys):
             return {}
         complete = tf.reduce_all(tf.stack([tf.not_equal(key, "") for key in keys]), axis=0)
@@ -87,15 +93,21 @@ class JoinedTable(tf.Module):
         return to_sparse({column: tf.gather(values, rows) for column, values in self._values.items()}, batch)
 
 
-def _values(column: pa.ChunkedArray, raw: RawColumn) -> tf.Tensor:
-    if raw.type == "number" and pa.types.is_binary(column.type):  # a key of another join, in its own spelling
-        column = convert_raw(column.combine_chunks(), raw, RawText()).flat
-    missing = missing_value(raw).numpy()
-    cells = np.array([missing if cell is None else cell for cell in column.to_pylist()] + [missing], object)
-    return tf.constant(cells if raw.type == "string" else cells.astype(np.float32), DTYPES[raw.type])
+def _values(cells: pa.Array, column: RawColumn) -> tf.Tensor:
+    """Returns the values of all rows, and a missing one."""
+    missing = missing_value(column).numpy()
+    values = np.array([missing if cell is None else cell for cell in cells.to_pylist()] + [missing], object)
+    return tf.constant(values if column.type == "string" else values.astype(np.float32), DTYPES[column.type])
 
 
-def _tokens(value: tf.SparseTensor, column: RawColumn) -> tf.Tensor:
+def _key(column: str) -> str:
+    """Returns the name of the text of a number by which another table finds rows."""
+    return f"{column}{KEY_MARK}"
+
+
+def _tokens(raw: Mapping[str, tf.SparseTensor], column: RawColumn) -> tf.Tensor:
     """Returns a key column as tokens, string [rows], "" for missing."""
-    dense = to_dense(value, column)
+    if _key(column.name) in raw:
+        column = RawColumn(_key(column.name), "string")
+    dense = to_dense(raw[column.name], column)
     return as_tokens(dense) if column.type == "string" else number_as_text(dense).values

@@ -38,7 +38,7 @@ from fullpass.components.ingest.readers.reader import BadRow, EmptyFileError, Re
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
-from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK
+from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK, with_text_rules
 
 _BUCKET_BYTES = 32 << 20
 _MOST_BITS = 8
@@ -309,7 +309,7 @@ def _write_sorted(table: _Table, buckets: Buckets, folder: Path) -> np.ndarray:
     if not rows.any() and not per_span:
         raise UserError(f"no row of the table has {', '.join(table.join.right_columns)}, so nothing can match.")
     if looked_up:
-        whole = pa.concat_tables(looked_up)
-        with pa.ipc.new_file(str(folder / LOOKUP), whole.schema) as file:
-            file.write_table(whole)
+        schema = with_text_rules(looked_up[0].schema, table.text)
+        with pa.ipc.new_file(str(folder / LOOKUP), schema) as file:
+            file.write_table(pa.concat_tables(looked_up))
     return rows

@@ -28,7 +28,7 @@ from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.values.arrow_text import as_mask
 from fullpass.preprocessing.values.convert import convert_raw
 from fullpass.preprocessing.values.raw_text import RawText
-from fullpass.preprocessing.values.row_keys import KEY_MARK
+from fullpass.preprocessing.values.row_keys import KEY_MARK, is_key_text
 
 FIRST, SECOND, TIME, VALUES = "hash-1.uint64", "hash-2.uint64", "known-at.int64", "values.arrow"
 """Files of an index: both halves of the hashes of the keys, microseconds since 1970 UTC, and the columns.
@@ -95,7 +95,7 @@ def joined_arrays(
     arrays, good = {}, np.ones(len(rows.numbers), bool)
     for column in columns:
         arrays[column.name] = rows.table.column(column.name).combine_chunks()
-        if column.type == "number" and pa.types.is_binary(arrays[column.name].type):
+        if is_key_text(arrays[column.name], column):
             text = joins[column.name.partition(".")[0]].source.raw_text
             numbers, fits = convert_rows([column], text, reading, rows)
             arrays |= numbers

@@ -54,6 +54,22 @@ def test_a_key_of_several_columns_is_found_if_it_is_complete():
     assert rows.look_up({"k": raw["k"]}, tf.constant(4, tf.int64)) == {}
 
 
+def test_a_number_of_a_table_finds_rows_of_the_next_by_all_its_digits():
+    columns = {"a.id": RawColumn("a.id", "number"), "b.v": RawColumn("b.v", "number")}
+    ids = pa.table(
+        {KEY: pa.array([b"x", b"y", b"z"]), "a.id": pa.array([b"16777217", b"16777216", None])}
+    )  # equal as float32
+    values = pa.table({KEY: pa.array([b"16777217", b"16777216"]), "b.v": pa.array([1, 2], pa.float32())})
+    first = JoinedTable("a", [RawColumn("k", "string", token=True)], ids, columns)
+    second = JoinedTable("b", [columns["a.id"]], values, columns)
+    batch = tf.constant(4, tf.int64)
+    raw = {"k": sparse(["x", "y", "z", "w"])}
+    raw |= first.look_up(raw, batch)
+    raw |= second.look_up(raw, batch)
+    np.testing.assert_array_equal(to_dense(raw["b.v"], columns["b.v"]), [1, 2, np.nan, np.nan])
+    np.testing.assert_array_equal(to_dense(raw["a.id"], columns["a.id"]), [2**24, 2**24, np.nan, np.nan])
+
+
 @pytest.mark.integration
 @pytest.mark.filterwarnings("ignore")
 def test_a_saved_table_answers_as_before(tmp_path):
