@@ -23,8 +23,8 @@ from tensorflow.python.data.experimental.ops import testing
 from fullpass.base.user_modules import use_modules_of
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.diagnose.diagnose import TRAIN, diagnose, newest_training
+from fullpass.pipeline.diagnose.diagnosis import to_json
 from fullpass.pipeline.diagnose.profiled_training import Training
-from fullpass.pipeline.diagnose.report import to_json
 from fullpass.trainer.fit.strategy import choose_strategy
 from fullpass.trainer.fit.training_data import TrainingData, load_data
 from fullpass.trainer.input.workers import Workers

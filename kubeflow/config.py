@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fullpass.kubeflow.kfp_internals import Release
 from fullpass.pipeline.config import BeamConfig
-from fullpass.pipeline.cron import CronLine
+from fullpass.pipeline.schedule_config import CronLine
 from fullpass.preprocessing.spec import Count, Flag, Name, Spec
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}

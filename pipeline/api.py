@@ -25,14 +25,14 @@ from fullpass.pipeline.authoring.checks.check import load_checked, require
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.load import load as load_file
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
-from fullpass.pipeline.authoring.table_source import with_table
+from fullpass.pipeline.authoring.show_config import with_table
 from fullpass.pipeline.frames import Rows, as_arrow, like, to_parquet, write_parquet
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.list_versions import Version, read_versions
 from fullpass.pipeline.registry.locate_model import pushed_to
 from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root
-from fullpass.pipeline.running.execution.notebook_display import NotebookDisplay, in_notebook
+from fullpass.pipeline.running.execution.display import NotebookDisplay, in_notebook
 from fullpass.pipeline.running.outcome import Outcome
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.startup import set_environment

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from fullpass.base.files import is_address
 from fullpass.base.tfx_line import line
 from fullpass.components.predict.write_tables import format_to_write
+from fullpass.kubeflow import protocol
 from fullpass.kubeflow.compile.compile import (
     PREDICT,
     Compiled,
@@ -25,18 +26,7 @@ from fullpass.kubeflow.config import PredictionConfig, beam_config, seconds
 from fullpass.kubeflow.environment import Environment, require
 from fullpass.kubeflow.kfp_internals import SCHEDULE_TIME_PLACEHOLDER, SCHEDULE_TIME_SINCE, is_before
 from fullpass.kubeflow.page_outputs import METRICS
-from fullpass.kubeflow.protocol import (
-    DATE,
-    MODEL,
-    MODEL_URI,
-    OUTPUT,
-    PREDICT_COMMAND,
-    PUSH_TO,
-    ROWS,
-    SCHEDULE_TIME,
-    Json,
-    name_of_prediction,
-)
+from fullpass.kubeflow.protocol import Json
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
 
@@ -63,7 +53,7 @@ def compile_prediction(loaded: Loaded, environment: Environment) -> Compiled:
         lasting.append((("push_to",), PREDICT, push_to))
     warnings = require(environment, list(config.nodes), lasting)
     # Notifications and MLflow are of trainings.
-    name = name_of_prediction(loaded.config.name)
+    name = protocol.name_of_prediction(loaded.config.name)
     own = loaded.config.model_copy(update={"name": name, "notify": (), "mlflow": None})
     builder = _Builder(replace(loaded, config=own), config, spanned=False, declared=declared, model=model)
     builder.add_prediction(loaded.config.name, push_to)
@@ -90,8 +80,10 @@ class _Builder(PackageBuilder):
         knows_time = not is_before(environment.kubeflow, SCHEDULE_TIME_SINCE)
         task = Task(
             task_name(PREDICT),
-            parameters={SCHEDULE_TIME: SCHEDULE_TIME_PLACEHOLDER} if knows_time else {},
-            artifacts={MODEL: (self._blessed_model(pipeline, push_to), MODEL_TITLE)} if self._is_blessed else {},
+            parameters={protocol.SCHEDULE_TIME: SCHEDULE_TIME_PLACEHOLDER} if knows_time else {},
+            artifacts={protocol.MODEL: (self._blessed_model(pipeline, push_to), MODEL_TITLE)}
+            if self._is_blessed
+            else {},
             outputs={"metrics": METRICS},
             dag_inputs=tuple(self._run_parameters()),
         )
@@ -107,25 +99,29 @@ class _Builder(PackageBuilder):
             "artifacts": environment.artifacts,
         }
         args = ["--plan", json.dumps(plan, sort_keys=True), *message_args(task.artifacts, task.outputs)]
-        self._add_container(task, PREDICT_COMMAND, args, settings)
+        self._add_container(task, protocol.PREDICT_COMMAND, args, settings)
 
     @property
     def _is_blessed(self) -> bool:
         return self.model == _BLESSED
 
     def _blessed_model(self, pipeline: str, push_to: str) -> Output:
-        given = {"registry": self.environment.registry, "pipeline": pipeline, PUSH_TO: push_to}
-        found = Task("find-model", parameters=dict(given), output_parameters=(MODEL_URI,))
+        given = {"registry": self.environment.registry, "pipeline": pipeline, protocol.PUSH_TO: push_to}
+        found = Task("find-model", parameters=dict(given), output_parameters=(protocol.MODEL_URI,))
         self._add_lookup("model", found, PREDICT, volumes=self._push_volume(PREDICT, push_to))
         return self._add_import(PREDICT, ModelImport("fetched-model", found.name))
 
     def _run_parameters(self) -> Json:
         dated = "{YYYY}, {MM}, {DD} and {HH} are the date of the run."
         declared = {
-            ROWS: text_parameter(self.declared.rows, f"Rows to predict: a file, folder, glob or address. {dated}"),
-            OUTPUT: text_parameter(self.declared.output, f"Folder or address to write. {dated}"),
-            DATE: text_parameter("", "Date of the run, as 2026-01-02 or 2026-01-02T03; by default the planned one."),
+            protocol.ROWS: text_parameter(
+                self.declared.rows, f"Rows to predict: a file, folder, glob or address. {dated}"
+            ),
+            protocol.OUTPUT: text_parameter(self.declared.output, f"Folder or address to write. {dated}"),
+            protocol.DATE: text_parameter(
+                "", "Date of the run, as 2026-01-02 or 2026-01-02T03; by default the planned one."
+            ),
         }
         if not self._is_blessed:
-            declared[MODEL] = text_parameter(self.model, "Folder or address of the model, or of its versions.")
+            declared[protocol.MODEL] = text_parameter(self.model, "Folder or address of the model, or of its versions.")
         return declared

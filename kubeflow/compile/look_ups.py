@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fullpass.components.ingest.spans.span_pattern import Unit
+from fullpass.kubeflow import protocol
 from fullpass.kubeflow.compile.task import Task, Value, artifact_type
 from fullpass.kubeflow.kfp_internals import (
     IMPORTER_ARTIFACT,
@@ -20,18 +21,7 @@ from fullpass.kubeflow.kfp_internals import (
     is_before,
     path_placeholder,
 )
-from fullpass.kubeflow.protocol import (
-    DATA_PATH,
-    EMPTY_ARTIFACT,
-    MADE_FROM,
-    MODEL_URI,
-    REQUEST,
-    SCHEDULE,
-    SCHEDULE_TIME,
-    SPAN,
-    WINDOW,
-    Json,
-)
+from fullpass.kubeflow.protocol import Json
 from fullpass.pipeline.schedule_config import ScheduleConfig
 
 MODEL_TITLE = "tfx.Model"
@@ -51,9 +41,14 @@ def find_inputs(given: dict[str, Value], *, by_path: bool, window: dict[str, str
     return Task(
         name="find-inputs",
         parameters={**given, **window},
-        dag_inputs=((DATA_PATH,) if by_path else ()) + ((SPAN,) if window else ()),
-        outputs={EMPTY_ARTIFACT: "system.Artifact"},
-        output_parameters=(REQUEST, MADE_FROM, MODEL_URI, *((WINDOW,) if window else ())),
+        dag_inputs=((protocol.DATA_PATH,) if by_path else ()) + ((protocol.SPAN,) if window else ()),
+        outputs={protocol.EMPTY_ARTIFACT: "system.Artifact"},
+        output_parameters=(
+            protocol.REQUEST,
+            protocol.MADE_FROM,
+            protocol.MODEL_URI,
+            *((protocol.WINDOW,) if window else ()),
+        ),
     )
 
 
@@ -66,8 +61,8 @@ def schedule_time(schedule: ScheduleConfig | None, unit: Unit | None, release: s
     if schedule is None or not has_scheduled_time or "lag" not in schedule.model_fields_set:
         return {}
     return {
-        SCHEDULE_TIME: SCHEDULE_TIME_PLACEHOLDER,
-        SCHEDULE: json.dumps({"lag": schedule.lag, "timezone": schedule.timezone}, sort_keys=True),
+        protocol.SCHEDULE_TIME: SCHEDULE_TIME_PLACEHOLDER,
+        protocol.SCHEDULE: json.dumps({"lag": schedule.lag, "timezone": schedule.timezone}, sort_keys=True),
     }
 
 
@@ -97,11 +92,11 @@ class ModelImport:
 
     def task_spec(self) -> Json:
         """Returns the entry of the root's tasks."""
-        source = {"taskOutputParameter": {"producerTask": self.found, "outputParameterKey": MODEL_URI}}
+        source = {"taskOutputParameter": {"producerTask": self.found, "outputParameterKey": protocol.MODEL_URI}}
         return {
             "taskInfo": {"name": self.name},
             "componentRef": {"name": f"comp-{self.name}"},
-            "inputs": {"parameters": {MODEL_URI: source}},
+            "inputs": {"parameters": {protocol.MODEL_URI: source}},
             "dependentTasks": [self.found],
             "cachingOptions": _UNCACHED,
         }
@@ -111,7 +106,7 @@ class ModelImport:
         inner = {
             "taskInfo": {"name": self.importer},
             "componentRef": {"name": f"comp-{self.importer}"},
-            "inputs": {"parameters": {IMPORTER_URI: {"componentInputParameter": MODEL_URI}}},
+            "inputs": {"parameters": {IMPORTER_URI: {"componentInputParameter": protocol.MODEL_URI}}},
             "cachingOptions": _UNCACHED,
         }
         selected = [{"producerSubtask": self.importer, "outputArtifactKey": IMPORTER_ARTIFACT}]
@@ -121,7 +116,7 @@ class ModelImport:
                     "tasks": {self.importer: inner},
                     "outputs": {"artifacts": {"model": {"artifactSelectors": selected}}},
                 },
-                **_converts(MODEL_URI, "model"),
+                **_converts(protocol.MODEL_URI, "model"),
             },
             f"comp-{self.importer}": {
                 "executorLabel": f"exec-{self.importer}",

@@ -1,10 +1,11 @@
-"""Builds a package node by node, in the order of the DAG."""
+"""Builds a package node by node, in the order of the DAG; the container of a node's task runs the node's executor."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tfx import types
 from tfx.components.trainer.component import Trainer
 from tfx.dsl.components.common.resolver import Resolver
 from tfx.types import standard_artifacts
@@ -15,10 +16,10 @@ from fullpass.components.artifacts import Report
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.spans.spans import LATEST, span_unit
-from fullpass.components.internals.tfx_internals import base_node
+from fullpass.components.internals.tfx_internals import OutputChannel, base_component, base_node, executor_spec
+from fullpass.kubeflow import protocol
 from fullpass.kubeflow.compile import notify_tasks
 from fullpass.kubeflow.compile.look_ups import ModelImport, find_inputs, message_args, schedule_time
-from fullpass.kubeflow.compile.node_tasks import Sources, executor_args, node_task, title
 from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.compile.pod import (
     LAUNCHER_MEMORY,
@@ -30,28 +31,99 @@ from fullpass.kubeflow.compile.pod import (
 from fullpass.kubeflow.compile.task import Output, Task, Value, task_name
 from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Volume, beam_config
 from fullpass.kubeflow.kfp_internals import END_COMMAND, SCHEMA_VERSION
-from fullpass.kubeflow.page_outputs import page_outputs
-from fullpass.kubeflow.protocol import (
-    DATA_PATH,
-    ENTRIES,
-    FACTS_VARIABLE,
-    IN_SMALL_IMAGE,
-    LOOKUP_COMMAND,
-    MADE_FROM,
-    NODE_COMMAND,
-    OUTCOMES_VARIABLE,
-    PACK_ABOVE,
-    PUSH_TO,
-    REQUEST,
-    SPAN,
-    SPANS,
-    WINDOW,
-    WORKER_LAUNCHER_COMMAND,
-    Json,
-    pack,
-)
+from fullpass.kubeflow.page_outputs import PageOutput, page_outputs
+from fullpass.kubeflow.protocol import Json
 from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.config import BeamConfig
 from fullpass.pipeline.running.record_provenance import config_facts, user_functions
+
+
+@dataclass
+class Sources:
+    """The outputs that inputs of nodes come from.
+
+    Attributes:
+        outputs: Names of a node and its output in TFX -> the corresponding output in the package.
+        window: The examples of a window of spans, which nodes find in the registry.
+    """
+
+    outputs: dict[tuple[str, str], Output] = field(default_factory=dict)
+    window: Output | None = None
+
+    def of(self, channel: types.BaseChannel) -> Output:
+        """Returns the output that a channel stands for."""
+        return self.outputs[channel.producer_component_id, channel.output_key]
+
+
+def node_task(node: base_node.BaseNode, sources: Sources, pages: Sequence[PageOutput] = (), *, cache: bool) -> Task:
+    """Returns the task of a component whose inputs are all in `sources`; pages: its outputs for the run's page."""
+    return Task(
+        name=task_name(node.id),
+        parameters=_parameters(node),
+        artifacts={name: (sources.of(channel), title(channel.type)) for name, channel in node.inputs.items()},
+        outputs={name: title(channel.type) for name, channel in node.outputs.items()}
+        | {page.name: page.kind for page in pages},
+        after=_waits_for(node),
+        cache=cache,
+    )
+
+
+def executor_args(
+    node: base_node.BaseNode,
+    sources: Sources,
+    environment: EnvironmentConfig,
+    beam: BeamConfig,
+    registry: Json,
+    pages: Sequence[PageOutput] = (),
+) -> list[str]:
+    """Returns the arguments of the container that runs a component.
+
+    They contain artifact types, because the backend passes artifacts without types.
+
+    Args:
+        registry: What it keeps there: `ingest`, with its request and spans, or `records`, of blessed models.
+    """
+    runs_beam = isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)
+    plan = {
+        "node": node.id,
+        "line": line(),
+        "executor": node.executor_spec.class_path,
+        "parameters": {name: type(value).__name__ for name, value in _parameters(node).items()},
+        "inputs": {name: class_path(channel.type) for name, channel in node.inputs.items()},
+        "windows": [name for name, channel in node.inputs.items() if sources.of(channel) == sources.window],
+        "outputs": {name: class_path(channel.type) for name, channel in node.outputs.items()},
+        "beam": beam.model_dump(mode="json") if runs_beam else None,
+        "folder": environment.folder,
+        "artifacts": environment.artifacts,
+        **registry,
+    }
+    return [
+        "--plan",
+        json.dumps(plan, sort_keys=True),
+        *message_args(node.inputs, [*node.outputs, *(page.name for page in pages)]),
+    ]
+
+
+def class_path(artifact: type[types.Artifact]) -> str:
+    """Returns the import path of an artifact class."""
+    return f"{artifact.__module__}.{artifact.__qualname__}"
+
+
+def title(artifact: type[types.Artifact]) -> str:
+    """Returns the name of an artifact class in Kubeflow, such as tfx.Examples."""
+    ours = not artifact.__module__.startswith("tfx.")
+    return f"{'fullpass' if ours else 'tfx'}.{artifact.__name__}"
+
+
+def _parameters(node: base_node.BaseNode) -> dict[str, Value]:
+    return {name: value for name, value in node.exec_properties.items() if value is not None}
+
+
+def _waits_for(node: base_node.BaseNode) -> tuple[str, ...]:
+    """Returns the tasks of nodes that must succeed before this node although it reads none of their outputs."""
+    read = {channel.producer_component_id for channel in node.inputs.values() if isinstance(channel, OutputChannel)}
+    upstream = (other for other in node.upstream_nodes if isinstance(other, base_component.BaseComponent))
+    return tuple(sorted(task_name(other.id) for other in upstream if other.id not in read))
 
 
 @dataclass
@@ -126,19 +198,21 @@ class PackageBuilder:
         elif any(channel.type is standard_artifacts.ModelBlessing for channel in node.outputs.values()):
             registry = {"records": self._with_records(node, task)}
         # TFX needs TensorFlow to open artifacts at gs:// directly.
-        small = environment.artifacts == "copied" and node.executor_spec.class_path in IN_SMALL_IMAGE
+        small = environment.artifacts == "copied" and node.executor_spec.class_path in protocol.IN_SMALL_IMAGE
         settings = environment.node(node.id, small=small)
         beam = beam_config(settings.beam, self.loaded.config.beam, environment.pipeline_root)
         args = executor_args(node, self.sources, environment, beam, registry, pages)
-        command: Sequence[str] = NODE_COMMAND
+        command: Sequence[str] = protocol.NODE_COMMAND
         if settings.workers:
             self.remarks.append(
                 f"{node.id}: runs in {settings.workers.count} pods of a separate Job; its task waits for them."
             )
-            command, args = WORKER_LAUNCHER_COMMAND, ["--workers", self._job_settings(node, settings), *args]
+            command, args = protocol.WORKER_LAUNCHER_COMMAND, ["--workers", self._job_settings(node, settings), *args]
             settings = helper_pod_settings(settings, environment.defaults, LAUNCHER_MEMORY)
         if isinstance(node, Trainer):
-            settings = settings.model_copy(update={"env": settings.env | {FACTS_VARIABLE: package_facts(self.loaded)}})
+            settings = settings.model_copy(
+                update={"env": settings.env | {protocol.FACTS_VARIABLE: package_facts(self.loaded)}}
+            )
         self._add_container(task, command, args, settings)
         self.sources.outputs |= {(node.id, key): Output(task.name, key) for key in node.outputs}
         if isinstance(node, Ingest) and self.spanned:
@@ -158,15 +232,15 @@ class PackageBuilder:
     def _with_request(self, node: Ingest, task: Task) -> Json:
         """Adds the look-up of the run's inputs; returns where Ingest finds its request, and where spans are kept."""
         config, where = self.loaded.config, span_records(self.loaded, self.environment) if self.spanned else {}
-        window = {SPANS: str(config.data.window.spans), ENTRIES: where["entries"]} if where else {}
+        window = {protocol.SPANS: str(config.data.window.spans), protocol.ENTRIES: where["entries"]} if where else {}
         if where:
             window |= schedule_time(config.schedule, span_unit(config.data), self.environment.kubeflow)
         given: dict[str, Value] = {
-            REQUEST: node.exec_properties["request"],
+            protocol.REQUEST: node.exec_properties["request"],
             "folder": self.environment.folder,
             **self.records,
-            PUSH_TO: self.baseline["target"],
-            MADE_FROM: self.baseline["made_from"],
+            protocol.PUSH_TO: self.baseline["target"],
+            protocol.MADE_FROM: self.baseline["made_from"],
         }
         found = find_inputs(given, by_path=self._has_path, window=window)
         self.found = found.name
@@ -175,7 +249,7 @@ class PackageBuilder:
         volumes = self._push_volume(node.id, self.baseline["target"])
         self._add_lookup("inputs", found, node.id, small=small, volumes=volumes)
         self.remarks.append(f"{node.id}: {found.name} finds its files and their fingerprints when a run begins.")
-        task.parameters[REQUEST] = Output(found.name, REQUEST)
+        task.parameters[protocol.REQUEST] = Output(found.name, protocol.REQUEST)
         if not where:
             return self.records
         self.remarks.append(f"{node.id}: spans that earlier runs ingested are reused from the registry.")
@@ -184,7 +258,8 @@ class PackageBuilder:
     def _with_records(self, node: base_node.BaseNode, task: Task) -> Json:
         """Has the node that blesses models record them for later runs; returns where."""
         task.parameters |= {
-            name: Output(self.found, name) for name in (MADE_FROM, *((WINDOW,) if self.spanned else ()))
+            name: Output(self.found, name)
+            for name in (protocol.MADE_FROM, *((protocol.WINDOW,) if self.spanned else ()))
         }
         also = ", and the window for runs that train only on new spans" if self.spanned else ""
         self.remarks.append(f"{node.id}: records a blessed model in the registry for later runs{also}.")
@@ -241,13 +316,13 @@ class PackageBuilder:
         declared: Json = {}
         if self._has_path:
             text = "Files to read instead of data.source.path: a path, or the value of that key as JSON."
-            declared[DATA_PATH] = text_parameter("", text)
+            declared[protocol.DATA_PATH] = text_parameter("", text)
         if self.spanned:
             text = (
                 "The newest span to train on, as a date or number, or A:B; latest; or new, the newest, which must not "
                 "have been trained on before."
             )
-            declared[SPAN] = text_parameter(LATEST, text)
+            declared[protocol.SPAN] = text_parameter(LATEST, text)
         return declared
 
     @property
@@ -263,7 +338,7 @@ class PackageBuilder:
         settings = self._helper_settings(node, small=small)
         settings = settings.model_copy(update={"volumes": settings.volumes + volumes})
         args = ["--kind", kind, *message_args(task.artifacts, task.outputs)]
-        self._add_container(task, LOOKUP_COMMAND, args, settings)
+        self._add_container(task, protocol.LOOKUP_COMMAND, args, settings)
 
     def _add_container(
         self, task: Task, command: Sequence[str], args: Sequence[str], settings: NodeConfig, dag: Json | None = None
@@ -271,12 +346,12 @@ class PackageBuilder:
         """Adds a task to a DAG, by default to the root."""
         if self.loaded.config.notify:
             outcomes = f"{self.environment.registry}/{self.loaded.config.name}/outcomes"
-            settings = settings.model_copy(update={"env": settings.env | {OUTCOMES_VARIABLE: outcomes}})
+            settings = settings.model_copy(update={"env": settings.env | {protocol.OUTCOMES_VARIABLE: outcomes}})
         if settings.retries:
             task.retry = retry_policy(settings.retries)
-        constants = task.take_constants(PACK_ABOVE)
+        constants = task.take_constants(protocol.PACK_ABOVE)
         if constants:
-            args = [*args, "--constants", pack(constants)]
+            args = [*args, "--constants", protocol.pack(constants)]
         self.components[f"comp-{task.name}"] = task.component()
         self.executors[f"exec-{task.name}"] = {"container": container(settings, command, args)}
         kubernetes_part = kubernetes(settings, self.environment)
@@ -292,7 +367,7 @@ def package_facts(loaded: Loaded) -> str:
     :173 at 2.17.0), without variables: a changed comment in the YAML causes no new training.
     """
     facts = {"pipeline": loaded.config.name, "config": config_facts(loaded), "functions": user_functions(loaded.config)}
-    return pack(facts)
+    return protocol.pack(facts)
 
 
 def span_records(loaded: Loaded, environment: EnvironmentConfig) -> Json:

@@ -15,8 +15,8 @@ from fullpass.kubeflow.deploy.connection import HOST, client
 from fullpass.kubeflow.protocol import NEW, SCHEDULED, SPAN, name_of_prediction
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.cron import six_fields
 from fullpass.pipeline.printing import print_text
+from fullpass.pipeline.schedule_config import six_fields
 from fullpass.pipeline.startup import noise_to
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def submit(
         raise UserError(f"no longer waiting; run {run.run_id} continues.") from None
     print_text(f"run {run.run_id}: {run.state.lower()}")
     if run.state != "SUCCEEDED":
-        from fullpass.kubeflow.deploy.failure_causes import failures
+        from fullpass.kubeflow.deploy.submit import failures
 
         if run.state != "FAILED":
             raise UserError(f"run {run.run_id} was {run.state.lower()}.")

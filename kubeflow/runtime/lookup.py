@@ -24,24 +24,9 @@ from fullpass.components.ingest.spans.span_files import Span
 from fullpass.components.ingest.spans.span_pattern import label_of
 from fullpass.components.ingest.spans.spans import LATEST, Window, find_window, span_unit
 from fullpass.components.push.push import rolled_back_origins
+from fullpass.kubeflow import protocol
 from fullpass.kubeflow.kfp_internals import uri_of_all_runs
-from fullpass.kubeflow.protocol import (
-    DATA_PATH,
-    EMPTY_ARTIFACT,
-    ENTRIES,
-    MADE_FROM,
-    MODEL_URI,
-    NEW,
-    PUSH_TO,
-    REQUEST,
-    SCHEDULE,
-    SCHEDULE_TIME,
-    SCHEDULED,
-    SPAN,
-    SPANS,
-    WINDOW,
-    Json,
-)
+from fullpass.kubeflow.protocol import Json
 from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.executor_input import (
     ExecutorInput,
@@ -90,26 +75,26 @@ def find_run_inputs(task: ExecutorInput) -> Outputs:
     """
     check_writable(task.parameters["registry"])
     found = _find_files(task)
-    identity = [task.parameters[MADE_FROM], found.get(WINDOW, found[REQUEST])]
+    identity = [task.parameters[protocol.MADE_FROM], found.get(protocol.WINDOW, found[protocol.REQUEST])]
     made_from = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
-    return {}, {**found, MADE_FROM: made_from, MODEL_URI: _baseline(task, made_from)}
+    return {}, {**found, protocol.MADE_FROM: made_from, protocol.MODEL_URI: _baseline(task, made_from)}
 
 
 def _find_files(task: ExecutorInput) -> dict[str, str]:
     fields = json.loads(task.parameters["request"])
-    given = task.parameters.get(DATA_PATH, "")
+    given = task.parameters.get(protocol.DATA_PATH, "")
     if given:
         fields["config"]["source"]["path"] = json.loads(given) if given[0] in "[{" else given
     request = read_request(json.dumps(fields))
     folder = Path(task.parameters["folder"])
-    if SPANS in task.parameters:
+    if protocol.SPANS in task.parameters:
         return _window_inputs(task, request, folder)
     resolve = partial(resolve_path, directory=folder)
     files = find_inputs(request.config.source, resolve)
     logging.info("%d files, %s bytes", len(files), f"{sum(file.size for file in files):,}")
     tables = find_tables(request.config.joins, resolve, None)
     window = Window(None, (Span(0, files),), tables=tables)
-    return {REQUEST: _record_request(task, request.with_window(window, ()))}
+    return {protocol.REQUEST: _record_request(task, request.with_window(window, ()))}
 
 
 def _record_request(task: ExecutorInput, request: Request, *, again: bool = False) -> str:
@@ -132,44 +117,49 @@ def _window_inputs(task: ExecutorInput, request: Request, folder: Path) -> dict[
     records = container_records(os.environ, task.message)
     if records is not None:
         records.record_window_data({"first_span": request.spans[0].label, "span": newest.label})
-    if task.parameters.get(SPAN) in (NEW, SCHEDULED):
+    if task.parameters.get(protocol.SPAN) in (protocol.NEW, protocol.SCHEDULED):
         _check_new(newest, registry.newest_trained(pipeline))
     registry.record_spans(pipeline, [KnownSpan(s.number, s.fingerprint, s.version) for s in request.spans])
-    missing_spans = SpanStore(task.parameters[ENTRIES]).missing_spans(request.spans)
+    missing_spans = SpanStore(task.parameters[protocol.ENTRIES]).missing_spans(request.spans)
     logging.info("%d of %d spans are to be ingested", len(missing_spans), len(request.spans))
     fingerprints = hashlib.sha256("".join(span.fingerprint for span in request.spans).encode()).hexdigest()
     facts = {"number": newest.number, "fingerprint": newest.fingerprint, "label": newest.label, "spans": fingerprints}
-    return {WINDOW: json.dumps(facts), REQUEST: _record_request(task, request, again=bool(missing_spans))}
+    return {
+        protocol.WINDOW: json.dumps(facts),
+        protocol.REQUEST: _record_request(task, request, again=bool(missing_spans)),
+    }
 
 
 def _find_window(task: ExecutorInput, request: Request, folder: Path) -> Window:
-    span = task.parameters.get(SPAN) or LATEST
-    config, size = request.config, task.parameters[SPANS]
+    span = task.parameters.get(protocol.SPAN) or LATEST
+    config, size = request.config, task.parameters[protocol.SPANS]
     window = WindowConfig(spans=int(size) if size.isdigit() else size)
     data = DataConfig(source=config.source, span=config.span, joins=config.joins, window=window)
     registry = task.parameters["registry"]
     # An index on a volume avoids reading files again to determine their spans.
     index = None if is_address(registry) else RootLayout(Path(registry) / task.parameters["pipeline"]).span_index
-    requested = _planned_span(task, data) if span == SCHEDULED else LATEST if span == NEW else span
+    requested = _planned_span(task, data) if span == protocol.SCHEDULED else LATEST if span == protocol.NEW else span
     return find_window(data, lambda path: resolve_path(path, folder), requested, index=index)
 
 
 def _planned_span(task: ExecutorInput, data: DataConfig) -> str:
     """Returns the label of the span of the scheduled time."""
-    unit, scheduled = span_unit(data), task.parameters.get(SCHEDULE_TIME, "")
-    if unit is None or SCHEDULE not in task.parameters:
+    unit, scheduled = span_unit(data), task.parameters.get(protocol.SCHEDULE_TIME, "")
+    if unit is None or protocol.SCHEDULE not in task.parameters:
         raise UserError(
-            f"span: {SCHEDULED} needs `schedule: {{lag: ...}}` in the YAML. Compile with it, or give a date."
+            f"span: {protocol.SCHEDULED} needs `schedule: {{lag: ...}}` in the YAML. Compile with it, or give a date."
         )
     try:
         planned = datetime.fromisoformat(scheduled)
     except ValueError:
         raise UserError(
-            f"span: {SCHEDULED}: the backend provided no scheduled time. Received: {scheduled!r}."
+            f"span: {protocol.SCHEDULED}: the backend provided no scheduled time. Received: {scheduled!r}."
         ) from None
-    number = expected_span(unit, planned, ScheduleConfig.model_validate_json(task.parameters[SCHEDULE]))
+    number = expected_span(unit, planned, ScheduleConfig.model_validate_json(task.parameters[protocol.SCHEDULE]))
     if number is None:
-        raise UserError(f"span: {SCHEDULED}: numbered spans have no scheduled time. Give a number, or {LATEST}.")
+        raise UserError(
+            f"span: {protocol.SCHEDULED}: numbered spans have no scheduled time. Give a number, or {LATEST}."
+        )
     logging.info("scheduled for %s: span %s", scheduled, label_of(unit, number))
     return label_of(unit, number)
 
@@ -192,7 +182,7 @@ def _baseline(task: ExecutorInput, made_from: str) -> str:
 
     If there is none, it is a URI without files, the same in all runs.
     """
-    pipeline, push_to = task.parameters["pipeline"], task.parameters[PUSH_TO]
+    pipeline, push_to = task.parameters["pipeline"], task.parameters[protocol.PUSH_TO]
     check_writable(push_to)
     rolled_back = rolled_back_origins(Path(push_to))
     for model in sorted(rolled_back):
@@ -201,7 +191,7 @@ def _baseline(task: ExecutorInput, made_from: str) -> str:
     found = registry.newest_blessed(pipeline, made_from=made_from, rolled_back=rolled_back)
     text = f"the baseline is {found.model}, blessed {found.time}" if found else "no model was blessed before"
     logging.info("%s", text)
-    return found.model if found else uri_of_all_runs(task.outputs[EMPTY_ARTIFACT].uri, pipeline)
+    return found.model if found else uri_of_all_runs(task.outputs[protocol.EMPTY_ARTIFACT].uri, pipeline)
 
 
 def find_model(task: ExecutorInput) -> Outputs:
@@ -211,7 +201,7 @@ def find_model(task: ExecutorInput) -> Outputs:
         UserError: There is none.
     """
     registry, pipeline = task.parameters["registry"], task.parameters["pipeline"]
-    rolled_back = rolled_back_origins(Path(task.parameters[PUSH_TO]))
+    rolled_back = rolled_back_origins(Path(task.parameters[protocol.PUSH_TO]))
     found = FolderRegistry(registry).newest_blessed(pipeline, rolled_back=rolled_back)
     if found is None:
         raise UserError(
@@ -219,7 +209,7 @@ def find_model(task: ExecutorInput) -> Outputs:
             "the environment file."
         )
     logging.info("%s, blessed %s", found.model, found.time)
-    return {}, {MODEL_URI: found.model}
+    return {}, {protocol.MODEL_URI: found.model}
 
 
 def check_writable(folder: str) -> None:

@@ -42,7 +42,7 @@ def diagnose(
 def _input(loaded: Loaded, root: Path | None, seconds: float) -> tuple[dict[str, Any], str]:
     with noise_to(Path(os.devnull)):
         from fullpass.pipeline.diagnose.diagnose import diagnose as diagnose_input
-        from fullpass.pipeline.diagnose.report import table, to_json
+        from fullpass.pipeline.diagnose.diagnosis import table, to_json
 
     found = diagnose_input(loaded, root=root, seconds=seconds, say=_say)
     return to_json(found), table(found)

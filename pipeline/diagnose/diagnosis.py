@@ -1,10 +1,11 @@
-"""Diagnoses the input of a training: measures each stage alone, all stages together, and candidate settings."""
+"""Diagnoses the input of a training: measures each stage, all together, and candidate settings; formats the result."""
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -12,8 +13,8 @@ from fullpass.base.processes import usable_cores
 from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining, Training
 from fullpass.pipeline.diagnose.rates import Rate
 from fullpass.pipeline.diagnose.settings import InputSettings, input_settings
-from fullpass.pipeline.diagnose.stages import MODEL, Stage, stages
-from fullpass.pipeline.diagnose.trials import Candidate, Trial, candidates, try_settings
+from fullpass.pipeline.diagnose.stages import MODEL, NOTHING, ONCE, STAGES, TRANSFORM, Stage, stages
+from fullpass.pipeline.diagnose.trials import ROUNDS, WORTH_IT, Candidate, Trial, candidates, try_settings
 from fullpass.trainer.fit.strategy import describe_devices
 
 INPUT_BOUND, PARTLY = 0.20, 0.05
@@ -122,3 +123,148 @@ def diagnose_training(training: Training, *, seconds: float, log: Callable[[str]
             untried=tuple(found.untried),
             served=training.spec.config.input.service is not None,
         )
+
+
+_KEPT = {
+    "memory": "rows are kept in memory after they were read once",
+    "disk": "rows are kept in blocks on disk after they were read once",
+    "files": "rows are read from the files in every epoch",
+}
+_HEAD = ("stage", "examples/s", "ms per step", "share", "cores")
+
+
+def table(diagnosis: Diagnosis) -> str:
+    """Returns the diagnosis as lines for people."""
+    return "\n".join(
+        [*_header_lines(diagnosis), "", *_stage_lines(diagnosis), "", *_trial_lines(diagnosis), "", *verdict(diagnosis)]
+    )
+
+
+def verdict(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yields the bottleneck and the recommended settings."""
+    d, stage = diagnosis, diagnosis.stage
+    share = stage.step_seconds / sum(each.step_seconds for each in d.stages)
+    most = "Most" if d.bound == "compute-bound" else "Of the input, most"
+    alone, step = f"{1000 * d.model_seconds:.3g}", f"{1000 * d.step_seconds:.3g}"
+    left = f"a step would take {alone} ms instead of {step}"
+    if d.model_seconds >= d.step_seconds:
+        left = f"a step would still take {step} ms, because the model alone was measured at {alone} ms"
+    yield (
+        f"Verdict: {d.bound}. The model waits for input during {d.written.wait:.0%} of the training; if input cost "
+        f"nothing, {left}. "
+        f"{most} time goes to {stage.name} ({STAGES[stage.name]}): "
+        f"{1000 * stage.step_seconds:.3g} ms per step, {share:.0%} of the stages' sum."
+    )
+    if d.best is not None:
+        yield f"Do: {d.best.candidate.text}. {_gain_text(d, d.best)}; {d.best.candidate.why}."
+        if any(path.startswith("data.records.") for path in d.best.candidate.changes):
+            yield "Then `fullpass run`: the records are written anew."
+    elif d.trials and d.trials[0].gain >= WORTH_IT:
+        uneven = "in one round only" if d.trials[0].rounds == 1 else "but not in every round"
+        yield (
+            f"Do: nothing yet. {d.trials[0].candidate.text} was {d.trials[0].gain:.2f} times as fast, {uneven}, which "
+            "may be chance; measure with more --seconds."
+        )
+    elif d.bound == "compute-bound":
+        yield "Do: nothing about the input; no setting of it makes this training faster by a tenth."
+    else:
+        yield "Do: leave the settings as they are; none that was tried makes this training faster by a tenth."
+    if stage.name == TRANSFORM:
+        yield "Not tried: `compute_at: transform`, which computes features once, when examples are written."
+
+
+def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Returns the diagnosis for programs; times in seconds."""
+    d = diagnosis
+    return {
+        "bound": d.bound,
+        "stage": d.stage.name,
+        "wait_share": d.written.wait,
+        "lost_share": d.input_share,
+        "step_seconds": d.step_seconds,
+        "examples_per_second": d.written.per_second,
+        "batch_size": d.setting.batch_size,
+        "readers": d.setting.readers,
+        "kept": d.setting.kept,
+        "service_left_out": d.served,
+        "epochs": d.epochs,
+        "data": {"rows": d.rows, "files": d.files, "bytes": d.bytes, "sampled": d.sampled},
+        "machine": {"device": d.devices, "cores": d.cores},
+        "stages": [
+            {
+                "name": stage.name,
+                "in_every_epoch": stage.name not in ONCE,
+                "examples_per_second": stage.rate.per_second,
+                "step_seconds": stage.step_seconds,
+                "cores": stage.rate.cores,
+            }
+            for stage in d.stages
+        ],
+        "trials": [
+            {
+                "changes": dict(trial.candidate.changes),
+                "why": trial.candidate.why,
+                "examples_per_second": trial.per_second,
+                "gain": trial.gain,
+                "wait_share": trial.wait,
+            }
+            for trial in d.trials
+        ],
+        "untried": [dict(candidate.changes) for candidate in d.untried],
+        "recommended": dict(d.best.candidate.changes) if d.best else {},
+    }
+
+
+def _header_lines(d: Diagnosis) -> Iterator[str]:
+    yield (
+        f"{d.rows:,} examples in {d.files:,} file{'s' * (d.files != 1)} of {d.bytes / 1e6:,.1f} MB in all; batches of "
+        f"{d.setting.batch_size:,}, {d.epochs} epoch{'s' * (d.epochs != 1)}, {d.setting.readers} "
+        f"reader{'s' * (d.setting.readers != 1)}; one {d.devices}, {d.cores} cores."
+    )
+    spread = "" if d.setting.kept == "files" else f": the cost of reading them is spread over {d.epochs} epochs"
+    yield f"{_KEPT[d.setting.kept].capitalize()}{spread}."
+    if d.served:
+        yield "input.service is not used: the work of its workers is measured on this machine."
+
+
+def _stage_lines(d: Diagnosis) -> Iterator[str]:
+    total = sum(stage.step_seconds for stage in d.stages)
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for stage in d.stages:
+        rate, share = stage.rate, f"{stage.step_seconds / total:.0%}"
+        if rate.seconds <= NOTHING:
+            rows.append((stage.name, "", "0", "0%", ""))
+        else:
+            rows.append((stage.name, *_cells(rate, rate.per_second, stage.step_seconds, share)))
+    rows.append(("together", *_cells(d.epoch_rate, d.written.per_second, d.step_seconds, f"{d.written.wait:.0%} wait")))
+    return aligned(rows)
+
+
+def _cells(rate: Rate, per_second: float, step_seconds: float, share: str) -> tuple[str, ...]:
+    return f"{per_second:,.0f}", f"{1000 * step_seconds:.3g}", share, f"{rate.cores:.1f}"
+
+
+def _trial_lines(d: Diagnosis) -> Iterator[str]:
+    rows = [("tried", "examples/s", "times", "wait")]
+    rows += [
+        (trial.candidate.text, f"{trial.per_second:,.0f}", f"{trial.gain:.2f}", f"{trial.wait:.0%}")
+        for trial in (d.written, *d.trials)
+    ]
+    yield from aligned(rows)
+    if d.untried:
+        yield f"Not tried for lack of time (--seconds): {'; '.join(candidate.text for candidate in d.untried)}."
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yields the rows of a table as lines: the first column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for first, *others in rows:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        yield "  ".join(cells)
+
+
+def _gain_text(d: Diagnosis, trial: Trial) -> str:
+    text = f"{d.written.per_second:,.0f} -> {trial.per_second:,.0f} examples/s, {trial.gain:.1f} times, as tried"
+    if trial.rounds == ROUNDS:
+        return text
+    return f"{text} in {trial.rounds} round{'s' * (trial.rounds != 1)} of {ROUNDS} (more --seconds make it steadier)"

@@ -6,8 +6,8 @@ from typing import Any
 
 from fullpass.base.errors import listed
 from fullpass.pipeline.diagnose.diagnose_features import FeatureDiagnosis
+from fullpass.pipeline.diagnose.diagnosis import aligned
 from fullpass.pipeline.diagnose.feature_table import FeatureFacts
-from fullpass.pipeline.diagnose.report import aligned
 
 _HEAD = ("feature", "type", "missing", "commonest", "information", "importance")
 

@@ -8,11 +8,10 @@ from fullpass.base.errors import UsageError, UserError, listed
 from fullpass.base.files import write_atomically
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.checks.data_rules import unread_derived
-from fullpass.pipeline.authoring.checks.history_rules import unread_histories
-from fullpass.pipeline.authoring.checks.join_rules import unread_joins
+from fullpass.pipeline.authoring.checks.join_rules import unread_histories, unread_joins
 from fullpass.pipeline.authoring.loading.load import PIPELINE, Loaded, read_as
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
-from fullpass.pipeline.authoring.loading.remove_keys import without_keys
+from fullpass.pipeline.authoring.loading.yaml_tree import without_keys
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.columns.compute_at import crossed_features
 from fullpass.preprocessing.features.cross import Cross

@@ -292,7 +292,7 @@ def gc(
 ) -> None:
     """Remove artifacts, caches, quarantine, logs and records that no kept run, pushed model or window needs."""
     from fullpass.pipeline.registry.retention.collect import collect
-    from fullpass.pipeline.registry.retention.kept_records import Policy
+    from fullpass.pipeline.registry.retention.records import Policy
 
     loaded = load(file)
     folder = pipeline_root(loaded, root)

@@ -12,9 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from fullpass.components.ingest.spans.span_pattern import Unit, described, label_of, number_of
-from fullpass.pipeline.cron import Cron
 from fullpass.pipeline.exit_codes import Outcome
-from fullpass.pipeline.schedule_config import ScheduleConfig
+from fullpass.pipeline.schedule_config import Cron, ScheduleConfig
 from fullpass.preprocessing.spec import length
 
 Kind = Literal["cron", "new span", "drift", "by hand"]

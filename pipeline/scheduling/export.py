@@ -15,9 +15,8 @@ from typing import Literal
 from fullpass.base.errors import UserError
 from fullpass.base.files import write_atomically
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.cron import Cron
 from fullpass.pipeline.printing import plain
-from fullpass.pipeline.schedule_config import ScheduleConfig
+from fullpass.pipeline.schedule_config import Cron, ScheduleConfig
 from fullpass.pipeline.scheduling.local_scheduler import schedule_of
 
 Form = Literal["cron", "systemd", "kubernetes"]

@@ -5,10 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from fullpass.pipeline.cron import Cron
 from fullpass.pipeline.exit_codes import Outcome, outcome_of
 from fullpass.pipeline.running.history import History, OccasionRecord
-from fullpass.pipeline.schedule_config import ScheduleConfig
+from fullpass.pipeline.schedule_config import Cron, ScheduleConfig
 from fullpass.pipeline.scheduling import due
 from fullpass.pipeline.scheduling.due import Ended, Occasion, SourceState, Start, State, Wait
 from fullpass.pipeline.scheduling.run_process import RunProcess

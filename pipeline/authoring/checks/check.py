@@ -11,13 +11,10 @@ from fullpass.pipeline.authoring.checks import (
     data_rules,
     evaluation_rules,
     feature_rules,
-    forecast_rules,
-    history_rules,
     join_rules,
     label_rules,
     run_rules,
     source_rules,
-    tree_rules,
 )
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, load, overview_facts
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem, in_file_order
@@ -26,18 +23,7 @@ from fullpass.pipeline.printing import print_text
 
 Check = Callable[[Loaded], Iterator[Finding]]
 
-_SUBJECTS = (
-    source_rules,
-    join_rules,
-    history_rules,
-    data_rules,
-    feature_rules,
-    label_rules,
-    forecast_rules,
-    evaluation_rules,
-    run_rules,
-    tree_rules,
-)
+_SUBJECTS = (source_rules, join_rules, data_rules, feature_rules, label_rules, evaluation_rules, run_rules)
 CHECKS: tuple[Check, ...] = tuple(
     rule for subject in _SUBJECTS for name, rule in vars(subject).items() if name.startswith("check_")
 )

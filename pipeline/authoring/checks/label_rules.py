@@ -24,7 +24,7 @@ def check_label_is_no_feature(loaded: Loaded) -> Iterator[Finding]:
     """No feature reads the label, directly or through derived columns."""
     config = loaded.config
     expressions, _ = parsed(config.data.derive)
-    if config.label.forecast is not None:  # the present value may be a feature; see `forecast_rules`
+    if config.label.forecast is not None:  # the present value may be a feature; see `join_rules`
         return
     for name, feature in config.all_features.items():
         for column in feature_columns(name, feature):

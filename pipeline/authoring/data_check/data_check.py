@@ -16,9 +16,13 @@ from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.ingest.splitting.assign import raw_split_columns, reads_whole_rows
-from fullpass.pipeline.authoring.data_check import column_findings, label_findings, row_findings
-from fullpass.pipeline.authoring.data_check.joined_sample import with_joined_columns
-from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, first_reader, sampled_data
+from fullpass.pipeline.authoring.data_check import column_findings, row_findings
+from fullpass.pipeline.authoring.data_check.sampled_data import (
+    SampledData,
+    first_reader,
+    sampled_data,
+    with_joined_columns,
+)
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded
 from fullpass.pipeline.authoring.loading.problems import Problem, in_file_order
@@ -34,29 +38,13 @@ _WIDTH = 120
 
 Check = Callable[[SampledData], Iterator[Finding]]
 
-CHECKS: tuple[Check, ...] = (
-    row_findings.check_bad_rows,
-    row_findings.check_splits,
-    row_findings.check_duplicates,
-    row_findings.check_split_leakage,
-    column_findings.check_column_types,
-    column_findings.check_numbers,
-    column_findings.check_missing_words,
-    column_findings.check_constants,
-    column_findings.check_categories,
-    column_findings.check_booleans,
-    column_findings.check_dates,
-    column_findings.check_event_dates,
-    column_findings.check_computed_times,
-    column_findings.check_digits,
-    column_findings.check_images,
-    column_findings.check_lists,
-    label_findings.check_label_values,
-    label_findings.check_label_classes,
-    label_findings.check_split_balance,
-    label_findings.check_weight,
-    label_findings.check_leaks,
+CHECKS: tuple[Check, ...] = tuple(
+    rule
+    for subject in (column_findings, row_findings)
+    for name, rule in vars(subject).items()
+    if name.startswith("check_")
 )
+"""Every function `check_*` of the modules."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +111,7 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
 def check_sample(loaded: Loaded, sample: Sample, *, leaks: bool = True) -> tuple[Problem, ...]:
     """Returns the errors and warnings of a sample that holds at least one row, in file order."""
     sampled = sampled_data(loaded, sample)
-    checks = CHECKS if leaks else [check for check in CHECKS if check is not label_findings.check_leaks]
+    checks = CHECKS if leaks else [check for check in CHECKS if check is not row_findings.check_leaks]
     return _problems(loaded, [finding for check in checks for finding in check(sampled)])
 
 

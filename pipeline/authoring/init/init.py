@@ -17,12 +17,16 @@ from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.sources.config import ImagesSource
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.data_check.data_check import check_sample
-from fullpass.pipeline.authoring.init.combine_columns import combine_columns
 from fullpass.pipeline.authoring.init.propose_features import with_fast_encoder
 from fullpass.pipeline.authoring.init.propose_joins import propose_joins, with_column
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
-from fullpass.pipeline.authoring.init.select_columns import SelectedColumns, propose_sequences, select_columns
+from fullpass.pipeline.authoring.init.select_columns import (
+    SelectedColumns,
+    combine_columns,
+    propose_sequences,
+    select_columns,
+)
 from fullpass.pipeline.authoring.init.yaml_text import Draft, YamlLine, yaml_of
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path

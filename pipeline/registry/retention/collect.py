@@ -19,8 +19,17 @@ from fullpass.base.link_safe_files import entries
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.push.push import folder_of, origin_of, rolled_back, versions
-from fullpass.pipeline.registry.retention.kept_records import DAY, Kept, Policy, find_kept, removal_of
-from fullpass.pipeline.registry.retention.records import LIVE, Records, read_records, remove_records
+from fullpass.pipeline.registry.retention.records import (
+    DAY,
+    LIVE,
+    Kept,
+    Policy,
+    Records,
+    find_kept,
+    read_records,
+    removal_of,
+    remove_records,
+)
 from fullpass.pipeline.root.check import check_own_root, check_root
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.root.locks import run_lock

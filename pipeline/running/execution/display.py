@@ -1,32 +1,26 @@
-"""Shows the progress of a local run: a live table on a terminal; elsewhere a line per start and end of a node, and
-every half minute while it runs.
+"""Shows the progress of a local run: a live table on a terminal; in a notebook one display that is updated; elsewhere a
+line per start and end of a node, and every half minute while it runs.
 
-Neither display starts a thread, since the same process forks the nodes.
+No display starts a thread, since the same process forks the nodes.
 """
 
+import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, Protocol
 
+from markupsafe import Markup
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from fullpass.base import notebook_html as html
 from fullpass.base.progress import Progress
 from fullpass.pipeline import printing
-from fullpass.pipeline.running.execution.events import (
-    Event,
-    Listener,
-    NodeEnded,
-    NodeResult,
-    NodeRunning,
-    NodeStarted,
-    RunEnded,
-    RunResult,
-    RunStarted,
-    Status,
-    to_line,
-)
+from fullpass.pipeline.running.execution import events
+from fullpass.pipeline.running.execution.events import Listener, NodeResult, RunResult, Status
 
 _MIN_RATE_SECONDS = 1.0
 _SECONDS_PER_LINE = 30.0
@@ -67,7 +61,7 @@ def _while_it_works(listener: Listener) -> Listener:
     """Returns a listener that forwards events until the first one that cannot be shown."""
     failed: list[Exception] = []
 
-    def hand_on(event: Event) -> None:
+    def hand_on(event: events.Event) -> None:
         if not failed:
             with printing.report_errors("The run goes on, but is no longer shown", failed.append):
                 listener(event)
@@ -76,8 +70,8 @@ def _while_it_works(listener: Listener) -> Listener:
 
 
 def _event_lines(console: "Console") -> Listener:
-    def write(event: Event) -> None:
-        console.file.write(to_line(event))
+    def write(event: events.Event) -> None:
+        console.file.write(events.to_line(event))
         console.file.flush()
 
     return write
@@ -91,19 +85,19 @@ class _LineLog:
         self._rates = _Rates()
         self._next_line: dict[str, float] = {}
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 self._print(_heading(event))
-            case NodeStarted(id=node_id):
+            case events.NodeStarted(id=node_id):
                 self._print(f"{node_id}: started")
-            case NodeRunning(id=node_id, seconds=seconds, progress=progress):
+            case events.NodeRunning(id=node_id, seconds=seconds, progress=progress):
                 self._running(node_id, seconds, self._rates.describe(node_id, progress))
-            case NodeEnded(result=result):
+            case events.NodeEnded(result=result):
                 self._print(f"{result.id}: {_status_text(result)}")
                 if result.error:
                     self._print(_failure(result))
-            case RunEnded(result=result):
+            case events.RunEnded(result=result):
                 for line in _unfinished_nodes(result):
                     self._print(line)
 
@@ -132,18 +126,18 @@ class NodeRows:
         """Node id -> its status, its time, and its progress or the first line of its error, as text."""
         return self._rows
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         match event:
-            case RunStarted(node_ids=node_ids):
+            case events.RunStarted(node_ids=node_ids):
                 self._rows = dict.fromkeys(node_ids, (_WAITING, "", ""))
-            case NodeStarted(id=node_id):
+            case events.NodeStarted(id=node_id):
                 self._rows[node_id] = (_RUNNING, duration(0), "")
-            case NodeRunning(id=node_id, seconds=seconds, progress=progress):
+            case events.NodeRunning(id=node_id, seconds=seconds, progress=progress):
                 self._rows[node_id] = (_RUNNING, duration(seconds), self._rates.describe(node_id, progress))
-            case NodeEnded(result=result):
+            case events.NodeEnded(result=result):
                 first_line = (result.error or "").partition("\n")[0]
                 self._rows[result.id] = (result.status.value, duration(result.seconds), first_line)
-            case RunEnded(result=result):
+            case events.RunEnded(result=result):
                 not_run = [node.id for node in result.nodes if node.status == Status.NOT_RUN and node.id in self._rows]
                 self._rows |= dict.fromkeys(not_run, (Status.NOT_RUN.value, "", ""))
 
@@ -156,12 +150,12 @@ class _LiveTable:
         self._live: Live | None = None
         self._nodes = NodeRows()
 
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, RunStarted):
+    def __call__(self, event: events.Event) -> None:
+        if isinstance(event, events.RunStarted):
             self._start(event)
         self._nodes(event)
         self._draw()
-        if isinstance(event, RunEnded):
+        if isinstance(event, events.RunEnded):
             self.close()
             for line in ending(event.result):
                 _print(self._console, line)
@@ -172,7 +166,7 @@ class _LiveTable:
             self._live.stop()
             self._live = None
 
-    def _start(self, event: RunStarted) -> None:
+    def _start(self, event: events.RunStarted) -> None:
         _print(self._console, _heading(event))
         self._live = Live(console=self._console, auto_refresh=False)
         self._live.start()
@@ -238,7 +232,7 @@ def describe(progress: Progress, seconds_left: float | None) -> str:
     return ", ".join(part for part in (count, left, progress.note) if part)
 
 
-def _heading(event: RunStarted) -> str:
+def _heading(event: events.RunStarted) -> str:
     base = f", with outputs of run {event.base_run_id} before {event.node_ids[0]}" if event.base_run_id else ""
     return f"{event.pipeline_name}: run {event.run_id}{base}"
 
@@ -270,3 +264,76 @@ def _unfinished_nodes(result: RunResult) -> Iterator[str]:
 def _print(console: Console, text: str) -> None:
     """Prints text without highlighting or line breaks, so that paths can be copied."""
     console.print(Text(text), soft_wrap=True, highlight=False)
+
+
+_SECONDS_PER_UPDATE = 0.5
+_NODE_STYLES: Mapping[str, str] = {Status.OK: html.GOOD, Status.FAILED: html.BAD}
+
+
+class Shown(Protocol):
+    """An object with a form for notebooks."""
+
+    def _repr_html_(self) -> str: ...
+
+
+def in_notebook() -> bool:
+    """Returns whether this process is the kernel of a notebook; IPython is not imported for it."""
+    ipython = sys.modules.get("IPython")
+    return getattr(ipython and ipython.get_ipython(), "kernel", None) is not None
+
+
+class NotebookDisplay:
+    """The nodes of a run, then its outcome, in one output of a cell.
+
+    Lines for people that the run prints stand below the nodes until the run ends; then they are folded.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Displays the run of the pipeline `name`."""
+        from IPython.display import display
+
+        self._name = name
+        self._nodes = NodeRows()
+        self._lines: list[str] = []
+        self._ended: Shown | None = None
+        self._over, self._state = False, "running"
+        self._updated = 0.0
+        self._handle: Any = display(self, display_id=True)
+
+    def line(self, line: str) -> None:
+        """Takes the next line of the run's output."""
+        event = events.from_line(line)
+        if event is None:
+            self._lines.append(f"{line.rstrip()}\n")
+        else:
+            self._nodes(event)
+        if isinstance(event, events.RunEnded):
+            self._over = True
+            self._lines += [f"{text}\n" for text in ending(event.result)]
+        often = isinstance(event, events.NodeRunning) and time.monotonic() < self._updated + _SECONDS_PER_UPDATE
+        if not often and not (self._over and event is None):  # the lines of the summary come with the outcome
+            self._update()
+
+    def end(self, outcome: Shown | None) -> None:
+        """Shows the outcome of the run; None if it could not start, or was interrupted."""
+        self._state, self._ended = "without an outcome", outcome
+        self._update()
+
+    def _update(self) -> None:
+        self._updated = time.monotonic()
+        self._handle.update(self)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (node, Markup('<span style="{}">{}</span>').format(_NODE_STYLES.get(status, ""), status), *rest)
+            for node, (status, *rest) in self._nodes.rows.items()
+        ]
+        nodes, text = html.table((), rows), "".join(self._lines)
+        if self._ended is None:
+            return html.block(f"{self._name}: {self._state}", nodes, Markup("<pre>{}</pre>").format(text))
+        folded = Markup("<details><summary>nodes</summary>{}</details>").format(nodes)
+        return f"{self._ended._repr_html_()}{folded}{html.details('all that fullpass run prints', text)}"
+
+    def __repr__(self) -> str:
+        rows = [f"{node}: {', '.join(filter(None, cells))}\n" for node, cells in self._nodes.rows.items()]
+        return "".join([f"{self._name}\n", *rows, *self._lines]).rstrip()

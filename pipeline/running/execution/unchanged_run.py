@@ -29,16 +29,9 @@ from fullpass.pipeline.authoring.user_code import (
 )
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.root.sqlite_files import state_of
+from fullpass.pipeline.running.execution import events
 from fullpass.pipeline.running.execution.artifact_checksums import damaged_artifacts
-from fullpass.pipeline.running.execution.events import (
-    Listener,
-    NodeEnded,
-    NodeResult,
-    RunEnded,
-    RunResult,
-    RunStarted,
-    Status,
-)
+from fullpass.pipeline.running.execution.events import Listener, NodeResult, RunResult, Status
 from fullpass.pipeline.running.execution.records import (
     OUTPUT_EVENTS,
     RESOLVER_TYPE,
@@ -129,16 +122,16 @@ def record_repeat(
         root: The root, whose run lock the caller holds.
     """
     layout = RootLayout(root)
-    listener(RunStarted(run_id=run_id, pipeline_name=name, node_ids=run.nodes, base_run_id=None))
+    listener(events.RunStarted(run_id=run_id, pipeline_name=name, node_ids=run.nodes, base_run_id=None))
     with locked_store(layout.metadata, writes=True) as store:
         before, executions = _recorded(store, run.run_id)
         context = _record_context(store, before, run_id, facts)
         results = dict(_record_node(store, execution, before, context) for execution in executions)
     nodes = tuple(results[node] for node in run.nodes)
     for node in nodes:
-        listener(NodeEnded(result=node))
+        listener(events.NodeEnded(result=node))
     result = RunResult(run_id=run_id, pipeline_name=name, metadata_path=layout.metadata, nodes=nodes, seconds=seconds)
-    listener(RunEnded(result=result))
+    listener(events.RunEnded(result=result))
     return result
 
 

@@ -11,7 +11,7 @@ from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.deploy import recurring_runs
 from fullpass.kubeflow.deploy.recurring_runs import DesiredSchedule
 from fullpass.kubeflow.deploy.submit import RunSettings
-from fullpass.pipeline.cron import cron_problem, six_fields
+from fullpass.pipeline.schedule_config import cron_problem, six_fields
 
 
 @pytest.fixture

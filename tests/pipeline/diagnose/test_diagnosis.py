@@ -15,10 +15,9 @@ import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
 
 from fullpass.base.errors import UserError
-from fullpass.pipeline.diagnose.diagnosis import diagnose_training
+from fullpass.pipeline.diagnose.diagnosis import diagnose_training, table
 from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining, Training
 from fullpass.pipeline.diagnose.rates import Rate
-from fullpass.pipeline.diagnose.report import table
 from fullpass.pipeline.diagnose.settings import Speed
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.config import TrainerConfig, TrainingSpec

@@ -16,7 +16,7 @@ from kubernetes import client
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.cron import Cron
+from fullpass.pipeline.schedule_config import Cron
 from fullpass.pipeline.scheduling.export import export, on_calendar, write
 
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not there to ask")

@@ -19,7 +19,7 @@ from fullpass.components.push.push import rollback, served_version, versions
 from fullpass.pipeline.registry.commands import gc
 from fullpass.pipeline.registry.retention import records
 from fullpass.pipeline.registry.retention.collect import NextRun, collect
-from fullpass.pipeline.registry.retention.kept_records import Policy
+from fullpass.pipeline.registry.retention.records import Policy
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution import metadata_store, runner
@@ -427,7 +427,7 @@ from pathlib import Path
 from fullpass.pipeline.registry.retention import collect, records
 from fullpass.base import link_safe_files
 from fullpass.pipeline.registry.retention.collect import NextRun
-from fullpass.pipeline.registry.retention.kept_records import Policy
+from fullpass.pipeline.registry.retention.records import Policy
 root, target, when = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)

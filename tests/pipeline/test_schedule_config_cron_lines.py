@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fullpass.pipeline.cron import Cron, cron_problem
+from fullpass.pipeline.schedule_config import Cron, cron_problem
 
 ZURICH = ZoneInfo("Europe/Zurich")
 SPRING, AUTUMN = datetime(2024, 3, 31, tzinfo=UTC), datetime(2024, 10, 27, tzinfo=UTC)

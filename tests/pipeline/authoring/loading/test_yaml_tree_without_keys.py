@@ -2,7 +2,7 @@
 
 import pytest
 
-from fullpass.pipeline.authoring.loading.remove_keys import without_keys
+from fullpass.pipeline.authoring.loading.yaml_tree import without_keys
 
 TEXT = """\
 # head

@@ -7,7 +7,7 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.authoring.table_source import with_table
+from fullpass.pipeline.authoring.show_config import with_table
 
 
 def test_only_the_source_differs_and_no_file_stays(edited, tmp_path):

@@ -8,8 +8,7 @@ import pytest
 from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.deploy.api_requests import Cluster
 from fullpass.kubeflow.deploy.connection import client
-from fullpass.kubeflow.deploy.failure_causes import failures
-from fullpass.kubeflow.deploy.submit import RunSettings, start, wait
+from fullpass.kubeflow.deploy.submit import RunSettings, failures, start, wait
 from tests.kubeflow.deploy.server import detail, failed_driver, failed_run, node_id, pod
 
 RETRIED = "retry-system-container-impl"

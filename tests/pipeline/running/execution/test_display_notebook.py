@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from fullpass.pipeline.running.execution.events import to_line
 from fullpass.pipeline.running.execution.events import *
-from fullpass.pipeline.running.execution.notebook_display import NotebookDisplay, in_notebook
+from fullpass.pipeline.running.execution.display import NotebookDisplay, in_notebook
 
 assert in_notebook()
 broken = NodeResult(id="Trainer", status=Status.FAILED, seconds=2.0, log=Path("t.log"), error="<b>no rows</b>")

@@ -5,9 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fullpass.pipeline.diagnose.diagnosis import Diagnosis
+from fullpass.pipeline.diagnose.diagnosis import Diagnosis, table, to_json, verdict
 from fullpass.pipeline.diagnose.rates import Rate
-from fullpass.pipeline.diagnose.report import table, to_json, verdict
 from fullpass.pipeline.diagnose.stages import Stage
 from fullpass.pipeline.diagnose.trials import Candidate, Trial
 

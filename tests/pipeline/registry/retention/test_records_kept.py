@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullpass.pipeline.registry.retention.kept_records import Policy, find_kept, removal_of
-from fullpass.pipeline.registry.retention.records import COMPLETE, DELETED, LIVE, Artifact, Execution, Records, Run
+from fullpass.pipeline.registry.retention.records import (
+    COMPLETE,
+    DELETED,
+    LIVE,
+    Artifact,
+    Execution,
+    Policy,
+    Records,
+    Run,
+    find_kept,
+    removal_of,
+)
 
 CACHED = 5
 
