@@ -26,12 +26,7 @@ from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
 from fullpass.components.evaluation.forecast_baselines import baselines_of
 from fullpass.components.evaluation.measure_rows import measured_of
-from fullpass.components.evaluation.measured_metrics import (
-    ALWAYS_MEASURED,
-    FILE,
-    read_measured,
-    to_json,
-)
+from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, read_measured, to_json
 from fullpass.components.evaluation.regression_errors import regression_errors
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
 from fullpass.components.evaluation.score_curves import to_json as curves_to_json

@@ -112,14 +112,7 @@ OF_QUANTILES = ("pinball", "interval_coverage", "interval_width")
 
 DEFAULT_METRICS: Mapping[Task, tuple[str, ...]] = {
     "binary": ("auc", "auc_pr", "accuracy", "log_loss"),
-    "multiclass": (
-        "multiclass_accuracy",
-        "balanced_accuracy",
-        "macro_f1",
-        "mcc",
-        "macro_auc",
-        "multiclass_log_loss",
-    ),
+    "multiclass": ("multiclass_accuracy", "balanced_accuracy", "macro_f1", "mcc", "macro_auc", "multiclass_log_loss"),
     "multilabel": ("auc", "log_loss"),
     "regression": ("rmse", "mae"),
 }

@@ -70,10 +70,7 @@ class _Points:
 
 
 def dependence_of_export(
-    export: str,
-    sampled: Sequence[bytes],
-    config: PreprocessingConfig,
-    importance: Sequence[Mapping[str, Any]],
+    export: str, sampled: Sequence[bytes], config: PreprocessingConfig, importance: Sequence[Mapping[str, Any]]
 ) -> Dependence | None:
     """Returns the partial dependence of an export's scores on its most important raw columns; None if there are none.
 

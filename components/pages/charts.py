@@ -37,12 +37,7 @@ def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: 
 
 
 def line_chart(
-    series: Mapping[str, Sequence[float]],
-    *,
-    label: str,
-    marks: Sequence[int] = (),
-    width: int = 350,
-    height: int = 200,
+    series: Mapping[str, Sequence[float]], *, label: str, marks: Sequence[int] = (), width: int = 350, height: int = 200
 ) -> Markup:
     """Returns one line per series over epochs 1, 2, ...; values that are not finite are omitted.
 

@@ -27,13 +27,7 @@ from fullpass.components.ingest.readers.reader import BadRow
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import InputSource, input_files, input_source
-from fullpass.components.predict.predict import (
-    Predictions,
-    Quarantine,
-    Tally,
-    describe_export,
-    load_export,
-)
+from fullpass.components.predict.predict import Predictions, Quarantine, Tally, describe_export, load_export
 from fullpass.components.predict.write_tables import format_to_write, write_tables
 
 DONE = "_SUCCESS"

@@ -26,13 +26,7 @@ class BatchTransformer:
         columns: Names of the raw columns that the outputs are computed from.
     """
 
-    def __init__(
-        self,
-        output: tft.TFTransformOutput,
-        adapter: TensorAdapterConfig,
-        *,
-        without: Collection[str] = (),
-    ):
+    def __init__(self, output: tft.TFTransformOutput, adapter: TensorAdapterConfig, *, without: Collection[str] = ()):
         transformed = output.transformed_metadata.schema
         self.schema = schema_pb2.Schema()
         self.schema.CopyFrom(transformed)

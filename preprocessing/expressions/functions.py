@@ -135,22 +135,8 @@ _OF_ELEMENTS = "Mean, smallest or largest element; missing if there are none."
 _OF_PART = "Whether the text contains, begins with or ends with part; case-sensitive."
 
 _OPERATORS = (
-    Function(
-        "or",
-        _two_or_more("boolean"),
-        "boolean",
-        _LOGIC,
-        null_propagating=False,
-        form="a or b",
-    ),
-    Function(
-        "and",
-        _two_or_more("boolean"),
-        "boolean",
-        _LOGIC,
-        null_propagating=False,
-        form="a and b",
-    ),
+    Function("or", _two_or_more("boolean"), "boolean", _LOGIC, null_propagating=False, form="a or b"),
+    Function("and", _two_or_more("boolean"), "boolean", _LOGIC, null_propagating=False, form="a and b"),
     Function("not", (Parameter("a", "boolean"),), "boolean", "Negation.", form="not a"),
     _equality("==", _EQUALITY),
     _equality("!=", _EQUALITY),
@@ -268,10 +254,7 @@ _FUNCTIONS = (
     ),
     Function(
         "past_last",
-        (
-            Parameter("x", "list"),
-            Parameter("lag", "number", literal=True, bounds=(1, 65_536), optional=True),
-        ),
+        (Parameter("x", "list"), Parameter("lag", "number", literal=True, bounds=(1, 65_536), optional=True)),
         "element",
         "The element of the last event, or with lag 2 of the one before it; missing if there is none. "
         "past_last(trips.at) is the number of seconds since the last event.",

@@ -10,10 +10,7 @@ from fullpass.preprocessing.features.lists import Encoder, Gru, Keep, ListOf, Po
 from fullpass.preprocessing.features.number_features import NumberFeature
 from fullpass.preprocessing.spec import Count, Name, SelectedBy, Spec
 
-SequenceColumn = Annotated[
-    NumberFeature | CategoryFeature | DateFeature,
-    SelectedBy("type", bare=True),
-]
+SequenceColumn = Annotated[NumberFeature | CategoryFeature | DateFeature, SelectedBy("type", bare=True)]
 _REFUSED = {"list": None, "separator": None, "indicator": False, "cyclic": False, "compute_at": None}
 
 
