@@ -51,6 +51,11 @@ def length(text: str) -> timedelta:
     return timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
 
 
+def microseconds(text: str) -> int:
+    """Returns the length of a Duration in microseconds."""
+    return length(text) // timedelta(microseconds=1)
+
+
 def wrong_length(text: str) -> str:
     """Returns what is expected in place of a text that is no Duration; "" for a Duration."""
     return "" if _DURATION.fullmatch(text) else "a number and a unit, such as 90m, 12h or 7d"

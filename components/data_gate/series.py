@@ -30,7 +30,7 @@ from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
 from fullpass.preprocessing.internals.tfx_bsl_internals import MisraGriesSketch, QuantilesSketch
-from fullpass.preprocessing.values.arrow_text import as_tokens, null_where
+from fullpass.preprocessing.values.arrow_text import as_readable, as_tokens, null_where
 
 _SKETCHED = 4096
 """Number of distinct tokens per file up to which the counts are exact."""
@@ -317,7 +317,7 @@ def _plain(array: pa.Array) -> pa.Array:
 
 def _numbers(present: pa.Array, series: Series) -> np.ndarray:
     if series.what == "length":
-        return pc.utf8_length(_text(present)).to_numpy(zero_copy_only=False).astype(np.float64)
+        return pc.utf8_length(as_readable(present)).to_numpy(zero_copy_only=False).astype(np.float64)
     if pa.types.is_floating(present.type) or pa.types.is_integer(present.type):
         return present.to_numpy(zero_copy_only=False)
     return np.full(len(present), np.nan)
@@ -326,29 +326,19 @@ def _numbers(present: pa.Array, series: Series) -> np.ndarray:
 def _tokens(present: pa.Array, series: Series) -> pa.Array:
     """Returns the tokens of values; null for a value without a token."""
     if series.what == "date":
-        return _date_parts(_text(present), series)
+        return _date_parts(as_readable(present), series)
     if not (pa.types.is_binary(present.type) or pa.types.is_string(present.type)):
         distinct = present.dictionary_encode()
         written = pa.array([f"{value:g}" for value in distinct.dictionary.to_pylist()], pa.string())
         present = written.take(distinct.indices)
     if series.separator is not None:
-        parts = pc.utf8_trim_whitespace(pc.list_flatten(pc.split_pattern(_text(present), series.separator)))
+        parts = pc.utf8_trim_whitespace(pc.list_flatten(pc.split_pattern(as_readable(present), series.separator)))
         return as_tokens(parts.filter(pc.not_equal(parts, "")))
-    tokens = as_tokens(_text(present))
+    tokens = as_tokens(as_readable(present))
     if series.positive is not None:
         wanted = series.positive if isinstance(series.positive, str) else f"{series.positive:g}"
         return pc.if_else(pc.equal(tokens, wanted), wanted, f"not {wanted}")
     return tokens
-
-
-def _text(values: pa.Array) -> pa.Array:
-    """Returns binary values as text, with replacement characters for bytes that are not UTF-8."""
-    if not pa.types.is_binary(values.type):
-        return values.cast(pa.string())
-    try:
-        return values.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([value.decode("utf-8", "replace") for value in values.to_pylist()], pa.string())
 
 
 def _date_parts(texts: pa.Array, series: Series) -> pa.Array:

@@ -110,8 +110,8 @@ class LabelledRows:
         """The most frequent reasons why rows are bad, with the first row of each."""
         lines = []
         for (column, reason), count in self._reasons.most_common(_SHOWN):
-            row, where = self._first[column, reason], f" in column {column!r}" if column else ""
-            lines.append(f"{count:,} x {reason}{where}; first: {row.file}, row {row.row}: {row.text[:80]!r}")
+            row = self._first[column, reason]
+            lines.append(f"{count:,} x {row.why}; first: {row.shown}")
         return tuple(lines)
 
     @property

@@ -6,7 +6,6 @@ label of a forecast is in those of later spans. Only the columns of the historie
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from absl import logging
 from fullpass.base.errors import UserError, prefix_errors
 from fullpass.base.files import is_address
 from fullpass.base.progress import report
-from fullpass.components.ingest.history.event_index import SPAN, EventIndex
+from fullpass.components.ingest.history.event_index import EventIndex, keys_and_times
 from fullpass.components.ingest.history.recomputed import EventSample
 from fullpass.components.ingest.history.shifted_index import ShiftedIndex
 from fullpass.components.ingest.ingestion import Ingestion
@@ -26,15 +25,14 @@ from fullpass.components.ingest.joins.build_index import Buckets, bucket_bits
 from fullpass.components.ingest.joins.join_index import (
     FIRST,
     SECOND,
+    SPAN,
     TIME,
-    VALUES,
-    add_unreadable,
-    keys_of,
+    IndexFiles,
     publish_index,
-    times_of,
+    sorted_by,
 )
 from fullpass.components.ingest.readers.read_source import parts_of
-from fullpass.components.ingest.readers.reader import BadRow, Reading, Rows
+from fullpass.components.ingest.readers.reader import BadRowCount, Reading, Rows
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.span_column import span_numbers
@@ -98,8 +96,7 @@ class _EventSource:
     def __init__(self, ingestion: Ingestion, request: Request):
         self.ingestion = replace(ingestion, columns=ingestion.columns_of_events(), span=None)
         self.config = ingestion.config
-        self._rows = self._bad_rows = 0
-        self._first_bad: BadRow | None = None
+        self._counted = BadRowCount()
         self._spans = {span.number: span.files for span in (*request.past, *request.spans)}
         self._spanned = request.spanned
 
@@ -127,26 +124,16 @@ class _EventSource:
                         spans = np.full(len(rows.numbers), of_file[file.path] if self._spanned else 0)
                     if len(rows.numbers):
                         yield reading, rows, spans
-                    self._rows += len(rows.numbers)
-                    report(self._rows, None, "rows", f"events of {file.path.rsplit('/', 1)[-1]}")
-                    self._count(reading.take_bad())
-                self._count(reading.take_bad())
-                self._rows += reading.malformed
-
-    def _count(self, bad: Sequence[BadRow]) -> None:
-        self._bad_rows += len(bad)
-        self._first_bad = self._first_bad or next(iter(bad), None)
+                    self._counted.rows += len(rows.numbers)
+                    report(self._counted.rows, None, "rows", f"events of {file.path.rsplit('/', 1)[-1]}")
+                    self._counted.add(reading.take_bad())
+                self._counted.add(reading.take_bad())
+                self._counted.rows += reading.malformed
 
     def check(self, most_bad: float) -> None:
         """Raises UserError if a larger share of the rows cannot be events."""
-        first = self._first_bad
-        if first is not None and self._bad_rows > most_bad * self._rows:
-            where = f" in column {first.column!r}" if first.column else ""
-            raise UserError(
-                f"{self._bad_rows:,} of {self._rows:,} rows of the events cannot be used; at most {most_bad:.2%} may "
-                f"be so. The first: {first.file}, row {first.row}: {first.reason}{where}: {first.text[:80]!r}. "
-                "Fix these rows, or remove them from the file."
-            )
+        fix = "Fix these rows, or remove them from the file."
+        self._counted.check(most_bad, "the events", f"at most {most_bad:.2%} may be so", fix)
 
 
 class _Sorter:
@@ -189,15 +176,11 @@ class _Sorter:
             arrays: The raw and joined columns of events.
             good: bool [rows], whether these are readable.
         """
-        of, text = self._of, self._source.ingestion.text
-        with prefix_errors(reading.path):
-            times, known, unreadable = times_of(rows.table, of.at, text, of.format)
-            keys = keys_of(rows.table, of.keys, text)
-        add_unreadable(reading, rows, of.at, of.format, unreadable & good)
+        keys, times, there = keys_and_times(rows, good.copy(), reading, self._of, self._source.ingestion.text)
         values = {}
         for column, base in self._bases.items():
             values[column.name] = self._values(column, base, arrays, reading, rows)
-        usable = good & known & keys.present
+        usable = good & there
         if not usable.any():
             return
         own = {FIRST: keys.first, SECOND: keys.second, TIME: times, SPAN: spans.astype(np.int64)}
@@ -267,32 +250,20 @@ class _Sorter:
 
     def _write_sorted(self) -> tuple[int, bool]:
         total, ordered = 0, True
-        with ExitStack() as files:
-            own = {name: files.enter_context(open(self._work / name, "wb")) for name in _OWN}
-            writer = None
+        with IndexFiles(self._work, _OWN, (*_OWN, KEY, _ROW)) as files:
             for bucket in self._buckets.tables():
-                keys = {name: bucket.column(name).to_numpy() for name in _OWN}
-                order = np.lexsort((keys[TIME], keys[SECOND], keys[FIRST]))  # stable: equal times stay as in the source
-                keys = {name: array[order] for name, array in keys.items()}
-                same = (keys[FIRST][1:] == keys[FIRST][:-1]) & (keys[SECOND][1:] == keys[SECOND][:-1])
-                ordered &= not (same & (keys[SPAN][1:] < keys[SPAN][:-1])).any()
-                repeated = same & (keys[TIME][1:] == keys[TIME][:-1])
+                bucket = sorted_by(bucket, (FIRST, SECOND, TIME)).combine_chunks()
+                first, second, time, span = (bucket.column(name).to_numpy() for name in _OWN)
+                same = (first[1:] == first[:-1]) & (second[1:] == second[:-1])
+                ordered &= not (same & (span[1:] < span[:-1])).any()
+                repeated = same & (time[1:] == time[:-1])
                 if self._distinct and repeated.any():
-                    at = int(repeated.argmax())
-                    self._refuse(bucket.select([TIME, KEY, _ROW]).take(pa.array(order[at : at + 2])).to_pylist())
-                for name, file in own.items():
-                    keys[name].tofile(file)
-                values = bucket.drop([name for name in (*_OWN, KEY, _ROW) if name in bucket.column_names])
-                values = values.combine_chunks()
-                if values.num_columns:
-                    values = values.take(pa.array(order))
-                writer = writer or files.enter_context(pa.ipc.new_file(str(self._work / VALUES), values.schema))
-                writer.write_table(values)
-                total += len(order)
+                    self._refuse(bucket.select([TIME, KEY, _ROW]).slice(int(repeated.argmax()), 2).to_pylist())
+                files.write(bucket)
+                total += bucket.num_rows
         return total, ordered
 
     def _refuse(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Raises UserError for two rows of one entity and time."""
         key = rows[0][KEY].decode("utf-8", "replace").replace(KEY_MARK, ", ")
         time = np.datetime64(rows[0][TIME], "us").item().isoformat(" ")
         where = [f"{self._files[row[_ROW] >> ROW_BITS]}, row {row[_ROW] & (1 << ROW_BITS) - 1}" for row in rows]

@@ -25,7 +25,7 @@ from fullpass.base.json_text import to_json_text
 from fullpass.base.redact import redact, redact_tree
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
-from fullpass.components.ingest.read_tasks import ReadTask, spread
+from fullpass.components.ingest.read_tasks import ReadTask, check_tasks, spread
 from fullpass.components.ingest.readers.read_source import columns_of
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, EmptyFileError, Reading, Rows, text_at
 from fullpass.components.ingest.readers.row_hash import hashes
@@ -67,7 +67,7 @@ def finish(ingestion: Ingestion) -> Manifest:
         UserError: Too many bad rows, a split without rows, or too many rows in two splits.
     """
     results = [read_json(path) for path in sorted(fileio.glob(f"{glob.escape(ingestion.folder)}/{PENDING}/*.json"))]
-    _check_portions(ingestion, results)
+    check_tasks(results, len(ingestion.files))
     manifest = _sum(ingestion, results)
     bad = [BadRow(**row) for result in results for row in result["bad"]]
     _check_counts(manifest)
@@ -158,9 +158,7 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
             writers[split].close()
             runs[split].close()
     return {
-        "files": [task.parts[0][0], task.parts[-1][0]],
-        "number": task.number,
-        "last": task.last,
+        **task.place,
         "seconds": [started, time.time()],
         "counts": counts,
         "written": {split: writer.rows for split, writer in writers.items()},
@@ -172,18 +170,6 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
         "left_out": left_out,
         "histories": histories,
     }
-
-
-def _check_portions(ingestion: Ingestion, results: Sequence[dict]) -> None:
-    """Checks that there is a result for every task: a lost result would mean lost rows."""
-    expected: tuple[int, int] = (0, 0)
-    for result in results:
-        first, last = result["files"]
-        if (first, result["number"]) != expected:
-            break
-        expected = (last + 1, 0) if result["last"] else (first, result["number"] + 1)
-    if expected != (len(ingestion.files), 0):
-        raise RuntimeError(f"read task {expected} of {len(ingestion.files)} files left no result")
 
 
 def _write_rows(
@@ -337,7 +323,6 @@ def _check_budget(ingestion: Ingestion, manifest: Manifest, bad: Sequence[BadRow
     by_reason = Counter((row.reason, row.column) for row in bad)
     for (reason, column), n in by_reason.most_common(3):
         first = next(row for row in bad if (row.reason, row.column) == (reason, column))
-        where = f" in column {column!r}" if column else ""
-        lines.append(f"  {n:,} x {reason}{where}; first: {first.file}, row {first.row}: {first.text[:80]!r}")
+        lines.append(f"  {n:,} x {first.why}; first: {first.shown}")
     lines.append("Declare a missing token (data.source.missing), fix the file, or raise data.bad_rows.")
     raise UserError("\n".join(lines))

@@ -1,7 +1,8 @@
 """The read tasks of a source. They depend only on the files, so the records are the same for any number of workers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 
@@ -31,6 +32,27 @@ class ReadTask:
     def name(self) -> str:
         """A unique name, which sorts in the order of the source."""
         return f"{self.parts[0][0]:07d}-{self.number:07d}"
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Where the task is among all tasks, as JSON for its result; see `check_tasks`."""
+        return {"files": [self.parts[0][0], self.parts[-1][0]], "number": self.number, "last": self.last}
+
+
+def check_tasks(results: Iterable[Mapping[str, Any]], files: int) -> None:
+    """Raises RuntimeError unless there is a result for every task of some files: a lost result would mean lost rows.
+
+    Args:
+        results: Each has the keys of `ReadTask.place`, in the order of `ReadTask.name`.
+    """
+    expected = (0, 0)
+    for result in results:
+        first, last = result["files"]
+        if (first, result["number"]) != expected:
+            break
+        expected = (last + 1, 0) if result["last"] else (first, result["number"] + 1)
+    if expected != (files, 0):
+        raise RuntimeError(f"read task {expected} of {files} files left no result")
 
 
 def _groups(files: Sequence[SourceFile]) -> Iterator[tuple[int, ...]]:

@@ -190,8 +190,7 @@ class Tally:
     def reasons(self) -> tuple[str, ...]:
         """The three most frequent reasons why rows have no prediction, as text."""
         return tuple(
-            f"{count:,} x {_describe_bad_row(None, row.column, row.reason)}; first: {row.file}, row {row.row}: "
-            f"{row.text[:80]!r}"
+            f"{count:,} x {_describe_bad_row(None, row.column, row.reason)}; first: {row.shown}"
             for count, row in sorted(self.by_reason, key=lambda entry: -entry[0])[:3]
         )
 

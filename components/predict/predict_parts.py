@@ -22,7 +22,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
 from fullpass.base.json_text import to_json_text
 from fullpass.base.shared_folder import Folder
-from fullpass.components.ingest.read_tasks import ReadTask, spread
+from fullpass.components.ingest.read_tasks import ReadTask, check_tasks, spread
 from fullpass.components.ingest.readers.reader import BadRow
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.predict.input_rows import InputRows
@@ -119,9 +119,7 @@ class _PredictTask(beam.DoFn):
                 with file.open("rb") as source:
                     Folder(self._pending).copy(source, file.name)
         counts = {
-            "files": [task.parts[0][0], task.parts[-1][0]],
-            "number": task.number,
-            "last": task.last,
+            **task.place,
             "rows": predictions.rows,
             "bad": [[count, asdict(row)] for count, row in predictions.by_reason],
             "absent": predictions.absent,
@@ -183,7 +181,7 @@ class _Output:
         folder = Folder(self.pending)
         names = [name for name in folder.names() if name.startswith(_COUNTS)]
         counts = [json.loads(folder.read(name) or b"{}") for name in names]
-        _check_tasks(counts, files)
+        check_tasks(counts, files)
         tally = Tally(batch.rows)
         for count in counts:
             tally.add(count["rows"], [(number, BadRow(**row)) for number, row in count["bad"]])
@@ -206,18 +204,6 @@ def _listed(folder: str) -> list[str]:
     if os.path.isdir(folder):
         return os.listdir(folder)
     return [os.path.basename(folder)] if os.path.lexists(folder) else []
-
-
-def _check_tasks(counts: Sequence[Mapping[str, Any]], files: int) -> None:
-    """Checks that every task left its counts: a lost task would mean lost rows."""
-    expected = (0, 0)
-    for count in counts:
-        first, last = count["files"]
-        if (first, count["number"]) != expected:
-            break
-        expected = (last + 1, 0) if count["last"] else (first, count["number"] + 1)
-    if expected != (files, 0):
-        raise RuntimeError(f"read task {expected} of {files} files left no counts")
 
 
 def _check_columns(path: str, file_format: str, shards: Sequence[Mapping[str, str]]) -> None:

@@ -10,15 +10,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
 from fullpass.base.errors import UsageError, UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.writing.encode import encode, records
-from fullpass.preprocessing.values.arrow_text import is_binary, without_dictionary
-from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
+from fullpass.preprocessing.values.arrow_text import as_mask, is_binary, without_dictionary
+from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, lists_of
 from fullpass.trainer.records.frames import frame
 
 FORMATS = {
@@ -114,9 +113,7 @@ def _feature(column: pa.Array) -> pa.Array:
     if pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and not pa.types.is_uint64(kind)):
         return column.cast(pa.int64())
     if is_list(kind) and not is_list(kind.value_type) and not (elements := flatten(column)).null_count:
-        ends = np.concatenate([[0], np.cumsum(lengths_of(column))])
-        missing = np.append(column.is_null().to_numpy(zero_copy_only=False), False)
-        return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64(), mask=missing), _feature(elements))
+        return lists_of(_feature(elements), lengths_of(column), as_mask(column.is_null()))
     return pa.array([None if cell is None else str(_cell(cell)).encode() for cell in column.to_pylist()], pa.binary())
 
 

@@ -22,9 +22,11 @@ from fullpass.components.evaluation.shown_files import ShownText, read_dependenc
 from fullpass.components.ingest.writing.manifest import (
     QUARANTINE,
     Manifest,
+    history_words,
     left_out_sum,
     left_out_words,
     read_manifest,
+    unmatched_words,
 )
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.pages.charts import bar_chart, histogram, line_chart, shortened
@@ -411,10 +413,10 @@ def _data(made: RunArtifacts, manifests: Sequence[Manifest]) -> Data:
     quarantined = [artifact for artifact, m in zip(examples, manifests, strict=True) if m.quarantined]
     notes += [f"the text of these rows: {path}" for path in quarantines(quarantined)]
     notes += [f"{overlap.words}." for manifest in manifests for overlap in manifest.overlaps if overlap.rows]
-    notes += [f"{join.words(manifest.read)}." for manifest in manifests for join in manifest.joins]
+    notes += [f"{unmatched_words(j.name, j.unmatched, m.read)}." for m in manifests for j in m.joins]
     left_out = left_out_sum(json.dumps(manifest.left_out) for manifest in manifests)
     notes += [f"{words}." for words in left_out_words(left_out)]
-    notes += [f"{history.words(manifest.read)}." for manifest in manifests for history in manifest.histories]
+    notes += [f"{history_words(h.name, h.cut, h.without, m.read)}." for m in manifests for h in m.histories]
     with fileio.open(f"{made.uri('comparison')}/comparison.txt") as file:
         return Data(facts, tuple(notes), _columns(made.uri("statistics")), file.read())
 

@@ -1,14 +1,11 @@
 """Forecasts: the label of a row is the value that a column has for the same entity some time later."""
 
-from datetime import timedelta
 from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
 from fullpass.preprocessing.features.base_feature import WrittenDateFormat
-from fullpass.preprocessing.spec import Duration, Name, Spec, length
-
-_MICROSECOND = timedelta(microseconds=1)
+from fullpass.preprocessing.spec import Duration, Name, Spec, length, microseconds
 
 
 class Forecast(Spec):
@@ -91,12 +88,12 @@ def shifted_label(name: str, forecast: Forecast, *, baselines: bool) -> ShiftedL
         >>> shifted_label("sales", shop, baselines=True).columns
         {'sales in 7s': 7000000, 'sales now': 0, 'sales last season': -1000000}
     """
-    ahead = length(forecast.ahead)
+    ahead = microseconds(forecast.ahead)
     columns = {label_column(name, forecast): ahead}
     if baselines:
-        columns[f"{name} now"] = timedelta()
+        columns[f"{name} now"] = 0
     if baselines and forecast.season is not None:
-        season = length(forecast.season)
+        season = microseconds(forecast.season)
         before = -(-ahead // season) * season - ahead
         if before:  # else it is the value now
             columns[f"{name} last season"] = -before
@@ -106,5 +103,5 @@ def shifted_label(name: str, forecast: Forecast, *, baselines: bool) -> ShiftedL
         at=forecast.at or "",
         format=forecast.format,
         ahead=forecast.ahead,
-        columns={column: offset // _MICROSECOND for column, offset in columns.items()},
+        columns=columns,
     )

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
 from fullpass.preprocessing.features.base_feature import WrittenDateFormat
 from fullpass.preprocessing.features.lists import LONGEST_LIST
-from fullpass.preprocessing.spec import Duration, Name, Spec, length
+from fullpass.preprocessing.spec import Duration, Name, Spec, microseconds
 
 AGE = "at"
 """The list of every history that is there whatever its columns are: how many seconds before the row an event was."""
@@ -59,12 +58,12 @@ trips: {entity: customer, at: started_at, columns: [fare, shop], within: 90d, ma
     @property
     def delay(self) -> int:
         """Microseconds until an event is known."""
-        return length(self.available_after) // timedelta(microseconds=1)
+        return microseconds(self.available_after)
 
     @property
     def longest(self) -> int | None:
         """Greatest age of an event in microseconds; None for any."""
-        return None if self.within is None else length(self.within) // timedelta(microseconds=1)
+        return None if self.within is None else microseconds(self.within)
 
 
 def _plain_names(histories: dict[str, History]) -> dict[str, History]:

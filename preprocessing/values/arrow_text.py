@@ -43,6 +43,14 @@ def as_tokens(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, pattern=WHOLE_NUMBER, replacement=r"\1")
 
 
+def as_readable(cells: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Returns text, or bytes without nulls as text, with U+FFFD for bytes that are not UTF-8."""
+    try:
+        return cells.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([cell.decode("utf-8", "replace") for cell in cells.to_pylist()], pa.string())
+
+
 def without_dictionary(column: pa.Array) -> pa.Array:
     """Returns a column without dictionaries and extension types."""
     if isinstance(column, pa.ExtensionArray):

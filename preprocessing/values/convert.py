@@ -29,6 +29,7 @@ from fullpass.preprocessing.values.list_values import (
     flatten,
     is_list,
     lengths_of,
+    lists_of,
     sole_values,
     split_text,
     to_lists,
@@ -281,4 +282,4 @@ def _joined(lists: pa.Array) -> pa.Array:
     inner = flatten(lists)
     inner_ends = np.concatenate([[0], np.cumsum(lengths_of(inner))])
     ends = inner_ends[np.concatenate([[0], np.cumsum(lengths_of(lists))])]
-    return pa.LargeListArray.from_arrays(pa.array(ends, type=pa.int64()), flatten(inner))
+    return lists_of(flatten(inner), np.diff(ends))

@@ -15,11 +15,9 @@ import pyarrow as pa
 from fullpass.base.errors import prefix_errors
 from fullpass.components.ingest.history.recomputed import SpansSeen, read_sample
 from fullpass.components.ingest.joins.join_index import (
-    TIME,
-    VALUES,
+    Entities,
     Keys,
-    SortedKeys,
-    StoredColumns,
+    SortedRows,
     add_unreadable,
     keys_of,
     local_copy,
@@ -29,10 +27,9 @@ from fullpass.components.ingest.readers.reader import Reading, Rows
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.features.forecast import ShiftedLabel
 from fullpass.preprocessing.features.history import History
+from fullpass.preprocessing.values.list_values import lists_of
 from fullpass.preprocessing.values.raw_text import RawText
 
-SPAN = "span.int64"
-"""File of an index with the span of each event, beside those of `join_index`."""
 _FIRST_TIME = np.iinfo(np.int64).min
 _SECOND = 1_000_000
 
@@ -100,8 +97,9 @@ class EventIndex:
         lengths = np.zeros(len(good), np.int64)
         lengths[mine] = found.lengths
         ages = _rounded_up((np.repeat(times, lengths) - index.time[found.positions]) / _SECOND)
-        values = {} if not index.names else dict(zip(index.names, index.values.take(found.positions), strict=True))
-        lists = {column.name: _lists(values.get(column.name, pa.array(ages)), lengths) for column in self.lists}
+        stored = index.values
+        values = dict(zip(stored.names, stored.take(found.positions), strict=True)) if stored.names else {}
+        lists = {column.name: lists_of(values.get(column.name, pa.array(ages)), lengths) for column in self.lists}
         usable = good & there
         counts["checked"] += index.sample.check(self.name, history, keys, times, usable, lists, reading, rows, seen)
         return lists
@@ -138,21 +136,20 @@ class _Found(NamedTuple):
     cut: np.ndarray
 
 
-class SortedEvents:
-    """The files of an index, mapped into memory: keys, times, spans and columns, sorted by key and time."""
+class SortedEvents(SortedRows):
+    """The files of an index of events, mapped into memory."""
+
+    time: np.ndarray
+    span: np.ndarray
 
     def __init__(self, folder: str):
-        self.keys = SortedKeys(folder)
-        self.time = np.memmap(f"{folder}/{TIME}", np.int64, "r")
-        self.span = np.memmap(f"{folder}/{SPAN}", np.int64, "r")
-        self.values = StoredColumns(f"{folder}/{VALUES}")
-        self.names = self.values.names
+        super().__init__(folder)
         self.sample = read_sample(folder)
 
     def lower_bound(
         self,
         ordered_by: np.ndarray,
-        of: tuple[np.ndarray, np.ndarray],
+        of: Entities,
         values: np.ndarray,
         low: np.ndarray | None = None,
         high: np.ndarray | None = None,
@@ -166,8 +163,8 @@ class SortedEvents:
         """
         first, second = of
         if low is None or high is None:
-            low, high = self.keys.ends(first)
-        return self.keys.search(second, low, high, lambda at, rows: ordered_by[at] < values[rows])
+            low, high = self.ends(first)
+        return self.search(second, low, high, lambda at, rows: ordered_by[at] < values[rows])
 
     def seen(self, begin: int, end: int, seen: SpansSeen, most: int) -> np.ndarray:
         """Returns the positions of the last events between two positions whose spans are seen, at most `most`."""
@@ -200,8 +197,3 @@ def _ranges(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 def _list_type(column: RawColumn) -> pa.DataType:
     return pa.large_list(pa.float32() if column.type == "number" else pa.binary())
-
-
-def _lists(values: pa.Array, lengths: np.ndarray) -> pa.Array:
-    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return pa.LargeListArray.from_arrays(pa.array(ends, mask=np.append(lengths == 0, False)), values)

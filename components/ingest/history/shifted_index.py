@@ -80,7 +80,7 @@ class ShiftedIndex:
         index = opened(self.folder)
         at = index.lower_bound(index.time, (first, second), times)
         inside = np.minimum(at, self.rows - 1)
-        same = (at < self.rows) & (index.keys.first[inside] == first) & (index.keys.second[inside] == second)
+        same = (at < self.rows) & (index.first[inside] == first) & (index.second[inside] == second)
         same &= index.time[inside] == times
         if span is not None:
             begin, end = self.spans[column]

@@ -7,7 +7,6 @@ hash, time and position in the table; one after the other, the sorted buckets ar
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,16 +24,18 @@ from fullpass.components.ingest.joins.join_index import (
     SECOND,
     SPAN,
     TIME,
-    VALUES,
     FileRows,
+    IndexFiles,
     JoinIndex,
+    add_unreadable,
     keys_of,
     publish_index,
+    sorted_by,
     times_of,
 )
 from fullpass.components.ingest.joins.tables import Tables, of_join
 from fullpass.components.ingest.readers.read_source import parts_of, read
-from fullpass.components.ingest.readers.reader import BadRow, EmptyFileError, Reading, Rows, convert_rows, text_at
+from fullpass.components.ingest.readers.reader import BadRowCount, EmptyFileError, Reading, Rows, convert_rows
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
@@ -83,7 +84,7 @@ def build_index(
         table.check(most_bad)
         rows = _write_sorted(table, buckets, Path(work))
     publish_index(work, folder)
-    logging.info("join %s: %s of %s rows of the table can match", name, f"{sum(rows):,}", f"{table.rows:,}")
+    logging.info("join %s: %s of %s rows of the table can match", name, f"{sum(rows):,}", f"{table.counted.rows:,}")
     spans = tables.spans or [0] * len(tables.files)
     files = zip(tables.files, spans, table.read, rows, strict=True)
     counts = tuple(FileRows(file.path, span, read, int(found)) for file, span, read, found in files)
@@ -103,7 +104,7 @@ class _Table:
 
     Attributes:
         read: Number of rows read so far, per file.
-        bad: The first of the rows that cannot be used, and `bad_rows` their number.
+        counted: All of these rows, and those that cannot be used.
     """
 
     name: str
@@ -112,13 +113,7 @@ class _Table:
     columns: Sequence[RawColumn]
     text: RawText
     read: list[int] = field(default_factory=list)
-    bad_rows: int = 0
-    bad: list[BadRow] = field(default_factory=list)
-
-    @property
-    def rows(self) -> int:
-        """Number of rows read so far."""
-        return sum(self.read)
+    counted: BadRowCount = field(default_factory=BadRowCount)
 
     def batches(self) -> Iterator[pa.Table]:
         """Yields the usable rows: hashes, time, span, key, file and row, and the columns under their joined names.
@@ -134,27 +129,28 @@ class _Table:
                 for part in parts_of(file, self.join.source):
                     reading = Reading(file, wanted, part)
                     for rows in read(reading, self.join.source):
-                        self.read[-1] += len(rows.numbers)
+                        self._count(len(rows.numbers))
                         yield self._usable(reading, rows, number)
-                        report(self.rows, None, "rows", f"join {self.name}")
-                    self.read[-1] += reading.malformed
-                    bad = reading.take_bad()
-                    self.bad_rows += len(bad)
-                    self.bad += bad[: 1 - len(self.bad)]
+                        report(self.counted.rows, None, "rows", f"join {self.name}")
+                    self._count(reading.malformed)
+                    self.counted.add(reading.take_bad())
             except EmptyFileError:
                 if self.tables.spans is None:
                     raise
+
+    def _count(self, rows: int) -> None:
+        self.read[-1] += rows
+        self.counted.rows += rows
 
     def _own_columns(self) -> list[RawColumn]:
         prefix = len(self.name) + 1
         return [RawColumn(**{**vars(column), "name": column.name[prefix:]}) for column in self.columns]
 
     def _usable(self, reading: Reading, rows: Rows, number: int) -> pa.Table:
-        """Returns the usable rows of a batch of a file."""
         own = self._own_columns()
         arrays, good = convert_rows(own, self.text, reading, rows)
         span = 0 if self.tables.spans is None else self.tables.spans[number]
-        found = self._searchable(reading, rows.table, rows.numbers, good, span)
+        found = self._searchable(reading, rows, good, span)
         values = {column.name: arrays[of.name] for column, of in zip(self.columns, own, strict=True)}
         found |= {_FILE: pa.array(np.full(len(good), number, np.int32)), _ROW: pa.array(rows.numbers)}
         return pa.table({**found, **values}).filter(pa.array(good))
@@ -168,20 +164,16 @@ class _Table:
         arrays, _ = convert_rows(own, self.text, reading, Rows(nothing, np.empty(0, np.int64)))
         return pa.table({column.name: arrays[of.name] for column, of in zip(self.columns, own, strict=True)})
 
-    def _searchable(
-        self, reading: Reading, table: pa.Table, numbers: np.ndarray, good: np.ndarray, span: int
-    ) -> dict[str, pa.Array]:
+    def _searchable(self, reading: Reading, rows: Rows, good: np.ndarray, span: int) -> dict[str, pa.Array]:
         """Returns hashes, time, span and key of rows; sets `good` to False for rows that cannot match."""
         text, as_of = self.text, self.join.as_of
-        keys = keys_of(table, list(self.join.keys.values()), text)
+        keys = keys_of(rows.table, list(self.join.keys.values()), text)
         good &= keys.present
         times = spans = np.full(len(good), span)
         if as_of is not None:
             format = as_of.right_format or as_of.format
-            times, known, unreadable = times_of(table, as_of.right, text, format)
-            for row in np.flatnonzero(unreadable).tolist():
-                cell = text_at(table.column(as_of.right), row)
-                reading.add_bad(int(numbers[row]), as_of.right, f"no date of the format {format}", cell)
+            times, known, unreadable = times_of(rows.table, as_of.right, text, format)
+            add_unreadable(reading, rows, as_of.right, format, unreadable)
             good &= known
             times = times + as_of.delay
         numbers_of = {FIRST: keys.first, SECOND: keys.second, TIME: times, SPAN: spans}
@@ -193,19 +185,12 @@ class _Table:
         Raises:
             UserError: It has none, or too many.
         """
-        if not self.rows and self.tables.spans is None:
+        if not self.counted.rows and self.tables.spans is None:
             paths = ", ".join(file.path for file in self.tables.files)
             raise UserError(f"no rows in {paths}; only a header line, or nothing. Give the rows, or remove the join.")
-        if self.bad_rows <= most_bad * self.rows:
-            return
-        first = self.bad[0]
-        where = f" in column {first.column!r}" if first.column else ""
-        raise UserError(
-            f"{self.bad_rows:,} of {self.rows:,} rows of the table cannot be used; data.bad_rows allows "
-            f"{most_bad:.2%}. The first: {first.file}, row {first.row}: {first.reason}{where}: "
-            f"{first.text[:80]!r}. Declare a missing token (data.joins.{self.name}.source.missing), fix the file, or "
-            "raise data.bad_rows."
-        )
+        missing = f"Declare a missing token (data.joins.{self.name}.source.missing)"
+        fix = f"{missing}, fix the file, or raise data.bad_rows."
+        self.counted.check(most_bad, "the table", f"data.bad_rows allows {most_bad:.2%}", fix)
 
     def check_lookup(self, rows: int) -> None:
         """Checks that a model can contain the table: it has few rows, and one value per column.
@@ -288,24 +273,17 @@ def _write_sorted(table: _Table, buckets: Buckets, folder: Path) -> np.ndarray:
     rows, looked_up = np.zeros(len(table.tables.files), np.int64), list[pa.Table]()
     as_of, per_span = table.join.as_of is not None, table.tables.spans is not None
     names = (FIRST, SECOND, *([TIME] if as_of or per_span else []), *([SPAN] if as_of and per_span else []))
-    with ExitStack() as files:
-        arrays = {name: files.enter_context(open(folder / name, "wb")) for name in names}
-        writer = None
+    with IndexFiles(folder, names, _OWN) as files:
         for bucket in buckets.tables():
-            by = (bucket.column(name).to_numpy() for name in reversed(names))
-            bucket = bucket.take(pa.array(np.lexsort(tuple(by))))  # lexsort is stable
+            bucket = sorted_by(bucket, names)
             bucket = bucket.filter(pa.array(table.kept(bucket))).combine_chunks()
-            for name, file in arrays.items():
-                bucket.column(name).to_numpy().tofile(file)
-            values = bucket.drop(list(_OWN))
-            writer = writer or files.enter_context(pa.ipc.new_file(str(folder / VALUES), values.schema))
-            writer.write_table(values)
+            files.write(bucket)
             rows += np.bincount(bucket.column(_FILE).to_numpy(), minlength=len(rows))
             if table.join.serve == "lookup":
                 looked_up.append(bucket.drop([name for name in _OWN if name != KEY]))
                 table.check_lookup(int(rows.sum()))
-        if writer is None and per_span:
-            files.enter_context(pa.ipc.new_file(str(folder / VALUES), table.without_rows().schema))
+        if per_span and not rows.any():
+            files.write_values(table.without_rows())
     if not rows.any() and not per_span:
         raise UserError(f"no row of the table has {', '.join(table.join.right_columns)}, so nothing can match.")
     if looked_up:

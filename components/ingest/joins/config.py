@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from fullpass.components.ingest.sources.formats import Source
 from fullpass.preprocessing.features.base_feature import WrittenDateFormat
-from fullpass.preprocessing.spec import Duration, Name, Spec, length
+from fullpass.preprocessing.spec import Duration, Name, Spec, microseconds
 
 
 class AsOf(Spec):
@@ -39,12 +39,12 @@ class AsOf(Spec):
     @property
     def delay(self) -> int:
         """Microseconds until a row of the table is known."""
-        return _microseconds(self.available_after)
+        return microseconds(self.available_after)
 
     @property
     def oldest(self) -> int | None:
         """Greatest age in microseconds of a row of the table; None for any."""
-        return None if self.within is None else _microseconds(self.within)
+        return None if self.within is None else microseconds(self.within)
 
 
 class Join(Spec):
@@ -125,7 +125,3 @@ def left_columns(on: str | Iterable[str], at: str | None) -> tuple[str, ...]:
 def is_joined(column: str, joins: Iterable[str]) -> bool:
     """Returns whether one of some joins adds a column."""
     return column.partition(".")[0] in joins and "." in column
-
-
-def _microseconds(duration: str) -> int:
-    return round(length(duration).total_seconds() * 1_000_000)

@@ -8,7 +8,8 @@ the size of the table, and every runner of Beam finds the same rows.
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -198,7 +199,7 @@ class JoinIndex:
 
     def columns_at(self, positions: np.ndarray) -> list[tuple[str, pa.Array]]:
         """Returns names and values of the joined columns at some positions, null where a position is -1."""
-        arrays = _opened(self.folder, self.join.as_of, self.before).take(positions)
+        arrays = _opened(self.folder, self.join.as_of, self.before).values.take(positions)
         return [(column.name, array) for column, array in zip(self.columns, arrays, strict=True)]
 
 
@@ -215,16 +216,25 @@ class FileRows:
     rows: int
 
 
-class SortedKeys:
-    """The hashes of the sorted keys of an index, mapped into memory.
+Entities = tuple[np.ndarray, np.ndarray]
+"""Both halves of the hashes of some keys, uint64 [rows] each."""
+
+
+class SortedRows:
+    """The files of an index, mapped into memory; rows are sorted by the halves of the hash of their key.
 
     Attributes:
-        first, second: uint64 [keys], both halves; the keys are sorted by them.
+        first, second: Both halves, uint64 [rows].
+        time, span: int64 [rows]; None without such a file.
     """
 
     def __init__(self, folder: str):
         self.first = _mapped(f"{folder}/{FIRST}", np.uint64)
         self.second = _mapped(f"{folder}/{SECOND}", np.uint64)
+        self.time, self.span = (
+            _mapped(path, np.int64) if os.path.exists(path := f"{folder}/{name}") else None for name in (TIME, SPAN)
+        )
+        self.values = StoredColumns(f"{folder}/{VALUES}")
 
     def ends(self, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the positions between which the keys with these first halves are, int64 [rows] each."""
@@ -254,49 +264,43 @@ class SortedKeys:
         return low
 
 
-class _OpenIndex:
-    """The files of an index, mapped into memory."""
-
+class _OpenIndex(SortedRows):
     def __init__(self, folder: str, as_of: AsOf | None, before: int | None):
-        self._keys = SortedKeys(folder)
-        by_span = before is not None
-        self._time = _mapped(f"{folder}/{TIME}", np.int64) if as_of is not None or by_span else None
-        self._span = _mapped(f"{folder}/{SPAN}", np.int64) if as_of is not None and by_span else None
+        super().__init__(folder)
         self._before = before or 0
         # `time` is the date plus the delay, or the span itself.
         self._longest = 0 if as_of is None else None if as_of.oldest is None else as_of.oldest - as_of.delay
-        self.take = StoredColumns(f"{folder}/{VALUES}").take
 
     def find(self, first: np.ndarray, second: np.ndarray, times: np.ndarray, spans: np.ndarray) -> np.ndarray:
         """Returns the position of the match of each key, time and span, int64 [rows]; -1 without a match."""
-        known = self._time
-        begin, end = self._keys.ends(first)
-        positions = self._keys.search(
+        known = self.time
+        begin, end = self.ends(first)
+        positions = self.search(
             second, begin, end, lambda at, rows: True if known is None else known[at] <= times[rows]
         )
         positions = positions - 1
         matched = positions >= begin
         rows = np.flatnonzero(matched)
-        matched[rows] = self._keys.second[positions[rows]] == second[rows]
-        if self._span is not None:
+        matched[rows] = self.second[positions[rows]] == second[rows]
+        if self.span is not None:
             rows = np.flatnonzero(matched)
             # Rows of one key and time are in the order of their spans, so few steps pass those that a row may not see.
             while len(rows := rows[~self._is_seen(positions[rows], spans[rows])]):
                 positions[rows] -= 1
                 left = positions[rows] >= begin[rows]
-                left[left] = self._keys.second[positions[rows[left]]] == second[rows[left]]
+                left[left] = self.second[positions[rows[left]]] == second[rows[left]]
                 matched[rows[~left]] = False
                 rows = rows[left]
-        if self._time is not None and self._longest is not None:
+        if known is not None and self._longest is not None:
             rows = np.flatnonzero(matched)
-            matched[rows] = times[rows] - self._time[positions[rows]] <= self._longest
+            matched[rows] = times[rows] - known[positions[rows]] <= self._longest
         return np.where(matched, positions, -1)
 
     def _is_seen(self, positions: np.ndarray, spans: np.ndarray) -> np.ndarray:
         """Returns whether rows of some spans see the rows of the table at some positions, bool [rows]."""
-        if self._span is None:
+        if self.span is None:
             return np.ones(len(positions), bool)
-        back = spans - self._span[positions]
+        back = spans - self.span[positions]
         return (back >= 0) & (back <= self._before)
 
 
@@ -333,6 +337,43 @@ class StoredColumns:
 @lru_cache(maxsize=16)
 def _opened(folder: str, as_of: AsOf | None, before: int | None) -> _OpenIndex:
     return _OpenIndex(local_copy(folder), as_of, before)
+
+
+def sorted_by(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Returns rows sorted by some columns of numbers, the first one first; equal rows stay in their order."""
+    return rows.take(pa.array(np.lexsort(tuple(rows.column(name).to_numpy() for name in reversed(names)))))
+
+
+class IndexFiles:
+    """Writes sorted rows to the files of an index; as context manager, it closes them.
+
+    Args:
+        numbers: Columns of which each has its own file; the file has the name of the column.
+        own: All columns that are not in the file of values.
+    """
+
+    def __init__(self, folder: Path, numbers: Sequence[str], own: Collection[str]):
+        self._folder, self._own, self._stack = folder, own, ExitStack()
+        self._files = {name: self._stack.enter_context(open(folder / name, "wb")) for name in numbers}
+        self._writer: pa.ipc.RecordBatchFileWriter | None = None
+
+    def __enter__(self) -> "IndexFiles":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def write(self, rows: pa.Table) -> None:
+        """Appends rows."""
+        for name, file in self._files.items():
+            rows.column(name).to_numpy().tofile(file)
+        self.write_values(rows.drop([name for name in self._own if name in rows.column_names]))
+
+    def write_values(self, values: pa.Table) -> None:
+        """Appends values, or describes the columns of an index without rows."""
+        if self._writer is None:
+            self._writer = self._stack.enter_context(pa.ipc.new_file(str(self._folder / VALUES), values.schema))
+        self._writer.write_table(values)
 
 
 def publish_index(work: str | Path, folder: str) -> None:

@@ -33,6 +33,7 @@ from fullpass.components.ingest.readers.reader import (
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.storage import state_of
+from fullpass.preprocessing.values.arrow_text import as_readable
 
 _KEPT_BYTES = 4000
 
@@ -215,7 +216,7 @@ class _Parser:
         table = pa.table(columns, names=list(self._reading.columns))
         all_columns = rows.table.rename_columns(self._names) if self._reading.all_columns else None
         if self._reading.all_columns == "to_show":
-            all_columns = pa.table([_as_text(cells) for cells in rows.table.columns], names=self._names)
+            all_columns = pa.table([as_readable(cells) for cells in rows.table.columns], names=self._names)
         if good.all():
             return Rows(table, rows.numbers, all_columns)
         kept = pa.array(good)
@@ -327,14 +328,6 @@ def _joined(data: bytes, block_records: Records) -> bytes:
     return b"".join(
         [data[s:e] for s, e in zip(block_records.starts.tolist(), block_records.ends.tolist(), strict=True)]
     )
-
-
-def _as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Returns cells as text, with U+FFFD for bytes that are not in the encoding."""
-    try:
-        return cells.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.chunked_array([[cell.decode("utf-8", "replace") for cell in cells.to_pylist()]], pa.string())
 
 
 def _decoded(cell: bytes) -> str | None:

@@ -69,6 +69,38 @@ class BadRow:
     reason: str
     text: str
 
+    @property
+    def why(self) -> str:
+        """The reason, with the column."""
+        return f"{self.reason} in column {self.column!r}" if self.column else self.reason
+
+    @property
+    def shown(self) -> str:
+        """The place of the row and the beginning of its text, for messages."""
+        return f"{self.file}, row {self.row}: {self.text[:80]!r}"
+
+
+@dataclass
+class BadRowCount:
+    """The number of rows read and of bad ones, and the first of these."""
+
+    rows: int = 0
+    bad: int = 0
+    first: BadRow | None = None
+
+    def add(self, bad: Sequence[BadRow]) -> None:
+        """Adds bad rows."""
+        self.bad += len(bad)
+        self.first = self.first or next(iter(bad), None)
+
+    def check(self, most: float, of: str, limit: str, fix: str) -> None:
+        """Raises UserError if a larger share of the rows is bad. of, limit, fix: parts of the message."""
+        if self.first is not None and self.bad > most * self.rows:
+            first = f"{self.first.file}, row {self.first.row}: {self.first.why}: {self.first.text[:80]!r}"
+            raise UserError(
+                f"{self.bad:,} of {self.rows:,} rows of {of} cannot be used; {limit}. The first: {first}. {fix}"
+            )
+
 
 @dataclass(frozen=True)
 class Rows:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
@@ -31,7 +30,7 @@ from fullpass.components.ingest.readers.reader import (
 from fullpass.components.ingest.sources.config import FileSource
 from fullpass.components.ingest.sources.storage import open_raw, state_of
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather
-from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
+from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, lists_of
 
 _DECODED_ROWS = 1024
 _BUFFER_BYTES = 1 << 20
@@ -209,15 +208,8 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
 def _field(column: pa.ChunkedArray, index: int) -> pa.ChunkedArray:
     if not is_list(column.type):
         return pc.struct_field(column, [index])
-    inner = column.type.value_type[index].type
-    return pa.chunked_array([_field_of_lists(chunk, index) for chunk in column.chunks], pa.large_list(inner))
-
-
-def _field_of_lists(lists: pa.Array, index: int) -> pa.Array:
-    ends = np.concatenate([[0], np.cumsum(lengths_of(lists))]).astype(np.int64)
-    missing = np.append(lists.is_null().to_numpy(zero_copy_only=False), False)
-    values = pc.struct_field(flatten(lists), [index])
-    return pa.LargeListArray.from_arrays(pa.array(ends, mask=missing), values)
+    fields = [lists_of(pc.struct_field(flatten(chunk), [index]), lengths_of(chunk)) for chunk in column.chunks]
+    return pa.chunked_array(fields, pa.large_list(column.type.value_type[index].type))
 
 
 def validated(table: pa.Table) -> pa.Table:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +10,11 @@ import pyarrow.compute as pc
 from fullpass.components.ingest.config import ColumnSplit, HashSplit, RandomSplit, Split, StratifiedSplit, TimeSplit
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.preprocessing.dates.read_dates import instant, read_dates
-from fullpass.preprocessing.spec import length
+from fullpass.preprocessing.spec import microseconds
 from fullpass.preprocessing.token_spelling import as_token
 from fullpass.preprocessing.values.arrow_text import to_text, without_dictionary
 from fullpass.preprocessing.values.list_values import is_list, lengths_of, sole_values
+from fullpass.preprocessing.values.row_sample import mixed
 
 NO_SPLIT = -1
 GAP = -2
@@ -75,19 +75,12 @@ def _key_fractions(keys: pa.Array, numbers: np.ndarray, file_index: int) -> np.n
 
 
 def _random_fractions(seed: int, numbers: np.ndarray, file_index: int) -> np.ndarray:
-    """Returns a counter-based random number per row, which does not depend on how the file is cut into batches."""
-    start = (seed * 0x9E3779B97F4A7C15 + (file_index << 40)) % 2**64
-    state = numbers.astype(np.uint64) + np.uint64(start)
-    return _mix(state).astype(np.float64) / 2**64
+    """Returns a counter-based random number per row, which does not depend on how the file is cut into batches.
 
-
-def _mix(state: np.ndarray) -> np.ndarray:
-    """Returns the SplitMix64 finalizer of each state (Steele et al. 2014)."""
-    with np.errstate(over="ignore"):
-        state = (state + np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
-        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return state ^ (state >> np.uint64(31))
+    It is that of SplitMix64 (Steele et al. 2014).
+    """
+    start = ((seed + 1) * 0x9E3779B97F4A7C15 + (file_index << 40)) % 2**64
+    return mixed(numbers.astype(np.uint64) + np.uint64(start)) / 2**64
 
 
 def _by_time(split: TimeSplit, texts: pa.Array) -> np.ndarray:
@@ -95,8 +88,8 @@ def _by_time(split: TimeSplit, texts: pa.Array) -> np.ndarray:
     read = read_dates(texts, split.format)
     found = np.searchsorted(limits, read.utc, side="right")
     if split.gap is not None:
-        gap = length(split.gap) // timedelta(microseconds=1)
-        found = np.where(np.searchsorted(limits, read.utc + gap, side="right") > found, GAP, found)
+        in_gap = np.searchsorted(limits, read.utc + microseconds(split.gap), side="right") > found
+        found = np.where(in_gap, GAP, found)
     return np.where(read.valid, found, NO_SPLIT)
 
 

@@ -74,10 +74,6 @@ class JoinCount:
     set_aside: int
     unmatched: int
 
-    def words(self, read: int) -> str:
-        """Returns the number of rows without a match, of the number of rows read, as text for people."""
-        return unmatched_words(self.name, self.unmatched, read)
-
 
 def unmatched_words(name: str, unmatched: int, read: int) -> str:
     """Returns the number of rows for which the table of a join has no row, as text for people."""
@@ -102,10 +98,6 @@ class HistoryCount:
     cut: int
     without: int
     checked: int
-
-    def words(self, read: int) -> str:
-        """Returns the numbers of rows as text for people; read: the number of all rows."""
-        return history_words(self.name, self.cut, self.without, read)
 
 
 def history_words(name: str, cut: int, without: int, read: int) -> str:
