@@ -6,10 +6,11 @@ Formulas are those of TFMA and Keras. A score of exactly 0 or 1 has a finite log
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from fullpass.components.evaluation.metrics import level_of
+from fullpass.components.evaluation.metrics import TOP, level_of
 from fullpass.components.evaluation.scored_rows import Scored
 
 MOMENTS = ("weight", "label_mean", "score_mean", "label_variance", "score_variance", "covariance")
@@ -84,10 +85,6 @@ def _classes_summed(values: np.ndarray) -> np.ndarray:
     return values.sum(axis=1) if values.ndim == 2 else values
 
 
-def _hit(rows: Scored) -> np.ndarray:
-    return (rows.scores.argmax(axis=1) == rows.labels) + 0.0 * rows.scores.sum(axis=1)
-
-
 def _among_first(rows: Scored, k: int) -> np.ndarray:
     """Returns whether the label is one of the k likeliest classes; of equally likely ones, the first are."""
     ids = rows.labels[:, None].astype(np.int64)
@@ -105,10 +102,6 @@ def _binary_loss(rows: Scored) -> np.ndarray:
 def _class_loss(rows: Scored) -> np.ndarray:
     predicted = np.take_along_axis(rows.scores, rows.labels[:, None].astype(np.int64), axis=1)[:, 0]
     return -np.log(np.clip(predicted / rows.scores.sum(axis=1), _EPSILON, 1 - _EPSILON))
-
-
-def _percentage(rows: Scored) -> np.ndarray:
-    return 100 * np.abs((rows.labels - rows.scores) / np.where(rows.labels == 0, np.inf, rows.labels))
 
 
 def _symmetric_percentage(rows: Scored) -> np.ndarray:
@@ -162,11 +155,6 @@ def _below(rows: Scored, level: float) -> np.ndarray:
     return (rows.labels <= rows.quantiles[:, np.isclose(rows.levels, level).argmax()]) * 1.0
 
 
-def _width(rows: Scored) -> np.ndarray:
-    low, high = _outer(rows)
-    return high - low
-
-
 TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
     "weight": lambda rows: np.ones(len(rows.labels)),
     "pairs": lambda rows: _classes_summed(np.ones_like(rows.labels)),
@@ -176,15 +164,14 @@ TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
     "true_positive": lambda rows: _classes_summed(rows.predicted * rows.labels),
     "agreed": lambda rows: _classes_summed(1.0 - np.abs(rows.predicted - (rows.labels > _THRESHOLD))),
     "binary_loss": _binary_loss,
-    "hit": _hit,
-    "in_2": lambda rows: _among_first(rows, 2),
-    "in_3": lambda rows: _among_first(rows, 3),
-    "in_5": lambda rows: _among_first(rows, 5),
-    "in_10": lambda rows: _among_first(rows, 10),
+    "hit": lambda rows: (rows.scores.argmax(axis=1) == rows.labels) + 0.0 * rows.scores.sum(axis=1),
+    **{f"in_{k}": partial(_among_first, k=k) for k in TOP},
     "class_loss": _class_loss,
     "squared_error": lambda rows: (rows.scores - rows.labels) ** 2,
     "absolute_error": lambda rows: np.abs(rows.scores - rows.labels),
-    "percentage_error": _percentage,
+    "percentage_error": lambda rows: (
+        100 * np.abs((rows.labels - rows.scores) / np.where(rows.labels, rows.labels, np.inf))
+    ),
     "symmetric_percentage": _symmetric_percentage,
     "error": lambda rows: rows.scores - rows.labels,
     "absolute_label": lambda rows: np.abs(rows.labels),
@@ -193,7 +180,7 @@ TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
     "squared_log_error": _squared_log,
     "pinball": _pinball,
     "covered": _covered,
-    "width": _width,
+    "width": lambda rows: np.subtract(*_outer(rows)[::-1]),
 }
 """Term -> function that returns its unweighted value in each row, float64 [rows]."""
 
@@ -226,23 +213,10 @@ def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
         return np.where(below != 0, above / below, np.nan)
 
 
-def _f1(sums: Sums) -> np.ndarray:
-    return divided(2 * sums["true_positive"], sums["said_positive"] + sums["label"])
-
-
-def _percentage_of_all(sums: Sums) -> np.ndarray:
-    return 100 * divided(sums["absolute_error"], sums["absolute_label"])
-
-
 def _correlation(sums: Sums) -> np.ndarray:
     covariance = sums["covariance"]
     product = divided(covariance, sums["score_variance"]) * divided(covariance, sums["label_variance"])
     return np.minimum(product, 1.0)
-
-
-def _explained(sums: Sums) -> np.ndarray:
-    """Returns 1 - squared error / squared error of the mean label of the same rows; the best constant has 0."""
-    return 1 - divided(divided(sums["squared_error"], sums["weight"]), sums["label_variance"])
 
 
 FORMULAS: Mapping[str, Formula] = {
@@ -250,21 +224,23 @@ FORMULAS: Mapping[str, Formula] = {
     "accuracy": _ratio("agreed", "pairs"),
     "precision": _ratio("true_positive", "said_positive"),
     "recall": _ratio("true_positive", "label"),
-    "f1": Formula(("true_positive", "said_positive", "label"), _f1),
+    "f1": Formula(
+        ("true_positive", "said_positive", "label"),
+        lambda sums: divided(2 * sums["true_positive"], sums["said_positive"] + sums["label"]),
+    ),
     "log_loss": _ratio("binary_loss", "weight"),
     "calibration": _ratio("score", "label"),
     "multiclass_accuracy": _ratio("hit", "weight"),
-    "top_2_accuracy": _ratio("in_2", "weight"),
-    "top_3_accuracy": _ratio("in_3", "weight"),
-    "top_5_accuracy": _ratio("in_5", "weight"),
-    "top_10_accuracy": _ratio("in_10", "weight"),
+    **{f"top_{k}_accuracy": _ratio(f"in_{k}", "weight") for k in TOP},
     "multiclass_log_loss": _ratio("class_loss", "weight"),
     "mse": _ratio("squared_error", "weight"),
     "rmse": _root("squared_error", "weight"),
     "mae": _ratio("absolute_error", "weight"),
     "mape": _ratio("percentage_error", "label_not_zero"),
     "smape": _ratio("symmetric_percentage", "weight"),
-    "wape": Formula(("absolute_error", "absolute_label"), _percentage_of_all),
+    "wape": Formula(
+        ("absolute_error", "absolute_label"), lambda sums: 100 * divided(sums["absolute_error"], sums["absolute_label"])
+    ),
     "bias": _ratio("error", "weight"),
     "r2": Formula(("label_variance", "score_variance", "covariance"), _correlation),
     "poisson_deviance": _ratio("deviance", "weight"),
@@ -272,7 +248,10 @@ FORMULAS: Mapping[str, Formula] = {
     "pinball": _ratio("pinball", "weight"),
     "interval_coverage": _ratio("covered", "weight"),
     "interval_width": _ratio("width", "weight"),
-    "explained": Formula(("weight", "squared_error", "label_variance"), _explained),
+    "explained": Formula(  # 1 - squared error / that of the mean label of the same rows; the best constant has 0
+        ("weight", "squared_error", "label_variance"),
+        lambda sums: 1 - divided(divided(sums["squared_error"], sums["weight"]), sums["label_variance"]),
+    ),
 }
 """Metrics that are functions of sums, without those of one quantile. Others need sums per class (`class_counts.py`) or
 histograms (`score_buckets.py`)."""

@@ -22,6 +22,8 @@ class Metric:
     needs: str | None = None
 
 
+TOP = (2, 3, 5, 10)
+"""Numbers of likeliest classes among which the label may be, of the metrics `top_K_accuracy`."""
 METRICS: Mapping[str, Metric] = {
     "auc": Metric(("binary", "multilabel"), True, needs="rows of both classes"),
     "auc_pr": Metric(("binary", "multilabel"), True, needs="rows of both classes"),
@@ -34,10 +36,7 @@ METRICS: Mapping[str, Metric] = {
     "log_loss": Metric(("binary", "multilabel"), False),
     "calibration": Metric(("binary",), None, needs="positive rows"),
     "multiclass_accuracy": Metric(("multiclass",), True),
-    "top_2_accuracy": Metric(("multiclass",), True),
-    "top_3_accuracy": Metric(("multiclass",), True),
-    "top_5_accuracy": Metric(("multiclass",), True),
-    "top_10_accuracy": Metric(("multiclass",), True),
+    **{f"top_{k}_accuracy": Metric(("multiclass",), True) for k in TOP},
     "macro_precision": Metric(("multiclass", "multilabel"), True),
     "macro_recall": Metric(("multiclass", "multilabel"), True),
     "macro_f1": Metric(("multiclass", "multilabel"), True),

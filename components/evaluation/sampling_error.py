@@ -10,23 +10,13 @@ from collections.abc import Callable
 import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS, quantile
-from fullpass.components.evaluation.metrics import level_of
+from fullpass.components.evaluation.metrics import TOP, level_of
 from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, SparseHistograms
 from fullpass.preprocessing.values.row_sample import mixed
 
 COARSE = 64
 """Number of adjacent score buckets that are merged to one in the histograms of groups."""
-
-
-_SHARES = (
-    "accuracy",
-    "multiclass_accuracy",
-    "top_2_accuracy",
-    "top_3_accuracy",
-    "top_5_accuracy",
-    "top_10_accuracy",
-    "interval_coverage",
-)
+_SHARES = ("accuracy", "multiclass_accuracy", "interval_coverage", *(f"top_{k}_accuracy" for k in TOP))
 """Metrics that are a share of the rows, besides the coverage of one quantile."""
 _FEWEST = 8
 """A standard error from rows of fewer groups is too uncertain to be one."""

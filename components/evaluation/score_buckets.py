@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fullpass.components.evaluation.metric_terms import divided
 from fullpass.components.evaluation.sparse_sums import SparseSums
 
 _SMALLEST, _NEAREST_TO_ONE = 126, 24
@@ -75,7 +76,7 @@ class CurveAreas:
         """
         all_positive, all_negative = (total[self._set] for total in self.totals)
         # The weight of each cell is a share of its class in its set, so that no product overflows.
-        positive, negative = _ratio(self._cells.positive, all_positive), _ratio(self._cells.negative, all_negative)
+        positive, negative = divided(self._cells.positive, all_positive), divided(self._cells.negative, all_negative)
         return self._defined(self._sum(positive * (_before(self._set, negative) + negative / 2)))
 
     @property
@@ -87,10 +88,10 @@ class CurveAreas:
         """
         here = self._cells.positive + self._cells.negative
         above_positive, above = (_before(self._set[::-1], one[::-1])[::-1] for one in (self._cells.positive, here))
-        slope = np.where(here > 0, _ratio(self._cells.positive, here), 0.0)  # cells of weight 0 add nothing
-        grown = np.log(np.where(above > 0, _ratio(above + here, above), 1.0))
+        slope = np.where(here > 0, divided(self._cells.positive, here), 0.0)  # cells of weight 0 add nothing
+        grown = np.log(np.where(above > 0, divided(above + here, above), 1.0))
         area = self._sum(slope * (self._cells.positive + (above_positive - slope * above) * grown))
-        return self._defined(_ratio(area, self.totals[0]))
+        return self._defined(divided(area, self.totals[0]))
 
     def _defined(self, areas: np.ndarray) -> np.ndarray:
         positive, negative = self.totals
@@ -114,9 +115,3 @@ def _before(sets: np.ndarray, weights: np.ndarray) -> np.ndarray:
         sums[step:] += np.where(same, sums[:-step], 0.0)
         step *= 2
     return np.concatenate([np.zeros(min(1, len(sums))), np.where(sets[1:] == sets[:-1], sums[:-1], 0.0)])
-
-
-def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Returns above / below, NaN where below is 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(below > 0, above / below, np.nan)

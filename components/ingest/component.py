@@ -108,14 +108,12 @@ def with_rows(examples: Sequence[types.Artifact]) -> list[types.Artifact]:
         artifact
         for artifact in examples
         if not artifact.get_string_custom_property(LEFT_OUT)
-        or any(artifact.get_int_custom_property(f"rows_{split}") for split in _splits_of(artifact))
+        or any(
+            artifact.get_int_custom_property(f"rows_{split}")
+            for split in artifact_utils.decode_split_names(artifact.split_names)
+        )
     ]
     return found or list(examples)
-
-
-def _splits_of(artifact: types.Artifact) -> list[str]:
-    splits: list[str] = artifact_utils.decode_split_names(artifact.split_names)
-    return splits
 
 
 class Ingest(

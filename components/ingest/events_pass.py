@@ -17,7 +17,7 @@ from absl import logging
 from fullpass.base.errors import UserError, prefix_errors
 from fullpass.base.files import is_address
 from fullpass.base.progress import report
-from fullpass.components.ingest.history.event_index import EventIndex, keys_and_times
+from fullpass.components.ingest.history.event_index import EventIndex, element_type, keys_and_times
 from fullpass.components.ingest.history.recomputed import EventSample
 from fullpass.components.ingest.history.shifted_index import ShiftedIndex
 from fullpass.components.ingest.ingestion import Ingestion
@@ -195,7 +195,7 @@ class _Sorter:
     ) -> pa.Array:
         """Returns the elements of a column: float32 or binary [rows], NaN or "" for missing."""
         ingestion, config = self._source.ingestion, self._source.config
-        wanted = _type_of(column)
+        wanted = element_type(column)
         if base in config.derive:
             from fullpass.components.ingest.splitting.derived_batches import derived_column  # loads TensorFlow
 
@@ -234,7 +234,7 @@ class _Sorter:
         """
         rows, _ = self._sorted()
         spans = dict(zip(shifted.columns, request.reaches, strict=True))
-        return ShiftedIndex(shifted, _type_of(self._columns[0]), spans, self._folder, self._files, rows)
+        return ShiftedIndex(shifted, element_type(self._columns[0]), spans, self._folder, self._files, rows)
 
     @property
     def _files(self) -> tuple[str, ...]:
@@ -272,7 +272,3 @@ class _Sorter:
             "forecast needs one row per entity and time, since the label is its value. Add up such rows before, or "
             "name further columns in entity."
         )
-
-
-def _type_of(column: RawColumn) -> pa.DataType:
-    return pa.float32() if column.type == "number" else pa.binary()

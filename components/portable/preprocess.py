@@ -33,7 +33,7 @@ class Preprocessing:
             if name == "Const":
                 self._values[outputs[0]] = _array(options["value"], options["dtype"]).reshape(options["shape"])
             elif name == "LookupTableFindV2":
-                self._steps.append((_lookup(tables[options["table"]]), inputs, outputs, options))
+                self._steps.append((functools.partial(_look_up, tables[options["table"]]), inputs, outputs, options))
             else:
                 self._steps.append((STEPS[name], inputs, outputs, options))
 
@@ -117,10 +117,6 @@ def _dense(parts, rows):
     return made
 
 
-def _lookup(table):
-    return lambda keys, default, **_: _each(lambda key: table.get(key, int(default)), np.int64)(keys)
-
-
 def _each(function, dtype=object):
     """Returns a function that applies `function` to every element of its arrays."""
 
@@ -131,6 +127,10 @@ def _each(function, dtype=object):
         return made.reshape(together[0].shape)
 
     return apply
+
+
+def _look_up(table, keys, default, **_):
+    return _each(lambda key: table.get(key, int(default)), np.int64)(keys)
 
 
 def _binary(function):
@@ -202,10 +202,6 @@ def _scatter(values, indices, updates, **_):
     return made
 
 
-def _cast(values, DstT, **_):
-    return np.asarray(values).astype(DstT)
-
-
 def _as_string(values, precision=-1, scientific=False, shortest=False, **_):
     if values.dtype.kind == "b":
         return _each(lambda value: b"true" if value else b"false")(values)
@@ -213,10 +209,6 @@ def _as_string(values, precision=-1, scientific=False, shortest=False, **_):
         return _each(lambda value: b"%d" % value)(values)
     form = "%" + ("" if precision < 0 else f".{precision}") + ("e" if scientific else "g" if shortest else "f")
     return _each(lambda value: (form % value).encode())(values)
-
-
-def _to_number(values, out_type="float32", **_):
-    return _each(int if out_type.startswith("int") else float, out_type)(values)
 
 
 @functools.cache
@@ -244,18 +236,6 @@ def _decode_csv(records, *defaults, field_delim=",", **_):
         found = [row[i] or default.ravel()[0] for row in cells]
         made.append(_texts(found) if default.dtype == object else np.array([int(f) for f in found], default.dtype))
     return made
-
-
-def _split(values, axis, num_split, **_):
-    return np.split(values, num_split, axis=int(axis))
-
-
-def _split_by(values, sizes, axis, **_):
-    return np.split(values, np.cumsum(sizes)[:-1].tolist(), axis=int(axis))
-
-
-def _unpack(values, num, axis=0, **_):
-    return [np.take(values, i, axis=axis) for i in range(num)]
 
 
 _MASK = (1 << 64) - 1
@@ -345,7 +325,7 @@ STEPS = {
     "Asin": _unary(np.arcsin),
     "Asinh": _unary(np.arcsinh),
     "BroadcastTo": lambda values, shape, **_: np.broadcast_to(values, shape.tolist()),
-    "Cast": _cast,
+    "Cast": lambda values, DstT, **_: np.asarray(values).astype(DstT),
     "Ceil": _unary(np.ceil),
     "ConcatV2": lambda *parts, **_: np.concatenate(parts[:-1], axis=int(parts[-1])),
     "Cos": _unary(np.cos),
@@ -394,8 +374,8 @@ STEPS = {
     "Sin": _unary(np.sin),
     "Size": lambda values, out_type="int32", **_: np.array(values.size, out_type),
     "SparseToDense": _sparse_to_dense,
-    "Split": lambda axis, values, num_split, **_: _split(values, axis, num_split),
-    "SplitV": _split_by,
+    "Split": lambda axis, values, num_split, **_: np.split(values, num_split, axis=int(axis)),
+    "SplitV": lambda values, sizes, axis, **_: np.split(values, np.cumsum(sizes)[:-1].tolist(), axis=int(axis)),
     "Sqrt": _unary(np.sqrt),
     "Square": _unary(np.square),
     "Squeeze": lambda values, squeeze_dims=(), **_: np.squeeze(values, tuple(squeeze_dims) or None),
@@ -410,7 +390,9 @@ STEPS = {
     "StringToHashBucketFast": lambda texts, num_buckets, **_: _each(lambda t: fingerprint(t) % num_buckets, np.int64)(
         texts
     ),
-    "StringToNumber": _to_number,
+    "StringToNumber": lambda texts, out_type="float32", **_: _each(
+        int if out_type.startswith("int") else float, out_type
+    )(texts),
     "Sub": _binary(np.subtract),
     "Substr": _each(lambda text, first, count: text[first : first + count] if first >= 0 else text[first:][:count]),
     "Sum": _reduce(np.sum),
@@ -418,7 +400,7 @@ STEPS = {
     "TensorScatterUpdate": _scatter,
     "Tile": lambda values, times, **_: np.tile(values, times.tolist()),
     "Transpose": lambda values, axes, **_: np.transpose(values, axes.tolist()),
-    "Unpack": _unpack,
+    "Unpack": lambda values, num, axis=0, **_: [np.take(values, i, axis=axis) for i in range(num)],
     "UpperBound": _search("right"),
     "ZerosLike": _unary(np.zeros_like),
 }

@@ -51,7 +51,7 @@ def onnx_model(function: Any, names: Sequence[str], output: str) -> onnx.ModelPr
 
 def _value(name: str, tensor: tf.Tensor) -> onnx.ValueInfoProto:
     shape = [size if size is not None else ("batch" if not i else f"{name}_{i}") for i, size in enumerate(tensor.shape)]
-    return helper.make_tensor_value_info(name, _OF_NUMPY[np.dtype(tensor.dtype.as_numpy_dtype)], shape)
+    return helper.make_tensor_value_info(name, _dtype(tensor), shape)
 
 
 class _Graph:
@@ -65,14 +65,14 @@ class _Graph:
 
     def add(self, operation: tf.Operation) -> None:
         """Adds the nodes of an operation."""
+        inputs = [self.name(tensor) for tensor in operation.inputs]
         if operation.type == "Const":
             value = tf.make_ndarray(operation.get_attr("value"))
             self.constants.append(numpy_helper.from_array(np.asarray(value), operation.outputs[0].name))
         elif operation.type in _DIRECT:
-            inputs = [self.name(tensor) for tensor in operation.inputs]
             self.node(_DIRECT[operation.type], inputs, operation.outputs[0].name)
         elif operation.type in _NODES:
-            _NODES[operation.type](self, operation)
+            _NODES[operation.type](self, operation, inputs, operation.outputs[0].name)
 
     def name(self, tensor: tf.Tensor) -> str:
         """Returns the name of a tensor in the model."""
@@ -97,6 +97,10 @@ class _Graph:
         return self.node("Cast", [value], output, to=dtype)
 
 
+AddNodes = Callable[[_Graph, tf.Operation, list[str], str], object]
+"""Adds the nodes of an operation, given the names of its inputs and of its output in the model."""
+
+
 def _fixed(tensor: tf.Tensor) -> np.ndarray:
     """Returns the value of a constant tensor."""
     value = tf.get_static_value(tensor)
@@ -109,90 +113,53 @@ def _axes(operation: tf.Operation) -> list[int]:
     return np.ravel(_fixed(operation.inputs[1])).astype(int).tolist()
 
 
-def _reduction(kind: str) -> Callable[[_Graph, tf.Operation], None]:
-    def add(graph: _Graph, operation: tf.Operation) -> None:
-        value, output = graph.name(operation.inputs[0]), operation.outputs[0].name
+def _dtype(tensor: tf.Tensor) -> int:
+    return _OF_NUMPY[np.dtype(tensor.dtype.as_numpy_dtype)]
+
+
+def _reduction(kind: str) -> AddNodes:
+    def add(graph: _Graph, operation: tf.Operation, inputs: list[str], output: str) -> None:
         keep = int(operation.get_attr("keep_dims"))
         if kind == "ReduceSum":
-            graph.node(kind, [value, graph.constant(_axes(operation))], output, keepdims=keep)
+            graph.node(kind, [inputs[0], graph.constant(_axes(operation))], output, keepdims=keep)
         elif operation.inputs[0].dtype == tf.bool:
-            numbers = graph.cast(value, TensorProto.FLOAT)
+            numbers = graph.cast(inputs[0], TensorProto.FLOAT)
             reduced = graph.node(kind, [numbers], axes=_axes(operation), keepdims=keep)
             graph.cast(reduced, TensorProto.BOOL, output)
         else:
-            graph.node(kind, [value], output, axes=_axes(operation), keepdims=keep)
+            graph.node(kind, inputs[:1], output, axes=_axes(operation), keepdims=keep)
 
     return add
 
 
-def _cast(graph: _Graph, operation: tf.Operation) -> None:
-    dtype = _OF_NUMPY[np.dtype(operation.outputs[0].dtype.as_numpy_dtype)]
-    graph.cast(graph.name(operation.inputs[0]), dtype, operation.outputs[0].name)
+def _broadcast(graph: _Graph, operation: tf.Operation, inputs: list[str], output: str) -> None:
+    value, shape = inputs if operation.type == "BroadcastTo" else reversed(inputs)
+    graph.node("Expand", [value, graph.cast(shape, TensorProto.INT64)], output)
 
 
-def _shape(graph: _Graph, operation: tf.Operation) -> None:
-    shape = graph.node("Shape", [graph.name(operation.inputs[0])])
-    dtype = _OF_NUMPY[np.dtype(operation.outputs[0].dtype.as_numpy_dtype)]
-    graph.cast(shape, dtype, operation.outputs[0].name)
-
-
-def _reshape(graph: _Graph, operation: tf.Operation) -> None:
-    shape = graph.cast(graph.name(operation.inputs[1]), TensorProto.INT64)
-    graph.node("Reshape", [graph.name(operation.inputs[0]), shape], operation.outputs[0].name)
-
-
-def _broadcast(graph: _Graph, operation: tf.Operation) -> None:
-    shape, value = (1, 0) if operation.type == "BroadcastTo" else (0, 1)
-    to = graph.cast(graph.name(operation.inputs[shape]), TensorProto.INT64)
-    graph.node("Expand", [graph.name(operation.inputs[value]), to], operation.outputs[0].name)
-
-
-def _matmul(graph: _Graph, operation: tf.Operation) -> None:
+def _matmul(graph: _Graph, operation: tf.Operation, inputs: list[str], output: str) -> None:
     flags = ("transpose_a", "transpose_b") if operation.type == "MatMul" else ("adj_x", "adj_y")
     sides = []
-    for flag, tensor in zip(flags, operation.inputs, strict=True):
+    for flag, tensor, name in zip(flags, operation.inputs, inputs, strict=True):
         rank = tensor.shape.rank
         order = [*range(rank - 2), rank - 1, rank - 2]
-        name = graph.name(tensor)
         sides.append(graph.node("Transpose", [name], perm=order) if operation.get_attr(flag) else name)
-    graph.node("MatMul", sides, operation.outputs[0].name)
+    graph.node("MatMul", sides, output)
 
 
-def _einsum(graph: _Graph, operation: tf.Operation) -> None:
-    inputs = [graph.name(tensor) for tensor in operation.inputs]
-    graph.node("Einsum", inputs, operation.outputs[0].name, equation=operation.get_attr("equation").decode())
-
-
-def _concat(graph: _Graph, operation: tf.Operation) -> None:
-    *parts, axis = operation.inputs
-    graph.node("Concat", [graph.name(part) for part in parts], operation.outputs[0].name, axis=int(_fixed(axis)))
-
-
-def _pack(graph: _Graph, operation: tf.Operation) -> None:
+def _pack(graph: _Graph, operation: tf.Operation, inputs: list[str], output: str) -> None:
     axis = operation.get_attr("axis")
     at = graph.constant([axis])
-    parts = [graph.node("Unsqueeze", [graph.name(part), at]) for part in operation.inputs]
-    graph.node("Concat", parts, operation.outputs[0].name, axis=axis)
+    graph.node("Concat", [graph.node("Unsqueeze", [part, at]) for part in inputs], output, axis=axis)
 
 
-def _expand_dims(graph: _Graph, operation: tf.Operation) -> None:
-    axes = graph.constant(_axes(operation))
-    graph.node("Unsqueeze", [graph.name(operation.inputs[0]), axes], operation.outputs[0].name)
-
-
-def _squeeze(graph: _Graph, operation: tf.Operation) -> None:
-    axes = graph.constant(list(operation.get_attr("squeeze_dims")))
-    graph.node("Squeeze", [graph.name(operation.inputs[0]), axes], operation.outputs[0].name)
-
-
-def _gather(graph: _Graph, operation: tf.Operation) -> None:
-    values, indices, axis = operation.inputs
+def _gather(graph: _Graph, operation: tf.Operation, inputs: list[str], output: str) -> None:
     if operation.get_attr("batch_dims"):
         raise UserError(f"the network gathers by row ({operation.name}), which Fullpass does not write as ONNX.")
-    graph.node("Gather", [graph.name(values), graph.name(indices)], operation.outputs[0].name, axis=int(_fixed(axis)))
+    graph.node("Gather", inputs[:2], output, axis=int(_fixed(operation.inputs[2])))
 
 
-def _strided_slice(graph: _Graph, operation: tf.Operation) -> None:
+def _strided_slice(graph: _Graph, operation: tf.Operation, inputs: list[str], output: str) -> None:
     """Adds a slice, and drops or adds axes."""
     begin, end, strides = (_fixed(tensor).tolist() for tensor in operation.inputs[1:])
     masks = {
@@ -219,60 +186,37 @@ def _strided_slice(graph: _Graph, operation: tf.Operation) -> None:
         steps.append(step)
         axes.append(axis)
         axis += 1
-    value = graph.name(operation.inputs[0])
+    value = inputs[0]
     if axes:
         value = graph.node("Slice", [value, *(graph.constant(part) for part in (starts, ends, axes, steps))])
     if dropped:
         value = graph.node("Squeeze", [value, graph.constant(dropped)])
     if added:
         value = graph.node("Unsqueeze", [value, graph.constant(added)])
-    graph.node("Identity", [value], operation.outputs[0].name)
+    graph.node("Identity", [value], output)
 
 
-def _one_hot(graph: _Graph, operation: tf.Operation) -> None:
-    ids, depth, on, off = operation.inputs
+def _one_hot(graph: _Graph, operation: tf.Operation, inputs: list[str], output: str) -> None:
+    _, depth, on, off = operation.inputs
     values = np.stack([_fixed(off), _fixed(on)])
-    inputs = [graph.name(ids), graph.constant(_fixed(depth)), graph.constant(values, values.dtype.name)]
-    graph.node("OneHot", inputs, operation.outputs[0].name, axis=operation.get_attr("axis"))
+    known = [graph.constant(_fixed(depth)), graph.constant(values, values.dtype.name)]
+    graph.node("OneHot", [inputs[0], *known], output, axis=operation.get_attr("axis"))
 
 
-def _not_equal(graph: _Graph, operation: tf.Operation) -> None:
-    equal = graph.node("Equal", [graph.name(tensor) for tensor in operation.inputs])
-    graph.node("Not", [equal], operation.outputs[0].name)
-
-
-def _square(graph: _Graph, operation: tf.Operation) -> None:
-    graph.node("Mul", [graph.name(operation.inputs[0])] * 2, operation.outputs[0].name)
-
-
-def _rsqrt(graph: _Graph, operation: tf.Operation) -> None:
-    graph.node("Reciprocal", [graph.node("Sqrt", [graph.name(operation.inputs[0])])], operation.outputs[0].name)
-
-
-def _transpose(graph: _Graph, operation: tf.Operation) -> None:
-    graph.node("Transpose", [graph.name(operation.inputs[0])], operation.outputs[0].name, perm=_axes(operation))
-
-
-def _cumsum(graph: _Graph, operation: tf.Operation) -> None:
+def _cumsum(graph: _Graph, operation: tf.Operation, inputs: list[str], output: str) -> None:
     flags = {name: int(operation.get_attr(name)) for name in ("exclusive", "reverse")}
-    axis = graph.constant(int(_fixed(operation.inputs[1])))
-    graph.node("CumSum", [graph.name(operation.inputs[0]), axis], operation.outputs[0].name, **flags)
+    graph.node("CumSum", [inputs[0], graph.constant(int(_fixed(operation.inputs[1])))], output, **flags)
 
 
-def _pad(graph: _Graph, operation: tf.Operation) -> None:
+def _pad(graph: _Graph, operation: tf.Operation, inputs: list[str], output: str) -> None:
     widths = graph.constant(_fixed(operation.inputs[1]).T.ravel())
-    value = [graph.name(operation.inputs[2])] if operation.type == "PadV2" else []
-    graph.node("Pad", [graph.name(operation.inputs[0]), widths, *value], operation.outputs[0].name)
+    graph.node("Pad", [inputs[0], widths, *inputs[2:]], output)  # PadV2 has a third input, the value
 
 
-def _softmax(graph: _Graph, operation: tf.Operation) -> None:
-    graph.node("Softmax", [graph.name(operation.inputs[0])], operation.outputs[0].name, axis=-1)
-
-
-def _top(graph: _Graph, operation: tf.Operation) -> None:
+def _top(graph: _Graph, operation: tf.Operation, inputs: list[str], output: str) -> None:
     count = graph.constant([int(_fixed(operation.inputs[1]))])
     names = [tensor.name for tensor in operation.outputs]
-    graph.nodes.append(helper.make_node("TopK", [graph.name(operation.inputs[0]), count], names, axis=-1))
+    graph.nodes.append(helper.make_node("TopK", [inputs[0], count], names, axis=-1))
 
 
 _DIRECT = {
@@ -294,37 +238,47 @@ _DIRECT = {
     "SelectV2": "Where",
 }
 """Operation of TensorFlow -> the node of ONNX with the same inputs."""
-_NODES: Mapping[str, Callable[[_Graph, tf.Operation], None]] = {
+_NODES: Mapping[str, AddNodes] = {
     "All": _reduction("ReduceMin"),
     "Any": _reduction("ReduceMax"),
     "BatchMatMulV2": _matmul,
     "BroadcastTo": _broadcast,
-    "Cast": _cast,
-    "ConcatV2": _concat,
+    "Cast": lambda graph, op, inputs, output: graph.cast(inputs[0], _dtype(op.outputs[0]), output),
+    "ConcatV2": lambda graph, op, inputs, output: graph.node(
+        "Concat", inputs[:-1], output, axis=int(_fixed(op.inputs[-1]))
+    ),
     "Cumsum": _cumsum,
-    "Einsum": _einsum,
-    "ExpandDims": _expand_dims,
+    "Einsum": lambda graph, op, inputs, output: graph.node(
+        "Einsum", inputs, output, equation=op.get_attr("equation").decode()
+    ),
+    "ExpandDims": lambda graph, op, inputs, output: graph.node(
+        "Unsqueeze", [inputs[0], graph.constant(_axes(op))], output
+    ),
     "Fill": _broadcast,
     "GatherV2": _gather,
     "MatMul": _matmul,
     "Max": _reduction("ReduceMax"),
     "Mean": _reduction("ReduceMean"),
     "Min": _reduction("ReduceMin"),
-    "NotEqual": _not_equal,
+    "NotEqual": lambda graph, op, inputs, output: graph.node("Not", [graph.node("Equal", inputs)], output),
     "OneHot": _one_hot,
     "Pack": _pack,
     "Pad": _pad,
     "PadV2": _pad,
     "Prod": _reduction("ReduceProd"),
-    "Reshape": _reshape,
-    "Rsqrt": _rsqrt,
-    "Shape": _shape,
-    "Softmax": _softmax,
-    "Square": _square,
-    "Squeeze": _squeeze,
+    "Reshape": lambda graph, op, inputs, output: graph.node(
+        "Reshape", [inputs[0], graph.cast(inputs[1], TensorProto.INT64)], output
+    ),
+    "Rsqrt": lambda graph, op, inputs, output: graph.node("Reciprocal", [graph.node("Sqrt", inputs)], output),
+    "Shape": lambda graph, op, inputs, output: graph.cast(graph.node("Shape", inputs), _dtype(op.outputs[0]), output),
+    "Softmax": lambda graph, op, inputs, output: graph.node("Softmax", inputs, output, axis=-1),
+    "Square": lambda graph, op, inputs, output: graph.node("Mul", inputs * 2, output),
+    "Squeeze": lambda graph, op, inputs, output: graph.node(
+        "Squeeze", [inputs[0], graph.constant(list(op.get_attr("squeeze_dims")))], output
+    ),
     "StridedSlice": _strided_slice,
     "Sum": _reduction("ReduceSum"),
     "TopKV2": _top,
-    "Transpose": _transpose,
+    "Transpose": lambda graph, op, inputs, output: graph.node("Transpose", inputs[:1], output, perm=_axes(op)),
 }
 """Operation of TensorFlow -> function that adds its nodes."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict
+from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.evaluation.metrics import metric_named
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.report_data import Insight, Run
@@ -102,12 +102,11 @@ def _worst_slices(verdict: Verdict) -> Table:
     upwards = metric is None or metric.higher_is_better is not False
     known = [one for one in verdict.slices if first.metric in one.values]
     known.sort(key=lambda one: one.values[first.metric], reverse=not upwards)
-    rows = [(_slice(one), f"{one.examples:,}", f"{one.values[first.metric]:.4f}") for one in known[:_WORST_SLICES]]
+    rows = [
+        (f"{one.name}, newest span" if one.newest else one.name, f"{one.examples:,}", f"{one.values[first.metric]:.4f}")
+        for one in known[:_WORST_SLICES]
+    ]
     return (("slice", "examples", first.metric), *rows)
-
-
-def _slice(one: Slice) -> str:
-    return f"{one.name}, newest span" if one.newest else one.name
 
 
 def _features(insight: Insight) -> Table:

@@ -177,14 +177,11 @@ def _numbers(stats: statistics_pb2.NumericStatistics) -> tuple[str, tuple[float,
 def _texts(stats: statistics_pb2.StringStatistics) -> tuple[str, tuple[float, ...]]:
     total = stats.common_stats.tot_num_values or stats.common_stats.num_non_missing
     top = ", ".join(
-        f"{_shown(value.value)} ({value.frequency / total:.0%})" for value in stats.top_values[:_TOP_VALUES]
+        f"{'bytes that are not UTF-8' if value.value == _BYTES else value.value} ({value.frequency / total:.0%})"
+        for value in stats.top_values[:_TOP_VALUES]
     )
     text = f"{stats.unique:,} values" + (f": {top}" if top else "")
     return text, tuple(bucket.sample_count for bucket in stats.rank_histogram.buckets[:20])
-
-
-def _shown(value: str) -> str:
-    return "bytes that are not UTF-8" if value == _BYTES else value
 
 
 Facts = tuple[tuple[str, str], ...]

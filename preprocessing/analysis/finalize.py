@@ -77,10 +77,6 @@ def _arrays_per_key(operation: Any, inputs: Sequence[Any], folder: str) -> tuple
     return (keys, *arrays)
 
 
-def _ranked(operation: Any, inputs: Sequence[Any], folder: str) -> tuple[Any, ...]:
-    return (rank(inputs[0], min_count=operation.frequency_threshold, top_k=operation.top_k, folder=folder),)
-
-
 def _distinct(tokens: TokenCounts | Ranked, folder: str) -> int:
     return tokens.num_rows if isinstance(tokens, Ranked) else tokens.distinct(folder)
 
@@ -113,7 +109,9 @@ _FINALIZE: Mapping[type, Callable[[Any, Sequence[Any], str], tuple[Any, ...]]] =
     ),
     analyzer_nodes.CacheableCombinePerKeyFormatKeys: _arrays_per_key,
     analyzer_nodes.VocabularyMerge: lambda op, inputs, folder: tuple(inputs),
-    analyzer_nodes.VocabularyPrune: _ranked,
+    analyzer_nodes.VocabularyPrune: lambda op, inputs, folder: (
+        rank(inputs[0], min_count=op.frequency_threshold, top_k=op.top_k, folder=folder),
+    ),
     analyzer_nodes.VocabularyCount: lambda op, inputs, folder: (np.int64(max(_distinct(inputs[0], folder), 1)),),
     analyzer_nodes.VocabularyOrderAndWrite: _vocabulary_file,
 }

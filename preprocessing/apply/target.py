@@ -58,7 +58,8 @@ def target_of(name: str, feature: TargetFeature, columns: Columns, values: Strin
     """Transforms values, such as those of a cross, into the label's mean for them, as `target` does."""
     numbers = encoded_parts(columns.config.label)
     words = tf.where(values.present, tf.strings.join([_VALUE, as_word(values.values)]), "")
-    fold = tf.where(columns.train_row >= 0, _fold(columns.train_row, feature.folds), -1)
+    hashed = tf.strings.to_hash_bucket_fast(tf.strings.as_string(columns.train_row), feature.folds)
+    fold = tf.where(columns.train_row >= 0, hashed, -1)
     path = _encodings(words, fold, numbers, columns, feature, name)
     unseen = _encoded(np.zeros((feature.folds + 1, len(numbers))))
 
@@ -71,10 +72,6 @@ def target_of(name: str, feature: TargetFeature, columns: Columns, values: Strin
     # A train row takes the encoding without its fold; other rows have no fold, and take the last one, of all rows.
     encoded = tf.gather(by_fold, tf.where(fold < 0, tf.constant(feature.folds, tf.int64), fold), batch_dims=1)
     return {transformed_name(name): encoded if columns.config.label.task == "multiclass" else encoded[:, 0]}
-
-
-def _fold(row: tf.Tensor, folds: int) -> tf.Tensor:
-    return tf.strings.to_hash_bucket_fast(tf.strings.as_string(row), folds)
 
 
 def _encodings(

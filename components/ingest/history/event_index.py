@@ -90,7 +90,7 @@ class EventIndex:
         counts = reading.histories.setdefault(self.name, Counter())
         counts["without"] += int((good & ~there).sum())
         if not self.events:
-            return {column.name: pa.nulls(len(good), _list_type(column)) for column in self.lists}
+            return {column.name: pa.nulls(len(good), pa.large_list(element_type(column))) for column in self.lists}
         index, mine = opened(self.folder), np.flatnonzero(there)
         found = self._find(index, keys.first[mine], keys.second[mine], times[mine], seen)
         counts["cut"] += int((found.cut & good[mine]).sum())
@@ -195,5 +195,6 @@ def _ranges(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
     return np.repeat(end - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
 
 
-def _list_type(column: RawColumn) -> pa.DataType:
-    return pa.large_list(pa.float32() if column.type == "number" else pa.binary())
+def element_type(column: RawColumn) -> pa.DataType:
+    """Returns the type of the elements of a list: float32 or binary."""
+    return pa.float32() if column.type == "number" else pa.binary()
