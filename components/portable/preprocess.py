@@ -129,8 +129,8 @@ def _each(function, dtype=object):
     return apply
 
 
-def _look_up(table, keys, default, **_):
-    return _each(lambda key: table.get(key, int(default)), np.int64)(keys)
+def _look_up(ids, keys, default, **_):
+    return _each(lambda key: ids.get(key, int(default)), np.int64)(keys)
 
 
 def _binary(function):

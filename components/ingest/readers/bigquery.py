@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.reader import Reader, Reading, Rows, check_columns, load_package
-from fullpass.components.ingest.readers.tables import names_of, rows_of_table
+from fullpass.components.ingest.readers.tables import names_of, rows_of_tables
 from fullpass.components.ingest.sources.config import BigQuerySource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries, unknown_version
 
@@ -35,18 +35,12 @@ class BigQueryReader(Reader[BigQuerySource]):
     def rows(self, reading: Reading) -> Iterator[Rows]:
         exceptions = load_package("google.api_core.exceptions", package="google-api-core", needed_by="format: bigquery")
         auth = load_package("google.auth.exceptions", package="google-auth", needed_by="format: bigquery")
-        first = 1
         try:
-            for batch in self._batches():
-                table = pa.Table.from_batches([batch])
-                check_columns(self._name, list(reading.columns), names_of(table.schema))
-                reading.seen.update(reading.columns)
-                yield rows_of_table(table, first, reading)
-                first += table.num_rows
+            yield from rows_of_tables(self._tables(reading), 1, reading)
         except (exceptions.GoogleAPIError, auth.GoogleAuthError) as error:
             raise UserError(f"{self._name}: BigQuery says: {getattr(error, 'message', error)}") from error
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _tables(self, reading: Reading) -> Iterator[pa.Table]:
         bigquery = load_package("google.cloud.bigquery", package="google-cloud-bigquery", needed_by="format: bigquery")
         options: dict[str, Any] = {"project": self._source.project, "location": self._source.location}
         if EMULATOR in os.environ:
@@ -55,7 +49,10 @@ class BigQueryReader(Reader[BigQuerySource]):
         with bigquery.Client(**options) as client:
             is_table = not any(character.isspace() for character in self._query)
             rows = client.query(f"SELECT * FROM `{self._query}`" if is_table else self._query).result()
-            yield from rows.to_arrow_iterable(bqstorage_client=self._storage_client())
+            for batch in rows.to_arrow_iterable(bqstorage_client=self._storage_client()):
+                check_columns(self._name, list(reading.columns), names_of(batch.schema))
+                reading.seen.update(reading.columns)
+                yield pa.Table.from_batches([batch])
 
     def _storage_client(self) -> Any:
         """Returns a client of the Storage API, which is many times as fast as JSON pages; None for an emulator."""

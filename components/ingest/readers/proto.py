@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -21,6 +20,7 @@ from fullpass.components.ingest.readers.reader import (
     readable,
     select_rows,
 )
+from fullpass.components.ingest.readers.tfrecord import parsed_messages
 from fullpass.components.ingest.sources.config import ProtoSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, nearby
 from fullpass.components.ingest.sources.storage import find, open_binary, open_raw
@@ -65,28 +65,12 @@ class ProtoReader(Reader[ProtoSource]):
             check_columns(self._path, unknown, self.columns())
         others = self.columns() if reading.all_columns else ()
         paths |= {name: _path(self._descriptor, self._fields.get(name, name)) for name in others}
-        new = message_factory.GetMessageClass(self._descriptor)
+        kind = message_factory.GetMessageClass(self._descriptor)
         with readable(self._path, reading), open_binary(self._path) as stream:
             for batch, numbers in numbered_batches(read_frames(stream), len):
-                messages, kept = self._parsed(batch, numbers, new, reading)
+                messages, kept = parsed_messages(kind, batch, numbers, reading, self._descriptor.full_name)
                 columns = [array_of([path.value(m) for m in messages]) for path in paths.values() if path]
                 yield select_rows(pa.table(columns, names=list(paths)), kept, reading)
-
-    def _parsed(
-        self, batch: list[bytes], numbers: np.ndarray, new: Callable[[], Message], reading: Reading
-    ) -> tuple[list[Message], np.ndarray]:
-        """Returns the messages that parse, and the int64 numbers of their records."""
-        messages, kept = [], []
-        for number, record in zip(numbers.tolist(), batch, strict=True):
-            message = new()
-            try:
-                message.ParseFromString(record)
-            except DecodeError:
-                reading.add_malformed(number, f"no {self._descriptor.full_name}", repr(record[:200]))
-                continue
-            messages.append(message)
-            kept.append(number)
-        return messages, np.array(kept, dtype=np.int64)
 
 
 def find_message(descriptor_set: str, name: str) -> Descriptor:

@@ -1,6 +1,7 @@
 """Reads a source by the reader of its format, and adds the columns that are encoded in folder names."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -88,8 +89,7 @@ def _read(reading: Reading, source: BaseSource) -> Iterator[Rows]:
         yield from reader.rows(reading)
         return
     needed = {n: c for n, c in reading.columns.items() if n not in constant}
-    inner = Reading(reading.file, needed, reading.part, all_columns=reading.all_columns)
-    inner.bad, inner.seen = reading.bad, reading.seen
+    inner = replace(reading, columns=needed)  # with the same lists of bad rows and columns
     reading.seen.update(constant)
     for rows in reader.rows(inner):
         reading.malformed, reading.consumed = inner.malformed, inner.consumed

@@ -179,7 +179,7 @@ class Reading:
     def take_bad(self) -> list[BadRow]:
         """Returns the bad rows added since the last call, in order, each with its first reason."""
         first = {row.row: row for row in reversed(self.bad)}
-        self.bad = []
+        self.bad.clear()  # in place: a reading of fewer columns shares the list
         return [first[row] for row in sorted(first)]
 
 
@@ -267,9 +267,10 @@ def load_package(module: str, *, package: str, needed_by: str) -> Any:
         ) from error
 
 
-def numbered_batches(items: Iterable[_Item], size: Callable[[_Item], int]) -> Iterator[tuple[list[_Item], np.ndarray]]:
-    """Yields lists of at most `BATCH_ROWS` items and `BATCH_BYTES` bytes, and their numbers from 1, int64 [items]."""
-    first = 1
+def numbered_batches(
+    items: Iterable[_Item], size: Callable[[_Item], int], first: int = 1
+) -> Iterator[tuple[list[_Item], np.ndarray]]:
+    """Yields lists of at most `BATCH_ROWS` items and `BATCH_BYTES` bytes, and their numbers, int64 [items]."""
     for batch in gather(items, size, rows=BATCH_ROWS):
         yield batch, np.arange(first, first + len(batch), dtype=np.int64)
         first += len(batch)

@@ -13,7 +13,6 @@ import pyarrow as pa
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.objects import array_of
 from fullpass.components.ingest.readers.reader import (
-    BATCH_ROWS,
     WHOLE,
     FilePart,
     Reader,
@@ -21,12 +20,13 @@ from fullpass.components.ingest.readers.reader import (
     Rows,
     check_columns,
     load_package,
-    numbered,
+    numbered_batches,
+    select_rows,
 )
 from fullpass.components.ingest.sources.config import SqlSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries, nearby, unknown_version
 from fullpass.components.ingest.sources.storage import version_of
-from fullpass.preprocessing.values.byte_batches import gather, object_bytes
+from fullpass.preprocessing.values.byte_batches import object_bytes
 
 _NULL_KEYS = "null keys"
 _RELATIVE_DATABASE = re.compile(r"((?:sqlite|duckdb)(?:\+\w+)?:///)((?![/:]).+)")
@@ -92,15 +92,13 @@ class SqlReader(Reader[SqlSource]):
         present = self.columns()
         check_columns(self._name, list(reading.columns), present)
         selected = list(dict.fromkeys([*reading.columns, *(present if reading.all_columns else ())]))
-        first = reading.part.first_row
         with self._connection() as connection:
             result = connection.execution_options(stream_results=True, yield_per=_FETCHED_ROWS).execute(
                 self._range(selected, reading.part)
             )
-            for batch in gather(map(tuple, result), object_bytes, rows=BATCH_ROWS):
+            for batch, numbers in numbered_batches(map(tuple, result), object_bytes, reading.part.first_row):
                 table = pa.table([array_of(values) for values in zip(*batch, strict=True)], names=selected)
-                yield numbered(table.select(list(reading.columns)), first, table if reading.all_columns else None)
-                first += len(batch)
+                yield select_rows(table, numbers, reading)
 
     @property
     def _name(self) -> str:

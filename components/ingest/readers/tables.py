@@ -67,10 +67,7 @@ class TableReader(Reader[FileSource]):
             schema = self._schema(file)
             check_columns(self._path, list(reading.columns), names_of(schema))
             roots = None if reading.all_columns else roots_of(list(reading.columns), schema)
-            first = reading.part.first_row
-            for batch in self._batches(file, roots, reading):
-                yield rows_of_table(batch, first, reading)
-                first += batch.num_rows
+            yield from rows_of_tables(self._batches(file, roots, reading), reading.part.first_row, reading)
 
     @abstractmethod
     def _opened(self, stream: Any) -> Any:
@@ -247,10 +244,11 @@ def _bytes_for_text(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def rows_of_table(table: pa.Table, first: int, reading: Reading) -> Rows:
-    """Returns the columns that `reading` needs of a table; the rows are numbered from `first`."""
-    table = validated(table)
-    return numbered(select(table, list(reading.columns)), first, table if reading.all_columns else None)
+def rows_of_tables(tables: Iterable[pa.Table], first: int, reading: Reading) -> Iterator[Rows]:
+    """Yields the columns that `reading` needs of tables; the rows are numbered from `first`."""
+    for table in map(validated, tables):
+        yield numbered(select(table, list(reading.columns)), first, table if reading.all_columns else None)
+        first += table.num_rows
 
 
 def _runs(sizes: Sequence[tuple[int, int]]) -> list[FilePart]:

@@ -1,6 +1,6 @@
 """Reads TFRecord files of tf.Examples or tf.SequenceExamples, whose context features and feature lists are columns."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -29,7 +29,8 @@ class TfRecordReader(FileReader[TfRecordSource]):
     def names_in_rows(self, rows: int) -> list[str]:
         """Returns the sorted names of the features and feature lists of the first records."""
         with readable(self._path), open_binary(self._path) as stream:
-            messages = _parse_messages(islice(read_frames(stream), rows), self._source.payload)
+            records = islice(read_frames(stream), rows)
+            messages = [_parsed(_message_type(self._source.payload), record) for record in records]
         return sorted({name for message in messages if message is not None for (_, name), _ in _features(message)})
 
     def _rows(self, reading: Reading) -> Iterator[Rows]:
@@ -43,17 +44,11 @@ class TfRecordReader(FileReader[TfRecordSource]):
         try:
             decoded = decode(records)
         except RuntimeError:  # it does not name the record
-            messages = _parse_messages(records, self._source.payload)
-            for number, record, message in zip(numbers.tolist(), records, messages, strict=True):
-                if message is None:
-                    reading.add_malformed(number, f"no tf.{_NAMES[self._source.payload]}", repr(record[:200]))
-            numbers = numbers[[message is not None for message in messages]]
-            decoded = decode(_with_one_kind([message for message in messages if message is not None]))
+            kind = _message_type(self._source.payload)
+            messages, numbers = parsed_messages(kind, records, numbers, reading, f"tf.{kind.DESCRIPTOR.name}")
+            decoded = decode(_with_one_kind(messages))
         all_columns = pa.Table.from_batches([decoded]) if reading.all_columns else None
         return Rows(_select(decoded, reading), numbers, all_columns)
-
-
-_NAMES = {"example": "Example", "sequence_example": "SequenceExample"}
 
 
 def payload_of(path: str) -> str:
@@ -107,12 +102,22 @@ def _select(batch: pa.RecordBatch, reading: Reading) -> pa.Table:
     return pa.table({name: columns.get(name, pa.nulls(batch.num_rows)) for name in reading.columns})
 
 
-def _parse_messages(records: Iterable[bytes], payload: str) -> list[Any]:
-    """Returns records parsed as tf.Examples or tf.SequenceExamples, by `payload`; None for an invalid record."""
+def _message_type(payload: str) -> Any:
     from tensorflow.core.example.example_pb2 import Example, SequenceExample
 
-    kind = {"example": Example, "sequence_example": SequenceExample}[payload]
-    return [_parsed(kind, record) for record in records]
+    return {"example": Example, "sequence_example": SequenceExample}[payload]
+
+
+def parsed_messages(
+    kind: Any, records: Sequence[bytes], numbers: np.ndarray, reading: Reading, name: str
+) -> tuple[list[Any], np.ndarray]:
+    """Returns the messages of a type, and the numbers of their records, int64; the other records become bad rows."""
+    messages = [_parsed(kind, record) for record in records]
+    for number, record, message in zip(numbers.tolist(), records, messages, strict=True):
+        if message is None:
+            reading.add_malformed(number, f"no {name}", repr(record[:200]))
+    is_one = [message is not None for message in messages]
+    return [message for message in messages if message is not None], numbers[is_one]
 
 
 def _with_one_kind(messages: Sequence[Any]) -> list[bytes]:

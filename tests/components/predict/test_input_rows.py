@@ -252,6 +252,16 @@ def test_only_bad_rows(tmp_path):
     assert [row.reason.partition(":")[0] for row in batch.bad] == ["no JSON", "no JSON object"]
 
 
+def test_lines_that_do_not_parse_are_bad_rows_of_a_folder_with_a_column_in_every_batch(tmp_path):
+    lines = ['{"x": 1}'] * 40_000
+    lines[5] = lines[39_000] = "{"
+    (tmp_path / "kind=a").mkdir()
+    path = write(tmp_path / "kind=a" / "x.jsonl", "\n".join(lines))
+    found = batches(JsonLinesSource(format="jsonl", path=str(path)), path, X_KIND)
+    assert [bad.row for batch in found for bad in batch.bad] == [6, 39_001]
+    assert sum(len(batch.good) for batch in found) == 40_000
+
+
 def test_files_of_a_folder_in_the_order_of_their_names(tmp_path):
     write(tmp_path / "b.csv", "x\n2\n")
     write(tmp_path / "a.csv", "kind,x\nk,1\n")
