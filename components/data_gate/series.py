@@ -31,6 +31,7 @@ from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
 from fullpass.preprocessing.internals.tfx_bsl_internals import MisraGriesSketch, QuantilesSketch
 from fullpass.preprocessing.values.arrow_text import as_readable, as_tokens, null_where
+from fullpass.preprocessing.values.list_values import is_list, lengths_of, sole_values
 
 _SKETCHED = 4096
 """Number of distinct tokens per file up to which the counts are exact."""
@@ -282,11 +283,10 @@ def _elements(array: pa.Array | None, rows: int, column: RawColumn) -> pa.Array:
     kind = pa.binary() if column.type == "string" else pa.float32()
     if array is None or pa.types.is_null(array.type):
         return pa.nulls(rows, kind)
-    lengths = pc.list_value_length(array).fill_null(0).to_numpy()
     values = _plain(array.flatten())
     missing = pc.equal(values, b"") if column.type == "string" else pc.is_nan(values)
     present = null_where(missing, values).cast(kind)
-    return pa.concat_arrays([present, pa.nulls(int((lengths == 0).sum()), kind)])
+    return pa.concat_arrays([present, pa.nulls(int((lengths_of(array) == 0).sum()), kind)])
 
 
 def _flat(array: pa.Array | None, rows: int, column: RawColumn) -> pa.Array:
@@ -294,24 +294,20 @@ def _flat(array: pa.Array | None, rows: int, column: RawColumn) -> pa.Array:
     vector = column.type == "vector"
     if array is None or pa.types.is_null(array.type):
         return pa.nulls(rows, pa.float32() if vector else pa.binary())
-    if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+    if not is_list(array.type):
         return _plain(array)
-    lengths = pc.list_value_length(array).fill_null(0).to_numpy()
     if vector:
+        lengths = lengths_of(array)
         means = np.full(rows, np.nan)
         rows_of = np.repeat(np.arange(rows), lengths)
         values = array.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
         sums = np.bincount(rows_of, weights=values, minlength=rows)
         np.divide(sums, lengths, out=means, where=lengths > 0)
         return pa.array(means, mask=np.isnan(means))
-    if (lengths == 1).all():
-        return _plain(array.flatten())
-    firsts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    return _plain(array.flatten().take(pa.array(firsts, mask=lengths == 0)))
+    return _plain(sole_values(array))
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Returns the array with large binary cast to binary."""
     return array.cast(pa.binary()) if pa.types.is_large_binary(array.type) else array
 
 

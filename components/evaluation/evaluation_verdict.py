@@ -164,7 +164,6 @@ def _of_newest(config: EvaluationConfig) -> dict[str, SlicedBounds]:
 
 
 def _reasons(verdict: Verdict, config: EvaluationConfig) -> list[str]:
-    """Returns the reasons not to bless a model; empty if there are none."""
     of_newest = _of_newest(config)
     if not verdict.examples:
         return ["the eval split has no labelled example"]
@@ -184,7 +183,6 @@ def _reasons(verdict: Verdict, config: EvaluationConfig) -> list[str]:
 
 
 def _together(measured: Iterable[MeasuredRows], *, newest: bool) -> MeasuredRows:
-    """Returns the metrics on all rows, or on all rows of the newest span."""
     return next((rows for rows in measured if not rows.keys and rows.newest == newest), MeasuredRows((), {}))
 
 

@@ -180,7 +180,6 @@ class LabelledRows:
         self.seen |= {column.name for column in ingestion.columns} if present is not None else reading.seen
 
     def _made(self, config: IngestConfig) -> set[str]:
-        """Returns the columns that Ingest computes from other rows."""
         shifted = config.shifted.label if config.shifted else None
         return {
             name
@@ -220,6 +219,5 @@ class LabelledRows:
                 )
 
     def _behind(self, history: History) -> set[str]:
-        """Returns the raw columns that the lists of a history are made of."""
         derive = self.preprocessing.derive
         return with_source_columns({*history.keys, history.at, *history.columns}, derive) - {*derive}

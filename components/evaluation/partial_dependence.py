@@ -178,12 +178,10 @@ def _mean_scores(
 
 
 def _bytes_of(rows: DenseRows) -> int:
-    """Returns the size of the rows in bytes, without the overhead of Python objects."""
     return sum(sum(map(len, cells.flat)) if cells.dtype == object else cells.nbytes for cells in rows.values())
 
 
 def _means(scores: np.ndarray, series: Mapping[str, int]) -> np.ndarray:
-    """Returns the mean score of each series, float64 [series]."""
     scores = scores.astype(np.float64)
     return scores.reshape(len(scores), -1)[:, list(series.values())].mean(axis=0)
 

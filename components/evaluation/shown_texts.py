@@ -51,7 +51,6 @@ def texts_of_export(export: str, sampled: Sequence[bytes], config: Preprocessing
 
 
 def _probabilities(scores: np.ndarray, predictions: Sequence[str], names: Sequence[str]) -> np.ndarray:
-    """Returns the probability of each prediction, float [rows]."""
     scores = scores.reshape(len(predictions), -1).astype(np.float64)
     if scores.shape[1] > 1:
         return scores.max(axis=1)

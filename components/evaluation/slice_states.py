@@ -403,7 +403,6 @@ class _BatchContributions:
 
 
 def _join_if_large(parts: list[_Sums]) -> None:
-    """Replaces parts by their sum if they have many cells."""
     if parts and sum(len(part.keys) for part in parts[1:]) > max(_PENDING_CELLS, len(parts[0].keys)):
         parts[:] = [parts[0].joined(parts)]
 
@@ -439,7 +438,6 @@ def _placed(state: State, keys: Sequence[SliceKey], curves: int) -> np.ndarray |
 
 
 def _drop_entry(state: State, entry: int, curves: int) -> None:
-    """Removes the slices of an entry, and blocks further ones."""
     state.overflowed.add(entry)
     kept = [key for key in state.places if key.entry != entry]
     old = np.array([state.places[key] for key in kept])

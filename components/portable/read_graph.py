@@ -73,7 +73,6 @@ class GraphReader:
         return found
 
     def _unknown(self, tensors: Iterable[tf.Tensor]) -> list[str]:
-        """Returns the operations behind tensors that are not among the steps."""
         pending, seen, unknown = [tensor.op for tensor in tensors], set(), set()
         while pending:
             operation = pending.pop()

@@ -55,8 +55,6 @@ def _value(name: str, tensor: tf.Tensor) -> onnx.ValueInfoProto:
 
 
 class _Graph:
-    """The nodes and constants so far."""
-
     def __init__(self, inputs: Mapping[str, str]):
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
@@ -102,7 +100,6 @@ AddNodes = Callable[[_Graph, tf.Operation, list[str], str], object]
 
 
 def _fixed(tensor: tf.Tensor) -> np.ndarray:
-    """Returns the value of a constant tensor."""
     value = tf.get_static_value(tensor)
     if value is None:
         raise UserError(f"the network computes {tensor.name}, which ONNX needs as a constant. Use --to litert.")
@@ -160,7 +157,6 @@ def _gather(graph: _Graph, operation: tf.Operation, inputs: list[str], output: s
 
 
 def _strided_slice(graph: _Graph, operation: tf.Operation, inputs: list[str], output: str) -> None:
-    """Adds a slice, and drops or adds axes."""
     begin, end, strides = (_fixed(tensor).tolist() for tensor in operation.inputs[1:])
     masks = {
         name: operation.get_attr(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")

@@ -63,14 +63,12 @@ def explain(predict: Predict, inputs: Inputs) -> Explained:
 
 
 def _orders(names: list[str]) -> list[list[str]]:
-    """Returns orders of names, each with its reverse."""
     random = np.random.default_rng(1)
     drawn = [[names[i] for i in random.permutation(len(names))] for _ in range(_ORDERS)]
     return [order for one in drawn for order in (one, one[::-1])]
 
 
 def _missing(values: np.ndarray) -> np.ndarray:
-    """Returns missing values in the shape and dtype of `values`."""
     return np.full(values.shape, b"" if values.dtype.kind in "OS" else np.nan, values.dtype)
 
 

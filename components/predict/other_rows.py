@@ -89,7 +89,6 @@ def with_events(model: Exported, paths: Mapping[str, str], folder: str) -> Expor
 
 
 def _keys(model: Exported) -> list[str]:
-    """Returns the columns by which rows find those of tables and their events."""
     histories = [History.model_validate(declared) for declared in model.events.get("histories", {}).values()]
     of_histories = [name for history in histories for name in (*history.keys, history.at)]
     return [*chain.from_iterable(_keys_of_joins(model).values()), *of_histories]
@@ -100,5 +99,4 @@ def _keys_of_joins(model: Exported) -> dict[str, tuple[str, ...]]:
 
 
 def _of_events(model: Exported) -> dict[str, RawColumn]:
-    """Returns the raw columns that events are made of."""
     return {column["name"]: RawColumn(**column) for column in model.events.get("columns", ())}

@@ -98,8 +98,6 @@ def local_copy(model: str) -> Iterator[Path]:
 
 
 class _PredictTask(beam.DoFn):
-    """Predicts the rows of a read task in batches, and writes its shard, its bad rows and its counts."""
-
     def __init__(self, batch: Batch, how: InputSource, files: Sequence[SourceFile], file_format: str, pending: str):
         self._batch, self._how, self._files = batch, how, list(files)
         self._format, self._pending = file_format, pending
@@ -221,7 +219,6 @@ def _check_columns(path: str, file_format: str, shards: Sequence[Mapping[str, st
 
 
 def _replace(folder: str, target: str) -> None:
-    """Renames a folder to `target`, and removes the folder that was there."""
     before = f"{folder}.before"
     shutil.rmtree(before, ignore_errors=True)
     if os.path.exists(target):

@@ -94,7 +94,6 @@ def _metrics(verdict: Verdict) -> Table:
 
 
 def _worst_slices(verdict: Verdict) -> Table:
-    """Returns the slices with the worst values of the first metric."""
     if not verdict.metrics or not verdict.slices:
         return ()
     first = verdict.metrics[0]

@@ -81,7 +81,6 @@ def _convert_channels(pixels: tf.Tensor, channels: int) -> tf.Tensor:
 
 
 def _resize_by_mode(pixels: tf.Tensor, feature: ImageFeature) -> tf.Tensor:
-    """Returns float32 [*feature.size, channels]."""
     size = tf.constant(feature.size)
     if feature.resize == "pad":
         return _pad(_resize(pixels, _largest_size_within(pixels, size)), size)
@@ -110,7 +109,6 @@ def _largest_size_within(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 
 def _pad(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Returns the image centered on black."""
     free = size - tf.shape(pixels)[:2]
     first = free // 2
     return tf.pad(pixels, [[first[0], free[0] - first[0]], [first[1], free[1] - first[1]], [0, 0]])

@@ -138,7 +138,6 @@ class _Merges:
             heapq.heappush(self._queue, _entry(self._counts[other], other))
 
     def _count(self, place: int, counts: Counter[Pair]) -> None:
-        """Adds the pair at a place to the counts if it may be merged."""
         pair = self._at[place], self._at[self._behind[place]]
         if self.pieces.get(pair[0], _UNKNOWN) + self.pieces.get(pair[1], _UNKNOWN) <= LONGEST_PIECE:
             counts[pair] += self._weight[place]

@@ -172,7 +172,6 @@ class _Translation:
         return self._tokens[min(bisect_left(self._offsets, offset), len(self._tokens) - 1)]
 
     def _token(self, node: ast.expr) -> Token:
-        """Returns the token that a node begins with."""
         return self._token_at(node.col_offset)
 
     def _operator(self, left: ast.expr) -> Token:

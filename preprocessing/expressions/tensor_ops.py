@@ -172,7 +172,6 @@ def as_tokens(texts: tf.Tensor) -> tf.Tensor:
 
 
 def _equal(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-    """Compares numbers, or texts as tokens."""
     return tf.equal(as_tokens(a), as_tokens(b)) if a.dtype == tf.string else tf.equal(a, b)
 
 

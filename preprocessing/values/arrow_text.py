@@ -136,7 +136,6 @@ def _timestamps(column: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 
 def _without_zeros(text: pa.Array) -> pa.Array:
-    """Returns times without trailing zeros of the fraction."""
     return (
         pc.replace_substring_regex(text, pattern=r"\.?0*$", replacement="")
         if pc.any(pc.match_substring(text, ".")).as_py()

@@ -167,7 +167,6 @@ def _string(column: pa.Array, *, strip: bool, missing: Sequence[str], tokens: bo
 
 
 def _as_numbers(column: pa.Array) -> pa.Array:
-    """Returns booleans, decimals, times and durations as number types that NumPy supports."""
     if pa.types.is_boolean(column.type):
         return column.cast(pa.int8())
     if pa.types.is_decimal(column.type):

@@ -36,6 +36,8 @@ def flatten(lists: pa.Array) -> pa.Array:
 def sole_values(lists: pa.Array) -> pa.Array:
     """Returns the value of each list of one, as in tf.Examples; null for an empty and for a longer list."""
     lengths = lengths_of(lists)
+    if (lengths == 1).all():
+        return flatten(lists)
     return flatten(lists).take(pa.array(np.cumsum(lengths) - lengths, mask=lengths != 1))
 
 

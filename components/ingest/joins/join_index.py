@@ -305,7 +305,6 @@ class _OpenIndex(SortedRows):
 
 
 def _mapped(path: str, dtype: type) -> np.ndarray:
-    """Returns the numbers of a file, mapped into memory."""
     return np.memmap(path, dtype, "r") if os.path.getsize(path) else np.empty(0, dtype)  # nothing cannot be mapped
 
 

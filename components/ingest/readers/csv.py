@@ -112,7 +112,6 @@ class CsvReader(FileReader[CsvSource]):
 
     @cached_property
     def _header(self) -> list[Block]:
-        """Returns each header line as a separate block."""
         found: list[Block] = []
         with readable(self._path):
             for block in self._blocks(WHOLE):

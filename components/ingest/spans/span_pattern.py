@@ -303,7 +303,6 @@ _GLOB_TOKEN = re.compile(r"\*\*/|\*+|\?|\[[^\]]+\]|[^*?\[]+|\[")
 
 
 def _literal(text: str) -> str:
-    """Returns the regular expression of a piece of a glob."""
     parts = []
     for piece in _GLOB_TOKEN.findall(text):
         if piece == "**/":
