@@ -107,10 +107,9 @@ class Ingestion:
         spans, only the rows of this span count as read. If `SourceFile.rest` is set, rows without a span count, too.
         """
         for count, rows in self._rows_of_span(reading):
-            spans: int | np.ndarray = self.span or 0
-            if self.joins and self.span is None and self.config.span is not None:
-                spans = span_numbers(rows.table, self.config.span)
-            for join in self.joins:
+            for join in self.joins:  # it may remove rows
+                by = self.config.span if self.span is None else None
+                spans = self.span or 0 if by is None else span_numbers(rows.table, by)
                 rows = join.add_columns(rows, reading, self.text, spans)
             longest = max((index.history.max_length for index in self.histories), default=0)
             size = max(1, _MOST_ELEMENTS // longest if longest else len(rows.numbers))

@@ -174,6 +174,39 @@ def test_a_span_that_sees_a_changed_day_is_ingested_again_and_no_other(tmp_path)
     assert [span.label for span in request.past] == ["2024-01-10"]
 
 
+def test_an_unreadable_date_of_one_join_leaves_the_other_rows_of_a_file_with_many_spans_to_the_next(tmp_path):
+    (tmp_path / "all.csv").write_text(
+        "id,who,when,fare,shop,seen\n"
+        "1,ann,2024-01-10T01:00,1,x,soon\n"
+        "2,ann,2024-01-10T02:00,2,x,2024-01-10\n"
+        "3,ann,2024-01-11T02:00,4,y,2024-01-11\n"
+    )
+    (tmp_path / "rates.csv").write_text("who,on,rate\nann,2024-01-01,7\n")
+    (tmp_path / "shops.csv").write_text("shop,size\nx,10\ny,20\n")
+    data = {
+        "source": {"format": "csv", "path": "all.csv"},
+        "span": {"column": "when"},
+        "window": {"spans": "all"},
+        "joins": {
+            "rates": {
+                "source": {"format": "csv", "path": "rates.csv"},
+                "on": "who",
+                "as_of": {"left": "seen", "right": "on"},
+            },
+            "shops": {"source": {"format": "csv", "path": "shops.csv"}, "on": "shop"},
+        },
+        "history": {"trips": {**TRIPS, "columns": ["shops.size", "rates.rate"]}},
+    }
+    names = ("trips.at", "trips.shops.size", "trips.rates.rate")
+    columns = (*(RawColumn(name, "number", many=True) for name in names), RawColumn("id", "number"))
+    found, bad, _, _ = ingested(tmp_path, requested(tmp_path, data, columns)[1])
+    assert [(row.row, row.column) for row in bad] == [(2, "seen")]
+    assert {number: (row["trips.shops.size"], row["trips.rates.rate"]) for number, row in found.items()} == {
+        2: (None, None),
+        3: ([10.0], [7.0]),
+    }
+
+
 def test_spans_of_a_column_see_the_rows_before_them_in_the_same_file(tmp_path):
     of_day = days_of_trips(tmp_path)
     rows = [trip(*row[:2], row[5].isoformat(), *row[3:5]) for trips in of_day.values() for row in trips]
