@@ -85,7 +85,6 @@ def require(environment: Environment, nodes: Sequence[str], lasting: Sequence[tu
 
 
 def _unknown_nodes(tree: Tree, given: Iterable[str], nodes: Sequence[str]) -> list[Problem]:
-    """Returns the problems of names under `nodes` that are no nodes of the pipeline."""
     return [
         _problem(tree, ("nodes", name), f"no node of this pipeline.{did_you_mean(name, nodes)} Accepted: "
                  f"{', '.join(nodes)}.")

@@ -105,7 +105,6 @@ def direct_dependencies(project: dict, extras: list[str]) -> set[str]:
 
 
 def _dependents(entry: str) -> set[str]:
-    """Returns the packages that depend on a lock entry."""
     comments = re.findall(r"(?m)^ +# +(?:via +)?(\S+)", entry)
     return {_canonical(name) for name in comments if name != "via"} - {_OWN}
 

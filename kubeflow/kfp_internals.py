@@ -135,7 +135,6 @@ def argo_nodes(workflow: str, tasks: Sequence[str], attempts: int) -> dict[str, 
 
 
 def _fnv(text: bytes) -> int:
-    """Returns the 32-bit FNV-1a hash."""
     value = 2166136261
     for byte in text:
         value = (value ^ byte) * 16777619 & 0xFFFFFFFF

@@ -7,7 +7,7 @@ system.SlicedClassificationMetrics. The comparison of runs reads the same artifa
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fullpass.components.artifact_files import PAGE
@@ -79,7 +79,12 @@ def classification_metrics(curves: Sequence[Curves | None], classes: Sequence[Cl
     """
     found: Json = {}
     if curves and curves[0] is not None and curves[0].thresholds:
-        found["confidenceMetrics"] = list(_points(curves[0]))
+        points = zip(curves[0].thresholds, curves[0].roc.x, curves[0].roc.y, strict=True)
+        found["confidenceMetrics"] = [
+            {"confidenceThreshold": threshold, "falsePositiveRate": x, "recall": y}
+            for threshold, x, y in points
+            if math.isfinite(x) and math.isfinite(y)
+        ]
     if classes and classes[0] is not None and classes[0].cells and classes[0].is_whole:
         weights = {(cell.label, cell.predicted): cell.weight for cell in classes[0].cells}
         names = sorted({label for label, _ in weights})
@@ -88,9 +93,3 @@ def classification_metrics(curves: Sequence[Curves | None], classes: Sequence[Cl
             "rows": [{"row": [weights[label, predicted] for predicted in names]} for label in names],
         }
     return found
-
-
-def _points(curves: Curves) -> Iterator[Json]:
-    for threshold, x, y in zip(curves.thresholds, curves.roc.x, curves.roc.y, strict=True):
-        if math.isfinite(x) and math.isfinite(y):
-            yield {"confidenceThreshold": threshold, "falsePositiveRate": x, "recall": y}

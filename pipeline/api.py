@@ -66,7 +66,6 @@ def load(file: Path | str, *, runs_here: bool = True) -> Pipeline:
 
 def check(file: Path | str, *, runs_here: bool = True) -> tuple[Problem, ...]:
     """Returns all errors and warnings of a pipeline file in file order, without raising; empty if there are none."""
-
     try:
         return tuple(require(load_file(file), runs_here=runs_here))
     except ConfigError as error:
@@ -361,7 +360,6 @@ def rollback(target: PipelineFile, to: int | None = None) -> int:
     Raises:
         UserError: There is no such version.
     """
-
     return roll_back(_pushed(target), to)
 
 
@@ -371,7 +369,6 @@ def _loaded(pipeline: PipelineFile, *, runs_here: bool = True) -> Loaded:
 
 def _read(pipeline: PipelineFile) -> Loaded:
     """Returns a pipeline file without running the checks that need its data."""
-
     return pipeline if isinstance(pipeline, Loaded) else load_file(pipeline)
 
 

@@ -160,7 +160,6 @@ def check(
     rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at, with --data.")] = 20_000,
 ) -> None:
     """Check a pipeline YAML and print every mistake with its line number."""
-
     loaded = load_checked(file)
     printing.print_text(overview(loaded.config, find_window(loaded.config.data, loaded.resolve).lines()))
     if data:
@@ -183,7 +182,6 @@ def show(file: _File = _USUAL) -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of the YAML, for editors."""
-
     printing.print_data(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 
@@ -358,7 +356,6 @@ def _predict_on_beam(
     *,
     explained: bool,
 ) -> None:
-    """Predicts rows in parallel."""
     if output is None:
         raise UsageError("--runner writes a folder: give its name with -o, such as -o predictions.parquet.")
     from fullpass.components.predict.input_source import key_values

@@ -104,7 +104,6 @@ def outcome_of(code: int) -> Outcome:
 
 def explained(error: Exception) -> str:
     """Returns the message for the user about an error that ended a command."""
-
     if isinstance(error, ConfigError):
         return f"{error}\n{error.count}"
     if isinstance(error, UserError):

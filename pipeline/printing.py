@@ -8,13 +8,16 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TextIO
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _WIDTH_OF_FILES = 160
 # Control characters except tab and newline, overrides of the writing direction, and lone surrogates, which Python uses
@@ -78,6 +81,35 @@ def console(file: TextIO | None = None, **options: Any) -> Console:
     if not (file or sys.stdout).isatty():
         options = {"width": _WIDTH_OF_FILES, "force_terminal": False} | options
     return PlainConsole(file=file, **options)
+
+
+def simple_table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[RenderableType]] = (),
+    *,
+    title: str | None = None,
+    right: Container[str] = (),
+    whole: Container[str] = (),
+) -> "Table":
+    """Returns a table. right: headings of columns of numbers; whole: of columns whose cells are never wrapped."""
+    from rich import box  # here, for commands that print no table start sooner
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE)
+    for heading in headings:
+        table.add_column(
+            heading, justify="right" if heading in right else "left", no_wrap=heading in whole, overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def aligned(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:
+    """Returns the rows of a table as lines. right: all columns but the first are aligned to the right."""
+    first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+    side = str.rjust if right else str.ljust
+    return ["  ".join([row[0].ljust(first), *map(side, row[1:], widths)]) for row in rows]
 
 
 def open_streams() -> None:

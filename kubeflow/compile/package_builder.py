@@ -219,7 +219,6 @@ class PackageBuilder:
             self.sources.window = Output(task.name, "examples")
 
     def _job_settings(self, node: base_node.BaseNode, settings: NodeConfig) -> str:
-        """Returns the settings of the container that runs a node as a Job."""
         launcher = {
             "pipeline": self.loaded.config.name,
             "node_id": node.id,

@@ -76,7 +76,10 @@ class Task:
 
     def component(self) -> Json:
         """Returns the component of the task, with the types of its inputs and outputs."""
-        types = {name: _parameter_type(value) for name, value in self.parameters.items()}
+        types = {
+            name: "STRING" if isinstance(value, Output) else _PARAMETER_TYPES[type(value)]
+            for name, value in self.parameters.items()
+        }
         inputs = _definitions(
             types | dict.fromkeys(self.dag_inputs, "STRING"), {name: kind for name, (_, kind) in self.artifacts.items()}
         )
@@ -103,10 +106,6 @@ def _parameter_source(value: Value) -> Json:
     if isinstance(value, Output):
         return {"taskOutputParameter": {"producerTask": value.task, "outputParameterKey": value.key}}
     return {"runtimeValue": {"constant": value}}
-
-
-def _parameter_type(value: Value) -> str:
-    return "STRING" if isinstance(value, Output) else _PARAMETER_TYPES[type(value)]
 
 
 def _definitions(parameters: Mapping[str, str], artifacts: Mapping[str, str]) -> Json:

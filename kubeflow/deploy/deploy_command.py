@@ -181,7 +181,6 @@ def list_(
 
 
 def _changes_schedule(summary: str, change: _Change, done: str) -> Callable[..., None]:
-    """Returns the command that changes the schedule of a pipeline."""
 
     def command(file: _File, host: _Host = None, namespace: _Namespace = None, predict: _Predict = False) -> None:
         from fullpass.kubeflow.deploy import recurring_runs
@@ -224,7 +223,6 @@ def _cron_line(loaded: Loaded, *, by_time: bool) -> str:
 
 
 def _cron_of_prediction(environment: "Environment") -> str:
-    """Returns the cron line of a batch prediction."""
     cron = environment.prediction.cron
     if cron is None:
         raise UserError(f'{environment.file}: predict.cron is missing. For every day at five: cron: "0 5 * * *".')
@@ -262,8 +260,7 @@ def compile_quietly(loaded: Loaded, environment: "Environment", *, predict: bool
     Warnings go to standard error.
     """
     with TemporaryDirectory() as folder, noise_to(Path(folder) / "imports.log"):
-        from fullpass.kubeflow.compile.compile import compile_package
-        from fullpass.kubeflow.compile.compile_prediction import compile_prediction
+        from fullpass.kubeflow.compile.compile import compile_package, compile_prediction
 
         compiled = (compile_prediction if predict else compile_package)(loaded, environment)
     for problem in compiled.warnings:

@@ -15,6 +15,7 @@ from fullpass.base.errors import UserError
 from fullpass.kubeflow.deploy.api_requests import Cluster, Version, version_name
 from fullpass.kubeflow.deploy.submit import RunSettings
 from fullpass.kubeflow.protocol import Json
+from fullpass.pipeline.printing import aligned
 
 
 @dataclass(frozen=True)
@@ -106,10 +107,7 @@ def table(runs: list[Any]) -> str:
         created = f"{run.created_at:%Y-%m-%d %H:%M}" if run.created_at else ""
         state = "paused" if _is_paused(run) else "enabled"
         rows.append((run.display_name, _cron(run) or "periodic", state, created, run.recurring_run_id))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return "\n".join(map(str.rstrip, aligned(rows)))
 
 
 def _body(cluster: Cluster, desired: DesiredSchedule, *, paused: bool) -> Json:

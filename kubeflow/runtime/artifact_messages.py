@@ -33,7 +33,7 @@ def to_tfx(copy: ArtifactCopy, class_path: str, *, direct: bool) -> types.Artifa
         if value is None or name in _NOT_OURS:
             continue
         if name in declared:
-            setattr(result, name, _CASTS.get(declared[name].type, _unchanged)(value))
+            setattr(result, name, _CASTS.get(declared[name].type, lambda it: it)(value))
         else:
             # As JSON, which TFX's getters convert to the requested type: the backend passes an int as a float.
             result.set_json_value_custom_property(name, value)
@@ -53,10 +53,6 @@ def metadata_of(artifact: types.Artifact, copies: Iterable[ArtifactCopy]) -> Jso
     found = properties_of(artifact.mlmd_artifact)
     kept = {name: value for name, value in found.items() if value is not None and name not in _NOT_OURS}
     return {name: _to_address(value, copies) for name, value in kept.items()}
-
-
-def _unchanged(value: object) -> object:
-    return value
 
 
 def _to_address(value: object, copies: Iterable[ArtifactCopy]) -> object:

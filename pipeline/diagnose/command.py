@@ -50,8 +50,7 @@ def _input(loaded: Loaded, root: Path | None, seconds: float) -> tuple[dict[str,
 
 def _features(loaded: Loaded, root: Path | None, last: int | None, write: Path | None) -> tuple[dict[str, Any], str]:
     with noise_to(Path(os.devnull)):
-        from fullpass.pipeline.diagnose.diagnose_features import diagnose_features
-        from fullpass.pipeline.diagnose.feature_report import table, to_json
+        from fullpass.pipeline.diagnose.diagnose_features import diagnose_features, table, to_json
         from fullpass.pipeline.diagnose.shorter_pipeline import check_place, write_pipeline
 
     if write is not None:

@@ -15,6 +15,7 @@ from fullpass.pipeline.diagnose.rates import Rate
 from fullpass.pipeline.diagnose.settings import InputSettings, input_settings
 from fullpass.pipeline.diagnose.stages import MODEL, NOTHING, ONCE, STAGES, TRANSFORM, Stage, stages
 from fullpass.pipeline.diagnose.trials import ROUNDS, WORTH_IT, Candidate, Trial, candidates, try_settings
+from fullpass.pipeline.printing import aligned
 from fullpass.trainer.fit.strategy import describe_devices
 
 INPUT_BOUND, PARTLY = 0.20, 0.05
@@ -227,7 +228,7 @@ def _header_lines(d: Diagnosis) -> Iterator[str]:
         yield "input.service is not used: the work of its workers is measured on this machine."
 
 
-def _stage_lines(d: Diagnosis) -> Iterator[str]:
+def _stage_lines(d: Diagnosis) -> Sequence[str]:
     total = sum(stage.step_seconds for stage in d.stages)
     rows: list[tuple[str, ...]] = [_HEAD]
     for stage in d.stages:
@@ -237,7 +238,7 @@ def _stage_lines(d: Diagnosis) -> Iterator[str]:
         else:
             rows.append((stage.name, *_cells(rate, rate.per_second, stage.step_seconds, share)))
     rows.append(("together", *_cells(d.epoch_rate, d.written.per_second, d.step_seconds, f"{d.written.wait:.0%} wait")))
-    return aligned(rows)
+    return aligned(rows, right=True)
 
 
 def _cells(rate: Rate, per_second: float, step_seconds: float, share: str) -> tuple[str, ...]:
@@ -250,17 +251,9 @@ def _trial_lines(d: Diagnosis) -> Iterator[str]:
         (trial.candidate.text, f"{trial.per_second:,.0f}", f"{trial.gain:.2f}", f"{trial.wait:.0%}")
         for trial in (d.written, *d.trials)
     ]
-    yield from aligned(rows)
+    yield from aligned(rows, right=True)
     if d.untried:
         yield f"Not tried for lack of time (--seconds): {'; '.join(candidate.text for candidate in d.untried)}."
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yields the rows of a table as lines: the first column to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for first, *others in rows:
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
-        yield "  ".join(cells)
 
 
 def _gain_text(d: Diagnosis, trial: Trial) -> str:

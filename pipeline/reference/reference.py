@@ -351,17 +351,13 @@ def _metrics() -> str:
     better = {"more is better": True, "less is better": False, "neither": None}
     lines = [f"| task | {' | '.join(better)} |", f"|{'---|' * (1 + len(better))}"]
     for task, usual in DEFAULT_METRICS.items():
-        names = [name for name, metric in METRICS.items() if task in metric.tasks]
+        of_task = [(name, metric.higher_is_better) for name, metric in METRICS.items() if task in metric.tasks]
         cells = [
-            ", ".join(f"**`{name}`**" if name in usual else f"`{name}`" for name in names if _direction(name) is way)
+            ", ".join(f"**`{name}`**" if name in usual else f"`{name}`" for name, its in of_task if its is way)
             for way in better.values()
         ]
         lines.append(f"| {task} | {' | '.join(cell or '-' for cell in cells)} |")
     return "\n".join(lines)
-
-
-def _direction(name: str) -> bool | None:
-    return METRICS[name].higher_is_better
 
 
 def _dates() -> Iterator[str]:
@@ -385,7 +381,6 @@ def _cell(text: str) -> str:
 
 
 def _page(name: str, **sections: list[str]) -> str:
-    """Returns the page of a template, whose variables are lists of paragraphs and tables."""
     joined = {key: "\n\n".join(part.strip() for part in parts if part.strip()) for key, parts in sections.items()}
     text = _TEMPLATES.get_template(f"{name}.md.jinja").render(joined)
     # Docstrings name Python's None; the pages describe YAML.

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from fullpass.base.errors import UserError
@@ -26,7 +24,7 @@ from fullpass.components.predict.input_source import read_as_of
 from fullpass.pipeline import read_options
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded, load
-from fullpass.pipeline.printing import console, print_data, print_text
+from fullpass.pipeline.printing import console, print_data, print_text, simple_table
 from fullpass.pipeline.registry.locate_model import pushed_to
 from fullpass.pipeline.root.check import check_own_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
@@ -336,7 +334,6 @@ def _next_run(loaded: Loaded, root: Path) -> "NextRun":
 
 def table(freed: "Freed", *, dry_run: bool) -> RenderableType:
     """Returns a table of the removed sizes and numbers, and the number of kept runs and models."""
-
     runs, models = freed.kept["runs"], freed.kept["models"]
     kept = f"Kept: {runs} run{'s' * (runs != 1)}, {models} model{'s' * (models != 1)}, and the window."
     if freed.links:
@@ -345,12 +342,9 @@ def table(freed: "Freed", *, dry_run: bool) -> RenderableType:
     taken = ", ".join(f"{count:,} {words[what]}" for what, count in freed.records.items() if count)
     if not freed.counts and not taken:
         return Text(f"Nothing to free. {kept}")
-    shown = Table(box=box.SIMPLE)
-    shown.add_column("what")
-    shown.add_column("files and folders", justify="right")
-    shown.add_column("size", justify="right")
-    for kind in sorted({*freed.sizes, *freed.counts}):
-        shown.add_row(kind, str(freed.counts.get(kind, "")), _size_text(freed.sizes.get(kind, 0)))
+    kinds, numbers = sorted({*freed.sizes, *freed.counts}), ("files and folders", "size")
+    rows = [(kind, str(freed.counts.get(kind, "")), _size_text(freed.sizes.get(kind, 0))) for kind in kinds]
+    shown = simple_table(("what", *numbers), rows, right=numbers)
     total = f"{'Would free' if dry_run else 'Freed'} {_size_text(sum(freed.sizes.values()))}"
     records = f"; records of the metadata: {taken}" if taken else ""
     return Group(shown, Text(f"{total}{records}.\n{kept}"))

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from fullpass.components.evaluation.confidence import half_width
@@ -19,6 +17,7 @@ from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import ShownClasses, classes_section
 from fullpass.components.report.curves import curve_charts
 from fullpass.components.report.regression import ShownErrors, errors_section
+from fullpass.pipeline.printing import simple_table
 from fullpass.pipeline.registry.compared_model import ComparedModel, find_model
 from fullpass.pipeline.registry.config_diff import Change, Settings, differences
 from fullpass.pipeline.registry.shown_page import ShownPage
@@ -206,7 +205,7 @@ def compare_models(
     known = [entry for entry in slices if all(column in both.rows.columns for column in entry)]
     found = measure_rows(metrics, known, in_batches(both.rows))
     of_slices = [
-        ComparedSlice(_name(rows), rows.examples, compared_metrics(rows, metrics))
+        ComparedSlice(", ".join(f"{k} {v}" for k, v in rows.keys), rows.examples, compared_metrics(rows, metrics))
         for rows in found.measured
         if rows.keys
     ]
@@ -237,10 +236,6 @@ def compared_metrics(rows: MeasuredRows, names: Sequence[str]) -> tuple[Compared
         for name in names
         if name in rows.values and name != ALWAYS_MEASURED
     )
-
-
-def _name(rows: MeasuredRows) -> str:
-    return ", ".join(f"{column} {value}" for column, value in rows.keys)
 
 
 def _moved_first(one: ComparedSlice) -> tuple[bool, float, int]:
@@ -296,24 +291,20 @@ def _record(metric: ComparedMetric) -> dict[str, Any]:
 
 def shown(compared: Comparison) -> RenderableType:
     """Returns a comparison as tables for people."""
-    sides = Table(box=box.SIMPLE)
-    for heading in ("", *SIDES):
-        sides.add_column(heading, overflow="fold")
-    for row in compared.facts:
-        sides.add_row(*row)
-    parts: list[RenderableType] = [sides, *_changes(compared)]
+    parts: list[RenderableType] = [simple_table(("", *SIDES), compared.facts), *_changes(compared)]
     if compared.reason:
         return Group(
             *parts, Text(f"\nNot measured on the same rows: {compared.reason}.", style="red"), *_notes(compared)
         )
     parts.append(Text(f"\n{compared.examples:,} rows, the same for both: {compared.rows}."))
-    parts += [*_notes(compared), _table("metric", [("", m) for m in compared.metrics])]
+    parts += [*_notes(compared), _table(["metric"], [([m.metric], m) for m in compared.metrics])]
     moved = [one for one in compared.slices if one.moved]
     if compared.slices:
         parts.append(Text(f"{compared.moved_words}."))
     if moved:
-        rows = [(f"{s.name} ({s.examples:,})", m) for s in moved[:_SHOWN_SLICES] for m in s.metrics if m.certain]
-        parts.append(_table("slice (rows)", rows))
+        named = [(f"{one.name} ({one.examples:,})", one) for one in moved[:_SHOWN_SLICES]]
+        rows = [((name, m.metric), m) for name, one in named for m in one.metrics if m.certain]
+        parts.append(_table(["slice (rows)", "metric"], rows))
     return Group(*parts)
 
 
@@ -322,26 +313,18 @@ def _changes(compared: Comparison) -> list[RenderableType]:
         return [Text("The YAML of one is unknown, so the YAMLs are not compared.")]
     if not compared.changes:
         return [Text("The YAMLs mean the same.")]
-    table = Table(title="What the YAMLs changed", title_justify="left", box=box.SIMPLE)
-    for heading in ("path", *SIDES):
-        table.add_column(heading, overflow="fold")
-    for change in compared.changes:
-        table.add_row(change.path, *change.texts)
-    return [table]
+    rows = [(change.path, *change.texts) for change in compared.changes]
+    return [simple_table(("path", *SIDES), rows, title="What the YAMLs changed")]
 
 
 def _notes(compared: Comparison) -> list[Text]:
     return [Text(f"- {note}") for note in compared.notes]
 
 
-def _table(first: str, rows: Sequence[tuple[str, ComparedMetric]]) -> Table:
-    table = Table(box=box.SIMPLE)
-    for heading in (first, *(["metric"] if first != "metric" else []), *SIDES, "B - A", ""):
-        table.add_column(heading, justify="right" if heading in (*SIDES, "B - A") else "left", overflow="fold")
-    for name, m in rows:
-        names = [m.metric] if first == "metric" else [name, m.metric]
-        table.add_row(*names, *map(figure, (m.a, m.b)), interval(m), m.words)
-    return table
+def _table(heads: Sequence[str], rows: Sequence[tuple[Sequence[str], ComparedMetric]]) -> RenderableType:
+    numbers = (*SIDES, "B - A")
+    cells = [(*names, figure(m.a), figure(m.b), interval(m), m.words) for names, m in rows]
+    return simple_table((*heads, *numbers, ""), cells, right=numbers)
 
 
 def figure(value: float) -> str:

@@ -89,7 +89,10 @@ def _differences(path: tuple[str, ...], complete: Sequence[Any], written: Sequen
     if isinstance(old, Mapping) and isinstance(new, Mapping) and all(old.get(key) == new.get(key) for key in _KINDS):
         named = [_named(value) for value in written]
         for name in dict.fromkeys([*new, *old]):
-            inner, shown = ([_get(one, name) for one in pair] for pair in ((old, new), named))
+            inner, shown = (
+                [one.get(name, _ABSENT) if isinstance(one, Mapping) else _ABSENT for one in pair]
+                for pair in ((old, new), named)
+            )
             yield from _differences((*path, name), inner, shown)
         return
     before, now = (whole if part is _ABSENT else part for whole, part in zip(complete, written, strict=True))
@@ -103,10 +106,6 @@ def _named(value: Any) -> Any:
         return value
     names = [one.get("name") or " x ".join(map(str, one.get("inputs") or ())) for one in value]
     return dict(zip(names, value, strict=True)) if all(names) and len(set(names)) == len(names) else value
-
-
-def _get(tree: Any, name: str) -> Any:
-    return tree.get(name, _ABSENT) if isinstance(tree, Mapping) else _ABSENT
 
 
 def _text(value: Any) -> str:

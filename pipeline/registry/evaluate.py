@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from fullpass.base.errors import UserError
@@ -18,6 +16,7 @@ from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import ShownClasses, classes_section
 from fullpass.components.report.curves import curve_charts
 from fullpass.components.report.regression import ShownErrors, errors_section
+from fullpass.pipeline.printing import simple_table
 from fullpass.pipeline.registry.compared_model import ComparedModel, find_model
 from fullpass.pipeline.registry.shown_page import ShownPage
 
@@ -169,28 +168,24 @@ def shown(found: Evaluation) -> RenderableType:
         f"{found.bad:,} bad, {found.unlabelled:,} without a usable label."
     )
     notes = [Text(f"- {note}") for note in (*found.notes, *found.verdict.notes)]
-    metrics = Table(box=box.SIMPLE)
-    for name in ("metric", "value", "95 %", "at training"):
-        metrics.add_column(name, justify="left" if name == "metric" else "right")
-    for m in found.verdict.metrics:
-        value, low, high = _interval(m)
-        cells = (
-            "" if m.half_width is None else f"{low:.4f} to {high:.4f}",
-            "" if m.baseline is None else f"{m.baseline:.4f}",
-        )
-        metrics.add_row(m.metric, f"{value:.4f}" if value == value else "undefined", *cells)
-    parts: list[RenderableType] = [heading, *notes, metrics]
+    figures = ("value", "95 %", "at training")
+    table = simple_table(("metric", *figures), map(_metric_row, found.verdict.metrics), right=figures)
+    parts: list[RenderableType] = [heading, *notes, table]
     if found.slices:
-        parts += [Text(f"The largest of {len(found.slices)} slices:"), _slices(found)]
+        slices = [
+            (one.name, f"{one.examples:,}", *(_metric_text(one.values.get(name)) for name in found.metrics))
+            for one in found.slices[:_SHOWN_SLICES]
+        ]
+        table = simple_table(("slice", "rows", *found.metrics), slices, right=("rows", *found.metrics))
+        parts += [Text(f"The largest of {len(found.slices)} slices:"), table]
     return Group(*parts)
 
 
-def _slices(found: Evaluation) -> Table:
-    table = Table(box=box.SIMPLE)
-    names = list(found.metrics)
-    for name in ("slice", "rows", *names):
-        table.add_column(name, justify="left" if name == "slice" else "right", overflow="fold")
-    for one in found.slices[:_SHOWN_SLICES]:
-        values = (f"{one.values[name]:.4f}" if name in one.values else "" for name in names)
-        table.add_row(one.name, f"{one.examples:,}", *values)
-    return table
+def _metric_row(m: Measured) -> tuple[str, ...]:
+    value, low, high = _interval(m)
+    reach = "" if m.half_width is None else f"{low:.4f} to {high:.4f}"
+    return m.metric, f"{value:.4f}" if value == value else "undefined", reach, _metric_text(m.baseline)
+
+
+def _metric_text(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"

@@ -11,15 +11,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
-from rich import box
 from rich.console import RenderableType
-from rich.table import Table
 
 from fullpass.base import notebook_html as html
 from fullpass.base import state_file
 from fullpass.base.files import read_bytes
 from fullpass.components.ingest.spans.span_pattern import Unit, label_of
-from fullpass.pipeline.printing import shortened
+from fullpass.pipeline.printing import shortened, simple_table
 from fullpass.pipeline.registry.config_diff import Settings, differences
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.history import History, RunRecord
@@ -29,7 +27,7 @@ _STYLES = {"success": "green", "not_blessed": "yellow", "failure": "red", "gate_
 _DAMAGED_SUMMARY = "Remove it: the run is then listed without its metrics."
 _SHOWN_METRICS = 3
 _LONGEST_MESSAGE = 200
-_WIDE = ("what changed", "message")
+_WIDE = {"what changed", "message"}
 UNFINISHED = "unfinished"
 """The outcome of a run that recorded no end: it is running, or it was killed."""
 
@@ -111,13 +109,10 @@ def recorded_runs(root: Path, most: int) -> list[Recorded]:
     records = {record.run_id: record for record in History(root).newest(most)}
     oldest = min(records, default="") if len(records) == most else ""
     logged = {file.name for file in layout.logs.iterdir()} if layout.logs.is_dir() else set()
-    started = {name for name in logged - records.keys() if name > oldest and _started(layout, name)}
+    unrecorded = (name for name in logged - records.keys() if name > oldest)
+    started = {name for name in unrecorded if (layout.run_logs(name) / RUN_FACTS_FILE).is_file()}
     names = sorted({*records, *started}, reverse=True)[:most]
     return [_recorded(layout, name, records.get(name)) for name in names]
-
-
-def _started(layout: RootLayout, run_id: str) -> bool:
-    return (layout.run_logs(run_id) / RUN_FACTS_FILE).is_file()
 
 
 def _recorded(layout: RootLayout, run_id: str, record: RunRecord | None) -> Recorded:
@@ -197,9 +192,7 @@ def table(found: Runs, root: Path) -> RenderableType:
     if not found:
         return f"No run has been made in {root}."
     headings, rows = cells(found, most=_SHOWN_METRICS)
-    shown = Table(title=f"Runs in {root}", box=box.SIMPLE, title_justify="left")
-    for heading in headings:
-        shown.add_column(heading, no_wrap=heading not in _WIDE, overflow="fold")
+    shown = simple_table(headings, title=f"Runs in {root}", whole={*headings} - _WIDE)
     for run, row in zip(found, rows, strict=True):
         shown.add_row(*row, style=_STYLES.get(run.outcome, "dim"))
     return shown

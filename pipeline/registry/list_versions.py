@@ -8,9 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from fullpass.base import notebook_html as html
@@ -25,6 +23,7 @@ from fullpass.components.push.push import (
     served_version,
     versions,
 )
+from fullpass.pipeline.printing import simple_table
 from fullpass.pipeline.registry.config_diff import Settings
 
 _SHOWN_METRICS = 3
@@ -177,12 +176,10 @@ def table(found: list[Version], target: Path) -> RenderableType:
     if not found:
         return f"No model has been pushed to {target}."
     names = list(dict.fromkeys(name for version in found for name in version.metrics))[:_SHOWN_METRICS]
-    shown = Table(title=f"Models in {target}", box=box.SIMPLE, title_justify="left")
     groups = _groups(found)
-    for heading in ("version", "pushed", "", *names, "eval rows", "spans", "rows", "config", "code", "blessed by"):
-        whole = heading in ("version", "", "config")
-        right = heading in (*names, "eval rows", "rows")
-        shown.add_column(heading, justify="right" if right else "left", no_wrap=whole)
+    headings = ("version", "pushed", "", *names, "eval rows", "spans", "rows", "config", "code", "blessed by")
+    numbers, whole = (*names, "eval rows", "rows"), ("version", "", "config")
+    shown = simple_table(headings, title=f"Models in {target}", right=numbers, whole=whole)
     for version in found:
         metrics = [f"{version.metrics[name]:.4f}" if name in version.metrics else "" for name in names]
         style = _DAMAGED if version.damaged else _STYLES.get(version.state, "")

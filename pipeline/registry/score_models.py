@@ -204,7 +204,6 @@ def _class_note(a: ComparedModel, b: ComparedModel, first: Sequence[str], second
 
 
 def _check_labels(a: ComparedModel, b: ComparedModel, first: Scored, second: Scored) -> None:
-    """Raises NotComparable if the labels of the same rows differ."""
     labels = [_named(rows) for rows in (first, second)]
     if labels[0].shape != labels[1].shape:
         raise NotComparable(

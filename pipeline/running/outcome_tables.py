@@ -77,7 +77,7 @@ def confusion(evaluation: str | None) -> "pd.DataFrame":
 
 def curves(evaluation: str | None) -> "pd.DataFrame":
     """Returns the points of the curves of the new model."""
-    of_model = _curves(evaluation)
+    of_model = next(iter(score_curves.read_curves(evaluation)), None) if evaluation else None
     drawn = {name: asdict(getattr(of_model, name)) for name in _CURVES} if of_model else {}
     rows = [
         (name, x, y, *_interval(y, error))
@@ -109,10 +109,6 @@ def _interval(value: float, error: float) -> tuple[float, float]:
 def _measured(evaluation: str | None) -> Sequence[MeasuredRows]:
     present = evaluation is not None and read_bytes(f"{evaluation}/{measured_metrics.FILE}") is not None
     return measured_metrics.read_measured(evaluation) if present and evaluation else ()
-
-
-def _curves(evaluation: str | None) -> score_curves.Curves | None:
-    return next(iter(score_curves.read_curves(evaluation)), None) if evaluation else None
 
 
 def _training(model_run: str | None) -> Mapping[str, Any]:

@@ -43,6 +43,7 @@ def record(finished: FinishedRun) -> RunRecord:
     result, summary = finished.result, finished.summary
     outcome = "interrupted" if result.interrupted else outcome_of(finished.exit_code)
     window, ended = finished.window, datetime.now(UTC)
+    reused = any(node.status is Status.REUSED for node in result.nodes)  # of an earlier run, by `--from`
     run = RunRecord(
         run_id=result.run_id,
         occasion=os.environ.get(OCCASION_VARIABLE, ""),
@@ -56,7 +57,7 @@ def record(finished: FinishedRun) -> RunRecord:
         last=window.spans[-1].number if window.unit else None,
         data=data_digest(window),
         config=config_digest(finished.loaded.config),
-        trained=result.ok and summary.verdict is not None and not _from_elsewhere(result),
+        trained=result.ok and summary.verdict is not None and not reused,
         pushed_to=summary.pushed_to,
     )
     with report_errors(f"{RootLayout(finished.root).history}: the run could not be recorded"):
@@ -91,11 +92,6 @@ def payload_of(finished: FinishedRun, run: RunRecord) -> Payload | None:
         report=summary.report,
         logs=str(RootLayout(finished.root).run_logs(run.run_id)),
     )
-
-
-def _from_elsewhere(result: RunResult) -> bool:
-    """Returns whether the run reused the outputs of an earlier run (`--from`)."""
-    return any(node.status is Status.REUSED for node in result.nodes)
 
 
 def _message(result: RunResult, summary: Summary, outcome: str) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +12,7 @@ from fullpass.components.data_gate.gate_verdict import GateVerdict
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.ingest.writing.manifest import history_words, left_out_words, unmatched_words
 from fullpass.components.transform.analysis_plan import Analysis
+from fullpass.pipeline.printing import simple_table
 from fullpass.pipeline.running.execution.events import RunResult
 from fullpass.pipeline.running.run_summary import Summary, stopped_by_gate
 from fullpass.pipeline.running.training_summary import trials_table
@@ -90,7 +90,6 @@ def _facts(summary: Summary) -> RenderableType:
 
 
 def _analysis(analysis: Analysis) -> list[str]:
-    """Returns lines about the number of cached spans, and about the analyzed spans with the reasons."""
     counted = {True: "1 span", False: f"{len(analysis.hit)} spans"}[len(analysis.hit) == 1]
     lines = [f"{counted} taken from the cache"] if analysis.hit else []
     by_reason: dict[str, list[str]] = {}
@@ -115,9 +114,8 @@ def _gate(data: GateVerdict) -> list[str]:
 
 def _metrics(verdict: Verdict) -> Table:
     newest = f", {verdict.newest_examples:,} of the newest span" if verdict.newest else ""
-    table = Table(title=f"Evaluation, {verdict.examples:,} examples{newest}", box=box.SIMPLE, title_justify="left")
-    for heading in ("metric", "value", "last blessed", "required", ""):
-        table.add_column(heading, justify="right" if heading in ("value", "last blessed") else "left")
+    title, numbers = f"Evaluation, {verdict.examples:,} examples{newest}", ("value", "last blessed")
+    table = simple_table(("metric", *numbers, "required", ""), title=title, right=numbers)
     for m in (*verdict.all_metrics, *_on_slices(verdict)):
         baseline = "" if m.baseline is None else f"{m.baseline:.4f}"
         mark = "" if not m.required else "met" if m.passed else "not met"
@@ -138,12 +136,8 @@ def _on_slices(verdict: Verdict) -> Iterator[Measured]:
 
 
 def _times(result: RunResult) -> Table:
-    table = Table(title="Time per node", box=box.SIMPLE, title_justify="left")
-    table.add_column("node")
-    table.add_column("outcome")
-    table.add_column("seconds", justify="right")
-    for node in result.nodes:
-        table.add_row(node.id, node.status.value, f"{node.seconds:.1f}" if node.seconds else "")
+    rows = [(node.id, node.status.value, f"{node.seconds:.1f}" if node.seconds else "") for node in result.nodes]
+    table = simple_table(("node", "outcome", "seconds"), rows, title="Time per node", right=("seconds",))
     table.add_row("all, side by side", "", f"{result.seconds:.1f}", style="bold")
     return table
 

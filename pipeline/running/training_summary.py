@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
 from fullpass.pipeline.config import PipelineConfig
+from fullpass.pipeline.printing import simple_table
 from fullpass.trainer.insight.words import ended_words, reference_words, tried_words
-from fullpass.trainer.tuning.config import TuningConfig
 from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode
 
 _MOST_TRIALS = 10
@@ -104,7 +103,11 @@ def read_trials(folder: str, config: PipelineConfig) -> Trials | None:
     if config.tuning is None or not file.exists():
         return None
     objective = config.tuning.objective or OBJECTIVES[config.label.task][0]
-    rows = [(float(row["score"]), _values(row, config.tuning)) for row in json.loads(file.read_text())]
+    search = config.tuning.search
+    rows = [
+        (float(row["score"]), {path: decode(spec, row[path]) for path, spec in search.items()})
+        for row in json.loads(file.read_text())
+    ]
     rows.sort(key=lambda row: row[0], reverse=objective in LARGER_IS_BETTER)
     return Trials(objective, tuple(rows))
 
@@ -113,17 +116,9 @@ def trials_table(trials: Trials) -> Table:
     """Returns the best trials as a table."""
     shown = trials.rows[:_MOST_TRIALS]
     title = f"Trials, the best {len(shown)} of {len(trials.rows)}; the first was trained"
-    table = Table(title=title, box=box.SIMPLE, title_justify="left")
-    paths = list(shown[0][1]) if shown else []
-    for heading in (f"eval {trials.objective}", *paths):
-        table.add_column(heading, justify="right")
-    for score, values in shown:
-        table.add_row(f"{score:.4f}", *(_text(values[path]) for path in paths))
-    return table
-
-
-def _values(row: dict[str, Any], tuning: TuningConfig) -> dict[str, Any]:
-    return {path: decode(spec, row[path]) for path, spec in tuning.search.items()}
+    headings = (f"eval {trials.objective}", *(shown[0][1] if shown else ()))
+    rows = [(f"{score:.4f}", *map(_text, values.values())) for score, values in shown]
+    return simple_table(headings, rows, title=title, right=headings)
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,7 @@ from fullpass.components.ingest.spans.span_pattern import label_of, parse_span
 from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import OUTCOME_CODES, ExitCode
-from fullpass.pipeline.printing import print_text
+from fullpass.pipeline.printing import aligned, print_text
 from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import RUN_LOCK, RootLayout, pipeline_root
 from fullpass.pipeline.root.locks import run_lock
@@ -184,9 +184,7 @@ def table(loaded: Loaded, *, root: Path | None = None, runs: int = 10) -> str:
     rows += [(_time(time, config), "cron", "", "next", "") for time in next_times(config, datetime.now(UTC), _NEXT)]
     triggers = {"new span": config.new_span, "drift": config.drift}
     rows += [("", kind, "", "next", f"checked every {config.poll}") for kind, is_set in triggers.items() if is_set]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[4]]).rstrip() for row in rows]
-    return "\n".join([f"{loaded.config.name}: {_words(config)}", *lines])
+    return "\n".join([f"{loaded.config.name}: {_words(config)}", *map(str.rstrip, aligned(rows))])
 
 
 def _row(entry: OccasionRecord, config: ScheduleConfig) -> tuple[str, str, str, str, str]:

@@ -199,15 +199,12 @@ def _cross_input_problem(name: str, features: Mapping[str, Feature], crosses: se
                 f"{feature} has no part {part!r}.{did_you_mean(part, date.parts)} Its parts: {', '.join(date.parts)}."
             )
         kind = date_part_kind(part, cyclic=date.cyclic)
-        return None if kind == "ids" else f"{name} is a number, not an id{_why_no_id(kind)}"
+        hint = "; remove `cyclic`, or add the date a second time without it." if kind == "cyclic" else "."
+        return None if kind == "ids" else f"{name} is a number, not an id{hint}"
     if name in crosses:
         return f"{name} is a cross itself. List all inputs in one cross."
     usable = [*features, *(f"{n}.{p}" for n, f in features.items() if isinstance(f, DateFeature) for p in f.parts)]
     return f'no feature "{name}".{did_you_mean(name, usable)} Features: {", ".join(features)}.'
-
-
-def _why_no_id(kind: str) -> str:
-    return "; remove `cyclic`, or add the date a second time without it." if kind == "cyclic" else "."
 
 
 def _not_one_id(name: str, feature: Feature) -> str | None:

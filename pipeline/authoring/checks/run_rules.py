@@ -325,7 +325,6 @@ def _check_feature(name: str, feature: Feature) -> Iterator[Finding]:
 
 
 def _check_keys_of_networks(loaded: Loaded) -> Iterator[Finding]:
-    """Yields a finding for each key that only network training reads."""
     config, usual = loaded.config, TrainingConfig()
     holders: list[tuple[Keys, object]] = [(("features", name), feature) for name, feature in config.features.items()]
     holders += [(("crosses", i), cross) for i, cross in enumerate(config.crosses)]

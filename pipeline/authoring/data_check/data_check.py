@@ -137,7 +137,6 @@ def _problems(loaded: Loaded, findings: Sequence[Finding]) -> tuple[Problem, ...
 
 
 def _needed(loaded: Loaded) -> list[str]:
-    """Returns the raw columns that the run reads."""
     histories, label = loaded.config.data.history, loaded.config.label
     known = [name for name in known_raw_columns(loaded.config) if name not in label.added]
     names = [name for name in known if history_of(name, histories) is None]
@@ -179,7 +178,6 @@ def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) 
 
 def findings_table(report: DataReport) -> str:
     """Returns the findings as a table: severity, line, path, message."""
-
     if not report.problems:
         return f"{report.rows:,} of {report.seen:,} rows looked at: nothing to report."
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)

@@ -248,7 +248,6 @@ def check_leaks(sampled: SampledData) -> Iterator[Finding]:
 
 
 def _as_read(name: str, values: ValueCounts, feature: Feature) -> ColumnProfile:
-    """Returns a column as the feature reads it."""
     if isinstance(feature, NumberFeature):
         return ColumnProfile(name, "number", "", values, profile_numbers(values.row_numbers))
     if isinstance(feature, DateFeature):

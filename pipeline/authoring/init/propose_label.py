@@ -255,18 +255,18 @@ def _computed(profile: SourceProfile, text: str, task: Task | None) -> ChosenLab
 
 def _of_expression(profile: SourceProfile, name: str, formula: str, task: Task | None) -> ChosenLabel:
     expression = parse(formula)
-    types = {c.name: _type_of(c) for c in profile.columns if c.values.rows}
+    # As in expressions: a raw column is a number if every value is one, else a string.
+    types: dict[str, Type] = {
+        c.name: "number" if c.values.present and c.values.number_share == 1 else "string"
+        for c in profile.columns
+        if c.values.rows
+    }
     check_types(expression, types)
     column = profile_computed(name, evaluated(expression, profile, types))
     guess = label_section(column, task)
     reads: dict[str, ColumnType] = {n: "string" if types[n] == "string" else "number" for n in expression.columns}
     line = YamlLine(name, formula, _WHY_COMPUTED.get(formula.split("(")[0], "the label; serving does not need it"))
     return ChosenLabel(column, guess, target_of(column, guess), line, reads)
-
-
-def _type_of(column: ColumnProfile) -> Type:
-    """Returns the type that expressions assume for a raw column: number if every value is a number, else string."""
-    return "number" if column.values.present and column.values.number_share == 1 else "string"
 
 
 def unique(name: str, taken: Sequence[str]) -> str:

@@ -86,7 +86,7 @@ def _split_by_parts(profile: SourceProfile) -> dict[str, Any] | None:
     """Returns a split by those of the columns year, month, day and hour that exist; None without a year column."""
     columns, directives, texts = [], [], []
     for names, directive in _PARTS_OF_DATES:
-        column = next((c for c in profile.columns if c.name.lower() in names and _is_part(c)), None)
+        column = next((c for c in profile.columns if c.name.lower() in names and c.numbers and c.numbers.whole), None)
         if column is None:
             break
         columns.append(column.name)
@@ -112,10 +112,6 @@ def _until(limits: Sequence[str]) -> dict[str, str]:
     """Returns the limits of a split by time; the newest part of the rows before eval is validation."""
     train, validation = limits
     return {"train": train} | ({VALIDATION: validation} if validation != train else {})
-
-
-def _is_part(column: ColumnProfile) -> bool:
-    return column.numbers is not None and column.numbers.whole
 
 
 def _spans_weeks(column: ColumnProfile) -> bool:

@@ -184,7 +184,6 @@ def _as_category(column: ColumnProfile, chosen: ChosenLabel) -> ColumnProfile:
 def _read_number(
     column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns
 ) -> None:
-    """Adds a derived column that parses numbers from text."""
     try:
         formula = number_expression(column)
     except UserError as error:

@@ -107,7 +107,7 @@ def _lines(draft: Draft) -> Iterator[str]:
 
 def _block(lines: Sequence[YamlLine], indent: str, *, mark: str = "") -> Iterator[str]:
     """Yields entries with aligned reasons at the end of their lines; a reason that is too long goes above its line."""
-    written = [indent + mark + _entry(line) for line in lines]
+    written = [f"{indent}{mark}{_text(line.name)}: {flow(line.value)}" for line in lines]
     at = max((len(text) for text in written if len(text) <= _COMMENT_AT), default=0) + 2
     for line, text in zip(lines, written, strict=True):
         why = one_line(line.why)
@@ -119,10 +119,6 @@ def _block(lines: Sequence[YamlLine], indent: str, *, mark: str = "") -> Iterato
         else:
             yield from textwrap.wrap(why, _WIDTH, initial_indent=f"{indent}## ", subsequent_indent=f"{indent}## ")
             yield from [text] if mark else _wrapped(text)
-
-
-def _entry(line: YamlLine) -> str:
-    return f"{_text(line.name)}: {flow(line.value)}"
 
 
 def _wrapped(text: str) -> Iterator[str]:

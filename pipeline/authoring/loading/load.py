@@ -212,7 +212,6 @@ def _text(file: Path) -> str:
 
 
 def _nearby(file: Path) -> str:
-    """Returns a hint at pipeline files beside the missing file."""
     folder = file.parent
     if not folder.is_dir():
         return f" There is no folder {folder} either."
@@ -256,7 +255,8 @@ def _message_of_names(value: Any, advice: str) -> str | None:
 
 
 def _message(keys: Keys, value: Any, names: Sequence[str], advice: str) -> str | None:
-    if _is_setting(keys, names) and is_secret_setting(str(keys[-1]), value):
+    is_setting = keys and isinstance(keys[-1], str) and not any(matches(pattern, keys) for pattern in names)
+    if is_setting and is_secret_setting(str(keys[-1]), value):
         return f"looks like a credential. {advice}"
     words = isinstance(value, list) and all(isinstance(word, str) for word in value)
     # A secret and the option before it may be two items of a command. Each item is also checked by itself.
@@ -273,10 +273,6 @@ def _message(keys: Keys, value: Any, names: Sequence[str], advice: str) -> str |
         f"Received: {variable.group()}. Variables are not substituted: the file means the same for every reader. "
         "Write the value itself; credentials are read from the environment without being named here."
     )
-
-
-def _is_setting(keys: Keys, names: Sequence[str]) -> bool:
-    return bool(keys) and isinstance(keys[-1], str) and not any(matches(p, keys) for p in names)
 
 
 def _entries(keys: Keys, value: Any) -> Iterator[tuple[Keys, Any]]:

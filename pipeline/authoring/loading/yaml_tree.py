@@ -265,7 +265,6 @@ def _pruned(data: Any, removed: Collection[Keys]) -> Any:
 
 
 def _cuts(node: Node, keys: Keys, removed: Collection[Keys], text: str) -> Iterator[tuple[int, int]]:
-    """Yields the ranges of characters to cut."""
     if not isinstance(node, CollectionNode):
         return
     entries = list(_entries(node, keys))

@@ -224,7 +224,7 @@ def _are_numbers(cells: Cells, weights: np.ndarray, separator: str) -> bool:
     if separator not in ", ":
         return False
     several = [(_without_signs(cell), weight) for cell, weight in several]
-    if _rows(several, lambda cell: all(map(_is_digits, cell))) < _MOSTLY * rows:
+    if _rows(several, lambda cell: all(re.fullmatch("[0-9]+", token) for token in cell)) < _MOSTLY * rows:
         return False
     if _rows(several, _in_thousands) >= _MOSTLY * rows:
         tails = {token for cell, _ in several for token in cell[1:]}
@@ -251,10 +251,6 @@ def _have_decimals(cells: Cells, several: Sequence[tuple[Sequence[str], int]], r
 
 def _rows(cells: Sequence[tuple[Sequence[str], int]], test: Callable[[Sequence[str]], bool]) -> int:
     return sum(weight for cell, weight in cells if test(cell))
-
-
-def _is_digits(token: str) -> bool:
-    return token.isascii() and token.isdigit()
 
 
 def _without_signs(cell: Sequence[str]) -> Sequence[str]:

@@ -135,7 +135,6 @@ def _pushed_models(target: Path) -> set[str]:
 
 
 def _measured(unneeded: list[Unneeded]) -> tuple[dict[str, int], dict[str, int]]:
-    """Returns bytes by kind, and files and folders by kind."""
     sizes: dict[str, int] = {}
     counts: dict[str, int] = {}
     for one in unneeded:
@@ -204,7 +203,6 @@ def resolve_in_root(root: Path, path: Path) -> Path:
 
 
 def _artifact_folders(root: Path, records: Records) -> dict[int, Path]:
-    """Returns the folder of every artifact that has files."""
     folders: dict[int, Path] = {}
     for artifact in records.artifacts.values():
         if artifact.state == LIVE:

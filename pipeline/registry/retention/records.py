@@ -314,6 +314,5 @@ def _types_made(records: Records, execution: Execution) -> set[str]:
 
 
 def _artifacts_of(records: Records, executions: Iterable[int]) -> set[int]:
-    """Returns all inputs and outputs of executions."""
     found = (records.executions[execution] for execution in executions)
     return {artifact for execution in found for artifact in execution.inputs | execution.outputs}

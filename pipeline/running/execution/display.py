@@ -250,7 +250,6 @@ def ending(result: RunResult) -> Iterator[str]:
 
 
 def _failure(result: NodeResult) -> str:
-    """Returns the error message and the path of the log."""
     return f"\n{result.id} failed: {result.error}\nIts log: {result.log}\n"
 
 

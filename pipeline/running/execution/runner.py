@@ -291,7 +291,6 @@ class _NodeScheduler:
         return bool(self._running)
 
     def _is_ready(self, node_id: str) -> bool:
-        """Returns whether all upstream nodes have ended."""
         pending = {*self._waiting, *(process.id for process in self._running)}
         return pending.isdisjoint(self._compiled.nodes[node_id].upstream_nodes)
 
@@ -330,7 +329,6 @@ def _with_interruptions(result: NodeResult, *, interrupted: bool) -> NodeResult:
 
 
 def _result_of(node_id: str, selection: Selection, results: dict[str, NodeResult]) -> NodeResult:
-    """Returns the result of any node of the pipeline, started or not."""
     if node_id in results:
         return results[node_id]
     if node_id in selection.start:

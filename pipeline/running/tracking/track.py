@@ -224,7 +224,6 @@ def _tags(finished: FinishedRun, record: RunRecord, facts: Mapping[str, Any]) ->
 
 
 def _curves(training: Mapping[str, Any]) -> dict[str, Points]:
-    """Returns the training curves by epoch."""
     curves = {}
     for name, values in training.get("history", {}).items():
         eval_name = name.removeprefix("val_")
@@ -233,7 +232,6 @@ def _curves(training: Mapping[str, Any]) -> dict[str, Points]:
 
 
 def _values(finished: FinishedRun) -> Iterator[tuple[str, float]]:
-    """Yields the final measurements."""
     summary = finished.summary
     yield "seconds", finished.result.seconds
     for split, rows in (summary.rows or {}).items():

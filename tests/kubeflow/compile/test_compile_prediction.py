@@ -5,7 +5,7 @@ import yaml
 
 from fullpass.base.errors import UserError
 from fullpass.base.tfx_line import line
-from fullpass.kubeflow.compile.compile_prediction import compile_prediction
+from fullpass.kubeflow.compile.compile import compile_prediction
 from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.environment import load_environment
 from fullpass.kubeflow.kfp_internals import RELEASES

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.compile.compile_prediction import compile_prediction
+from fullpass.kubeflow.compile.compile import compile_prediction
 from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.environment import load_environment
 from fullpass.kubeflow.runtime.predict_rows import date_of, dated
