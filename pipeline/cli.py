@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 
 import typer
 import typer.core
+from typer import Argument, Option
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.processes import flush_streams
@@ -43,7 +44,7 @@ def _task(name: str) -> str:
     return name
 
 
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.")]
+_File = Annotated[Path, Argument(metavar="FILE", help="The pipeline YAML.")]
 _USUAL = Path("pipeline.yaml")
 
 
@@ -112,9 +113,9 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback(epilog=f"Exit codes: {', '.join(f'{code} {code.short}' for code in ExitCode)}.")
 def fullpass(
-    debug: Annotated[bool, typer.Option(_DEBUG, help="Show tracebacks.")] = False,
+    debug: Annotated[bool, Option(_DEBUG, help="Show tracebacks.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_print_version)
+        bool, Option("--version", help="Show the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     """Turn raw data into a gated, pushed model that carries its own preprocessing, from one YAML file."""
@@ -122,25 +123,25 @@ def fullpass(
 
 @app.command()
 def init(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A file, folder, pattern, or package:NAME/PATH.")],
+    data: Annotated[str, Argument(metavar="DATA", help="A file, folder, pattern, or package:NAME/PATH.")],
     label: Annotated[
         str | None,
-        typer.Option(help="A column, or a condition over columns.", show_default="the column that stands out"),
+        Option(help="A column, or a condition over columns.", show_default="the column that stands out"),
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option(
+        Option(
             parser=_task, metavar="|".join(_TASKS), help="The task of the label.", show_default="by the label's values"
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = _USUAL,
-    rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at.")] = 20_000,
+    output: Annotated[Path, Option("--output", "-o", help="The file to write.")] = _USUAL,
+    rows: Annotated[int, Option("--sample", min=1, help="Rows to look at.")] = 20_000,
     bad_rows: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Share of rows that may be unreadable.", show_default="refuse above 0.01"),
+        Option(min=0, max=1, help="Share of rows that may be unreadable.", show_default="refuse above 0.01"),
     ] = None,
     tables: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Also join the tables of a folder whose keys match.")
+        str | None, Option(metavar="FOLDER", help="Also join the tables of a folder whose keys match.")
     ] = None,
 ) -> None:
     """Write a pipeline YAML from a sample of the data. Each line has a comment with its reason."""
@@ -156,8 +157,8 @@ def init(
 @app.command()
 def check(
     file: _File = _USUAL,
-    data: Annotated[bool, typer.Option("--data", help="Also look at a sample of the data.")] = False,
-    rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at, with --data.")] = 20_000,
+    data: Annotated[bool, Option("--data", help="Also look at a sample of the data.")] = False,
+    rows: Annotated[int, Option("--sample", min=1, help="Rows to look at, with --data.")] = 20_000,
 ) -> None:
     """Check a pipeline YAML and print every mistake with its line number."""
     loaded = load_checked(file)
@@ -189,16 +190,16 @@ def schema() -> None:
 def run(
     file: _File = _USUAL,
     root: Annotated[
-        Path | None, typer.Option(help="Folder of artifacts, metadata and logs, instead of root of the YAML.")
+        Path | None, Option(help="Folder of artifacts, metadata and logs, instead of root of the YAML.")
     ] = None,
     from_node: Annotated[
-        str | None, typer.Option("--from", metavar="NODE", help="Start at this node, with the outputs of earlier runs.")
+        str | None, Option("--from", metavar="NODE", help="Start at this node, with the outputs of earlier runs.")
     ] = None,
-    to_node: Annotated[str | None, typer.Option("--to", metavar="NODE", help="Stop after this node.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run every node, even if nothing has changed.")] = False,
+    to_node: Annotated[str | None, Option("--to", metavar="NODE", help="Stop after this node.")] = None,
+    fresh: Annotated[bool, Option("--fresh", help="Run every node, even if nothing has changed.")] = False,
     span: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="SPAN",
             help="The newest span to train on, as a date (2013-01-05) or a number, or A:B for an explicit window.",
             show_default="latest",
@@ -206,18 +207,16 @@ def run(
     ] = None,
     gate: Annotated[
         Literal["stop", "warn"],
-        typer.Option(help="warn: train even if the data gate would stop the run; its findings are still shown."),
+        Option(help="warn: train even if the data gate would stop the run; its findings are still shown."),
     ] = "stop",
     parallel: Annotated[
-        int | None, typer.Option(min=1, help="Nodes that run at the same time.", show_default="one per core")
+        int | None, Option(min=1, help="Nodes that run at the same time.", show_default="one per core")
     ] = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for another run on the same root, instead of refusing.")
-    ] = False,
+    wait: Annotated[bool, Option("--wait", help="Wait for another run on the same root, instead of refusing.")] = False,
     summary: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the outcome as JSON when the run has ended.")
+        Path | None, Option(metavar="FILE", help="Also write the outcome as JSON when the run has ended.")
     ] = None,
-    events: Annotated[bool, typer.Option("--events", hidden=True)] = False,
+    events: Annotated[bool, Option("--events", hidden=True)] = False,
 ) -> None:
     """Run the pipeline on this machine, from raw data to a pushed model. Unchanged nodes are not repeated."""
     loaded = load_checked(file)
@@ -248,11 +247,11 @@ def run(
 def report(
     run_id: Annotated[
         str | None,
-        typer.Argument(metavar="RUN", help="Id of a run, or its beginning.", show_default="the newest with a report"),
+        Argument(metavar="RUN", help="Id of a run, or its beginning.", show_default="the newest with a report"),
     ] = None,
-    file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="The pipeline YAML.")] = _USUAL,
-    root: Annotated[Path | None, typer.Option(help="Folder of the runs, instead of root of the YAML.")] = None,
-    opened: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    file: Annotated[Path, Option("--file", "-f", metavar="FILE", help="The pipeline YAML.")] = _USUAL,
+    root: Annotated[Path | None, Option(help="Folder of the runs, instead of root of the YAML.")] = None,
+    opened: Annotated[bool, Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Print the path of a run's report, and of the page of all runs and models."""
     from fullpass.pipeline.api import find_report, open_report
@@ -267,12 +266,12 @@ def report(
 @app.command()
 def predict(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A model's folder, the folder models are pushed to, or the YAML.")
+        Path, Argument(metavar="MODEL", help="A model's folder, the folder models are pushed to, or the YAML.")
     ],
-    rows: Annotated[str, typer.Argument(metavar="INPUT", help="Raw rows: a file, folder, glob or address.")],
+    rows: Annotated[str, Argument(metavar="INPUT", help="Raw rows: a file, folder, glob or address.")],
     output: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--output",
             "-o",
             help="A file (.csv, .jsonl, .parquet, .tfrecord); with --runner a folder of such files.",
@@ -288,24 +287,24 @@ def predict(
     source: read_options.Others = None,
     join: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="The table of a join, if the rows lack its columns; repeatable."),
+        Option(metavar="NAME=PATH", help="The table of a join, if the rows lack its columns; repeatable."),
     ] = None,
     history: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="The events of a history, if the rows lack its lists; repeatable."),
+        Option(metavar="NAME=PATH", help="The events of a history, if the rows lack its lists; repeatable."),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Add the effect of each column on the score of each row.")
+        bool, Option("--explain", help="Add the effect of each column on the score of each row.")
     ] = False,
     runner: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Predict parts of the files in parallel, on Beam: direct (the cores of this machine), flink, spark ..."
         ),
     ] = None,
     beam: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="An option of Beam for --runner, with its value in YAML; repeatable."),
+        Option(metavar="KEY=VALUE", help="An option of Beam for --runner, with its value in YAML; repeatable."),
     ] = None,
 ) -> None:
     """Predict raw rows with a trained model. Rows are read like its training data, unless an option overrides that.
@@ -383,10 +382,10 @@ def _predict_on_beam(
 @app.command()
 def rollback(
     target: Annotated[
-        Path, typer.Argument(metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to.")
+        Path, Argument(metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to.")
     ] = _USUAL,
     to: Annotated[
-        int | None, typer.Option(metavar="VERSION", help="Version to serve.", show_default="the previous version")
+        int | None, Option(metavar="VERSION", help="Version to serve.", show_default="the previous version")
     ] = None,
 ) -> None:
     """Serve an earlier model again, or with --to a later one. Newer versions are put aside, not deleted."""
@@ -414,12 +413,10 @@ for module in ABOVE:
 
 @input_service.command()
 def dispatcher(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 5050,
+    port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 5050,
     work_dir: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder of the state from which a restarted dispatcher resumes.", show_default="no state is kept"
-        ),
+        Option(help="Folder of the state from which a restarted dispatcher resumes.", show_default="no state is kept"),
     ] = None,
 ) -> None:
     """Run the dispatcher, which distributes files to workers, until it is stopped."""
@@ -430,14 +427,12 @@ def dispatcher(
 
 @input_service.command()
 def worker(
-    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Address of the dispatcher.", show_default=False)],
+    address: Annotated[str, Argument(metavar="HOST:PORT", help="Address of the dispatcher.", show_default=False)],
     host: Annotated[
         str | None,
-        typer.Option(
-            help="Name under which trainers reach this machine.", show_default="localhost, or the machine's name"
-        ),
+        Option(help="Name under which trainers reach this machine.", show_default="localhost, or the machine's name"),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 0,
+    port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 0,
 ) -> None:
     """Run a worker, which reads, parses and transforms examples, until it is stopped."""
     from fullpass.trainer.input.service.server import run_worker

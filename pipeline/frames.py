@@ -30,9 +30,7 @@ def as_arrow(rows: Rows) -> pa.Table:
     try:
         table = as_table(rows)
         if table is None and isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
-            table = pa.table(
-                {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for r in rows for n in r)}
-            )
+            table = pa.table({key: [row.get(key) for row in rows] for key in dict.fromkeys(n for r in rows for n in r)})
         elif table is None and isinstance(rows, dict):
             table = pa.table(rows)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

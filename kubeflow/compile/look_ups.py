@@ -126,9 +126,8 @@ class ModelImport:
 
     def executor(self) -> Json:
         """Returns the executor of the importer."""
-        return {
-            "importer": {"artifactUri": {"runtimeParameter": IMPORTER_URI}, "typeSchema": artifact_type(MODEL_TITLE)}
-        }
+        address = {"runtimeParameter": IMPORTER_URI}
+        return {"importer": {"artifactUri": address, "typeSchema": artifact_type(MODEL_TITLE)}}
 
 
 def _converts(uri: str, model: str) -> Json:

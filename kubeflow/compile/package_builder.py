@@ -161,9 +161,8 @@ class PackageBuilder:
             # The ingest tasks produce the window.
             self.sources.outputs[node.id, "examples"] = self.sources.of(node.raw_inputs["examples"])
         else:
-            self.sources.outputs[node.id, "model"] = self._add_import(
-                node.id, ModelImport(task_name(node.id), self.found)
-            )
+            imported = ModelImport(task_name(node.id), self.found)
+            self.sources.outputs[node.id, "model"] = self._add_import(node.id, imported)
 
     def package(self) -> Package:
         """Returns the package of all added nodes."""
@@ -210,9 +209,8 @@ class PackageBuilder:
             command, args = protocol.WORKER_LAUNCHER_COMMAND, ["--workers", self._job_settings(node, settings), *args]
             settings = helper_pod_settings(settings, environment.defaults, LAUNCHER_MEMORY)
         if isinstance(node, Trainer):
-            settings = settings.model_copy(
-                update={"env": settings.env | {protocol.FACTS_VARIABLE: package_facts(self.loaded)}}
-            )
+            facts = {protocol.FACTS_VARIABLE: package_facts(self.loaded)}
+            settings = settings.model_copy(update={"env": settings.env | facts})
         self._add_container(task, command, args, settings)
         self.sources.outputs |= {(node.id, key): Output(task.name, key) for key in node.outputs}
         if isinstance(node, Ingest) and self.spanned:

@@ -56,9 +56,7 @@ def kubernetes(node: NodeConfig, environment: EnvironmentConfig) -> Json:
     """Returns the Kubernetes part of an executor; empty if it needs none."""
     spec: dict[str, Any] = {
         "nodeSelector": {"labels": dict(sorted(node.node_selector.items()))} if node.node_selector else None,
-        "tolerations": [
-            {key: value for key, value in toleration.model_dump().items() if value} for toleration in node.tolerations
-        ],
+        "tolerations": [{key: value for key, value in one.model_dump().items() if value} for one in node.tolerations],
         "secretAsEnv": [
             {
                 "secretName": secret.name,
@@ -67,9 +65,7 @@ def kubernetes(node: NodeConfig, environment: EnvironmentConfig) -> Json:
             for secret in node.secrets
             if secret.env
         ],
-        "secretAsVolume": [
-            {"secretName": secret.name, "mountPath": secret.mount} for secret in node.secrets if secret.mount
-        ],
+        "secretAsVolume": [{"secretName": one.name, "mountPath": one.mount} for one in node.secrets if one.mount],
         "pvcMount": [{"constant": volume.claim, "mountPath": volume.mount} for volume in node.volumes],
         "imagePullSecret": [{"secretName": name} for name in environment.image_pull_secrets],
         "imagePullPolicy": environment.image_pull_policy,

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from fullpass.base.errors import UsageError, UserError
 from fullpass.base.files import write_atomically
@@ -24,28 +25,28 @@ if TYPE_CHECKING:
     from fullpass.kubeflow.deploy.api_requests import Cluster
     from fullpass.kubeflow.environment import Environment
 
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
-_Env = Annotated[Path, typer.Option(help="The environment file: image, resources, secrets, volumes.")]
+_File = Annotated[Path, Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
+_Env = Annotated[Path, Option(help="The environment file: image, resources, secrets, volumes.")]
 _Host = Annotated[
-    str | None, typer.Option(help="Address before /apis/v2beta1.", envvar=HOST, show_envvar=True, show_default=False)
+    str | None, Option(help="Address before /apis/v2beta1.", envvar=HOST, show_envvar=True, show_default=False)
 ]
 _Namespace = Annotated[
-    str | None, typer.Option(help="Of your profile, in a multi-user installation.", envvar="KF_PIPELINES_NAMESPACE")
+    str | None, Option(help="Of your profile, in a multi-user installation.", envvar="KF_PIPELINES_NAMESPACE")
 ]
 _Account = Annotated[
-    str | None, typer.Option(help="Kubernetes service account of the pods.", show_default="the installation's")
+    str | None, Option(help="Kubernetes service account of the pods.", show_default="the installation's")
 ]
 _Parameters = Annotated[
     list[str] | None,
-    typer.Option("--param", metavar="NAME=VALUE", help="A parameter of the run, such as data_path=PATH."),
+    Option("--param", metavar="NAME=VALUE", help="A parameter of the run, such as data_path=PATH."),
 ]
 _Predict = Annotated[
-    bool, typer.Option("--predict", help="The batch prediction of the environment file, instead of the training.")
+    bool, Option("--predict", help="The batch prediction of the environment file, instead of the training.")
 ]
 _Span = Annotated[
-    str | None, typer.Option(help="As in `fullpass run`: latest, a date, a number, or A:B; or new.", show_default=False)
+    str | None, Option(help="As in `fullpass run`: latest, a date, a number, or A:B; or new.", show_default=False)
 ]
-_Experiment = Annotated[str | None, typer.Option(help="Where runs are listed.", show_default="name of the pipeline")]
+_Experiment = Annotated[str | None, Option(help="Where runs are listed.", show_default="name of the pipeline")]
 _Change = Literal["pause", "resume", "delete"]
 _CHANGES: dict[_Change, tuple[str, str]] = {
     "pause": ("Pause the schedule in Kubeflow: no run starts until it is resumed.", "paused"),
@@ -75,9 +76,9 @@ def submit(
     param: _Parameters = None,
     span: _Span = None,
     predict: _Predict = False,
-    wait: Annotated[bool, typer.Option(help="Wait for the end of the run.")] = True,
+    wait: Annotated[bool, Option(help="Wait for the end of the run.")] = True,
     timeout: Annotated[
-        int | None, typer.Option(min=1, help="Seconds to wait; the run continues.", show_default="no limit")
+        int | None, Option(min=1, help="Seconds to wait; the run continues.", show_default="no limit")
     ] = None,
 ) -> None:
     """Compile the pipeline, upload it to Kubeflow Pipelines, and run it there once."""
@@ -122,14 +123,15 @@ def apply(
     service_account: _Account = None,
     param: _Parameters = None,
     predict: _Predict = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show the plan and change nothing.")] = False,
 ) -> None:
     """Create the YAML's schedule in Kubeflow. An unchanged schedule is kept; a changed one is replaced."""
+    from fullpass.kubeflow.compile.look_ups import schedule_time
     from fullpass.kubeflow.environment import load_environment
 
     loaded, environment = load_checked(file, runs_here=False), load_environment(env)
-    by_time = _finds_span_of_its_time(loaded, environment)
-    cron = _cron_of_prediction(environment) if predict else _cron_line(loaded, by_time=by_time)
+    by_time = schedule_time(loaded.config.schedule, span_unit(loaded.config.data), environment.config.kubeflow)
+    cron = _cron_of_prediction(environment) if predict else _cron_line(loaded, by_time=bool(by_time))
     package = compile_quietly(loaded, environment, predict=predict).package
     from fullpass.kubeflow.compile.package import to_yaml
     from fullpass.kubeflow.deploy import recurring_runs
@@ -152,14 +154,12 @@ def apply(
 
 def list_(
     context: typer.Context,
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Of this pipeline. Needed without --env.")
-    ] = None,
+    file: Annotated[Path | None, Argument(metavar="[FILE]", help="Of this pipeline. Needed without --env.")] = None,
     env: Annotated[
-        Path | None, typer.Option(help="The environment file: list the schedules in Kubeflow.", show_default="here")
+        Path | None, Option(help="The environment file: list the schedules in Kubeflow.", show_default="here")
     ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of artifacts, metadata and logs, instead of root.")] = None,
-    runs: Annotated[int, typer.Option(min=0, help="How many of the last runs to show.")] = 10,
+    root: Annotated[Path | None, Option(help="Folder of artifacts, metadata and logs, instead of root.")] = None,
+    runs: Annotated[int, Option(min=0, help="How many of the last runs to show.")] = 10,
     host: _Host = None,
     namespace: _Namespace = None,
 ) -> None:
@@ -192,12 +192,6 @@ def _changes_schedule(summary: str, change: _Change, done: str) -> Callable[...,
 
     command.__doc__ = summary
     return command
-
-
-def _finds_span_of_its_time(loaded: Loaded, environment: "Environment") -> bool:
-    from fullpass.kubeflow.compile.look_ups import schedule_time
-
-    return bool(schedule_time(loaded.config.schedule, span_unit(loaded.config.data), environment.config.kubeflow))
 
 
 def _cron_line(loaded: Loaded, *, by_time: bool) -> str:
@@ -238,7 +232,7 @@ def _cluster(host: str | None, namespace: str | None) -> "Cluster":
 def compile_(
     file: _File,
     env: _Env,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("package.yaml"),
+    output: Annotated[Path, Option("--output", "-o", help="The file to write.")] = Path("package.yaml"),
     predict: _Predict = False,
 ) -> None:
     """Compile the pipeline to a package for Kubeflow Pipelines, checked against the rules of its release."""

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from fullpass.base.errors import UsageError
 from fullpass.base.json_text import to_json_text
@@ -15,18 +15,16 @@ from fullpass.pipeline.startup import noise_to
 
 
 def diagnose(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.")] = Path("pipeline.yaml"),
-    root: Annotated[Path | None, typer.Option(help="Folder of the run, instead of root of the YAML.")] = None,
-    seconds: Annotated[float, typer.Option(min=10, help="Time for all measurements of the input.")] = 60.0,
-    features: Annotated[bool, typer.Option("--features", help="Measure the features instead; trains twice.")] = False,
+    file: Annotated[Path, Argument(metavar="FILE", help="The pipeline YAML.")] = Path("pipeline.yaml"),
+    root: Annotated[Path | None, Option(help="Folder of the run, instead of root of the YAML.")] = None,
+    seconds: Annotated[float, Option(min=10, help="Time for all measurements of the input.")] = 60.0,
+    features: Annotated[bool, Option("--features", help="Measure the features instead; trains twice.")] = False,
     last: Annotated[
         int | None,
-        typer.Option(min=1, help="Features to leave out, with --features.", show_default="by the table, at most ten"),
+        Option(min=1, help="Features to leave out, with --features.", show_default="by the table, at most ten"),
     ] = None,
-    write: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The shorter YAML to write, with --features.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    write: Annotated[Path | None, Option(metavar="FILE", help="The shorter YAML to write, with --features.")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure what slows the training of the newest run down and what to set; or what its features are worth."""
     if not features and (last is not None or write is not None):

@@ -152,21 +152,15 @@ class _RefusedModel:
         ]
         for artifact in (a for artifacts in outputs.values() for a in artifacts):
             artifact.mlmd_artifact.state = proto.Artifact.LIVE
+        # Those of the Pusher that did not push the model.
+        parameters = {k: v for k, v in properties_of(self._execution).items() if k in ("target", "keep", "evaluated")}
         execution = execution_lib.prepare_execution(
             self._handle,
             proto.ExecutionType(name=execution_type),
             proto.Execution.COMPLETE,
-            exec_properties=self._properties() if node == _PUSHER else None,
+            exec_properties=parameters if node == _PUSHER else None,
         )
         execution_lib.put_execution(self._handle, execution, contexts, inputs, outputs)
-
-    def _properties(self) -> dict[str, str | int]:
-        """Returns the parameters of the Pusher that did not push the model."""
-        return {
-            name: value
-            for name, value in properties_of(self._execution).items()
-            if name in ("target", "keep", "evaluated")
-        }
 
 
 def _number(inputs: Artifacts) -> str:

@@ -12,9 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
+from typer import Argument, Option
 
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
@@ -40,25 +40,23 @@ if TYPE_CHECKING:
 Shown = TypeVar("Shown", bound="ShownPage")
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 _USUAL = Path("pipeline.yaml")
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.")]
-_Root = Annotated[Path | None, typer.Option(help="Folder of the runs, instead of root of the YAML.")]
+_File = Annotated[Path, Argument(metavar="FILE", help="The pipeline YAML.")]
+_Root = Annotated[Path | None, Option(help="Folder of the runs, instead of root of the YAML.")]
 _Named = Annotated[
-    Path, typer.Option("--file", "-f", metavar="FILE|DIR", help="The YAML, or folder of models, of ids and numbers.")
+    Path, Option("--file", "-f", metavar="FILE|DIR", help="The YAML, or folder of models, of ids and numbers.")
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_Page = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write an HTML page.")]
+_Json = Annotated[bool, Option("--json", help="Print JSON.")]
+_Page = Annotated[Path | None, Option(metavar="FILE", help="Also write an HTML page.")]
 
 
 def bless(
     file: _File = _USUAL,
     model: Annotated[
         str | None,
-        typer.Option(help="Number at the end of the model's folder; by default the newest that was refused."),
+        Option(help="Number at the end of the model's folder; by default the newest that was refused."),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Bless and push it although the Evaluator refused it.")
-    ] = False,
-    why: Annotated[str, typer.Option(help="The reason to override the thresholds; it is recorded.")] = "",
+    force: Annotated[bool, Option("--force", help="Bless and push it although the Evaluator refused it.")] = False,
+    why: Annotated[str, Option(help="The reason to override the thresholds; it is recorded.")] = "",
     root: _Root = None,
 ) -> None:
     """Push a model that was not blessed, and record who did so, why and when."""
@@ -71,9 +69,9 @@ def bless(
 
 def refresh(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A version's number, or `latest` for the served one.")
+        str, Argument(metavar="MODEL", help="A version's number, or `latest` for the served one.")
     ] = "latest",
-    file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="The pipeline YAML.")] = _USUAL,
+    file: Annotated[Path, Option("--file", "-f", metavar="FILE", help="The pipeline YAML.")] = _USUAL,
 ) -> None:
     """Push a model again with the current tables that it looks up, if it answers like rows joined with them."""
     from fullpass.pipeline.registry.locate_model import find_export
@@ -90,18 +88,14 @@ def refresh(
 
 def lineage(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A version's number, `latest` for the served one, or a folder.")
+        str, Argument(metavar="MODEL", help="A version's number, `latest` for the served one, or a folder.")
     ] = "latest",
     file: Annotated[
         Path,
-        typer.Option(
-            "--file", "-f", metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to."
-        ),
+        Option("--file", "-f", metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to."),
     ] = _USUAL,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, including the YAML of the training run.")
-    ] = False,
-    as_yaml: Annotated[bool, typer.Option("--yaml", help="Print the YAML of the training run, unchanged.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON, including the YAML of the training run.")] = False,
+    as_yaml: Annotated[bool, Option("--yaml", help="Print the YAML of the training run, unchanged.")] = False,
 ) -> None:
     """Show the lineage of a model: spans, configuration, code, transform graph, metrics, gates, blessing."""
     from fullpass.pipeline.registry.locate_model import read_lineage, tree
@@ -120,7 +114,7 @@ def lineage(
 
 def models(
     target: Annotated[
-        Path, typer.Argument(metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to.")
+        Path, Argument(metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to.")
     ] = _USUAL,
     as_json: _Json = False,
 ) -> None:
@@ -135,7 +129,7 @@ def models(
 def runs(
     file: _File = _USUAL,
     root: _Root = None,
-    last: Annotated[int, typer.Option(min=1, help="Number of newest runs to list.")] = 20,
+    last: Annotated[int, Option(min=1, help="Number of newest runs to list.")] = 20,
     as_json: _Json = False,
 ) -> None:
     """List the runs, refused and failed ones too: what changed since the run before, the verdict, the metrics."""
@@ -155,11 +149,11 @@ def _print(found: list[Any], table: Callable[[], RenderableType], *, as_json: bo
 
 
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="A run's id, a version, `latest`, a folder, or a YAML.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The same, of any root.")],
+    a: Annotated[str, Argument(metavar="A", help="A run's id, a version, `latest`, a folder, or a YAML.")],
+    b: Annotated[str, Argument(metavar="B", help="The same, of any root.")],
     file: _Named = _USUAL,
     data: Annotated[
-        str | None, typer.Option(metavar="ROWS", help="Labelled rows to measure both on, or a YAML that names them.")
+        str | None, Option(metavar="ROWS", help="Labelled rows to measure both on, or a YAML that names them.")
     ] = None,
     page: _Page = None,
     as_json: _Json = False,
@@ -183,12 +177,8 @@ def compare(
 
 
 def evaluate(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A version, `latest`, a run's id, a folder, or a YAML.")
-    ],
-    rows: Annotated[
-        str, typer.Argument(metavar="ROWS", help="Labelled rows: a file, folder, glob or address; or a YAML.")
-    ],
+    model: Annotated[str, Argument(metavar="MODEL", help="A version, `latest`, a run's id, a folder, or a YAML.")],
+    rows: Annotated[str, Argument(metavar="ROWS", help="Labelled rows: a file, folder, glob or address; or a YAML.")],
     file: _Named = _USUAL,
     page: _Page = None,
     as_json: _Json = False,
@@ -225,13 +215,13 @@ def _give(found: Shown, shown: Callable[[Shown], RenderableType], page: Path | N
 
 def export(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A model's folder, the folder models are pushed to, or the YAML.")
+        Path, Argument(metavar="MODEL", help="A model's folder, the folder models are pushed to, or the YAML.")
     ],
-    to: Annotated[Literal["litert", "onnx"], typer.Option("--to", help="The format.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write; it must not exist.")],
+    to: Annotated[Literal["litert", "onnx"], Option("--to", help="The format.")],
+    out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="The folder to write; it must not exist.")],
     rows: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="INPUT", help="Raw rows to compare on, as for predict.", show_default="the eval split of its run"
         ),
     ] = None,
@@ -282,10 +272,10 @@ def _eval_rows(model: "Exported") -> "Iterator[Mapping[str, np.ndarray]]":
 
 def gc(
     file: _File = _USUAL,
-    keep_runs: Annotated[int, typer.Option(min=1, help="Number of newest runs to keep.")] = 10,
-    keep_days: Annotated[float, typer.Option(min=0, help="Also keep runs that are younger than this.")] = 30,
+    keep_runs: Annotated[int, Option(min=1, help="Number of newest runs to keep.")] = 10,
+    keep_days: Annotated[float, Option(min=0, help="Also keep runs that are younger than this.")] = 30,
     root: _Root = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be freed; change nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would be freed; change nothing.")] = False,
     as_json: _Json = False,
 ) -> None:
     """Remove artifacts, caches, quarantine, logs and records that no kept run, pushed model or window needs."""

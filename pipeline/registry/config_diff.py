@@ -37,9 +37,7 @@ class Change:
     @property
     def texts(self) -> tuple[str, str]:
         """The old and the new value as YAML on one line; empty where the path is absent."""
-        old, new = (
-            _text(value) if there else "" for value, there in zip((self.old, self.new), self.present, strict=True)
-        )
+        old, new = (_text(one) if there else "" for one, there in zip((self.old, self.new), self.present, strict=True))
         return old, new
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ removed has no row; the next one is compared with the run before it that is left
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -32,7 +32,7 @@ UNFINISHED = "unfinished"
 """The outcome of a run that recorded no end: it is running, or it was killed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ListedRun:
     """A run of a root.
 
@@ -49,18 +49,18 @@ class ListedRun:
     """
 
     run_id: str
-    started: str | None
-    seconds: int | None
-    outcome: str
-    message: str
+    started: str | None = None
+    seconds: int | None = None
+    outcome: str = UNFINISHED
+    message: str = "it runs, or was killed"
     changes: tuple[str, ...] | None
     spans: tuple[str, str] | None
     rows: int | None
     blessed: bool | None
     metrics: dict[str, float]
-    pushed_to: str | None
+    pushed_to: str | None = None
     config_hash: str | None
-    occasion: str
+    occasion: str = ""
     report: str | None
 
 
@@ -123,35 +123,24 @@ def _recorded(layout: RootLayout, run_id: str, record: RunRecord | None) -> Reco
 
 
 def _listed(one: Recorded, before: Recorded | None) -> ListedRun:
-    record = one.record
-    spans = _spans(record) if record else None
-    listed = ListedRun(
+    record, ended = one.record, dict[str, Any]()
+    if record is not None:
+        begin, end = (datetime.fromisoformat(at).replace(tzinfo=UTC) for at in (record.started, record.ended))
+        ended = {
+            "started": begin.astimezone().isoformat(timespec="seconds"),
+            "seconds": round((end - begin).total_seconds()),
+        }
+        ended |= {name: getattr(record, name) for name in ("outcome", "message", "pushed_to", "occasion")}
+    return ListedRun(
         run_id=one.run_id,
-        started=None,
-        seconds=None,
-        outcome=UNFINISHED,
-        message="it runs, or was killed",
+        **ended,
         changes=tuple(_changes(before, one)) if before else None,
-        spans=spans,
+        spans=_spans(record) if record else None,
         rows=one.summary.get("rows_read") or None,
         blessed=one.summary.get("blessed"),
         metrics={name: value for name, value in one.summary.get("metrics", {}).items() if value is not None},
-        pushed_to=None,
         config_hash=one.config_hash,
-        occasion="",
         report=one.summary.get("report"),
-    )
-    if record is None:
-        return listed
-    begin, end = (datetime.fromisoformat(at).replace(tzinfo=UTC) for at in (record.started, record.ended))
-    return replace(
-        listed,
-        started=begin.astimezone().isoformat(timespec="seconds"),
-        seconds=round((end - begin).total_seconds()),
-        outcome=record.outcome,
-        message=record.message,
-        pushed_to=record.pushed_to,
-        occasion=record.occasion,
     )
 
 

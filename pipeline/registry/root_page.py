@@ -108,6 +108,8 @@ def _shown(layout: RootLayout, run: ListedRun) -> ShownRun:
     depth: dict[str, int] = {}
     for node, result in nodes.items():  # in the order of the pipeline, so nodes that it reads come before it
         after = [other for other in shown if made.get(other, set()) & reads.get(node, set())]
+        # The folder of an artifact is <root>/<Node>/<output>/<execution>.
+        outputs = sorted((Path(uri).parent.name, Path(uri)) for uri in made.get(node, ()))
         depth[node] = 1 + max((depth[other] for other in after), default=-1)
         shown[node] = ShownNode(
             node,
@@ -115,7 +117,7 @@ def _shown(layout: RootLayout, run: ListedRun) -> ShownRun:
             _STYLES.get(result["status"], "quiet"),
             _took(result),
             tuple(after),
-            tuple(_links(layout.root, [("log", logs / f"{node}.log"), *_folders(made.get(node, ()))])),
+            tuple(_links(layout.root, [("log", logs / f"{node}.log"), *outputs])),
         )
     layers = (tuple(one for one in shown.values() if depth[one.id] == level) for level in sorted(set(depth.values())))
     known = tuple(fact for fact in facts if fact[1])
@@ -133,11 +135,6 @@ def _took(result: dict[str, Any]) -> str:
     if not result["seconds"]:
         return ""
     return f"{result['seconds']:.1f} s, {result['cpu_seconds']:.1f} s of processor, {result['peak_mib']:,} MiB"
-
-
-def _folders(uris: Iterable[str]) -> list[tuple[str, Path]]:
-    """Returns the name of the output and the folder of artifacts at `<root>/<Node>/<output>/<execution>`."""
-    return sorted((Path(uri).parent.name, Path(uri)) for uri in uris)
 
 
 def _links(root: Path, named: Iterable[tuple[str, Path | None]]) -> Iterable[Link]:

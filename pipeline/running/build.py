@@ -53,18 +53,14 @@ from fullpass.trainer.config import TrainerConfig
 def with_absolute_files(config: PreprocessingConfig, resolve: Callable[[str], str]) -> PreprocessingConfig:
     """Returns a config with resolved paths of vocabularies and weights, since nodes run in other folders."""
 
-    def absolute(holder: Any) -> Any:
-        encoder = getattr(holder, "encoder", None)
+    def absolute(part: Any) -> Any:
+        encoder = getattr(part, "encoder", None)
         if isinstance(encoder, Pretrained):
-            return holder.model_copy(
-                update={"encoder": encoder.model_copy(update={"weights": resolve(encoder.weights)})}
-            )
-        vocabulary = getattr(holder, "vocabulary", None)
+            return part.model_copy(update={"encoder": encoder.model_copy(update={"weights": resolve(encoder.weights)})})
+        vocabulary = getattr(part, "vocabulary", None)
         if vocabulary is None or vocabulary.file is None:
-            return holder
-        return holder.model_copy(
-            update={"vocabulary": vocabulary.model_copy(update={"file": resolve(vocabulary.file)})}
-        )
+            return part
+        return part.model_copy(update={"vocabulary": vocabulary.model_copy(update={"file": resolve(vocabulary.file)})})
 
     features = {name: absolute(feature) for name, feature in config.features.items()}
     crosses = tuple(absolute(cross) for cross in config.crosses)

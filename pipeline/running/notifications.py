@@ -76,9 +76,7 @@ class Payload:
         text is cut after 10,000 characters and ends in `...`.
         """
         fields = {name: value for name, value in self.facts().items() if isinstance(value, str | int | float)}
-        return {
-            _PREFIX + name.upper(): shortened(plain(str(value)), _MOST_CHARACTERS) for name, value in fields.items()
-        }
+        return {_PREFIX + key.upper(): shortened(plain(str(value)), _MOST_CHARACTERS) for key, value in fields.items()}
 
 
 def event_text(pipeline: str, event: str, span: str | None, message: str) -> str:

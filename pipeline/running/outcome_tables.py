@@ -26,9 +26,7 @@ def metrics(evaluation: str | None, values: Mapping[str, float]) -> "pd.DataFram
     """Returns the metrics of all rows by name: `values`, with the intervals that the evaluation recorded."""
     whole = [rows for rows in _measured(evaluation) if not rows.keys and not rows.newest]
     rows = whole[0] if whole else MeasuredRows((), values)
-    return _frame(
-        [(name, *_with_interval(rows, name, value)) for name, value in values.items()], ("metric", *_MEASURED)
-    )
+    return _frame([(key, *_with_interval(rows, key, value)) for key, value in values.items()], ("metric", *_MEASURED))
 
 
 def slices(evaluation: str | None) -> "pd.DataFrame":

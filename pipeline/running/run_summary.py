@@ -42,6 +42,11 @@ _OUTPUTS = {
     "report": "Report.report",
 }
 """Name in RunArtifacts -> node and output."""
+_COPIED = (
+    *("rows", "rows_read", "rows_per_second", "rows_quarantined", "spans_without_rows", "model", "pushed_to", "report"),
+    *("model_run", "evaluation"),
+)
+"""The facts of a summary that its file holds as they are."""
 
 
 @dataclass(frozen=True)
@@ -252,40 +257,29 @@ def _overlaps(examples: Sequence[RecordedArtifact], splits: Sequence[str]) -> tu
 
 def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
     """Writes the summary for other programs as a state file (fullpass/base/state_file.py), atomically."""
-    verdict = summary.verdict
+    measured = summary.verdict or Verdict(blessed=False, reasons=(), metrics=(), examples=0)
     facts = {
         "run_id": result.run_id,
         "ok": result.ok,
         "seconds": round(result.seconds, 3),
-        "rows": summary.rows,
-        "rows_read": summary.rows_read,
-        "rows_per_second": summary.rows_per_second,
-        "rows_quarantined": summary.rows_quarantined,
-        "spans_without_rows": list(summary.spans_without_rows),
+        **{name: getattr(summary, name) for name in _COPIED},
         "rows_in_two_splits": {f"{o.second} in {o.first}": o.rows for o in summary.overlaps},
-        "rows_unmatched": dict(summary.unmatched),
+        "rows_unmatched": summary.unmatched,
         "histories_cut": {name: cut for name, (cut, _) in summary.histories.items()},
-        "rows_left_out": dict(summary.left_out),
+        "rows_left_out": summary.left_out,
         "uneven_labels": [imbalance.words for imbalance in summary.uneven],
         "analysis": asdict(summary.analysis) if summary.analysis else None,
-        "blessed": verdict.blessed if verdict else None,
-        "reasons": list(verdict.reasons) if verdict else [],
-        "notes": list(verdict.notes) if verdict else [],
-        "metrics": {m.metric: m.value for m in verdict.metrics} if verdict else {},
-        "baseline": {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None} if verdict else {},
-        "baselines": list(verdict.baselines) if verdict else [],
-        "newest_span": {m.metric: {"value": m.value, "baseline": m.baseline} for m in verdict.newest}
-        if verdict
-        else {},
+        "blessed": summary.verdict and summary.verdict.blessed,
+        "reasons": measured.reasons,
+        "notes": measured.notes,
+        "metrics": {m.metric: m.value for m in measured.metrics},
+        "baseline": {m.metric: m.baseline for m in measured.metrics if m.baseline is not None},
+        "baselines": measured.baselines,
+        "newest_span": {m.metric: {"value": m.value, "baseline": m.baseline} for m in measured.newest},
         "data_gate": _gate_facts(summary.data) if summary.data else None,
         "training": asdict(summary.training) if summary.training else None,
         "trials": summary.trials.records() if summary.trials else None,
-        "model": summary.model,
-        "pushed_to": summary.pushed_to,
         "served": summary.pushed.served if summary.pushed else None,
-        "report": summary.report,
-        "model_run": summary.model_run,
-        "evaluation": summary.evaluation,
         "nodes": {
             n.id: {
                 "status": n.status.value,
@@ -306,7 +300,7 @@ def _gate_facts(data: GateVerdict) -> dict[str, object]:
         "stopped": data.stopped,
         "retrain": data.retrain,
         "findings": [
-            {"check": f.check, "subject": f.subject, "policy": f.policy, "text": f.text} for f in data.findings
+            {name: getattr(f, name) for name in ("check", "subject", "policy", "text")} for f in data.findings
         ],
     }
 

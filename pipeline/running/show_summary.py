@@ -28,7 +28,11 @@ def print_summary(summary: Summary, result: RunResult, console: Console) -> None
 
 
 def _tables(summary: Summary, result: RunResult) -> RenderableType:
-    parts: list[RenderableType] = [_facts(summary)]
+    facts = Table.grid(padding=(0, 2))
+    for name, said in _facts(summary):
+        if said:
+            facts.add_row(name, Text(said))
+    parts: list[RenderableType] = [facts]
     if summary.trials is not None:
         parts.append(trials_table(summary.trials))
     if summary.verdict is not None:
@@ -36,57 +40,42 @@ def _tables(summary: Summary, result: RunResult) -> RenderableType:
     return Group(*parts, _times(result))
 
 
-def _facts(summary: Summary) -> RenderableType:
-    table = Table.grid(padding=(0, 2))
+def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
+    """Yields the facts by name; an empty one is not shown."""
     if summary.rows is not None:
         splits = ", ".join(f"{split} {rows:,}" for split, rows in summary.rows.items())
         speed = f" ({summary.rows_per_second:,}/s)" if summary.rows_per_second else ""
         quarantined = f"quarantined {summary.rows_quarantined:,}"
-        table.add_row("rows", f"{summary.rows_read:,} read{speed}: {splits}, {quarantined}")
+        yield "rows", f"{summary.rows_read:,} read{speed}: {splits}, {quarantined}"
     if summary.spans_without_rows:
-        table.add_row("gap", f"no rows in {listed(summary.spans_without_rows)}: only header lines, or nothing")
-    for path in summary.quarantine:
-        table.add_row("quarantine", path)
-    for overlap in summary.overlaps:
-        if overlap.rows:
-            table.add_row("overlap", overlap.words)
-    for name, rows in summary.unmatched.items():
-        table.add_row("join", unmatched_words(name, rows, summary.rows_read))
-    for name, (cut, without) in summary.histories.items():
-        table.add_row("history", history_words(name, cut, without, summary.rows_read))
-    for line in left_out_words(summary.left_out):
-        table.add_row("left out", line)
-    for imbalance in summary.uneven:
-        table.add_row("labels", Text(imbalance.words))
+        yield "gap", f"no rows in {listed(summary.spans_without_rows)}: only header lines, or nothing"
+    read = summary.rows_read
+    yield from (("quarantine", path) for path in summary.quarantine)
+    yield from (("overlap", overlap.words) for overlap in summary.overlaps if overlap.rows)
+    yield from (("join", unmatched_words(name, rows, read)) for name, rows in summary.unmatched.items())
+    yield from (("history", history_words(name, *rows, read)) for name, rows in summary.histories.items())
+    yield from (("left out", line) for line in left_out_words(summary.left_out))
+    yield from (("labels", imbalance.words) for imbalance in summary.uneven)
     rows, used = (summary.rows or {}).get("eval", 0), summary.verdict.examples if summary.verdict else 0
     if 0 < used < rows:
-        table.add_row("labels", f"{rows - used:,} of {rows:,} eval rows are not measured: no label, or weight 0")
-    for line in _gate(summary.data) if summary.data else ():
-        table.add_row("data gate", Text(line))
-    for line in _analysis(summary.analysis) if summary.analysis else ():
-        table.add_row("analysis", line)
+        yield "labels", f"{rows - used:,} of {rows:,} eval rows are not measured: no label, or weight 0"
+    yield from (("data gate", line) for line in (_gate(summary.data) if summary.data else ()))
+    yield from (("analysis", line) for line in (_analysis(summary.analysis) if summary.analysis else ()))
     if summary.schema_differences:
-        table.add_row("schema", f"{summary.schema_differences} differences from the data (SchemaComparison)")
-    if summary.training is not None:
-        table.add_row("training", summary.training.words)
-        if summary.training.models:
-            table.add_row("models", summary.training.models)
-        if summary.training.simple_reference:
-            table.add_row("simple reference", summary.training.simple_reference)
-    for line in summary.verdict.baselines if summary.verdict else ():
-        table.add_row("baseline", line)
-    if summary.training is not None:
-        if summary.training.beginning:
-            table.add_row("began", summary.training.beginning)
+        yield "schema", f"{summary.schema_differences} differences from the data (SchemaComparison)"
+    training = summary.training
+    if training is not None:
+        yield "training", training.words
+        yield "models", training.models
+        yield "simple reference", training.simple_reference
+    yield from (("baseline", line) for line in (summary.verdict.baselines if summary.verdict else ()))
+    if training is not None:
+        yield "began", training.beginning
     if summary.parity_rows is not None:
-        table.add_row("parity", f"{summary.parity_rows:,} rows equal in training and serving, 0 mismatches")
+        yield "parity", f"{summary.parity_rows:,} rows equal in training and serving, 0 mismatches"
     if summary.latency_ms is not None:
-        table.add_row(
-            "serving", f"answered in a fresh process with TensorFlow alone, {summary.latency_ms:.2f} ms a row"
-        )
-    if summary.report is not None:
-        table.add_row("report", summary.report)
-    return table
+        yield "serving", f"answered in a fresh process with TensorFlow alone, {summary.latency_ms:.2f} ms a row"
+    yield "report", summary.report or ""
 
 
 def _analysis(analysis: Analysis) -> list[str]:

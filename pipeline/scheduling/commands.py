@@ -5,16 +5,15 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import print_data, print_text
 
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
-_Root = Annotated[
-    Path | None, typer.Option(help="Folder of artifacts, metadata and logs, instead of root of the YAML.")
-]
+_File = Annotated[Path, Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
+_Root = Annotated[Path | None, Option(help="Folder of artifacts, metadata and logs, instead of root of the YAML.")]
 
 
 def register(app: typer.Typer, schedule: typer.Typer) -> None:
@@ -28,10 +27,10 @@ def run(
     file: _File,
     root: _Root = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Handle what is due now and exit, for use with another scheduler.")
+        bool, Option("--once", help="Handle what is due now and exit, for use with another scheduler.")
     ] = False,
     skipped_ok: Annotated[
-        bool, typer.Option("--skipped-ok", help="With --once: exit with 0 if there was nothing to train.")
+        bool, Option("--skipped-ok", help="With --once: exit with 0 if there was nothing to train.")
     ] = False,
 ) -> None:
     """Run the pipeline on this machine by its schedule, one run at a time, until stopped."""
@@ -51,7 +50,7 @@ def trigger(
     file: _File,
     root: _Root = None,
     span: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="The newest span to train on.", show_default="latest")
+        str | None, Option(metavar="SPAN", help="The newest span to train on.", show_default="latest")
     ] = None,
 ) -> None:
     """Request a run from the running scheduler, ahead of all waiting runs."""
@@ -65,11 +64,11 @@ def export(
     file: _File,
     form: Annotated[
         Literal["cron", "systemd", "kubernetes"],
-        typer.Option("--as", help="The scheduler to export for.", show_default=False),
+        Option("--as", help="The scheduler to export for.", show_default=False),
     ],
-    image: Annotated[str | None, typer.Option(help="Image of the CronJob, which contains Fullpass.")] = None,
+    image: Annotated[str | None, Option(help="Image of the CronJob, which contains Fullpass.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder to write into.", show_default="standard output")
+        Path | None, Option("--output", "-o", help="Folder to write into.", show_default="standard output")
     ] = None,
 ) -> None:
     """Write a crontab line, a systemd unit and timer, or a Kubernetes CronJob for the schedule."""
@@ -87,9 +86,9 @@ def export(
 
 def backfill(
     file: _File,
-    spans: Annotated[str, typer.Argument(metavar="A:B", help="The first span and the last, as dates or numbers.")],
+    spans: Annotated[str, Argument(metavar="A:B", help="The first span and the last, as dates or numbers.")],
     last_only: Annotated[
-        bool, typer.Option("--last-only", help="Ingest all spans, but train only on the window of the last one.")
+        bool, Option("--last-only", help="Ingest all spans, but train only on the window of the last one.")
     ] = False,
     root: _Root = None,
 ) -> None:

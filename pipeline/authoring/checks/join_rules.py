@@ -116,14 +116,12 @@ def check_windows(loaded: Loaded) -> Iterator[Finding]:
                 continue  # other checks report it
             history, path, window = loaded.config.data.history[of], f"data.history.{of}", length(within)
             if history.within is not None and window > length(history.within):
-                said = f"but {path} keeps events of {history.within} only. Raise its `within`"
+                why = f"but {path} keeps events of {history.within} only. Raise its `within`"
             elif window < length(history.available_after):
-                said = f"but {path} knows events from {history.available_after} on (available_after), so none is in it"
+                why = f"but {path} knows events from {history.available_after} on (available_after), so none is in it"
             else:
                 continue
-            yield Finding(
-                ("data", "derive", name), f'reduces {column} within "{within}", {said}, or change "{within}".'
-            )
+            yield Finding(("data", "derive", name), f'reduces {column} within "{within}", {why}, or change "{within}".')
 
 
 def check_lags(loaded: Loaded) -> Iterator[Finding]:

@@ -74,9 +74,7 @@ def check_training(loaded: Loaded) -> Iterator[Finding]:
 def check_folders(loaded: Loaded) -> Iterator[Finding]:
     """Root and push folder are local, and models are pushed outside the root, where nothing else writes."""
     config = loaded.config
-    remote = [
-        (keys, path) for keys, path in ((("root",), config.root), (("push", "to"), config.push.to)) if is_address(path)
-    ]
+    remote = [(k, p) for k, p in ((("root",), config.root), (("push", "to"), config.push.to)) if is_address(p)]
     for keys, path in remote:
         yield Finding(keys, f"must be a folder on this machine, which may be a mounted one. Received: {path}.")
     if remote:

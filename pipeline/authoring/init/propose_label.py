@@ -231,10 +231,8 @@ def quoted(name: str) -> str:
 
 def evaluated(expression: Expression, profile: SourceProfile, types: Mapping[str, Type]) -> np.ndarray:
     """Returns a derived column of the sample, [rows]."""
-    arrays = {
-        c.name: expression_input(c.values, types[c.name]) for c in profile.columns if c.name in expression.columns
-    }
-    return evaluate_arrays(expression, arrays, profile.sample.rows)
+    cells = {c.name: expression_input(c.values, types[c.name]) for c in profile.columns if c.name in expression.columns}
+    return evaluate_arrays(expression, cells, profile.sample.rows)
 
 
 def _computed(profile: SourceProfile, text: str, task: Task | None) -> ChosenLabel:

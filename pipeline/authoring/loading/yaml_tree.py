@@ -105,7 +105,11 @@ class _Reading:
         if str(node.tag) not in (f"{_TAG}map", f"{_TAG}seq"):
             self._problem(keys, f"tags such as {_short(node.tag)} are not used here; remove it.")
         self._open.add(id(node))
-        value = self._mapping(node, keys) if isinstance(node, MappingNode) else self._sequence(node.value, keys)
+        value = (
+            self._mapping(node, keys)
+            if isinstance(node, MappingNode)
+            else [self._value(item, (*keys, i), item.start_mark.line + 1) for i, item in enumerate(node.value)]
+        )
         self._open.discard(id(node))
         return value
 
@@ -121,9 +125,6 @@ class _Reading:
             self._problem(keys, f"{node.value} is no finite number.")
             return 0.0
         return value
-
-    def _sequence(self, items: list[Node], keys: Keys) -> list[Any]:
-        return [self._value(item, (*keys, i), item.start_mark.line + 1) for i, item in enumerate(items)]
 
     def _mapping(self, node: MappingNode, keys: Keys) -> dict[str, Any]:
         merged: dict[str, Any] = {}

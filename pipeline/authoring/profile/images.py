@@ -144,23 +144,16 @@ def _folders_below(folder: Path, depth: int) -> Iterator[Path]:
 
 def _shape_of_files(paths: Sequence[str]) -> ImageShape:
     chosen = np.unique(np.linspace(0, len(paths) - 1, num=min(len(paths), _MOST_FILES)).round().astype(int))
-    sizes = [size for index in chosen if (size := _size_of_file(paths[index])) is not None]
+    sizes = [size for index in chosen if (size := _size(Path(paths[index]))) is not None]
     if not sizes:
         raise UserError(f"{paths[0]}: no JPEG, PNG, GIF or BMP image, and no other path leads to one.")
     return shape_of(sizes)
 
 
-def _size_of_file(path: str) -> Size | None:
+def _size(image: bytes | Path) -> Size | None:
     try:
-        return _size(Path(path).read_bytes())
-    except OSError:
-        return None
-
-
-def _size(content: bytes) -> Size | None:
-    try:
-        return image_shape(content)
-    except (struct.error, IndexError, ValueError):
+        return image_shape(image if isinstance(image, bytes) else image.read_bytes())
+    except (OSError, struct.error, IndexError, ValueError):
         return None
 
 

@@ -105,9 +105,7 @@ class _LineLog:
         due = self._next_line.setdefault(node_id, _SECONDS_PER_LINE)
         if seconds >= due:
             self._next_line[node_id] = seconds + _SECONDS_PER_LINE
-            self._print(
-                f"{node_id}: {', '.join(part for part in (f'running for {duration(seconds)}', progress) if part)}"
-            )
+            self._print(f"{node_id}: {', '.join(one for one in (f'running for {duration(seconds)}', progress) if one)}")
 
     def _print(self, text: str) -> None:
         _print(self._console, text)

@@ -31,9 +31,7 @@ def _resolve(handle_like: Any, channel: pipeline_pb2.InputSpec.Channel) -> list[
         return []
     found = [one for one in store.get_artifacts_by_type(kind.name) if one.state == proto.Artifact.LIVE]
     name = channel.context_queries[0].name.field_value.string_value
-    pipelines = {
-        context.name: context.id for context in store.get_contexts_by_type(constants.PIPELINE_CONTEXT_TYPE_NAME)
-    }
+    pipelines = {one.name: one.id for one in store.get_contexts_by_type(constants.PIPELINE_CONTEXT_TYPE_NAME)}
     if pipelines.keys() != {name}:
         own = pipelines.get(name)
         found = [one for one in found if own in {context.id for context in store.get_contexts_by_artifact(one.id)}]

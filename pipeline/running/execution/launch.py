@@ -103,9 +103,8 @@ class RedactedDagRunner(LocalDagRunner):
         run_id = {constants.PIPELINE_RUN_ID_PARAMETER_NAME: new_run_id()}
         runtime_parameter_utils.substitute_runtime_parameter(pipeline, run_id)
         deployment = runner_utils.extract_local_deployment_config(pipeline)
-        metadata = LockedMetadata(
-            Path(deployment.metadata_connection_config.database_connection_config.sqlite.filename_uri)
-        )
+        database = deployment.metadata_connection_config.database_connection_config
+        metadata = LockedMetadata(Path(database.sqlite.filename_uri))
         for node in pipeline.nodes:
             outcome = launch(node.pipeline_node, pipeline, deployment, metadata)
             if outcome.status is Status.FAILED:

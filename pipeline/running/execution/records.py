@@ -60,16 +60,12 @@ def _redact_records(value: Any) -> None:
     """Redacts records in place, in lists and pairs too, so the records in memory match the written ones."""
     if isinstance(value, _RECORDS):
         for properties in (value.properties, value.custom_properties):
-            _redact_properties(properties)
+            for held in properties.values():
+                if held.HasField("string_value"):
+                    held.string_value = redact(held.string_value)
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
         for inner in value:
             _redact_records(inner)
-
-
-def _redact_properties(properties: Mapping[str, Any]) -> None:
-    for value in properties.values():
-        if value.HasField("string_value"):
-            value.string_value = redact(value.string_value)
 
 
 @contextmanager
