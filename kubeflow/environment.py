@@ -162,8 +162,7 @@ def _retries(environment: Environment) -> Iterator[Problem]:
     if is_before(config.kubeflow, ON_ERROR_SINCE):
         return
     nodes = {("defaults",): config.defaults} | {("nodes", name): node for name, node in config.nodes.items()}
-    keys = next(((*keys, "retries") for keys, node in nodes.items() if node.retries), None)
-    if keys:
+    if keys := next(((*keys, "retries") for keys, node in nodes.items() if node.retries), None):
         yield _problem(
             environment.tree,
             keys,

@@ -79,8 +79,7 @@ def lock_entries(
     """
     # A package has several entries if its version depends on the system.
     entries = [(_canonical(text), text) for text in _ENTRY.split(lock) if _NAME.match(text)]
-    missing = sorted(direct - {name for name, _ in entries})
-    if missing:
+    if missing := sorted(direct - {name for name, _ in entries}):
         raise ValueError(f"requirements.txt lacks {', '.join(missing)}. Run `make lock`.")
     kept: set[str] = set()
     new: AbstractSet[str] = direct
@@ -97,8 +96,7 @@ def direct_dependencies(project: dict, extras: list[str]) -> set[str]:
         ValueError: An extra does not exist.
     """
     optional = project["project"]["optional-dependencies"]
-    unknown = sorted(set(extras) - optional.keys())
-    if unknown:
+    if unknown := sorted(set(extras) - optional.keys()):
         raise ValueError(f"no such extra: {', '.join(unknown)}. Accepted: {', '.join(optional)}.")
     requirements = [*project["project"]["dependencies"], *(item for extra in extras for item in optional[extra])]
     return {_canonical(requirement) for requirement in requirements}

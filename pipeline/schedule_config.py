@@ -108,8 +108,7 @@ class Cron:
 
 
 def _valid(text: str) -> str:
-    problem = cron_problem(text)
-    if problem is not None:
+    if (problem := cron_problem(text)) is not None:
         raise ValueError(problem)
     return text
 

@@ -130,8 +130,7 @@ def check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequenc
             f"beam.runner: {runner}: its workers cannot access a pod's artifact copies. Give artifacts: direct in the "
             "environment file, or beam.runner: direct."
         )
-    others = [name for name in nodes if name != "Trainer" and environment.node(name).workers]
-    if others:
+    if others := [name for name in nodes if name != "Trainer" and environment.node(name).workers]:
         raise UserError(f"nodes.{others[0]}.workers: only Trainer can run in several pods. Remove it.")
     distribution = loaded.config.training.distribution
     if environment.node("Trainer").workers and distribution not in ("auto", "multi_worker"):

@@ -99,8 +99,7 @@ def check_package(package: Package, release: str) -> None:
     Raises:
         UserError: The backend of `release` would not run the package.
     """
-    found = [*_retries(package, release), *_replaced_texts(package), *_large(package, release)]
-    if found:
+    if found := [*_retries(package, release), *_replaced_texts(package), *_large(package, release)]:
         listed = "\n".join(f"  {finding}" for finding in found)
         raise UserError(f"Kubeflow Pipelines {release} would not run this package:\n{listed}")
 

@@ -346,13 +346,11 @@ class PackageBuilder:
             settings = settings.model_copy(update={"env": settings.env | {protocol.OUTCOMES_VARIABLE: outcomes}})
         if settings.retries:
             task.retry = retry_policy(settings.retries)
-        constants = task.take_constants(protocol.PACK_ABOVE)
-        if constants:
+        if constants := task.take_constants(protocol.PACK_ABOVE):
             args = [*args, "--constants", protocol.pack(constants)]
         self.components[f"comp-{task.name}"] = task.component()
         self.executors[f"exec-{task.name}"] = {"container": container(settings, command, args)}
-        kubernetes_part = kubernetes(settings, self.environment)
-        if kubernetes_part:
+        if kubernetes_part := kubernetes(settings, self.environment):
             self.kubernetes[f"exec-{task.name}"] = kubernetes_part
         (self.tasks if dag is None else dag)[task.name] = task.task_spec()
 

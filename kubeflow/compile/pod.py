@@ -46,8 +46,7 @@ def container(node: NodeConfig, command: Sequence[str], args: Sequence[str]) -> 
     spec: Json = {"image": node.image, "command": list(command), "args": list(args)}
     if node.env:
         spec["env"] = [{"name": name, "value": value} for name, value in sorted(node.env.items())]
-    resources = _resources(node)
-    if resources:
+    if resources := _resources(node):
         spec["resources"] = resources
     return spec
 

@@ -62,8 +62,7 @@ def client(host: str | None, variables: Mapping[str, str]) -> "ApiClient":
     configuration = kfp_server_api.Configuration(host=host)
     # Redirects are not followed, as they would send a package to a login page. Sent requests are not repeated.
     configuration.retries = Retry(total=None, connect=2, read=False, redirect=False, status=False, other=False)
-    authority = variables.get(AUTHORITY)
-    if authority:
+    if authority := variables.get(AUTHORITY):
         configuration.ssl_ca_cert = str(_readable_file(AUTHORITY, authority))
     if token:
         configuration.api_key_prefix["authorization"] = "Bearer"

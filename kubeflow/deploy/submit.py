@@ -63,8 +63,7 @@ def parameters(package: Package, given: list[str]) -> dict[str, str]:
                 f"--param {item}: give NAME=VALUE, with a parameter of the pipeline.{did_you_mean(name, declared)} "
                 f"Accepted: {', '.join(declared) or 'none'}."
             )
-        shape = find_shape(text)
-        if shape is not None:
+        if (shape := find_shape(text)) is not None:
             raise UsageError(
                 f"--param {name}: everyone can read the parameters of runs in the backend, and this value contains "
                 f"{shape.name}. Use `secrets:` of the environment file instead."
@@ -178,8 +177,7 @@ def failures(cluster: Cluster, run: Any, tasks: list[str]) -> list[str]:
     said, ends, reasons = dict[str, None](), dict[str, str](), dict[str, None]()
     for name, pod in list(_pods(details, failed, tasks))[:_MOST_PODS]:
         log = _log(cluster, run.run_id, pod, reasons)
-        cause = _sentence(log)
-        if cause:
+        if cause := _sentence(log):
             said[cause] = None
         elif log.strip():
             last = [line.strip() for line in log.strip().splitlines()[-_MOST_LINES:]]

@@ -137,8 +137,7 @@ def name_values(pairs: list[str]) -> dict[str, str]:
 def _copies(artifacts: Json, paths: Mapping[str, str]) -> dict[str, ArtifactCopy]:
     copies = {}
     for name, path in paths.items():
-        listed = artifacts.get(name, {}).get("artifacts", [])
-        if listed:
+        if listed := artifacts.get(name, {}).get("artifacts", []):
             first = listed[0]
             copies[name] = ArtifactCopy(first["uri"], Path(path), first.get("metadata", {}), first.get("name", ""))
     return copies

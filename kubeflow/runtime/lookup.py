@@ -82,8 +82,7 @@ def find_run_inputs(task: ExecutorInput) -> Outputs:
 
 def _find_files(task: ExecutorInput) -> dict[str, str]:
     fields = json.loads(task.parameters["request"])
-    given = task.parameters.get(protocol.DATA_PATH, "")
-    if given:
+    if given := task.parameters.get(protocol.DATA_PATH, ""):
         fields["config"]["source"]["path"] = json.loads(given) if given[0] in "[{" else given
     request = read_request(json.dumps(fields))
     folder = Path(task.parameters["folder"])
@@ -114,8 +113,7 @@ def _window_inputs(task: ExecutorInput, request: Request, folder: Path) -> dict[
         logging.info("%s", line)
     request = request.with_window(window, registry.known_spans(pipeline))
     newest = request.spans[-1]
-    records = container_records(os.environ, task.message)
-    if records is not None:
+    if (records := container_records(os.environ, task.message)) is not None:
         records.record_window_data({"first_span": request.spans[0].label, "span": newest.label})
     if task.parameters.get(protocol.SPAN) in (protocol.NEW, protocol.SCHEDULED):
         _check_new(newest, registry.newest_trained(pipeline))

@@ -102,8 +102,7 @@ def container_records(variables: Mapping[str, str], message: str) -> OutcomeReco
 def record_failure(variables: Mapping[str, str], message: str, task: str, error: BaseException) -> None:
     """Records the failure of a container if the pipeline has `notify:`; never fails itself."""
     try:
-        records = container_records(variables, message)
-        if records is not None:
+        if (records := container_records(variables, message)) is not None:
             records.record_task_failure(task, _event(task, error), failure.explain(error))
     except (UserError, OSError):
         return  # The original failure must not be hidden.

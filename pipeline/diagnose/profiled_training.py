@@ -150,8 +150,7 @@ class ProfiledTraining:
 
     def _check(self) -> None:
         known = set(self.spec.tft_output.transformed_feature_spec())
-        unknown = sorted({*self.placement.read, *self.placement.in_model} - known)
-        if unknown:
+        if unknown := sorted({*self.placement.read, *self.placement.in_model} - known):
             raise UserError(
                 f"the newest run has no transformed feature {unknown[0]!r}: the YAML has changed since. Write the "
                 "examples again: `fullpass run FILE --to Transform`."

@@ -142,8 +142,7 @@ def _read_once(profiled: ProfiledTraining, setting: InputSettings, seconds: floa
     before the first and after the last block matters, because nothing runs in parallel then.
     """
     source = setting.source
-    columns = find_columns(source.files, stored_layout(source.decode))
-    if columns is not None:
+    if (columns := find_columns(source.files, stored_layout(source.decode))) is not None:
         return drain(chain.from_iterable(repeat(columns)), _rows_of, seconds, passes_of=source.rows)
     parse = ChunkParser(source.decode, profiled.add_model_features, source.files)
     whole = source.pass_seconds <= seconds

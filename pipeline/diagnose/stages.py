@@ -72,8 +72,7 @@ def _measured(profiled: ProfiledTraining, setting: InputSettings, seconds: float
         yield READ, drain(chain.from_iterable(repeat(columns)), lambda chunk: int(chunk["rows"]), seconds)
     yield BATCH, drain(iter(_input(profiled, setting)), _batch_rows, seconds)
     batch = next(iter(_input(profiled, setting)))
-    device = next(iter(tf.config.list_logical_devices("GPU")), None)
-    if device is not None:
+    if (device := next(iter(tf.config.list_logical_devices("GPU")), None)) is not None:
         yield COPY, _copy(batch, device.name, seconds)
     yield MODEL, train(profiled.update, tf.data.Dataset.from_tensors(batch).repeat(), _batch_rows(batch), seconds)
 

@@ -134,8 +134,7 @@ class _RefusedModel:
         facts = {"by": by, "why": why, "at": moment.isoformat(timespec="seconds"), "refused_for": self.reasons}
         for name, value in facts.items():
             blessing.set_string_custom_property(name, value)
-        baseline = self._inputs["blessing"][0].get_string_custom_property("baseline_model")
-        if baseline:
+        if baseline := self._inputs["blessing"][0].get_string_custom_property("baseline_model"):
             blessing.set_string_custom_property("baseline_model", baseline)
         os.makedirs(blessing.uri)
         Path(blessing.uri, "BLESSED").write_text(to_json_text(facts, indent=1) + "\n", encoding="utf-8")

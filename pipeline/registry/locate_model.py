@@ -55,8 +55,7 @@ def lineage_at(export: Path) -> LineageRecord:
     """Returns the lineage of the model of an export; see `read_lineage`."""
     uri, metadata = recorded_as(export)
     if uri and metadata:
-        found = _from_metadata(metadata, uri)
-        if found is not None:
+        if (found := _from_metadata(metadata, uri)) is not None:
             refreshed = (description(export).get(LINEAGE) or {}).get("refreshed")
             return LineageRecord(found | ({"refreshed": refreshed} if refreshed else {}), str(metadata))
     lineage = description(export).get(LINEAGE)

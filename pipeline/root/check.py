@@ -77,8 +77,7 @@ def check_model_folder(folder: Path, what: str) -> None:
     Raises:
         UserError: The path contains a character of glob patterns.
     """
-    signs = [sign for sign in _PATTERN_SIGNS if sign in str(folder)]
-    if signs:
+    if signs := [sign for sign in _PATTERN_SIGNS if sign in str(folder)]:
         raise UserError(
             f"{folder}: {what} has {' and '.join(signs)} in its path, which TensorFlow takes for a pattern, so it "
             "finds no model there. Name another folder, without * ? [ and \\; the data can stay where it is."

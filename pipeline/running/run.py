@@ -85,8 +85,7 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
                 with report_errors(f"{request.summary} could not be written"):
                     shutil.copyfile(RootLayout(root).run_summary(ended.result.run_id), request.summary)
         # The lock is released before notifications, so slow receivers do not block the next run.
-        payload = payload_of(finished, outcome)
-        if payload is not None:
+        if (payload := payload_of(finished, outcome)) is not None:
             notify(loaded.config.notify, payload, folder=loaded.folder, say=say, wait=stop.wait)
             if loaded.config.mlflow is not None:
                 with report_errors("The run could not be recorded in MLflow"):

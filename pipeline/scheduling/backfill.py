@@ -67,8 +67,7 @@ def backfill(
     say(f"backfill of {loaded.config.name}: {window.lines()[0]}")
     say(f"{counted}, {len(steps) - len(open_ones)} done already")
     if last_only and open_ones:
-        ingested = _run(loaded, Step(spans, "Ingest"), root, layout, f"{spans}: ingest", say)
-        if ingested:
+        if ingested := _run(loaded, Step(spans, "Ingest"), root, layout, f"{spans}: ingest", say):
             return ingested
     last = steps[-1].done
     code, begun = last.exit_code if last else ExitCode.DONE, time.monotonic()
@@ -77,8 +76,7 @@ def backfill(
         code = _run(loaded, step, root, layout, f"[{number}/{len(steps)}] {step.label}", say)
         if code not in WITH_VERDICT:
             return code
-        left = len(open_ones) - count - 1
-        if left:
+        if left := len(open_ones) - count - 1:
             say(f"about {_minutes((time.monotonic() - begun) / (count + 1) * left)} to go")
     return code
 

@@ -51,8 +51,7 @@ def check_crosses(loaded: Loaded) -> Iterator[Finding]:
     crosses = {cross.feature_name for cross in loaded.config.crosses}
     for i, cross in enumerate(loaded.config.crosses):
         for j, name in enumerate(cross.inputs):
-            problem = _cross_input_problem(name, features, crosses)
-            if problem is not None:
+            if (problem := _cross_input_problem(name, features, crosses)) is not None:
                 yield Finding(("crosses", i, "inputs", j), problem)
 
 
@@ -83,8 +82,7 @@ def check_vocabulary_files(loaded: Loaded) -> Iterator[Finding]:
     for keys, item in _features_and_crosses(loaded):
         vocabulary = getattr(item, "vocabulary", None)
         if isinstance(vocabulary, Vocabulary) and vocabulary.file is not None:
-            problem = _vocabulary_problem(loaded.resolve(vocabulary.file), item)
-            if problem is not None:
+            if (problem := _vocabulary_problem(loaded.resolve(vocabulary.file), item)) is not None:
                 yield Finding((*keys, "vocabulary", "file"), problem)
 
 
@@ -122,13 +120,11 @@ def check_shared_vocabularies(loaded: Loaded) -> Iterator[Finding]:
         owner = config.vocabulary_owner(name)
         if owner != name:
             keys: Keys = (*loaded.config.keys_of(name), "vocabulary", "shared_with")
-            problem = _owner_problem(name, owner, categories)
-            if problem is not None:
+            if (problem := _owner_problem(name, owner, categories)) is not None:
                 yield Finding(keys, problem)
         options = list_options(feature)
         if options is not None and options.attend_to is not None:
-            problem = _candidate_problem(config, options.attend_to, [name])
-            if problem is not None:
+            if (problem := _candidate_problem(config, options.attend_to, [name])) is not None:
                 yield Finding(("features", name, "list", "attend_to"), problem)
     for name, sequence in config.sequences.items():
         if sequence.attend_to is not None:

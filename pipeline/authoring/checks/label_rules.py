@@ -46,8 +46,7 @@ def check_label_is_no_key(loaded: Loaded) -> Iterator[Finding]:
     known = {config.label.name, *(inputs if len(inputs) == 1 else ())}
     for name, feature in config.all_features.items():
         for column in feature_columns(name, feature):
-            leaking = sorted(_keys_behind(column, data, expressions) & known)
-            if leaking:
+            if leaking := sorted(_keys_behind(column, data, expressions) & known):
                 yield Finding(
                     config.keys_of(name),
                     f"leaks the label: {column} is found by {leaking[0]}, which tells the label. Remove it, or use "
@@ -108,8 +107,7 @@ def check_label_type(loaded: Loaded) -> Iterator[Finding]:
         what = "a condition, and true is positive" if derived == "boolean" else "a number; write `positive`"
         yield Finding(("label", "classes"), f"{label.name} is derived as {what}. Remove classes.")
     elif derived is not None and label.positive is not None:
-        problem = _positive_problem(label, derived)
-        if problem is not None:
+        if (problem := _positive_problem(label, derived)) is not None:
             yield Finding(("label", "positive"), problem)
     if label.weight is not None and types.get(label.weight) == "string":
         yield Finding(("label", "weight"), f"takes a number; {label.weight} is derived as a string.")

@@ -40,8 +40,7 @@ _OWN_OPTIONS = {"runner": "beam.runner", "direct_num_workers": "beam.workers", "
 def check_functions(loaded: Loaded) -> Iterator[Finding]:
     """Every function named by import path exists and takes the arguments it is called with."""
     for keys, path, arguments in _functions(loaded):
-        message = function_problem(path, arguments, folder=loaded.folder)
-        if message is not None:
+        if (message := function_problem(path, arguments, folder=loaded.folder)) is not None:
             yield Finding(keys, message)
 
 
@@ -146,8 +145,7 @@ def check_tuning_paths(loaded: Loaded) -> Iterator[Finding]:
             yield Finding(keys, problem)
             continue
         for value in spec.examples:
-            problem = _value_problem(loaded, path, value)
-            if problem is not None:
+            if (problem := _value_problem(loaded, path, value)) is not None:
                 yield Finding(keys, f"{value!r} cannot be tried: {problem}")
                 break
 
@@ -311,8 +309,7 @@ def _check_feature(name: str, feature: Feature) -> Iterator[Finding]:
         yield Finding(keys, f"is an image, which trees cannot read. {_INSTEAD}.")
     if isinstance(feature, TextFeature) and feature.encoder is not None:
         yield _in_order((*keys, "encoder"))
-    options = list_options(feature)
-    if options is not None:
+    if (options := list_options(feature)) is not None:
         if options.encoder is not None:
             yield _in_order((*keys, "list", "encoder"))
         if options.attend_to is not None:

@@ -50,8 +50,7 @@ def check_numbers(sampled: SampledData) -> Iterator[Finding]:
             continue
         cells, values = sample.seen_numbers.get(name, sample.seen_columns[name]), sampled.values[name]
         _, wrong = read_numbers(cells, missing=source.missing_of(name), decimal=decimal_of(source))
-        share = int(wrong.sum()) / max(len(cells), 1)
-        if share:
+        if share := int(wrong.sum()) / max(len(cells), 1):
             tokens = missing_tokens(values)
             fix = " Write type: category, or read them with an expression: number(...) under data.derive."
             if tokens:
@@ -121,8 +120,7 @@ def check_digits(sampled: SampledData) -> Iterator[Finding]:
 
 
 def _rounded(sampled: SampledData, keys: Keys, column: str, what: str, fix: str) -> Iterator[Finding]:
-    values = sampled.values.get(column)
-    if values is not None:
+    if (values := sampled.values.get(column)) is not None:
         lost = values.numbers.astype(np.float32) != values.numbers
         lost &= (np.abs(values.numbers) > _WHOLE) & (values.numbers == np.floor(values.numbers))
         if lost.any():

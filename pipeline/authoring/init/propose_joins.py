@@ -124,8 +124,7 @@ def _name(path: Path, taken: Sequence[str]) -> str:
 
 
 def _refused(table: SourceProfile, label: Collection[str]) -> str:
-    held = sorted({column.name for column in table.columns} & {*label})
-    if held:
+    if held := sorted({column.name for column in table.columns} & {*label}):
         return f"it has {held[0]}, which the label is made of"
     return "" if table.sample.whole else "it is too large to measure that its key is unique"
 

@@ -150,8 +150,7 @@ def _choose(profile: SourceProfile, label: str, task: Task | None) -> ChosenLabe
     names = [c.name for c in profile.columns]
     if column.kind == "written_number":
         return _of_expression(profile, f"{column.name}_number", number_expression(column), task)
-    same = _same_in_all_splits(profile, column)
-    if same is not None:
+    if (same := _same_in_all_splits(profile, column)) is not None:
         return _of_expression(profile, unique("label", names), same, task)
     guess = label_section(column, task)
     if guess.task == "regression" and column.numbers is not None and column.numbers.outliers != (None, None):

@@ -369,8 +369,7 @@ def _add_duration(combined: Combinations, columns: Sequence[ColumnProfile], targ
     if len(dates) != 2:
         return
     for start, end in (dates, dates[::-1]):
-        seconds = seconds_between(start, end)
-        if seconds is not None:
+        if (seconds := seconds_between(start, end)) is not None:
             strength = strength_of(profile_computed(name, seconds.astype(np.float32)), target)
             if not (strength and strength.is_leak):
                 line = duration_of(name, start, end, seconds)

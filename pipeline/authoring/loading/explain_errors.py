@@ -118,8 +118,7 @@ def _message(keys: Keys, details: list[ErrorDetails], file: _File) -> str:
         return f"missing. Accepted: {describe_forms(forms, file.schema)}.{_example(keys, file)}"
     if kinds & set(_NO_SUCH_FORM):
         return _unknown_form(keys, _value(keys, file.data), file)
-    own = next((d for d in details if d["type"] == "value_error"), None)
-    if own is not None:
+    if (own := next((d for d in details if d["type"] == "value_error"), None)) is not None:
         return str(own["ctx"]["error"])
     if str(details[0]["loc"][-1]) == "[key]":
         return "a name must not be empty."

@@ -94,21 +94,18 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
     """
     if values.distinct <= 1:
         return _of_one_value(name, values)
-    dates = find_dates(values, name)
-    if dates is not None:
+    if (dates := find_dates(values, name)) is not None:
         also = f", or {dates.ambiguous}: no day is above 12" if dates.ambiguous else ""
         return ColumnProfile(name, "date", f"dates as {dates.format}{also}", values, dates=dates, bad=1 - dates.share)
     words = {text.lower() for text in values.texts}
     if words <= {*BOOLEAN.true, *BOOLEAN.false} and words & set(BOOLEAN.true) and words & set(BOOLEAN.false):
         return ColumnProfile(name, "boolean", f"only {' and '.join(sorted(values.texts[:2]))}", values)
-    separator = list_separator(values)
-    if separator is not None:
+    if (separator := list_separator(values)) is not None:
         why = f"several values per cell, split by {'a blank' if separator == ' ' else separator.strip()}"
         return ColumnProfile(name, "categories", why, values, separator=separator)
     if values.number_share >= _NEARLY_ALL:
         return _of_numbers(name, values)
-    mixed = mixed_formats(values)
-    if mixed:
+    if mixed := mixed_formats(values):
         why = f"dates in two formats, {mixed}: write all of them in one"
         return ColumnProfile(name, "unreadable", why, values)
     column = _of_text(name, values)
@@ -202,8 +199,7 @@ def hardly_repeats(values: ValueCounts) -> bool:
 def _of_text(name: str, values: ValueCounts) -> ColumnProfile:
     if _share(values, lambda text: _IMAGE.search(text) is not None) >= _NEARLY_ALL:
         return ColumnProfile(name, "image_path", "paths of images", values)
-    written = find_written(values)
-    if written is not None:
+    if (written := find_written(values)) is not None:
         return _of_written(name, values, written)
     words = _mean(values, _word_count)
     repeats = values.present / values.distinct

@@ -62,8 +62,7 @@ def find_dates(values: ValueCounts, name: str) -> Dates | None:
     """
     if not values.distinct:
         return None
-    epoch = _epoch(values, name)
-    if epoch is not None:
+    if (epoch := _epoch(values, name)) is not None:
         return epoch
     formats = _fitting(values)
     if "iso" in formats:

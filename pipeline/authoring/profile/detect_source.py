@@ -75,8 +75,7 @@ def infer_source(data: str, folder: Path, *, known: Collection[str] = ()) -> Fou
     Raises:
         UserError: There is no such file, it is empty, or its format cannot be read.
     """
-    images = _images(data)
-    if images is not None:
+    if (images := _images(data)) is not None:
         paths = _map_paths(images, lambda path: path_from(path, folder))
         settings = {"format": "images", "path": paths}
         files = find_inputs(_SOURCE.validate_python(settings), lambda path: resolve_path(path, folder))

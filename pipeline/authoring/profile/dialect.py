@@ -157,8 +157,7 @@ def _trials(text: bytes, named: str | None) -> Iterator[_DialectTrial]:
     masked = text.translate(_MASK)
     for separator in (named,) if named else SEPARATORS:
         for quoting in (True, False):
-            trial = _trial(masked, separator, quoting)
-            if trial is not None:
+            if (trial := _trial(masked, separator, quoting)) is not None:
                 yield trial
     yield _DialectTrial(",", True, 1, 0, pa.table({"f0": pa.array([b""])}))
 
@@ -279,8 +278,7 @@ class Top:
 
 def read_top(text: bytes) -> Top:
     """Returns what stands above the rows of a text in UTF-8."""
-    named = _EXCEL.match(text)
-    if named:
+    if named := _EXCEL.match(text):
         why = {"skip_lines": "Excel's line that names the separator"}
         return Top(text[named.end() :].lstrip(b"\n"), 0, (named[0][:4].decode(),), None, named[1].decode(), why)
     lines = text.splitlines(keepends=True)

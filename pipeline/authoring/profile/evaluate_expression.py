@@ -71,8 +71,7 @@ def _call(node: Call, columns: Mapping[str, np.ndarray]) -> np.ndarray:
             arguments.append(_evaluate(argument, columns))
     if not function.null_propagating:
         return NULL_HANDLING[node.function](*arguments)
-    op = TEXT.get(node.function)
-    if op is not None:
+    if (op := TEXT.get(node.function)) is not None:
         return _of_text(op, arguments, literals, gives_text=function.result == "string")
     return _propagate_null(NULL_PROPAGATING[node.function], arguments, literals)
 

@@ -133,8 +133,7 @@ def _signs(values: ValueCounts) -> tuple[str, str] | None:
 def _parts(values: ValueCounts) -> Iterator[tuple[str, str, str, int]]:
     """Yields what stands before, in and after the number of a cell, without blanks or minus, and its number of rows."""
     for text, rows in zip(values.texts[:_LOOKED_AT], values.counts[:_LOOKED_AT].tolist(), strict=True):
-        match = _PARTS.fullmatch(text)
-        if match is not None:
+        if (match := _PARTS.fullmatch(text)) is not None:
             head = match.group(1).strip(f"{BLANKS}+(" + MINUS.replace("\\", ""))
             head = head if head in _CURRENCIES else head.rstrip(".,")
             yield head, match.group(2), match.group(3).strip(f"{BLANKS})"), rows

@@ -106,8 +106,7 @@ def _differences(known: _Checksums) -> Iterator[str]:
     for file in known.files:
         path = Path(known.uri, file.name)
         read = file.bytes <= READ_BYTES or (path.exists() and path.stat().st_mtime_ns != file.changed_ns)
-        damage = damage_of(str(path), Seal(file.bytes, file.crc32c), read=read)
-        if damage is not None:
+        if (damage := damage_of(str(path), Seal(file.bytes, file.crc32c), read=read)) is not None:
             yield damage
 
 

@@ -253,8 +253,7 @@ def _failure(result: NodeResult) -> str:
 
 def _unfinished_nodes(result: RunResult) -> Iterator[str]:
     for words, status in (("Interrupted", Status.INTERRUPTED), ("Not run", Status.NOT_RUN)):
-        ids = [node.id for node in result.nodes if node.status == status]
-        if ids:
+        if ids := [node.id for node in result.nodes if node.status == status]:
             yield f"{words}: {', '.join(ids)}"
 
 

@@ -110,8 +110,7 @@ def _wraps(outer: _RaisedError, inner: _RaisedError) -> bool:
 
 def _from_exception(error: BaseException) -> _RaisedError:
     message = str(error)
-    printed = _from_text(message)
-    if printed:
+    if printed := _from_text(message):
         return printed
     frames = [_Frame(f.filename, f.lineno or 0, f.name) for f in traceback.extract_tb(error.__traceback__)]
     if message.startswith(_AUTOGRAPH):

@@ -80,8 +80,7 @@ def track(
         say: Prints a line that names the server, without login and token, and the problem if there was one.
         environment: Holds the address of the server, and tokens.
     """
-    missing = missing_for_mlflow(environment)
-    if missing is not None:
+    if (missing := missing_for_mlflow(environment)) is not None:
         say(f"mlflow: the run was not recorded: {missing}")
         return False
     server = server_words(environment[ADDRESS_VARIABLE].strip())
