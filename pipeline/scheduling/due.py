@@ -5,11 +5,12 @@ is run or ends without a run; it ends exactly once. The scheduler writes the new
 after a crash the next scheduler continues from there.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
+
+from pydantic import TypeAdapter
 
 from fullpass.components.ingest.spans.span_pattern import Unit, described, label_of, number_of
 from fullpass.pipeline.exit_codes import Outcome
@@ -58,22 +59,15 @@ class State:
 
     def to_json(self) -> str:
         """Returns the state as JSON."""
-        return json.dumps(asdict(self), default=datetime.isoformat)
+        return _STATE.dump_json(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "State":
         """Returns the state of a JSON text."""
-        facts = json.loads(text)
-        return cls(
-            seen_until=datetime.fromisoformat(facts["seen_until"]),
-            seen_span=facts["seen_span"],
-            queue=tuple(map(_occasion, facts["queue"])),
-            running=_occasion(facts["running"]) if facts["running"] else None,
-        )
+        return _STATE.validate_json(text)
 
 
-def _occasion(facts: dict[str, Any]) -> Occasion:
-    return Occasion(**{**facts, "due": datetime.fromisoformat(facts["due"])})
+_STATE = TypeAdapter(State)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ to is searched, so leftovers of a killed run are found too. No symbolic link is 
 
 import os
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -45,10 +46,9 @@ class Unneeded:
 
     def sizes(self) -> dict[str, int]:
         """Returns bytes by kind; quarantined rows are a separate kind."""
-        found: dict[str, int] = {}
+        found = Counter[str]()
         for file, size in link_safe_files.files(self.path):
-            kind = "quarantine" if file.name == QUARANTINE else self.kind
-            found[kind] = found.get(kind, 0) + size
+            found["quarantine" if file.name == QUARANTINE else self.kind] += size
         return found or {self.kind: 0}
 
 
@@ -107,10 +107,12 @@ def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_
         unneeded = find_unneeded(root, records, kept, next_run, since)
         oldest = datetime.fromtimestamp(since, UTC)
         old = history.delete_before(oldest, dry_run=True)
-        sizes, counts = _measured(unneeded)
+        counts, sizes = Counter(one.kind for one in unneeded), Counter[str]()
+        for one in unneeded:
+            sizes.update(one.sizes())
         freed = Freed(
-            sizes,
-            counts | ({"history": old} if old else {}),
+            dict(sizes),
+            dict(counts) | ({"history": old} if old else {}),
             records={
                 "artifacts": len(removal.artifacts),
                 "executions": len(removal.executions),
@@ -132,16 +134,6 @@ def _pushed_models(target: Path) -> set[str]:
     """Returns the addresses of the models in a folder of pushed models, served or put aside."""
     origins = (origin_of(folder_of(target, version)) for version in (*versions(target), *rolled_back(target)))
     return {origin for origin in origins if origin is not None}
-
-
-def _measured(unneeded: list[Unneeded]) -> tuple[dict[str, int], dict[str, int]]:
-    sizes: dict[str, int] = {}
-    counts: dict[str, int] = {}
-    for one in unneeded:
-        counts[one.kind] = counts.get(one.kind, 0) + 1
-        for kind, size in one.sizes().items():
-            sizes[kind] = sizes.get(kind, 0) + size
-    return sizes, counts
 
 
 def find_unneeded(root: Path, records: Records, kept: Kept, next_run: NextRun, since: float) -> list[Unneeded]:
