@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,10 +17,12 @@ from fullpass.pipeline.authoring.loading.json_schema import (
     accepts,
     describe_forms,
     schemas_at,
+    value_at,
 )
 from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path, matches
 from fullpass.pipeline.authoring.loading.yaml_examples import example_at
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree
+from fullpass.pipeline.printing import shortened
 
 # Paths with several forms, distinguished by a key. Pydantic adds that key's value to the paths below.
 _UNIONS: Mapping[str, str] = {
@@ -34,7 +37,7 @@ _ABSENT = ("missing", "too_short")
 """Error types for a key that is not in the file; too_short applies if an absent key counts as an empty section."""
 _NO_SUCH_FORM = ("union_tag_invalid", "union_tag_not_found")
 _BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
-_LONGEST = 60
+_short = partial(shortened, most=60)
 
 
 @dataclass(frozen=True)
@@ -113,11 +116,11 @@ def _message(keys: Keys, details: list[ErrorDetails], file: _File) -> str:
     kinds = {d["type"] for d in details}
     if "extra_forbidden" in kinds:
         return _unknown_key(keys, file)
-    if "missing" in kinds or ("too_short" in kinds and not _holds(_value(keys[:-1], file.data), keys[-1])):
+    if "missing" in kinds or ("too_short" in kinds and not _holds(value_at(file.data, keys[:-1]), keys[-1])):
         forms = _not_null(schemas_at(file.schema, keys, file.data))
         return f"missing. Accepted: {describe_forms(forms, file.schema)}.{_example(keys, file)}"
     if kinds & set(_NO_SUCH_FORM):
-        return _unknown_form(keys, _value(keys, file.data), file)
+        return _unknown_form(keys, value_at(file.data, keys), file)
     if (own := next((d for d in details if d["type"] == "value_error"), None)) is not None:
         return str(own["ctx"]["error"])
     if str(details[0]["loc"][-1]) == "[key]":
@@ -126,7 +129,7 @@ def _message(keys: Keys, details: list[ErrorDetails], file: _File) -> str:
 
 
 def _wrong_value(keys: Keys, file: _File) -> str:
-    value = _value(keys, file.data)
+    value = value_at(file.data, keys)
     forms = _not_null(schemas_at(file.schema, keys, file.data))
     fix = _fix(value, forms)
     simple = not any(form.get("type") in ("object", "array") for form in forms)
@@ -206,12 +209,6 @@ def _not_null(forms: list[Schema]) -> list[Schema]:
     return [form for form in forms if form.get("type") != "null"]
 
 
-def _value(keys: Keys, data: Any) -> Any:
-    for key in keys:
-        data = data[key] if _holds(data, key) else None
-    return data
-
-
 def _example(keys: Keys, file: _File) -> str:
     example = example_at(keys, file.examples)
     return f" For example: {example}" if example else ""
@@ -223,7 +220,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -65,7 +65,7 @@ def schemas_at(root: Schema, keys: Keys, data: Any) -> list[Schema]:
         fitting = [form for form in here if _fits(form, data)]
         children = [_child(form, key) for form in fitting or here]
         here = [form for child in children if child is not None for form in resolve(child, root)]
-        data = _step(data, key)
+        data = value_at(data, (key,))
     fitting = [form for form in here if _fits(form, data)]
     return fitting or here
 
@@ -141,10 +141,14 @@ def _child(form: Schema, key: str | int) -> Schema | None:
     return child if isinstance(child, dict) else None
 
 
-def _step(data: Any, key: str | int) -> Any:
-    if isinstance(data, Mapping):
-        return data.get(key)
-    return data[key] if isinstance(data, list) and isinstance(key, int) and key < len(data) else None
+def value_at(data: Any, keys: Keys) -> Any:
+    """Returns the value at `keys` in the content of a file; None if there is none."""
+    for key in keys:
+        if isinstance(data, Mapping):
+            data = data.get(key)
+        else:
+            data = data[key] if isinstance(data, list) and isinstance(key, int) and key < len(data) else None
+    return data
 
 
 def _describe_mappings(forms: list[Schema]) -> str:

@@ -199,9 +199,9 @@ def _text(file: Path) -> str:
     try:
         return file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError(file, [Problem("", None, f"no such file.{_nearby(file)}")]) from None
+        raise ConfigError(file, [Problem("", None, f"no such file.{_hint(file.parent, file.name)}")]) from None
     except IsADirectoryError:
-        raise ConfigError(file, [Problem("", None, f"is a folder, not a file.{_inside(file)}")]) from None
+        raise ConfigError(file, [Problem("", None, f"is a folder, not a file.{_hint(file)}")]) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         what = f"byte 0x{error.object[error.start]:02x} is not UTF-8. Save the file as UTF-8."
@@ -211,18 +211,12 @@ def _text(file: Path) -> str:
         raise ConfigError(file, [Problem("", None, f"cannot be read: {reason}.")]) from None
 
 
-def _nearby(file: Path) -> str:
-    folder = file.parent
+def _hint(folder: Path, name: str = "") -> str:
     if not folder.is_dir():
         return f" There is no folder {folder} either."
     names = sorted(p.name for p in folder.iterdir() if p.suffix in YAML_ENDINGS)
-    close = difflib.get_close_matches(file.name, names, n=1, cutoff=0.5) or (names if len(names) == 1 else [])
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5) or (names if len(names) == 1 else [])
     return f' Did you mean "{folder / close[0]}"?' if close else ""
-
-
-def _inside(folder: Path) -> str:
-    names = sorted(p.name for p in folder.iterdir() if p.suffix in YAML_ENDINGS)
-    return f' Did you mean "{folder / names[0]}"?' if len(names) == 1 else ""
 
 
 def _not_a_mapping(tree: Tree, form: FileForm[Config]) -> Problem:
