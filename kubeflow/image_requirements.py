@@ -62,10 +62,7 @@ def variant_entries(variant: str, lock: str, project: dict, extras: list[str]) -
 
 
 def lock_entries(
-    lock: str,
-    direct: AbstractSet[str],
-    left_out: frozenset[str] = LEFT_OUT,
-    alone: frozenset[str] = frozenset(),
+    lock: str, direct: AbstractSet[str], left_out: frozenset[str] = LEFT_OUT, alone: frozenset[str] = frozenset()
 ) -> str:
     """Returns the entries of a lock for direct dependencies and for their dependencies.
 

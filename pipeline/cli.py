@@ -125,8 +125,7 @@ def fullpass(
 def init(
     data: Annotated[str, Argument(metavar="DATA", help="A file, folder, pattern, or package:NAME/PATH.")],
     label: Annotated[
-        str | None,
-        Option(help="A column, or a condition over columns.", show_default="the column that stands out"),
+        str | None, Option(help="A column, or a condition over columns.", show_default="the column that stands out")
     ] = None,
     task: Annotated[
         str | None,

@@ -21,13 +21,7 @@ from fullpass.kubeflow import protocol
 from fullpass.kubeflow.compile import notify_tasks
 from fullpass.kubeflow.compile.look_ups import ModelImport, find_inputs, message_args, schedule_time
 from fullpass.kubeflow.compile.package import Package
-from fullpass.kubeflow.compile.pod import (
-    LAUNCHER_MEMORY,
-    container,
-    helper_pod_settings,
-    kubernetes,
-    retry_policy,
-)
+from fullpass.kubeflow.compile.pod import LAUNCHER_MEMORY, container, helper_pod_settings, kubernetes, retry_policy
 from fullpass.kubeflow.compile.task import Output, Task, Value, task_name
 from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Volume, beam_config
 from fullpass.kubeflow.kfp_internals import END_COMMAND, SCHEMA_VERSION

@@ -3,16 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fullpass.kubeflow.config import (
-    Cpu,
-    EnvironmentConfig,
-    Memory,
-    NodeConfig,
-    Retries,
-    byte_count,
-    cores,
-    seconds,
-)
+from fullpass.kubeflow.config import Cpu, EnvironmentConfig, Memory, NodeConfig, Retries, byte_count, cores, seconds
 from fullpass.kubeflow.kfp_internals import RESTRICTED_SINCE, is_before
 from fullpass.kubeflow.protocol import Json
 

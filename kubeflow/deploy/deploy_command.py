@@ -37,8 +37,7 @@ _Account = Annotated[
     str | None, Option(help="Kubernetes service account of the pods.", show_default="the installation's")
 ]
 _Parameters = Annotated[
-    list[str] | None,
-    Option("--param", metavar="NAME=VALUE", help="A parameter of the run, such as data_path=PATH."),
+    list[str] | None, Option("--param", metavar="NAME=VALUE", help="A parameter of the run, such as data_path=PATH.")
 ]
 _Predict = Annotated[
     bool, Option("--predict", help="The batch prediction of the environment file, instead of the training.")

@@ -135,9 +135,7 @@ def restart_if_connection_was_lost(name: str, error: BaseException) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(  # noqa: S606
-        sys.executable,
-        [sys.executable, "-P", *sys.orig_argv[1:]],
-        {**os.environ, ATTEMPT_VARIABLE: str(attempt + 1)},
+        sys.executable, [sys.executable, "-P", *sys.orig_argv[1:]], {**os.environ, ATTEMPT_VARIABLE: str(attempt + 1)}
     )
 
 

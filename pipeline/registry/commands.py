@@ -52,8 +52,7 @@ _Page = Annotated[Path | None, Option(metavar="FILE", help="Also write an HTML p
 def bless(
     file: _File = _USUAL,
     model: Annotated[
-        str | None,
-        Option(help="Number at the end of the model's folder; by default the newest that was refused."),
+        str | None, Option(help="Number at the end of the model's folder; by default the newest that was refused.")
     ] = None,
     force: Annotated[bool, Option("--force", help="Bless and push it although the Evaluator refused it.")] = False,
     why: Annotated[str, Option(help="The reason to override the thresholds; it is recorded.")] = "",

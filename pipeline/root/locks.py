@@ -61,11 +61,7 @@ def exclusive(path: Path) -> Iterator[None]:
 
 @contextmanager
 def run_lock(
-    root: Path,
-    *,
-    what: str = "a run",
-    wait: bool = False,
-    tell: Callable[[str], None] = lambda line: None,
+    root: Path, *, what: str = "a run", wait: bool = False, tell: Callable[[str], None] = lambda line: None
 ) -> Iterator[None]:
     """Locks a pipeline root for a run, or for any other activity that must not happen during a run.
 

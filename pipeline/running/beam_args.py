@@ -5,12 +5,7 @@ from fullpass.components.ingest.readers.reader import PART_BYTES
 from fullpass.pipeline.config import BeamConfig
 from fullpass.preprocessing.internals.prism import without_prism
 
-_RUNNERS = {
-    "direct": "DirectRunner",
-    "flink": "FlinkRunner",
-    "spark": "SparkRunner",
-    "dataflow": "DataflowRunner",
-}
+_RUNNERS = {"direct": "DirectRunner", "flink": "FlinkRunner", "spark": "SparkRunner", "dataflow": "DataflowRunner"}
 MULTI_PROCESSING_BYTES = 1_000_000_000
 """Data size from which a process per core pays off. Below it, starting processes that import TensorFlow costs more."""
 

@@ -16,12 +16,7 @@ from fullpass.components.ingest.spans.span_files import path_pattern
 from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
-from fullpass.pipeline.authoring.user_code import (
-    find_code,
-    function_problem,
-    matching_files,
-    model_functions,
-)
+from fullpass.pipeline.authoring.user_code import find_code, function_problem, matching_files, model_functions
 from fullpass.pipeline.config import missing_for_mlflow
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import CustomFeature, Feature, ImageFeature, TextFeature

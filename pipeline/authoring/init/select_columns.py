@@ -56,11 +56,7 @@ _WHY_NOT = {
     "id": "an id: {why}",
     "image_path": "{why}, which do not exist or are in no supported format; see docs/images.md",
 }
-_COULD_BE = {
-    "id": {"type": "category", "hash": {"buckets": 1000}},
-    "constant": "category",
-    "empty": "category",
-}
+_COULD_BE = {"id": {"type": "category", "hash": {"buckets": 1000}}, "constant": "category", "empty": "category"}
 _KINDS = ("number", "category", "boolean", "date")
 _LONGEST = 50
 _FEWEST_LENGTHS = 3
