@@ -27,20 +27,13 @@ from fullpass.components.push.push import rolled_back_origins
 from fullpass.kubeflow import protocol
 from fullpass.kubeflow.kfp_internals import uri_of_all_runs
 from fullpass.kubeflow.protocol import Json
-from fullpass.kubeflow.runtime import termination
+from fullpass.kubeflow.runtime import outcomes, termination
 from fullpass.kubeflow.runtime.executor_input import (
     ExecutorInput,
     Outputs,
     container_arguments,
     from_arguments,
     write_output,
-)
-from fullpass.kubeflow.runtime.outcomes import (
-    NoNewSpanError,
-    container_records,
-    notify_receivers,
-    record_failure,
-    record_outcome,
 )
 from fullpass.kubeflow.runtime.registry import FolderRegistry, Trained
 from fullpass.kubeflow.runtime.span_store import SpanStore
@@ -58,7 +51,7 @@ def main() -> None:
         artifacts, parameters = LOOKUPS[arguments.kind](task)
         write_output(task.output_file, artifacts, parameters)
 
-    record_error = partial(record_failure, os.environ, arguments.executor_input, arguments.kind)
+    record_error = partial(outcomes.record_failure, os.environ, arguments.executor_input, arguments.kind)
     termination.run_to_end(arguments.kind, work, record_error, reconnect=True)
 
 
@@ -113,7 +106,7 @@ def _window_inputs(task: ExecutorInput, request: Request, folder: Path) -> dict[
         logging.info("%s", line)
     request = request.with_window(window, registry.known_spans(pipeline))
     newest = request.spans[-1]
-    if (records := container_records(os.environ, task.message)) is not None:
+    if (records := outcomes.container_records(os.environ, task.message)) is not None:
         records.record_window_data({"first_span": request.spans[0].label, "span": newest.label})
     if task.parameters.get(protocol.SPAN) in (protocol.NEW, protocol.SCHEDULED):
         _check_new(newest, registry.newest_trained(pipeline))
@@ -169,7 +162,7 @@ def _check_new(newest: SpanRequest, last: Trained | None) -> None:
     if newest.number == last.number and newest.fingerprint != last.fingerprint:
         logging.info("%s was trained on before; its files have changed since, so it is new", newest.label)
         return
-    raise NoNewSpanError(
+    raise outcomes.NoNewSpanError(
         f"no new span: {newest.label} is the newest existing span, and a model was trained on {last.label} at "
         f"{last.time}. Nothing was trained. Wait for newer files, or start a run with span: latest to train again."
     )
@@ -236,8 +229,8 @@ def check_writable(folder: str) -> None:
 LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {
     "inputs": find_run_inputs,
     "model": find_model,
-    "outcome": record_outcome,
-    "tell": notify_receivers,
+    "outcome": outcomes.record_outcome,
+    "tell": outcomes.notify_receivers,
 }
 """Value of --kind -> function."""
 

@@ -13,16 +13,7 @@ from rich.text import Text
 
 from fullpass.base import notebook_html as html
 from fullpass.base.seals import READ_BYTES
-from fullpass.components.push.push import (
-    LINEAGE,
-    damage_of,
-    description,
-    folder_of,
-    origin_of,
-    rolled_back,
-    served_version,
-    versions,
-)
+from fullpass.components.push import push
 from fullpass.pipeline.printing import simple_table
 from fullpass.pipeline.registry.config_diff import Settings
 
@@ -106,15 +97,15 @@ def rows_note(found: Sequence[Version]) -> str:
 
 def read_versions(target: Path, most: int | None = None) -> Versions:
     """Returns the newest versions in a folder of pushed models, newest first. most: their largest number."""
-    served = served_version(target)
-    kept = {version: "served" if version == served else "kept" for version in versions(target)}
-    states = dict.fromkeys(rolled_back(target), "put aside") | kept
+    served = push.served_version(target)
+    kept = {version: "served" if version == served else "kept" for version in push.versions(target)}
+    states = dict.fromkeys(push.rolled_back(target), "put aside") | kept
     return Versions(_read(target, version, states[version]) for version in sorted(states, reverse=True)[:most])
 
 
 def _read(target: Path, version: int, state: str) -> Version:
-    folder = folder_of(target, version)
-    lineage = description(folder).get(LINEAGE) or {}
+    folder = push.folder_of(target, version)
+    lineage = push.description(folder).get(push.LINEAGE) or {}
     blessing = lineage.get("blessing") or {}
     spans = lineage.get("spans") or []
     return Version(
@@ -122,14 +113,14 @@ def _read(target: Path, version: int, state: str) -> Version:
         state=state,
         pushed=datetime.fromtimestamp(version).astimezone().isoformat(timespec="seconds"),
         folder=str(folder),
-        model=origin_of(folder),
+        model=push.origin_of(folder),
         metrics={name: value for name, value in (lineage.get("metrics") or {}).items() if value is not None},
         spans=window_of(spans),
         rows=sum(span["rows_read"] for span in spans) if spans else None,
         config_hash=(lineage.get("config") or {}).get("hash"),
         code=code_text(lineage.get("code") or {}),
         blessed_by=blessing.get("by"),
-        damaged=damage_of(folder, largest=READ_BYTES),
+        damaged=push.damage_of(folder, largest=READ_BYTES),
         refreshed=lineage.get("refreshed"),
         examples=lineage.get("examples_evaluated"),
         eval_rows=_eval_rows(lineage),

@@ -11,16 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from fullpass.base.errors import UserError, listed
-from fullpass.components.push.push import (
-    DESCRIPTION,
-    LINEAGE,
-    ORIGIN,
-    SERVING,
-    description,
-    folder_of,
-    origin_of,
-    served_version,
-)
+from fullpass.components.push import push
 from fullpass.pipeline.registry.list_versions import code_text
 from fullpass.pipeline.root.layout import metadata_above
 from fullpass.pipeline.startup import noise_to
@@ -56,15 +47,15 @@ def lineage_at(export: Path) -> LineageRecord:
     uri, metadata = recorded_as(export)
     if uri and metadata:
         if (found := _from_metadata(metadata, uri)) is not None:
-            refreshed = (description(export).get(LINEAGE) or {}).get("refreshed")
+            refreshed = (push.description(export).get(push.LINEAGE) or {}).get("refreshed")
             return LineageRecord(found | ({"refreshed": refreshed} if refreshed else {}), str(metadata))
-    lineage = description(export).get(LINEAGE)
+    lineage = push.description(export).get(push.LINEAGE)
     if not lineage:
         raise UserError(
             f"{export} contains no provenance, and no metadata lists it: its pipeline's root is not on this "
             "machine, and it was exported by an earlier version of Fullpass or not by `fullpass run`."
         )
-    return LineageRecord(lineage, str(export / DESCRIPTION))
+    return LineageRecord(lineage, str(export / push.DESCRIPTION))
 
 
 def recorded_as(export: Path) -> tuple[str | None, Path | None]:
@@ -72,8 +63,8 @@ def recorded_as(export: Path) -> tuple[str | None, Path | None]:
 
     A copy without its origin has left its pipeline, and its own record counts.
     """
-    own = str(export.parent) if export.name == SERVING else None
-    uri = origin_of(export) if (export / ORIGIN).is_file() else own
+    own = str(export.parent) if export.name == push.SERVING else None
+    uri = push.origin_of(export) if (export / push.ORIGIN).is_file() else own
     metadata = metadata_above(Path(uri)) if uri else None
     return uri, metadata if metadata and metadata.is_file() else None
 
@@ -92,15 +83,15 @@ def find_export(model: str, config: Path) -> Path:
     """Returns the folder of the SavedModel that `model` names, as in `read_lineage`."""
     folder = Path(model)
     if not model.isdigit() and model != LATEST:
-        for export in (folder, folder / SERVING, folder / "current"):
+        for export in (folder, folder / push.SERVING, folder / "current"):
             if (export / "saved_model.pb").is_file():
                 return export.resolve()
         raise UserError(f"{model}: no model. Give a version's number, `{LATEST}`, or a folder with a saved_model.pb.")
     target = pushed_to(config)
-    version = served_version(target) if model == LATEST else int(model)
-    if version is None or not folder_of(target, version).is_dir():
+    version = push.served_version(target) if model == LATEST else int(model)
+    if version is None or not push.folder_of(target, version).is_dir():
         raise UserError(f"{target}: no version {model}. `fullpass models` lists the versions.")
-    return folder_of(target, version)
+    return push.folder_of(target, version)
 
 
 def _from_metadata(metadata: Path, uri: str) -> dict[str, Any] | None:

@@ -22,6 +22,7 @@ from fullpass.pipeline.printing import report_errors
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.check import check_model_folder, check_root, claim_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.running import run_summary
 from fullpass.pipeline.running.execution.artifact_checksums import discard_damaged
 from fullpass.pipeline.running.execution.display import display
 from fullpass.pipeline.running.execution.events import RunResult, new_run_id
@@ -31,15 +32,7 @@ from fullpass.pipeline.running.notifications import notify
 from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
 from fullpass.pipeline.running.request import DEFAULTS, RunRequest, node_names
 from fullpass.pipeline.running.run_outcome import FinishedRun, payload_of, record
-from fullpass.pipeline.running.run_summary import (
-    Summary,
-    metadata_summary,
-    run_artifacts,
-    stopped_by_gate,
-    summarize,
-    unreadable_summary,
-    write_summary,
-)
+from fullpass.pipeline.running.run_summary import Summary
 from fullpass.pipeline.running.show_summary import print_summary
 from fullpass.pipeline.running.tracking.track import track, tracked_run
 from fullpass.pipeline.startup import import_for_nodes, import_frameworks, large_imports, noise_to
@@ -172,20 +165,20 @@ def _summarize_and_print(loaded: Loaded, root: Path, ended: _EndedRun, console: 
         with ended.log.open("a", encoding="utf-8", errors="backslashreplace") as file:
             traceback.print_exception(error, file=file)
 
-    summary = unreadable_summary(result)
+    summary = run_summary.unreadable_summary(result)
     with report_errors("The run has ended, but some of its outputs cannot be read", log), noise_to(ended.log):
-        made = run_artifacts(result, lambda node: outputs(result, node))
-        summary = metadata_summary(result, made)
-        summary = summarize(result, made, loaded.config)
+        made = run_summary.run_artifacts(result, lambda node: outputs(result, node))
+        summary = run_summary.metadata_summary(result, made)
+        summary = run_summary.summarize(result, made, loaded.config)
     with report_errors("The summary could not be printed", log):
         print_summary(summary, result, console)
     with report_errors("The summary could not be written", log):
-        write_summary(summary, result, RootLayout(root).run_summary(result.run_id))
+        run_summary.write_summary(summary, result, RootLayout(root).run_summary(result.run_id))
     return FinishedRun(loaded, root, ended.window, result, summary, _exit_code(result, summary), whole)
 
 
 def _exit_code(result: RunResult, summary: Summary) -> ExitCode:
-    if stopped_by_gate(result):
+    if run_summary.stopped_by_gate(result):
         return ExitCode.GATE_STOP
     if not result.ok or summary.unread:
         return ExitCode.FAILED

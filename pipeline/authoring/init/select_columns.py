@@ -15,18 +15,13 @@ from fullpass.pipeline.authoring.init.propose_features import (
 )
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, evaluated, number_expression, quoted, unique
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
+from fullpass.pipeline.authoring.profile import leaks
 from fullpass.pipeline.authoring.profile.column_profile import (
     COUNT_WORDS,
     ColumnProfile,
     profile_computed,
     shown,
     words_of,
-)
-from fullpass.pipeline.authoring.profile.leaks import (
-    BY_MISSING,
-    indicators_of_label,
-    leaking_summands,
-    strongest_aspect,
 )
 from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
@@ -145,7 +140,7 @@ def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel
         why = _WHY_NOT.get(column.kind, "{why}").format(why=column.why) + column.remark
         selection.left_out.append(YamlLine(column.name, _COULD_BE.get(column.kind), why))
     else:
-        selection.features.append(FeatureCandidate(column, strongest_aspect(column, chosen.target)))
+        selection.features.append(FeatureCandidate(column, leaks.strongest_aspect(column, chosen.target)))
 
 
 def _as_measured(candidate: FeatureCandidate, chosen: ChosenLabel) -> FeatureCandidate:
@@ -158,7 +153,7 @@ def _as_measured(candidate: FeatureCandidate, chosen: ChosenLabel) -> FeatureCan
     if column.kind == "text":
         candidate = replace(candidate, text=measure_text(column, chosen.target))
     elif column.kind != candidate.column.kind:
-        candidate = replace(candidate, strength=strongest_aspect(column, chosen.target))
+        candidate = replace(candidate, strength=leaks.strongest_aspect(column, chosen.target))
     candidate, strength = replace(candidate, column=column), candidate.strength
     if candidate.doubt or strength is None or not strength.is_suspect:
         return candidate
@@ -191,7 +186,7 @@ def _read_number(
     selection.derive.append(YamlLine(name, formula, f"{column.name}: {column.why}"))
     selection.types[column.name] = "string"
     if is_usable(number):
-        selection.features.append(FeatureCandidate(number, strongest_aspect(number, chosen.target)))
+        selection.features.append(FeatureCandidate(number, leaks.strongest_aspect(number, chosen.target)))
 
 
 def _leave_out_inputs_of_label(chosen: ChosenLabel, selection: SelectedColumns) -> None:
@@ -230,7 +225,7 @@ def _leave_out_unknown(chosen: ChosenLabel, selection: SelectedColumns) -> None:
 def _leave_out_indicators(chosen: ChosenLabel, selection: SelectedColumns) -> None:
     """Omits columns that follow from the label and leak it, such as its one-hot columns; puts others in doubt."""
     candidates = {c.column.name: c for c in selection.features if c.column.values.rows}
-    found = indicators_of_label({name: c.column.values for name, c in candidates.items()}, chosen.target)
+    found = leaks.indicators_of_label({name: c.column.values for name, c in candidates.items()}, chosen.target)
     for name, indicator in found.items():
         if indicator.is_leak:
             selection.leave_out(candidates[name], f"gives the label away: {indicator.why}")
@@ -246,7 +241,7 @@ def _leave_out_leaks(chosen: ChosenLabel, selection: SelectedColumns) -> None:
         if strength is None or not strength.is_suspect:
             continue
         # A text may name the class that it is about; the user is asked.
-        if strength.is_leak and (candidate.column.kind != "text" or strength.by == BY_MISSING):
+        if strength.is_leak and (candidate.column.kind != "text" or strength.by == leaks.BY_MISSING):
             selection.leave_out(candidate, f"gives the label away: {strength.shown} {strength.by}")
             continue
         for other in selection.features:
@@ -265,7 +260,7 @@ def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: Sele
     for name, target in hidden.items():
         for _ in range(_MOST_SUMS if name not in kept else 0):
             numbers = {c.column.name: c for c in selection.features if c.column.kind == "number"}
-            held = leaking_summands({n: c.column.values.row_numbers for n, c in numbers.items()}, target)
+            held = leaks.leaking_summands({n: c.column.values.row_numbers for n, c in numbers.items()}, target)
             if not held:
                 break
             for column in held:
