@@ -104,18 +104,17 @@ def init(
     sequences = propose_sequences(profile.sample, selection)
     taken = [*(c.name for c in profile.columns), *(line.name for line in selection.derive), chosen.column.name]
     of_rows = replace(selection, features=[c for c in selection.features if not is_joined(c.column.name, joined)])
-    combined = combine_columns(own, of_rows, chosen.target, taken)
+    derived, combined = combine_columns(own, of_rows, chosen.target, taken)
+    features = [*_features(profile, selection), *combined]
     draft = Draft(
         name=_slug(data, file),
         head=_head(data, file, profile),
         source=[YamlLine(key, value, profile.found.why.get(key, "")) for key, value in profile.found.settings.items()],
-        derive=[*([chosen.derive] if chosen.derive else []), *selection.derive, *combined.derive],
+        derive=[*([chosen.derive] if chosen.derive else []), *selection.derive, *derived],
         data=_data_lines(own, chosen, of_rows, bad_rows),
         splits=other_splits(own, has_epoch=any(c.has_trend for c in selection.features)),
         label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
-        features=_with_unique_names(
-            [with_column(line, joined) for line in [*_features(profile, selection), *combined.features]]
-        ),
+        features=_with_unique_names([with_column(line, joined) for line in features]),
         left_out=[*(with_column(line, joined) for line in selection.left_out), *joins.left_out],
         sequences=sequences,
         rest=[*_model(profile, chosen, selection, sequences), _evaluation(profile, chosen, selection)],

@@ -318,52 +318,40 @@ def _column(candidate: FeatureCandidate) -> str | dict:
     return value if len(value) > 1 else value["type"]
 
 
-@dataclass(eq=False)
-class Combinations:
-    """Features made of several columns, and the derived columns they need."""
-
-    derive: list[YamlLine] = field(default_factory=list)
-    features: list[YamlLine] = field(default_factory=list)
-
-
 def combine_columns(
     profile: SourceProfile, selection: SelectedColumns, target: Target, taken: Sequence[str]
-) -> Combinations:
-    """Returns the features that combine columns, if there are exactly two of a kind and they do not leak the label."""
-    combined = Combinations()
+) -> tuple[list[YamlLine], list[YamlLine]]:
+    """Returns the derived columns and the features that combine exactly two columns of a kind without a leak."""
     columns = [candidate.column for candidate in selection.features]
-    _add_distance(combined, profile, columns, target, unique("distance_km", taken))
-    _add_duration(combined, columns, target, unique("duration", taken))
-    return combined
+    derive, distance = _distance(profile, columns, target, unique("distance_km", taken))
+    return derive, distance + _duration(columns, target, unique("duration", taken))
 
 
-def _add_distance(
-    combined: Combinations, profile: SourceProfile, columns: Sequence[ColumnProfile], target: Target, name: str
-) -> None:
+def _distance(
+    profile: SourceProfile, columns: Sequence[ColumnProfile], target: Target, name: str
+) -> tuple[list[YamlLine], list[YamlLine]]:
     pairs = position_pairs(columns)
     if len(pairs) != 2:
-        return
+        return [], []
     four = [column for pair in pairs for column in pair]
     try:
         formula = f"haversine({', '.join(quoted(column.name) for column in four)})"
     except UserError:
-        return
+        return [], []
     distance = profile_computed(name, evaluated(parse(formula), profile, {c.name: "number" for c in four}))
     strength = strength_of(distance, target)
-    if distance.kind == "number" and not (strength and strength.is_leak):
-        combined.derive.append(YamlLine(name, formula, "km along the great circle"))
-        combined.features.append(feature_of(distance, strength))
+    if distance.kind != "number" or (strength and strength.is_leak):
+        return [], []
+    return [YamlLine(name, formula, "km along the great circle")], [feature_of(distance, strength)]
 
 
-def _add_duration(combined: Combinations, columns: Sequence[ColumnProfile], target: Target, name: str) -> None:
+def _duration(columns: Sequence[ColumnProfile], target: Target, name: str) -> list[YamlLine]:
     dates = [column for column in columns if column.kind == "date"]
-    if len(dates) != 2:
-        return
-    for start, end in (dates, dates[::-1]):
+    for start, end in (dates, dates[::-1]) if len(dates) == 2 else ():
         if (seconds := seconds_between(start, end)) is not None:
             strength = strength_of(profile_computed(name, seconds.astype(np.float32)), target)
-            if not (strength and strength.is_leak):
-                line = duration_of(name, start, end, seconds)
-                told = f"; {strength.shown} alone" if strength else ""
-                combined.features.append(YamlLine(name, line.value, line.why + told))
-            return
+            if strength and strength.is_leak:
+                return []
+            line = duration_of(name, start, end, seconds)
+            return [replace(line, why=line.why + f"; {strength.shown} alone" if strength else line.why)]
+    return []
