@@ -86,8 +86,9 @@ def _explain(outermost: _RaisedError) -> str:
         if raised.is_user_error:
             return _clean(raised.message).strip()
     summary = f"{chain[0].type_name}: {_first_informative_line(chain[0].message)}".removesuffix(": ")
-    where = next((frame for raised in chain for frame in _own_frames(raised)), None)
-    return f"{summary}\n  at {where}" if where else summary
+    frames = (frame for raised in chain for frame in reversed(raised.frames))
+    own = next((frame for frame in frames if _is_project_or_user_file(frame.file)), None)
+    return f"{summary}\n  at {own.file}:{own.line} in {own.function}" if own else summary
 
 
 def _explicit_chain(outermost: _RaisedError) -> Iterator[_RaisedError]:
@@ -173,12 +174,6 @@ def _first_informative_line(message: str) -> str:
     lines = [line.strip() for line in _clean(message).splitlines()]
     informative = (line for line in lines if line and not line.startswith(_UNINFORMATIVE))
     return next(informative, "")
-
-
-def _own_frames(raised: _RaisedError) -> Iterator[str]:
-    for frame in reversed(raised.frames):
-        if _is_project_or_user_file(frame.file):
-            yield f"{frame.file}:{frame.line} in {frame.function}"
 
 
 def _is_project_or_user_file(file: str) -> bool:

@@ -2,8 +2,8 @@
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -206,7 +206,8 @@ def run(
         )
     )
     with tempfile.TemporaryDirectory() as scratch, stop_signals() as received:
-        nodes = _NodeScheduler(compiled, selection.start, request, log_dir, Path(scratch), listener)
+        parallel = request.parallel or usable_cores()
+        nodes = _NodeScheduler(compiled, list(selection.start), parallel, log_dir, Path(scratch), listener)
         nodes.run(received, iter(meanwhile))
     result = RunResult(
         run_id=compiled.run_id,
@@ -230,26 +231,18 @@ def _require_no_tensorflow_runtime() -> None:
         )
 
 
+@dataclass
 class _NodeScheduler:
     """Starts the nodes of a run in order and collects their results."""
 
-    def __init__(
-        self,
-        compiled: _Compiled,
-        to_start: Sequence[str],
-        request: RunRequest,
-        log_dir: Path,
-        scratch: Path,
-        listener: Listener,
-    ) -> None:
-        self.results: dict[str, NodeResult] = {}
-        self._compiled = compiled
-        self._waiting = list(to_start)
-        self._running: list[NodeProcess] = []
-        self._parallel = request.parallel or usable_cores()
-        self._log_dir = log_dir
-        self._scratch = scratch
-        self._listener = listener
+    compiled: _Compiled
+    waiting: list[str]
+    parallel: int
+    log_dir: Path
+    scratch: Path
+    listener: Listener
+    results: dict[str, NodeResult] = field(default_factory=dict)
+    running: list[NodeProcess] = field(default_factory=list)
 
     def run(self, received: StopSignals, meanwhile: Iterator[object]) -> None:
         """Runs all nodes until they end or a stop signal is received.
@@ -259,61 +252,61 @@ class _NodeScheduler:
         try:
             self._schedule(received, meanwhile)
         finally:
-            for process in self._running:
+            for process in self.running:
                 node_process.kill(process)
                 node_process.collect(process)
                 self._close_executions(process.id)
 
     def _schedule(self, received: StopSignals, meanwhile: Iterator[object]) -> None:
         killed_after = float("inf")
-        while self._start_ready(received) or self._running:
+        while self._start_ready(received) or self.running:
             if received.is_set() and killed_after == float("inf"):
                 killed_after = time.monotonic() + node_process.GRACE_SECONDS
-                for process in self._running:
+                for process in self.running:
                     node_process.interrupt(process)
             if received.count > 1 or time.monotonic() > killed_after:
-                for process in self._running:
+                for process in self.running:
                     node_process.kill(process)
             seconds = _TICK_SECONDS if next(meanwhile, _NO_STEP) is _NO_STEP else 0.0
-            for process in node_process.wait_any(self._running, seconds):
+            for process in node_process.wait_any(self.running, seconds):
                 self._collect_ended(process, interrupted=received.is_set())
-            for process in self._running:
-                self._listener(
+            for process in self.running:
+                self.listener(
                     events.NodeRunning(id=process.id, seconds=process.seconds, progress=process.read_progress())
                 )
 
     def _start_ready(self, received: StopSignals) -> bool:
         """Starts the nodes that are ready; returns whether any node is running."""
         bad = any(result.status not in _DONE for result in self.results.values())
-        ready = () if bad or received.is_set() else [node for node in self._waiting if self._is_ready(node)]
-        for node_id in ready[: self._parallel - len(self._running)]:
+        ready = () if bad or received.is_set() else [node for node in self.waiting if self._is_ready(node)]
+        for node_id in ready[: self.parallel - len(self.running)]:
             self._start(node_id)
-        return bool(self._running)
+        return bool(self.running)
 
     def _is_ready(self, node_id: str) -> bool:
-        pending = {*self._waiting, *(process.id for process in self._running)}
-        return pending.isdisjoint(self._compiled.nodes[node_id].upstream_nodes)
+        pending = {*self.waiting, *(process.id for process in self.running)}
+        return pending.isdisjoint(self.compiled.nodes[node_id].upstream_nodes)
 
     def _start(self, node_id: str) -> None:
-        compiled = self._compiled
+        compiled = self.compiled
         node = compiled.nodes[node_id]
         work = partial(launch, node, compiled.ir, compiled.deployment, LockedMetadata(compiled.metadata_path))
-        log = self._log_dir / f"{node_id}.log"
+        log = self.log_dir / f"{node_id}.log"
         gpus = node.node_info.type.name in _GPU_NODE_TYPES
-        self._waiting.remove(node_id)
-        self._running.append(node_process.start(node_id, work, log=log, scratch=self._scratch, gpus=gpus))
-        self._listener(events.NodeStarted(id=node_id, log=log))
+        self.waiting.remove(node_id)
+        self.running.append(node_process.start(node_id, work, log=log, scratch=self.scratch, gpus=gpus))
+        self.listener(events.NodeStarted(id=node_id, log=log))
 
     def _collect_ended(self, process: NodeProcess, *, interrupted: bool) -> None:
-        self._running.remove(process)
+        self.running.remove(process)
         result = _with_interruptions(node_process.collect(process), interrupted=interrupted)
         if result.status not in _DONE:
             self._close_executions(process.id)
         self.results[process.id] = result
-        self._listener(events.NodeEnded(result=result))
+        self.listener(events.NodeEnded(result=result))
 
     def _close_executions(self, node_id: str) -> None:
-        compiled = self._compiled
+        compiled = self.compiled
         close_executions(compiled.metadata_path, compiled.root, compiled.name, run_id=compiled.run_id, node_id=node_id)
 
 
