@@ -84,8 +84,7 @@ def _find_files(task: ExecutorInput) -> dict[str, str]:
     resolve = partial(resolve_path, directory=folder)
     files = find_inputs(request.config.source, resolve)
     logging.info("%d files, %s bytes", len(files), f"{sum(file.size for file in files):,}")
-    tables = find_tables(request.config.joins, resolve, None)
-    window = Window(None, (Span(0, files),), tables=tables)
+    window = Window(None, (Span(0, files),), tables=find_tables(request.config.joins, resolve, None))
     return {protocol.REQUEST: _record_request(task, request.with_window(window, ()))}
 
 

@@ -99,8 +99,7 @@ def ingest_window(
     missing_spans = list(request.spans) if reingest_all else store.missing_spans(request.spans)
     for begin in range(0, len(missing_spans), _SPANS_AT_ONCE):
         part = tuple(missing_spans[begin : begin + _SPANS_AT_ONCE])
-        target = f"{records}/{uuid.uuid4().hex}"
-        written = _write_records(replace(request, spans=part), target, ingest)
+        written = _write_records(replace(request, spans=part), f"{records}/{uuid.uuid4().hex}", ingest)
         for span, (folder, metadata) in zip(part, written, strict=True):
             store.add(span, StoredSpan(span.label, folder, metadata))
     return store.read(request.spans)

@@ -219,8 +219,7 @@ def missing_shares(config: PreprocessingConfig, files: Sequence[str]) -> dict[st
     Args:
         files: Raw examples; the first rows of each are read.
     """
-    raw = raw_columns(config)
-    parse = RawExamples(raw_dtypes(raw))
+    parse = RawExamples(raw_dtypes(raw_columns(config)))
     lacking: dict[str, list[np.ndarray]] = {name: [] for name in config.features}
     for file in files:
         records = next(iter(open_records(tf.constant(file)).batch(-(-_SAMPLED // len(files)))), None)

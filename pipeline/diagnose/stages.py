@@ -166,5 +166,4 @@ def _batch_rows(batch: Any) -> int:
 
 
 def _rows_of(block: Mapping[str, Any]) -> int:
-    value = next(iter(block.values()))
-    return int(value.shape[0] or 0)
+    return int(next(iter(block.values())).shape[0] or 0)

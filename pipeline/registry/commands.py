@@ -62,8 +62,7 @@ def bless(
     from fullpass.pipeline.registry.bless import bless as bless_model
 
     loaded = load_checked(file, runs_here=False)
-    done = bless_model(loaded, pipeline_root(loaded, root), model=model, force=force, why=why)
-    print_text(done)
+    print_text(bless_model(loaded, pipeline_root(loaded, root), model=model, force=force, why=why))
 
 
 def refresh(

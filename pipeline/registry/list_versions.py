@@ -158,8 +158,7 @@ def window_of(spans: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 def code_text(code: dict[str, Any]) -> str | None:
     """Returns the code of a lineage as `0.1.0, 5b4c563-dirty`."""
-    known = [code.get("fullpass"), code.get("commit")]
-    return ", ".join(filter(None, known)) or None
+    return ", ".join(filter(None, [code.get("fullpass"), code.get("commit")])) or None
 
 
 def table(found: list[Version], target: Path) -> RenderableType:

@@ -128,8 +128,7 @@ def _read_tables(model: OpenExport, loaded: Loaded, folder: str) -> list[JoinInd
 
 def _table(model: OpenExport, index: JoinIndex) -> JoinedTable:
     keys = [column_of(key) for key in model.lookups[index.name]["keys"]]
-    rows = read_table(f"{index.folder}/{LOOKUP}")
-    return JoinedTable(index.name, keys, rows, model.columns)
+    return JoinedTable(index.name, keys, read_table(f"{index.folder}/{LOOKUP}"), model.columns)
 
 
 def _compare(

@@ -152,7 +152,6 @@ def _read_holder(descriptor: int) -> Holder | None:
     if not content:
         return None
     try:
-        fields = state_file.decode(content, RUN_LOCK, "")
-        return state_file.validate(fields, Holder, RUN_LOCK, "")
+        return state_file.validate(state_file.decode(content, RUN_LOCK, ""), Holder, RUN_LOCK, "")
     except state_file.DamagedState:
         return _UNKNOWN

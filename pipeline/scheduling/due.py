@@ -179,8 +179,7 @@ def decide(config: ScheduleConfig, state: State, now: datetime, source: SourceSt
         wanted = expected_span(source.unit, occasion.due, config)
     if not source.spans:
         return _without_spans(config, occasion, wanted, now, source)
-    newest = max(source.available, default=None)
-    target = newest if wanted is None else wanted
+    target = max(source.available, default=None) if wanted is None else wanted
     if target is None or (wanted is None and target == source.trained):
         return _late(config, source, occasion, f"a span newer than {_name(source, source.trained)}", now)
     if source.trained is not None and source.trained >= target:

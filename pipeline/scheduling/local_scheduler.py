@@ -112,8 +112,7 @@ def schedule_of(loaded: Loaded) -> ScheduleConfig:
 
 
 def _deps(loaded: Loaded, root: Path | None, folder: Path, stop: threading.Event) -> SchedulerDeps:
-    unit = span_unit(loaded.config.data) or "number"
-    label = functools.partial(label_of, unit)
+    label = functools.partial(label_of, span_unit(loaded.config.data) or "number")
 
     def launch(start: Start, log: str) -> run_process.RunProcess:
         span = None if start.span is None else label(start.span)

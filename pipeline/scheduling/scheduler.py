@@ -96,8 +96,7 @@ class Scheduler:
         self._check_running(running, stopping=True)
 
     def _note(self) -> None:
-        look = self._watches and self.state.running is None
-        source = self._source_now() if look else SourceState()
+        source = self._source_now() if self._watches and self.state.running is None else SourceState()
         state, passed = due.note(self._config, self.state, self._deps.clock(), source)
         asked = self._history.requests()
         for number, at, span in asked:
@@ -125,8 +124,7 @@ class Scheduler:
         return self._source
 
     def _start(self, start: Start) -> None:
-        now = self._deps.clock()
-        self._log = self._deps.log(now)
+        self._log = self._deps.log(self._deps.clock())
         self._keep(due.started(self.state, start.occasion))
         known = start.span is None or start.occasion.kind == "new span"
         span = "" if known else f", span {self._deps.label(start.span or 0)}"

@@ -172,8 +172,7 @@ def _head(data: str, file: Path, profile: SourceProfile) -> list[str]:
 
 def _slug(data: str, file: Path) -> str:
     stem = PurePath(data.rstrip("/*")).name.split(".")[0] or file.stem
-    slug = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63].strip("-")
-    return slug or "pipeline"
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63].strip("-") or "pipeline"
 
 
 def _data_lines(

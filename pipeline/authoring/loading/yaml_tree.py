@@ -89,8 +89,7 @@ class _Reading:
         self._nodes = 0
 
     def tree(self, root: Node) -> Tree:
-        data = self._value(root, (), root.start_mark.line + 1)
-        return Tree(data, self._lines, tuple(self._problems))
+        return Tree(self._value(root, (), root.start_mark.line + 1), self._lines, tuple(self._problems))
 
     def _value(self, node: Node, keys: Keys, line: int) -> Any:
         self._lines[keys] = line

@@ -124,8 +124,7 @@ def profile_computed(name: str, result: np.ndarray) -> ColumnProfile:
 def profile_list_column(name: str, lists: pa.Array) -> ColumnProfile:
     """Returns the profile of a list column: a vector if all lists are equally long and hold numbers, else a list."""
     inner = lists.type.value_type
-    lengths = lengths_of(lists)
-    held = lengths[as_mask(lists.is_valid())]
+    held = lengths_of(lists)[as_mask(lists.is_valid())]
     if is_list(inner) or pa.types.is_struct(inner) or pa.types.is_map(inner):
         return ColumnProfile(name, "unreadable", f"lists of {inner}; a feature reads lists of single values")
     if not held.any():

@@ -172,8 +172,7 @@ def _clean(message: str) -> str:
 
 def _first_informative_line(message: str) -> str:
     lines = [line.strip() for line in _clean(message).splitlines()]
-    informative = (line for line in lines if line and not line.startswith(_UNINFORMATIVE))
-    return next(informative, "")
+    return next((line for line in lines if line and not line.startswith(_UNINFORMATIVE)), "")
 
 
 def _is_project_or_user_file(file: str) -> bool:
