@@ -98,7 +98,10 @@ def simple_table(
     table = Table(title=title, title_justify="left", box=box.SIMPLE)
     for heading in headings:
         table.add_column(
-            heading, justify="right" if heading in right else "left", no_wrap=heading in whole, overflow="fold"
+            heading,
+            justify="right" if heading in right else "left",
+            no_wrap=heading in whole,
+            overflow="ellipsis" if heading in whole else "fold",
         )
     for row in rows:
         table.add_row(*row)
