@@ -115,7 +115,7 @@ def check_slices(loaded: Loaded) -> Iterator[Finding]:
 def _metric_problem(name: str, task: Task) -> str | None:
     of_class = [f"{known}[CLASS]" for known, metric in OF_A_CLASS.items() if task in metric.tasks]
     of_quantile = ["coverage[LEVEL]"] if task == "regression" else []
-    fitting = ", ".join([*(name for name, metric in METRICS.items() if task in metric.tasks), *of_class, *of_quantile])
+    fitting = ", ".join([*(one for one, metric in METRICS.items() if task in metric.tasks), *of_class, *of_quantile])
     metric = metric_named(name)
     if metric is None:
         return f"unknown metric.{did_you_mean(name, METRICS)} Accepted for task {task}: {fitting}."

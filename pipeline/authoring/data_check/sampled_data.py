@@ -190,7 +190,7 @@ def _joined(
             return {}, [Finding(keys, str(error).removeprefix(f"data.joins.{name}: "))]
         found = index.find(table, text, spans)
         early = join.as_of is not None and _knows_days_at_midnight(join.as_of, index.folder, table, text)
-        joined = {name: to_text(array, strip=False, missing=())[0] for name, array in index.columns_at(found.positions)}
+        joined = {one: to_text(array, strip=False, missing=())[0] for one, array in index.columns_at(found.positions)}
     findings = []
     if early and join.as_of is not None:
         what = f"{join.as_of.right} holds days, which count from midnight on, and {join.as_of.left} times."
