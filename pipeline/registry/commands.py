@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from rich.console import Group, RenderableType
+from rich.filesize import pick_unit_and_suffix
 from rich.text import Text
 from typer import Argument, Option
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from fullpass.pipeline.registry.shown_page import ShownPage
 
 Shown = TypeVar("Shown", bound="ShownPage")
-_UNITS = ("B", "KB", "MB", "GB", "TB")
 _USUAL = Path("pipeline.yaml")
 _File = Annotated[Path, Argument(metavar="FILE", help="The pipeline YAML.")]
 _Root = Annotated[Path | None, Option(help="Folder of the runs, instead of root of the YAML.")]
@@ -338,9 +338,7 @@ def table(freed: "Freed", *, dry_run: bool) -> RenderableType:
     return Group(shown, Text(f"{total}{records}.\n{kept}"))
 
 
-def _size_text(size: float) -> str:
+def _size_text(size: int) -> str:
     """Returns a size in bytes as `1.5 MB`, by powers of 1,024."""
-    unit = 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size:.0f} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
+    unit, name = pick_unit_and_suffix(size, ["B", "KB", "MB", "GB", "TB"], 1024)
+    return f"{size} B" if unit == 1 else f"{size / unit:.1f} {name}"
