@@ -115,10 +115,20 @@ class Trees(_Network):
     """L2 penalty on leaf values."""
 
 
-class TreesOrNetwork(_Network):
-    """Trees and `wide_deep` with default settings: their blend, or the better one (docs/training.md)."""
+class SeveralModels(_Network):
+    """Trees, `wide_deep` and a linear model with default settings: their blend, or the best one (docs/training.md)."""
 
     kind: Literal["auto"]
+
+
+SMALL_NETWORK = WideDeep(kind="wide_deep", hidden=(32,), dropout=0.2)
+"""A network for few rows."""
+_SMALL_UP_TO = 1_500
+
+
+def auto_network(train_rows: int) -> WideDeep:
+    """Returns the network of `model: auto`: the default, or a small one up to 1,500 train rows."""
+    return SMALL_NETWORK if train_rows <= _SMALL_UP_TO else WideDeep(kind="wide_deep")
 
 
 class Module(_Network):
@@ -138,7 +148,7 @@ class Module(_Network):
 
 
 ModelConfig = Annotated[
-    Linear | Mlp | WideDeep | Dcn | Trees | TreesOrNetwork | Module,
+    Linear | Mlp | WideDeep | Dcn | Trees | SeveralModels | Module,
     SelectedBy("kind", bare=True),
 ]
 NETWORKS: Mapping[str, type[_Network]] = members_by_tag(ModelConfig)

@@ -139,7 +139,7 @@ def _export(
 ) -> None:
     """Writes the export. All workers must write, because this reads variables of all workers; the chief's is kept."""
     folder = inputs.serving_model_dir if chief else os.path.join(tempfile.mkdtemp(), "export")
-    weights: dict[str, Any] = {"trees": dict(trained.trees)}
+    weights: dict[str, Any] = {"trees": dict(trained.trees)} if trained.trees else {}
     if trained.learned is not None:
         weights = describe_weights(trained.learned, trained.network.model)
     tables = read_tables(inputs.transform_output, inputs.spec.preprocessing)

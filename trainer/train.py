@@ -11,7 +11,7 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.base.processes import usable_cores
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.config import InputConfig, TrainingSpec, Trees, TreesOrNetwork, WideDeep
+from fullpass.trainer.config import InputConfig, SeveralModels, TrainingSpec, Trees, auto_network
 from fullpass.trainer.fit.blend import Choice, blend, choose_weights
 from fullpass.trainer.fit.build_training import build_training
 from fullpass.trainer.fit.calibration import HEAD, prior_shift
@@ -24,6 +24,7 @@ from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin
 from fullpass.trainer.input.epochs import STREAM_SHUFFLE_ROWS, BatchOrder
 from fullpass.trainer.input.placement import with_preprocessing
+from fullpass.trainer.linear.fit_linear import fit_linear
 from fullpass.trainer.loss_config import LossConfig
 from fullpass.trainer.models.weight_semantics import Network
 
@@ -72,8 +73,10 @@ class Trained:
         compared: Kind of model -> its metric on the validation rows, if several models were tried, else empty.
         blend: The weights of these models and what their blend gains; None if there is none. Only a blend that pays is
             kept, else the model with the smallest metric. `fitted` is that of this model.
-        loss: The monitored metric of trees on the validation rows; None for a network, whose history has it.
-        learned: The network whose weights the next warm start may take; None for trees alone.
+        loss: The monitored metric of trees or a linear model on the validation rows; None for a network, whose history
+            has it.
+        learned: The network whose weights the next warm start may take; None without one.
+        linear: The linear model that was fitted exactly, or None.
         again: Trains the same model on the validation rows too; None if that is not worth its time. See `final`.
     """
 
@@ -88,13 +91,15 @@ class Trained:
     blend: Choice | None = None
     loss: float | None = None
     learned: Network | None = None
+    linear: Network | None = None
     again: Callable[[], "Trained"] | None = None
 
     @property
     def parameters(self) -> int:
         """The number of trained values; of trees they are the thresholds and the leaf values."""
         of_trees = 2 * self.trees["leaves"] - self.trees["trees"] if self.trees else 0
-        return of_trees + (self.learned.model.count_params() if self.learned is not None else 0)
+        networks = [network for network in (self.learned, self.linear) if network is not None]
+        return of_trees + sum(network.model.count_params() for network in networks)
 
 
 def train(
@@ -106,8 +111,8 @@ def train(
         UserError: The data or the configuration do not allow training.
     """
     options, training = options or RunOptions(), spec.config.training
-    if isinstance(spec.config.model, TreesOrNetwork):
-        return _train_both(data, spec, strategy, options)
+    if isinstance(spec.config.model, SeveralModels):
+        return _train_several(data, spec, strategy, options)
     if isinstance(spec.config.model, Trees):
         return _grow(data, spec, options)
     updates = data.steps_per_epoch * training.max_epochs
@@ -144,46 +149,56 @@ def final(trained: Trained) -> Trained:
     return replace(found, compared=trained.compared, blend=trained.blend)
 
 
-def _train_both(
+def _train_several(
     data: TrainingData, spec: TrainingSpec, strategy: tf.distribute.Strategy, options: RunOptions
 ) -> Trained:
-    """Returns the blend of trees and a network, or the better one on the validation rows if the blend does not pay.
+    """Returns the blend of trees, a network and a linear model, or the best one on the validation rows.
 
-    `on_epoch` is called for the epochs of the better one only.
+    The best one is kept if a blend does not pay. `on_epoch` is called for its epochs only.
     """
     task, loss = spec.preprocessing.label.task, spec.config.training.loss
     metric = f"val_{monitored(task, loss)}"
     tried: dict[str, Trained] = {}
     epochs_of: dict[str, _Epochs] = {}
     compared: dict[str, float] = {}
-    for model in (Trees(kind="trees"), WideDeep(kind="wide_deep")):
+
+    def try_model(kind: str, trained: Trained, epochs: _Epochs) -> None:
+        fitted = trained.fitted
+        compared[kind] = fitted.history[metric][fitted.best_epoch - 1] if trained.loss is None else trained.loss
+        tried[kind], epochs_of[kind] = trained, epochs
+
+    for model in (Trees(kind="trees"), auto_network(data.train.counts.weighted_rows)):
         own = replace(spec, config=spec.config.model_copy(update={"model": model}))
         epochs: _Epochs = []
-        trained = train(data, own, strategy, replace(options, on_epoch=_into(epochs)))
-        fitted = trained.fitted
-        compared[model.kind] = fitted.history[metric][fitted.best_epoch - 1] if trained.loss is None else trained.loss
-        tried[model.kind], epochs_of[model.kind] = trained, epochs
-    better = min(compared, key=lambda kind: compared[kind])
-    for number, found in epochs_of[better]:
+        try_model(model.kind, train(data, own, strategy, replace(options, on_epoch=_into(epochs))), epochs)
+    if (linear := _fit_linear(data, spec)) is not None:
+        try_model("linear", linear, [(1, {name: values[0] for name, values in linear.fitted.history.items()})])
+    best = min(compared, key=lambda kind: compared[kind])
+    for number, found in epochs_of[best]:
         options.on_epoch(number, found)
     networks = {kind: trained.network for kind, trained in tried.items()}
-    kept = replace(tried[better], compared=compared, blend=_weights(data, networks, better, task, loss))
+    kept = replace(tried[best], compared=compared, blend=_weights(data, networks, best, task, loss))
     if kept.blend is None or not kept.blend.pays:
         return kept
-    network, weights, again = tried["wide_deep"], kept.blend.weights, tried["trees"].again
+    weights = kept.blend.parts
 
-    def blended(trees: Trained) -> Trained:
-        both = blend({"trees": trees.network, "wide_deep": network.network}, weights, "wide_deep", task, loss)
+    def blended(parts: Mapping[str, Trained]) -> Trained:
+        network = blend({kind: part.network for kind, part in parts.items()}, weights, task, loss)
+        learns = parts.get("wide_deep")
         return replace(
             kept,
-            model=with_preprocessing(both.model, data.in_model),
-            network=both,
-            weight_origins=network.weight_origins,
-            trees=trees.trees,
-            learned=network.learned,
+            model=with_preprocessing(network.model, data.in_model),
+            network=network,
+            weight_origins=learns.weight_origins if learns else (),
+            trees=parts["trees"].trees if "trees" in parts else {},
+            linear=parts["linear"].linear if "linear" in parts else None,
+            learned=learns.learned if learns else None,
         )
 
-    return replace(blended(tried["trees"]), again=again and (lambda: blended(again())))
+    parts = {kind: tried[kind] for kind in weights}
+    if all(part.again is None for part in parts.values()):
+        return replace(blended(parts), again=None)
+    return replace(blended(parts), again=lambda: blended({k: p.again() if p.again else p for k, p in parts.items()}))
 
 
 def _weights(
@@ -227,6 +242,21 @@ def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Traine
         )
 
     return trained(first)
+
+
+def _fit_linear(data: TrainingData, spec: TrainingSpec) -> Trained | None:
+    """Fits a linear model exactly, on the CPU; None where that is not possible."""
+    found = fit_linear(data, spec)
+    if found is None:
+        return None
+
+    def trained(network: Network) -> Trained:
+        model = with_preprocessing(network.model, data.in_model)
+        facts = (found.fitted, f"CPU, {usable_cores()} threads", "float32")
+        return Trained(model, network, *facts, loss=found.loss, linear=network)
+
+    first, again = trained(found.network), found.again
+    return replace(first, again=lambda: trained(again())) if again else first
 
 
 def _eval_batch(network: Network, batch_size: int) -> int:

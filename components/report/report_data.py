@@ -313,7 +313,8 @@ def training(record: Mapping[str, Any]) -> Training:
 
 def _of_model(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     of_trees = _of_trees(record) if record.get("trees") else []
-    if (record.get("blend") or {}).get("kept"):
+    tried = record.get("compared") or {"": 0.0}
+    if (record.get("blend") or {}).get("kept") or min(tried, key=lambda kind: tried[kind]) == "linear":
         return [*of_trees[:1], ("parameters", f"{record['parameters']:,}")]
     return of_trees or _of_network(record)
 

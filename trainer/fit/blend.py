@@ -1,10 +1,10 @@
 """Blends the models of `model: auto`: chooses convex weights on validation rows, and builds the blend as one model.
 
 A weighted mean of two models that err differently often errs less than either (Breiman, Stacked Regressions, 1996;
-convex weights of two models need one number, which a few hundred rows determine).
+convex weights of a few models are a few numbers, which some hundred rows determine).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,26 +16,26 @@ from scipy import optimize
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.fit.sampled_rows import SampledRows, halves, mean_and_reach
 from fullpass.trainer.loss_config import LossConfig, Quantile
-from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import apply_model, keras_inputs
-from fullpass.trainer.models.tasks import to_label_unit
+from fullpass.trainer.models.tasks import headed
 from fullpass.trainer.models.weight_semantics import Network
 
-_WIDTH = 1e-3
+_STEP = 1e-3
 _MIN_ROWS = 20
-_PRIOR = 4.0
-"""The cost of the squared distance from equal weights, in rows: one more row at a distance of 1/2."""
+_PRIOR = 5.0
+"""The cost of the squared distance from equal weights, in rows. The validation rows also ended the training of trees
+and network, so they flatter them; without a cost the weights of small tables lose 0.3 % more."""
 _LEAST = 0.05
 """A model of less weight is left out."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The weights of two models, and what their blend gains over the better model.
+    """The weights of several models, and what their blend gains over the best model.
 
     Attributes:
-        weights: Kind of model -> its weight; they add up to 1.
+        weights: Kind of model -> its weight, 0 if it is left out; they add up to 1.
         gain: The mean loss that the blend saves, per row that its weights were not chosen on.
         reach: Half the width of the 95 % interval of `gain`.
         rows: The number of rows.
@@ -47,9 +47,14 @@ class Choice:
     rows: int
 
     @property
+    def parts(self) -> dict[str, float]:
+        """The weights of the models that are not left out."""
+        return {kind: weight for kind, weight in self.weights.items() if weight > 0}
+
+    @property
     def pays(self) -> bool:
-        """Whether both models have weight, and the blend is not worse beyond chance."""
-        return min(self.weights.values()) >= _LEAST and self.gain > -self.reach
+        """Whether several models have weight, and their blend is not worse than the best one beyond chance."""
+        return len(self.parts) > 1 and self.gain > -self.reach
 
     def record(self) -> dict[str, Any]:
         """Returns the entry `blend` of training.json."""
@@ -57,17 +62,18 @@ class Choice:
 
 
 def choose_weights(
-    outputs: Mapping[str, np.ndarray], better: str, rows: SampledRows, task: Task, loss: LossConfig
+    outputs: Mapping[str, np.ndarray], best: str, rows: SampledRows, task: Task, loss: LossConfig
 ) -> Choice | None:
-    """Returns the convex weights of two models with the least loss: log loss, or the loss of the training.
+    """Returns the convex weights of models with the least loss: log loss, or the loss of the training.
 
-    Few rows hardly tell which model is better, so weights other than 1/2 cost something: as much as one more row if one
-    model has all weight. To measure the gain, the weights are chosen on each half of the rows and used on the other.
+    Few rows hardly tell which model is better, so unequal weights cost something: as much as 2.5 more rows if one of
+    two models has all weight. To measure the gain, the weights are chosen on each half of the rows and used on the
+    other.
 
     Args:
         outputs: Kind of model -> its logits, without the effect of class weights, or predictions: float32 [rows,
             columns].
-        better: The kind that the blend is compared with.
+        best: The kind that the blend is compared with.
         rows: Rows that no model was trained on.
 
     Returns:
@@ -75,7 +81,7 @@ def choose_weights(
     """
     if len(rows) < _MIN_ROWS:
         return None
-    names, both = list(outputs), list(outputs.values())
+    every = list(outputs.values())
     deviation = float(rows.labels.std()) if task == "regression" else 1.0
     measure = loss_of(task, loss, label_deviation=deviation or 1.0)
 
@@ -83,45 +89,69 @@ def choose_weights(
         found = measure(tf.constant(rows.labels[chosen]), tf.constant(output[chosen], tf.float32))
         return found.numpy().astype(np.float64) * rows.weights[chosen]
 
-    def blended(share: float) -> np.ndarray:
-        mean = np.asarray(_mean(both, (1 - share, share), loss))
+    def blended(weights: np.ndarray) -> np.ndarray:
+        mean = np.asarray(_mean(every, weights.tolist(), loss))
         return np.exp(mean) if loss.logarithmic else mean
 
-    drawn = _PRIOR * max(0.0, float(losses(outputs[better], np.arange(len(rows))).mean()))
+    all_rows = np.ones(len(rows), bool)
+    drawn = _PRIOR * max(0.0, float(losses(outputs[best], all_rows).mean()))
 
-    def best(chosen: np.ndarray) -> float:
-        def total(share: float) -> float:
-            return float(losses(blended(share), chosen).sum()) + drawn * (share - 0.5) ** 2
+    def weights_on(chosen: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """Returns the weights of the models in `kept` with the least loss on rows (masks); below 0.05 they are 0."""
 
-        found = optimize.minimize_scalar(total, bounds=(0.0, 1.0), method="bounded", options={"xatol": _WIDTH})
-        return float(found.x)
+        def total(weights: np.ndarray) -> float:
+            apart = float(((weights[kept] - 1 / kept.sum()) ** 2).sum())
+            return (float(losses(blended(weights), chosen).sum()) + drawn * apart) / float(chosen.sum())
 
+        found = _least(total, kept)
+        rest = found >= _LEAST
+        return found if rest[kept].all() else weights_on(chosen, rest)
+
+    every_model = np.ones(len(every), bool)
     gains = np.zeros(len(rows))
     for fitted, used in halves(len(rows)):
-        gains[used] = losses(outputs[better], used) - losses(blended(best(fitted)), used)
-    share = best(np.arange(len(rows)))
+        gains[used] = losses(outputs[best], used) - losses(blended(weights_on(fitted, every_model)), used)
     gain, reach = mean_and_reach(gains)
-    return Choice(dict(zip(names, (1 - share, share), strict=True)), gain, reach, len(rows))
+    weights = dict(zip(outputs, weights_on(all_rows, every_model).tolist(), strict=True))
+    return Choice(weights, gain, reach, len(rows))
 
 
-def blend(
-    networks: Mapping[str, Network], weights: Mapping[str, float], like: str, task: Task, loss: LossConfig
-) -> Network:
+def _least(loss: Callable[[np.ndarray], float], kept: np.ndarray) -> np.ndarray:
+    """Returns the convex weights with the least loss, those that are not in `kept` 0; float64 [models]."""
+    full = np.zeros(len(kept))
+
+    def at(weights: np.ndarray) -> np.ndarray:
+        full[kept] = np.clip(weights, 0.0, 1.0) / np.clip(weights, 0.0, 1.0).sum()
+        return full.copy()
+
+    count = int(kept.sum())
+    sums_to_one = {"type": "eq", "fun": lambda weights: weights.sum() - 1.0}
+    # Outputs are float32, so a shorter step would measure their rounding.
+    found = optimize.minimize(
+        lambda weights: loss(at(weights)),
+        np.full(count, 1 / count),
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * count,
+        constraints=sums_to_one,
+        options={"eps": _STEP, "ftol": 1e-9},
+    )
+    return at(found.x)
+
+
+def blend(networks: Mapping[str, Network], weights: Mapping[str, float], task: Task, loss: LossConfig) -> Network:
     """Returns the blend as one network with a head of its own, which calibration changes.
 
     Args:
-        networks: Kind of model -> the trained model, which the blend contains.
-        like: The kind whose inputs and classes describe those of the blend.
+        networks: Kind of model -> the trained model, which the blend contains; the inputs of a network describe those
+            of the blend.
+        weights: Kind of model -> its weight.
     """
-    first = networks[like]
+    first = networks.get("wide_deep") or next(iter(networks.values()))
     given = keras_inputs(first.inputs)
     outputs = [apply_model(networks[kind].model, given, training=False) for kind in weights]
     mean = ConvexMean(tuple(weights.values()), loss, name="blend")(outputs)
-    if task == "regression":
-        headed = to_label_unit(mean, 1.0, 0.0, loss)
-    else:
-        headed = Affine(1.0, np.zeros(mean.shape[-1]), name="head")(mean)
-    return Network(keras.Model(given, headed, name="blend_of_models"), first.inputs, first.config, first.classes)
+    model = keras.Model(given, headed(mean, task, 1.0, 0.0, loss), name="blend_of_models")
+    return Network(model, first.inputs, first.config, first.classes)
 
 
 class ConvexMean(keras.layers.Layer):

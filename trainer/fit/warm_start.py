@@ -97,7 +97,8 @@ def read_base(folder: str) -> BaseExport:
     """Reads an export for a warm start.
 
     Raises:
-        UserError: The folder is not an export, or the export is damaged, has no `weights.json` or contains trees.
+        UserError: The folder is not an export, or the export is damaged, has no `weights.json` or
+            no network.
     """
     path = f"{folder}/assets.extra/{FILE}"
     if not tf.io.gfile.exists(path):
@@ -112,9 +113,10 @@ def read_base(folder: str) -> BaseExport:
     with tf.io.gfile.GFile(f"{folder}/variables/variables.index", "rb") as file:
         digest = hashlib.sha256(text.encode() + file.read()).hexdigest()
     described = json.loads(text)
-    if "trees" in described:
+    if "weights" not in described:
+        what = "boosted trees" if described.get("trees") else "exact linear regression"
         raise UserError(
-            f"training.warm_start: {folder} is a model of boosted trees, which has no weights for a warm start. "
+            f"training.warm_start: {folder} is a model of {what}, which has no weights for a warm start. "
             "Train once with warm_start: none."
         )
     weights = [Weight(**weight | {"shape": tuple(weight["shape"])}) for weight in described["weights"]]

@@ -1,7 +1,7 @@
 """The simple reference: a linear model on the same transformed rows, as a baseline for the network."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn import linear_model, metrics
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.fit.sampled_rows import SampledRows
-from fullpass.trainer.models.model_inputs import ModelInput
+from fullpass.trainer.linear.design import Design
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 
@@ -19,8 +19,6 @@ _GROUPS = 20
 _ITERATIONS = 100
 _REACH = 2.093
 """The half-width of a 95 % interval in standard errors: Student's t with 19 degrees of freedom."""
-_FARTHEST = 10.0
-_IMAGE_RANK, _MAX_PIXELS = 4, 16
 _METRICS: Mapping[Task, tuple[str, str]] = {
     "binary": ("auc", "logistic regression"),
     "multiclass": ("multiclass_accuracy", "logistic regression"),
@@ -60,53 +58,6 @@ def measure_reference(
         "eval_rows": len(evaluation),
         "seconds": round(time.monotonic() - began, 2),
     }
-
-
-class Design:
-    """Rows as a sparse matrix: numbers standardized by the train rows and clipped to 10 deviations, ids one-hot.
-
-    Images are subsampled to at most 16 pixels a side, whose values are numbers.
-    """
-
-    def __init__(self, inputs: Sequence[ModelInput], train: SampledRows):
-        self._inputs = inputs
-        self._moments = {
-            item.name: _moments(_thinned(train.features[item.keras_input.name]))
-            for item in inputs
-            if item.output.kind != "ids"
-        }
-
-    def __call__(self, rows: SampledRows) -> sparse.csr_matrix:
-        """Returns float [rows, columns]."""
-        return sparse.hstack([self._columns(item, rows) for item in self._inputs], format="csr")
-
-    def _columns(self, item: ModelInput, rows: SampledRows) -> sparse.spmatrix:
-        values = rows.features[item.keras_input.name]
-        if item.output.kind != "ids":
-            values = _thinned(values)
-            mean, deviation = self._moments[item.name]
-            standard = (values.reshape(len(rows), -1) - mean) / deviation
-            return sparse.csr_matrix(np.clip(np.nan_to_num(standard), -_FARTHEST, _FARTHEST))
-        ids = values.reshape(len(rows), -1)
-        amounts = np.ones(ids.shape) if item.weights is None else rows.features[item.weights.name].reshape(ids.shape)
-        if item.output.multi:
-            amounts = np.where(ids == 0, 0.0, amounts)  # 0 pads lists of ids
-        starts = ids.shape[1] * np.arange(len(rows) + 1)
-        return sparse.csr_matrix((amounts.ravel(), ids.ravel(), starts), shape=(len(rows), item.size))
-
-
-def _thinned(values: np.ndarray) -> np.ndarray:
-    """Returns numbers unchanged, and images subsampled."""
-    if values.ndim < _IMAGE_RANK:
-        return values
-    steps = [-(-side // _MAX_PIXELS) for side in values.shape[1:3]]
-    return values[:, :: steps[0], :: steps[1]].astype(np.float32)
-
-
-def _moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    matrix = values.reshape(len(values), -1)
-    deviation = matrix.std(axis=0)
-    return matrix.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
 
 
 def _scores(model: Any, columns: sparse.csr_matrix, task: Task) -> np.ndarray:

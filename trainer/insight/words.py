@@ -102,7 +102,7 @@ def tried_words(record: Mapping[str, Any]) -> str:
     kind, value = kept.rsplit(" ", 1)
     if not blend:
         return "; ".join([f"{kind}, by {monitor}: {value}", *others])
-    weights = " + ".join(f"{weight:.2f} {kind}" for kind, weight in blend["weights"].items())
+    weights = " + ".join(f"{weight:.2f} {kind}" for kind, weight in blend["weights"].items() if weight)
     gain = f"{blend['gain']:.2g} ± {blend['reach']:.2g}"
     if blend["kept"]:
         return "; ".join([f"{weights}, by {gain} less loss", f"{monitor}: {kept}", *others])

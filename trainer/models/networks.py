@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.config import Dcn, Linear, Mlp, ModelConfig, Module, TrainingSpec, TreesOrNetwork, WideDeep
+from fullpass.trainer.config import Dcn, Linear, Mlp, ModelConfig, Module, SeveralModels, TrainingSpec, WideDeep
 from fullpass.trainer.models import user_model
 from fullpass.trainer.models.layers import Bias, IdTable, IdWeights
 from fullpass.trainer.models.members import MeanOfMembers, MemberDense, MemberLogits
@@ -47,7 +47,7 @@ def build_model(inputs: Mapping[str, ModelInput], *, task: Task, classes: int, c
     """
     if isinstance(config, Module):
         return user_model.build(inputs, classes, config, task)
-    if isinstance(config, TreesOrNetwork):
+    if isinstance(config, SeveralModels):
         config = WideDeep(kind="wide_deep")
     return keras.Model(keras_inputs(inputs), _LOGITS[type(config)](inputs, classes, config), name=config.kind)
 

@@ -96,6 +96,27 @@ def label_unit(counts: SplitCounts, loss: LossConfig) -> tuple[float, float]:
     return deviation, mean
 
 
+def target_unit(task: Task, loss: LossConfig, counts: SplitCounts) -> tuple[float, float]:
+    """Returns scale and offset of what trees and linear models are fitted to: those of `label_unit`, or 1 and 0.
+
+    For classes and counts these models have a constant of their own, the log odds or the logarithm of the mean.
+    """
+    return (1.0, 0.0) if task != "regression" or loss.kind == "poisson" else label_unit(counts, loss)
+
+
+def targets_of(labels: np.ndarray, scale: float, offset: float, loss: LossConfig) -> np.ndarray:
+    """Returns what a model with the head `headed` is fitted to, float64 [rows]."""
+    labels = labels.astype(np.float64)
+    return ((np.log(labels) if loss.kind == "log_normal" else labels) - offset) / scale
+
+
+def headed(output: keras.KerasTensor, task: Task, scale: float, offset: float, loss: LossConfig) -> keras.KerasTensor:
+    """Returns logits, or predictions in the unit of the label, after the layer `head`."""
+    if task != "regression":
+        return Affine(1.0, np.zeros(output.shape[-1]), name="head")(output)
+    return to_label_unit(output, scale, offset, loss)
+
+
 def _regression_head(logits: keras.KerasTensor, counts: SplitCounts, loss: LossConfig) -> keras.KerasTensor:
     """Returns the output of a regression: float32 [batch, 1], with quantiles [batch, 1 + levels].
 

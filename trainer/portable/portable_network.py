@@ -6,6 +6,7 @@ constants are written as constants of operations. All numbers are float32, whate
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import keras
@@ -241,7 +242,7 @@ def _convex_mean(_: _Rebuilt, layer: ConvexMean, outputs: Sequence[Any]) -> Any:
     if isinstance(layer.loss, Quantile):
         outputs = [ops.take(output, _after_first(output), axis=-1) for output in outputs]
     parts = [ops.log(output) for output in outputs] if layer.loss.logarithmic else outputs
-    return ops.add(*(ops.multiply(part, float(share)) for part, share in zip(parts, layer.shares, strict=True)))
+    return reduce(ops.add, [ops.multiply(part, float(share)) for part, share in zip(parts, layer.shares, strict=True)])
 
 
 def _forest(_: _Rebuilt, layer: ForestLayer, columns: Any) -> Any:

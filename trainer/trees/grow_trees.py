@@ -22,10 +22,9 @@ from fullpass.trainer.input.epochs import Batch
 from fullpass.trainer.input.placement import with_model_features, with_preprocessing
 from fullpass.trainer.input.split_counts import SplitCounts
 from fullpass.trainer.loss_config import LossConfig, Quantile
-from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import apply_model, keras_inputs, model_inputs, transformed_outputs
-from fullpass.trainer.models.tasks import label_unit, logit_names, to_label_unit
+from fullpass.trainer.models.tasks import headed, logit_names, target_unit, targets_of
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.trees.forest import ForestLayer, forest_of, mean_of
 from fullpass.trainer.trees.rounds import (
@@ -84,8 +83,7 @@ class _Unit:
 
     def targets(self, labels: np.ndarray) -> np.ndarray:
         """Returns the targets that trees are fitted to, float64 [rows]."""
-        labels = labels.astype(np.float64)
-        return ((np.log(labels) if self.loss.kind == "log_normal" else labels) - self.offset) / self.scale
+        return targets_of(labels, self.scale, self.offset, self.loss)
 
     def learned_by_scores(self, labels: np.ndarray) -> np.ndarray:
         """Returns the targets of linear models, one column each, float64 [rows, scores]."""
@@ -95,11 +93,9 @@ class _Unit:
 
     def head(self, output: keras.KerasTensor) -> keras.KerasTensor:
         """Returns logits, or predictions in the unit of the label, after the layer `head`."""
-        if self.task != "regression":
-            return Affine(1.0, np.zeros(output.shape[-1]), name="head")(output)
         if isinstance(self.loss, Quantile):
             output = InOrder(name="rising")(output)
-        return to_label_unit(output, self.scale, self.offset, self.loss)
+        return headed(output, self.task, self.scale, self.offset, self.loss)
 
 
 class InOrder(keras.layers.Layer):
@@ -205,9 +201,7 @@ def _trees(spec: TrainingSpec) -> Trees:
 
 
 def _unit(task: Task, training: TrainingConfig, counts: SplitCounts) -> _Unit:
-    # For classes and counts LightGBM starts from their shares and their mean, which its leaf values include.
-    as_it_is = task != "regression" or training.loss.kind == "poisson"
-    unit = (1.0, 0.0) if as_it_is else label_unit(counts, training.loss)
+    unit = target_unit(task, training.loss, counts)
     return _Unit(task, training.loss, *unit, np.argsort(-counts.class_rows, kind="stable"))
 
 

@@ -23,7 +23,7 @@ from fullpass.preprocessing.features.feature import CustomFeature, Feature, Imag
 from fullpass.preprocessing.features.image_feature import UserEncoder
 from fullpass.preprocessing.features.lists import list_options
 from fullpass.preprocessing.spec import length
-from fullpass.trainer.config import TREE_KEYS, Module, TrainerConfig, TrainingConfig, Trees, TreesOrNetwork
+from fullpass.trainer.config import TREE_KEYS, Module, SeveralModels, TrainerConfig, TrainingConfig, Trees
 from fullpass.trainer.loss_config import losses_for
 from fullpass.trainer.tuning.search_space import OBJECTIVES, path_problem, with_values
 
@@ -280,7 +280,7 @@ _INSTEAD_OF = {
 def check_trees(loaded: Loaded) -> Iterator[Finding]:
     """Trees learn one label from numbers and categories, and the file sets no key that only networks read."""
     config = loaded.config
-    if not isinstance(config.model, Trees | TreesOrNetwork):
+    if not isinstance(config.model, Trees | SeveralModels):
         return
     for name, feature in config.features.items():
         yield from _check_feature(name, feature)

@@ -34,16 +34,17 @@ from fullpass.pipeline.authoring.profile.column_profile import counted, shown
 from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
 from fullpass.preprocessing.features.label import Task
+from fullpass.trainer.config import SMALL_NETWORK
 
 ROWS = 20_000
 """Default number of rows in the sample."""
 _SMALL = 2_000
-_TREES_FROM = 3_000
-"""From this number of rows, boosted trees do better than a network on numbers and categories (docs/training.md)."""
-_BOTH_UP_TO = 200_000
+_BLEND_FROM = 200
+"""Fewer rows do not tell which of several models is better (docs/training.md)."""
+_BLEND_UP_TO = 200_000
 """Up to this number of rows, a network is tried beside trees, whose training time grows more slowly with the rows."""
 _OF_TREES = {"number", "category", "boolean", "date"}
-_OF_BOTH = _OF_TREES | {"text", "categories"}
+_OF_BLEND = _OF_TREES | {"text", "categories"}
 """Kinds of columns of which `auto` grows trees; of more rows than it is for, only those of `_OF_TREES`."""
 _MOST_SLICES, _SLICE_VALUES = 2, 12
 _BUDGET, _MOST_BAD_ROWS = 0.001, 0.01
@@ -241,17 +242,17 @@ def _model(
             YamlLine("model", linear, "one weight per word and class: texts alone need no more"),
             YamlLine("training", {"learning_rate": 0.01}, "larger than usual, for a linear model"),
         ]
-    if rows < _SMALL:
-        model = {"kind": "wide_deep", "hidden": [32], "dropout": 0.2}
-        return [YamlLine("model", model, f"small, for {rows:,} rows")]
-    many = (profile.sample.total or rows) > _BOTH_UP_TO
-    if rows >= _TREES_FROM and not sequences and chosen.guess.task != "multilabel":
+    many = (profile.sample.total or rows) > _BLEND_UP_TO
+    if rows >= _BLEND_FROM and not sequences and chosen.guess.task != "multilabel":
         if many and kinds <= _OF_TREES:
             why = "boosted trees: all features are single numbers and categories"
             return [YamlLine("model", {"kind": "trees"}, why)]
-        if not many and kinds <= _OF_BOTH:
-            why = "boosted trees and a network, blended if that is better; to choose one, write trees or wide_deep"
+        if not many and kinds <= _OF_BLEND:
+            why = "boosted trees, a network and a linear model, blended if that is better; or write one of their kinds"
             return [YamlLine("model", {"kind": "auto"}, why)]
+    if rows < _SMALL:
+        model = SMALL_NETWORK.model_dump(mode="json", exclude_unset=True)
+        return [YamlLine("model", model, f"small, for {rows:,} rows")]
     return [YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")]
 
 

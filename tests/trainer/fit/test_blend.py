@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from fullpass.trainer.config import SMALL_NETWORK
 from fullpass.trainer.export.eval_scores import read_scores
 from fullpass.trainer.fit.blend import ConvexMean, choose_weights
 from fullpass.trainer.fit.sampled_rows import SampledRows
@@ -51,6 +52,17 @@ def test_models_of_equal_worth_are_blended_even_if_few_rows_cannot_prove_a_gain(
     assert min(gains) >= 0 and np.mean(gains) > 0.01 and np.mean(proven) < 0.2
 
 
+def test_three_independent_errors_are_weighed_by_their_precision_and_a_fourth_of_noise_is_left_out():
+    """Errors of variance 1, 2 and 4: the best weights are 4/7, 2/7 and 1/7, of independent models."""
+    random = np.random.default_rng(2)
+    label = random.normal(0, 10, ROWS)
+    errors = {"a": 1.0, "b": 2**0.5, "c": 2.0, "noise": 30.0}
+    outputs = {k: (label + random.normal(0, e, ROWS))[:, None].astype(np.float32) for k, e in errors.items()}
+    found = choose_weights(outputs, "a", rows_of(label), "regression", Auto())
+    assert found.parts == pytest.approx({"a": 4 / 7, "b": 2 / 7, "c": 1 / 7}, abs=0.03)
+    assert found.weights["noise"] == 0 and sum(found.weights.values()) == pytest.approx(1) and found.pays
+
+
 def test_a_second_model_of_noise_gets_no_weight():
     random = np.random.default_rng(3)
     label = random.normal(size=ROWS)
@@ -71,12 +83,12 @@ def test_amounts_are_blended_by_their_logarithms_and_quantiles_without_the_predi
 
 @pytest.fixture(scope="module")
 def blended(planted, tmp_path_factory) -> SimpleNamespace:
-    """A blend of two models of eight epochs; rows beside train end it, and rows of train itself judge it."""
+    """A blend of trees and a network of eight epochs; rows beside train end it, and rows of train itself judge it."""
     folder = tmp_path_factory.mktemp("blend")
     prepared = planted("binary")
     for split, name in (("train", "train"), ("validation", "eval")):
         shutil.copytree(prepared.directory / "transformed" / name, folder / f"Split-{split}")
-    args = prepared.fn_args(folder, model="auto", training={"epochs": 8, "learning_rate": 0.003})
+    args = prepared.fn_args(folder, model="auto", training={"epochs": 8, "learning_rate": 0.03})
     args.eval_files, args.train_files = args.train_files, [f"{folder}/Split-train/*"]
     run_fn(args)
     record = json.loads((folder / "model_run" / "training.json").read_text())
@@ -106,7 +118,8 @@ def test_run_fn_exports_a_blend_that_answers_as_it_was_trained(blended):
 @pytest.mark.integration
 def test_the_next_training_begins_from_the_network_of_a_blend(blended):
     base = read_base(str(blended.export))
-    kernel = base.value(base.weights["hidden_1/kernel"])
-    assert kernel.shape == (128, 64) and kernel.std() > 0
-    _, trained = blended.prepared.trained(base=blended.export, model="wide_deep", training={"epochs": 1})
+    kernel = base.value(base.weights["hidden_0/kernel"])
+    assert kernel.shape[1:] == (32,) and kernel.std() > 0
+    network = SMALL_NETWORK.model_dump(mode="json")
+    _, trained = blended.prepared.trained(base=blended.export, model=network, training={"epochs": 1})
     assert {origin.outcome for origin in trained.weight_origins} == {"taken"}

@@ -63,19 +63,19 @@ def answers(request, planted, tmp_path_factory):
 
 
 def blend_of(prepared, model):
-    """Returns the blend of two networks, as `model: auto` makes it."""
+    """Returns the blend of three networks, as `model: auto` makes it."""
     from fullpass.trainer.fit.blend import blend
     from fullpass.trainer.fit.build_training import build_training
     from fullpass.trainer.models.losses import AUTO
 
     made = {}
-    for config in (model, {"kind": "linear"}):
+    for config in (model, {"kind": "linear"}, {"kind": "dcn", "hidden": [4]}):
         data, spec, strategy = prepared.loaded(model=config)
         built = build_training(spec, data.statistics, data.in_model, updates=1, strategy=strategy)
         made[config["kind"]] = built.network
         for variable in built.model.trainable_variables:
             variable.assign(np.random.default_rng(3).normal(0, 0.3, variable.shape))
-    return blend(made, {"mlp": 0.25, "linear": 0.75}, "mlp", "binary", AUTO).model
+    return blend(made, {"mlp": 0.25, "linear": 0.5, "dcn": 0.25}, "binary", AUTO).model
 
 
 def network_of(prepared, model, training):

@@ -197,20 +197,23 @@ def test_without_early_stopping_all_rounds_grow_and_the_best_are_kept(planted):
     ("task", "metric", "rate", "kept"),
     [("binary", "log_loss", 1e-6, "trees"), ("regression", "rmse", 0.01, "wide_deep")],
 )
-def test_the_better_of_trees_and_a_network_is_kept(planted, tmp_path, task, metric, rate, kept):
+def test_the_best_of_several_models_is_kept(planted, tmp_path, task, metric, rate, kept):
     """A network that hardly learns is worse than trees; one that learns adds numbers better than trees."""
     prepared = planted(task).of("x", "trip miles", "kind", "tags", "position")
     run_fn(prepared.fn_args(tmp_path, model="auto", training={"epochs": 8, "learning_rate": rate}))
     record = json.loads((tmp_path / "model_run" / "training.json").read_text())
     assert min(record["compared"], key=record["compared"].get) == kept
-    assert set(record["compared"]) == {"trees", "wide_deep"}
+    assert set(record["compared"]) == {"trees", "wide_deep", "linear"}
     history = record["history"][f"val_{metric}"]
     assert history[record["best_epoch"] - 1] == min(record["compared"].values())
     weights = json.loads((tmp_path / "Format-Serving" / "assets.extra" / "weights.json").read_text())
-    assert ("trees" in weights) == (kept == "trees") == bool(record["trees"])
+    blended = record["blend"]["weights"] if record["blend"]["kept"] else {kept: 1.0}
+    held = {kind for kind, weight in blended.items() if weight}
+    assert (held == {"trees"}) if kept == "trees" else (kept in held)
+    assert ("weights" in weights) == ("wide_deep" in held) and bool(record["trees"]) == ("trees" in held)
     curves = EventAccumulator(str(tmp_path / "model_run" / "validation")).Reload()
     values = [float(tf.make_ndarray(event.tensor_proto)) for event in curves.Tensors(metric)]
-    assert values == pytest.approx(history), "of the one that is kept alone"
+    assert values == pytest.approx(history), "of the best one"
 
 
 def test_focal_loss_is_refused_where_no_check_has_seen_it(planted):

@@ -168,7 +168,7 @@ def test_one_large_class_is_judged_by_the_log_loss_of_the_shares(tmp_path, rando
     assert (bounds.max, bounds.beyond_chance) == (pytest.approx(0.3944, abs=2e-3), 0.95)
 
 
-@pytest.mark.parametrize(("rows", "kind"), [(ROWS, "wide_deep"), (3000, "auto")])
+@pytest.mark.parametrize(("rows", "kind"), [(199, "wide_deep"), (ROWS, "auto")])
 def test_positions_become_a_distance(tmp_path, random, rows, kind):
     spans = {"lat": (41, 42), "lon": (-88, -87)}
     columns = {f"{end}_{axis}": random.uniform(*span, rows) for end in ("from", "to") for axis, span in spans.items()}
@@ -400,7 +400,7 @@ def test_classes_of_texts_alone_are_told_by_words_and_pairs_of_them(tmp_path, ra
     assert config.model.kind == "linear" and config.training.learning_rate == 0.01
     (tmp_path / "p.yaml").unlink()
     config = run(tmp_path, write(tmp_path / "a.csv", {**columns, "age": random.normal(size=ROWS)}), label="intent")
-    assert features(config)["query"]["output"] == "tf_idf" and config.model.kind == "wide_deep"
+    assert features(config)["query"]["output"] == "tf_idf" and config.model.kind == "auto"
 
 
 @pytest.mark.integration
@@ -418,8 +418,8 @@ def test_two_classes_of_texts_alone_are_told_by_a_linear_model(tmp_path, random)
 
 @pytest.mark.integration
 def test_trees_for_tables_and_networks_for_the_rest(tmp_path, random, monkeypatch):
-    """From 3,000 rows on trees are tried, up to 200,000 beside a network; fewer rows, and vectors, are for networks."""
-    rows = 3000
+    """From 200 rows on trees are tried, up to 200,000 beside others; fewer rows, and vectors, are for networks."""
+    rows = 200
     table = {
         "fare": random.normal(size=rows),
         "zone": random.choice(["a", "b", "c"], rows),
@@ -435,6 +435,6 @@ def test_trees_for_tables_and_networks_for_the_rest(tmp_path, random, monkeypatc
     assert model(table) == "auto"
     assert model({name: values[: rows - 1] for name, values in table.items()}) == "wide_deep"
     assert model({**table, **text}) == "auto"
-    monkeypatch.setattr("fullpass.pipeline.authoring.init.init._BOTH_UP_TO", rows - 1)
+    monkeypatch.setattr("fullpass.pipeline.authoring.init.init._BLEND_UP_TO", rows - 1)
     assert model(table) == "trees"
     assert model({**table, **text}) == "wide_deep"

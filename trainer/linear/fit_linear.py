@@ -1,0 +1,233 @@
+"""Fits the linear member of `model: auto`: a ridge, logistic or Poisson regression, and writes it as a network.
+
+Gradient steps approach these weights slowly, and with few rows they end before. scikit-learn finds them exactly.
+"""
+
+import logging
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from scipy import sparse, special
+from sklearn import linear_model
+from sklearn.exceptions import ConvergenceWarning
+
+from fullpass.trainer.config import TrainingSpec
+from fullpass.trainer.fit.epoch_metrics import metrics_of, monitored, sums_of
+from fullpass.trainer.fit.fit import Fitted
+from fullpass.trainer.fit.sampled_rows import sample_rows
+from fullpass.trainer.fit.training_data import TrainingData
+from fullpass.trainer.linear.design import FARTHEST, Design
+from fullpass.trainer.models.layers import Bias, IdTable, IdWeights
+from fullpass.trainer.models.losses import loss_of
+from fullpass.trainer.models.model_inputs import (
+    ModelInput,
+    dense_part,
+    keras_inputs,
+    model_inputs,
+    transformed_outputs,
+)
+from fullpass.trainer.models.tasks import headed, logit_names, target_unit, targets_of
+from fullpass.trainer.models.weight_semantics import Network
+
+_LOG = logging.getLogger(__name__)
+_PENALTIES = (1000.0, 100.0, 10.0, 1.0, 0.1)
+"""Strengths of the squared penalty to choose from, relative to the loss of all rows together."""
+_FOLDS = 5
+_MAX_ROWS, _CHOICE_ROWS = 50_000, 10_000
+"""The most rows that a model is fitted on, and that its penalty is chosen on."""
+_MOST_WEIGHTS = 1 << 21
+_ITERATIONS, _TOLERANCE = 200, 1e-8
+_LOSSES = {"auto", "squared", "poisson", "log_normal"}
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """A fitted linear model.
+
+    Attributes:
+        loss: The metric that chooses between models, on the validation rows.
+        again: Fits again, also on the validation rows; None if they judge the model.
+    """
+
+    network: Network
+    fitted: Fitted
+    loss: float
+    again: Callable[[], Network] | None
+
+
+def fit_linear(data: TrainingData, spec: TrainingSpec) -> LinearFit | None:
+    """Fits a linear model to up to 50,000 train rows, with the penalty that loses least in cross-validation on them.
+
+    Returns:
+        None where no linear model is fitted exactly: with the losses `absolute`, `huber` and `quantile`, with train
+        rows of one class only, and with more than two million weights.
+    """
+    regression = _Regression(data, spec)
+    inputs = model_inputs(transformed_outputs(spec.preprocessing, spec.tft_output), spec.tft_output)
+    width = sum(item.size or item.width for item in inputs.values())
+    if spec.config.training.loss.kind not in _LOSSES or width * regression.outputs > _MOST_WEIGHTS:
+        return None
+    began = time.monotonic()
+    train = sample_rows(data.train.split, data.in_model, _MAX_ROWS)
+    if len(np.unique(train.labels)) < 2:
+        return None
+    validation = sample_rows(data.validation.split, data.in_model, _MAX_ROWS)
+    design = Design(list(inputs.values()), train)
+    columns = [design(rows) for rows in (train, validation)]
+    penalty = _choose_penalty(regression, columns[0], train.labels, train.weights)
+    first = regression.fit(columns[0], train.labels, train.weights, penalty)
+
+    def network_of(found: _Weights) -> Network:
+        model = _model(inputs, design, found, regression.head)
+        return Network(model, inputs, spec.preprocessing, regression.names if any(regression.names) else ())
+
+    def again() -> Network:
+        labels, weights = ([getattr(rows, name) for rows in (train, validation)] for name in ("labels", "weights"))
+        both = sparse.vstack(columns, format="csr"), np.concatenate(labels), np.concatenate(weights)
+        return network_of(regression.fit(*both, penalty))
+
+    seconds = time.monotonic() - began
+    of_train = regression.metrics(columns[0], train.labels, train.weights, first)
+    found = regression.metrics(columns[1], validation.labels, validation.weights, first)
+    history = {"loss": of_train["loss"], **{f"val_{name}": value for name, value in found.items()}}
+    fitted = Fitted({name: [value] for name, value in (history | {"step_ms": 1000 * seconds}).items()}, 1, seconds)
+    own_validation = data.validation is not data.evaluation
+    return LinearFit(network_of(first), fitted, found[regression.judged_by], again if own_validation else None)
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """The weights of a linear model.
+
+    Attributes:
+        kernel: float64 [columns of the design, outputs].
+        bias: float64 [outputs].
+    """
+
+    kernel: np.ndarray
+    bias: np.ndarray
+
+    def __call__(self, columns: sparse.csr_matrix) -> np.ndarray:
+        return np.asarray(columns @ self.kernel + self.bias)
+
+
+class _Regression:
+    """The regression of a task and a loss: ridge, logistic or Poisson."""
+
+    def __init__(self, data: TrainingData, spec: TrainingSpec):
+        self._task, self._loss = spec.preprocessing.label.task, spec.config.training.loss
+        self.names = logit_names(self._task, data.statistics.names, self._loss)
+        self.outputs = len(self.names)
+        self.judged_by = monitored(self._task, self._loss)
+        self._factors = data.statistics.factors
+        self._unit = target_unit(self._task, self._loss, data.train.counts)
+        deviation = data.train.counts.label_deviation if self._task == "regression" else 1.0
+        self._losses = loss_of(self._task, self._loss, label_deviation=deviation)
+        raw = keras.Input((self.outputs,), name="output")
+        self._headed = keras.Model(raw, self.head(raw))
+
+    def head(self, output: keras.KerasTensor) -> keras.KerasTensor:
+        """Returns logits, or predictions in the unit of the label, after the layer `head`."""
+        return headed(output, self._task, *self._unit, self._loss)
+
+    def fit(self, columns: sparse.csr_matrix, labels: np.ndarray, weights: np.ndarray, penalty: float) -> _Weights:
+        """Returns the weights with the least loss and penalty."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # of weak penalties, which lose more anyway
+            if self._task != "regression":
+                return self._logistic(columns, labels.astype(int), weights, penalty)
+            model: Any = linear_model.Ridge(penalty, tol=_TOLERANCE)
+            if self._loss.kind == "poisson":
+                model = linear_model.PoissonRegressor(alpha=penalty / len(labels), max_iter=_ITERATIONS)
+            model.fit(columns, targets_of(labels, *self._unit, self._loss), weights)
+        return _Weights(model.coef_.reshape(-1, 1), np.reshape(model.intercept_, 1))
+
+    def metrics(
+        self, columns: sparse.csr_matrix, labels: np.ndarray, weights: np.ndarray, found: _Weights
+    ) -> dict[str, float]:
+        """Returns the metrics of an epoch."""
+        answers = self._headed(tf.constant(found(columns), tf.float32))
+        sums = sums_of(self._task, self._losses, tf.constant(labels), answers, tf.constant(weights))
+        return metrics_of(self._task, {name: value.numpy() for name, value in sums.items()})
+
+    def _logistic(
+        self, columns: sparse.csr_matrix, labels: np.ndarray, weights: np.ndarray, penalty: float
+    ) -> _Weights:
+        if len(self._factors):
+            weights = weights * self._factors[labels]
+        model = linear_model.LogisticRegression(C=1 / penalty, max_iter=_ITERATIONS)
+        model.fit(columns, labels, weights / weights.mean())
+        kernel, bias = model.coef_.T, model.intercept_
+        if self.outputs == 1 or len(model.classes_) == self.outputs:
+            return _Weights(kernel, bias)
+        if len(model.classes_) == 2:
+            kernel, bias = np.hstack([0.0 * kernel, kernel]), np.array([0.0, bias[0]])
+        # A class that train does not have is as likely as if it had half a row.
+        rare = special.logsumexp(bias) - np.log(2 * len(labels))
+        all_kernels, all_biases = np.zeros((len(kernel), self.outputs)), np.full(self.outputs, rare)
+        all_kernels[:, model.classes_], all_biases[model.classes_] = kernel, bias
+        return _Weights(all_kernels, all_biases)
+
+
+def _choose_penalty(
+    regression: _Regression, columns: sparse.csr_matrix, labels: np.ndarray, weights: np.ndarray
+) -> float:
+    """Returns the penalty with the least loss on rows that the weights were not fitted to, in five folds of train.
+
+    A small table has too few validation rows to tell; these are all rows, each once.
+    """
+    rows = min(len(labels), _CHOICE_ROWS)
+    fold_of = np.random.default_rng(0).permutation(rows) % _FOLDS
+    losses = np.zeros(len(_PENALTIES))
+    for fold in range(_FOLDS):
+        rest, held = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
+        if not len(held) or len(np.unique(labels[rest])) < 2:
+            continue
+        for i, penalty in enumerate(_PENALTIES):
+            found = regression.fit(columns[rest], labels[rest], weights[rest], penalty)
+            losses[i] += (
+                weights[held].sum() * regression.metrics(columns[held], labels[held], weights[held], found)["loss"]
+            )
+    _LOG.info("linear: losses of the penalties %s: %s", _PENALTIES, losses.tolist())
+    return _PENALTIES[int(np.argmin(losses))]
+
+
+def _model(
+    inputs: Mapping[str, ModelInput],
+    design: Design,
+    found: _Weights,
+    head: Callable[[keras.KerasTensor], keras.KerasTensor],
+) -> keras.Model:
+    """Returns the weights as layers, which compute what the design does and its product with the weights."""
+    weights, outputs = design.split(found.kernel), len(found.bias)
+    numbers = [item for item in inputs.values() if item.output.kind != "ids"]
+    single = [item for item in inputs.values() if item.output.kind == "ids" and not item.output.multi]
+    parts = []
+
+    def add(layer: keras.layers.Layer, items: Sequence[ModelInput], *given: Any, **options: Any) -> None:
+        parts.append(layer(*given, **options))
+        layer.set_weights([np.concatenate([weights[item.name] for item in items])])
+
+    if numbers:
+        mean, deviation = np.concatenate([design.moments[item.name] for item in numbers], axis=1).astype(np.float32)
+        dense = dense_part(inputs)
+        x = keras.layers.Concatenate()(dense) if len(dense) > 1 else dense[0]
+        x = keras.ops.divide(keras.ops.subtract(x, mean[None]), deviation[None])
+        layer = keras.layers.Dense(outputs, use_bias=False, name="numbers")
+        add(layer, numbers, keras.ops.clip(x, -FARTHEST, FARTHEST))
+    if single:
+        layer = IdWeights([item.size for item in single], outputs, name="ids")
+        add(layer, single, [item.keras_input for item in single])
+    for item in inputs.values():
+        if item.output.multi:
+            add(IdTable(item.size, outputs), [item], item.keras_input, item.weights, pool="sum")
+    bias = Bias(name="bias")
+    total = bias(keras.layers.Add()(parts) if len(parts) > 1 else parts[0])
+    bias.set_weights([found.bias])
+    return keras.Model(keras_inputs(inputs), head(total), name="linear")
