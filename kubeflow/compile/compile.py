@@ -94,7 +94,6 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
 
 
 def _cluster_paths(loaded: Loaded, environment: EnvironmentConfig) -> RunPaths:
-
     def resolve(path: str) -> str:
         if is_address(path):
             return path

@@ -28,74 +28,7 @@ from fullpass.kubeflow.kfp_internals import END_COMMAND, SCHEMA_VERSION
 from fullpass.kubeflow.page_outputs import PageOutput, page_outputs
 from fullpass.kubeflow.protocol import Json
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.config import BeamConfig
 from fullpass.pipeline.running.record_provenance import config_facts, user_functions
-
-
-@dataclass
-class Sources:
-    """The outputs that inputs of nodes come from.
-
-    Attributes:
-        outputs: Names of a node and its output in TFX -> the corresponding output in the package.
-        window: The examples of a window of spans, which nodes find in the registry.
-    """
-
-    outputs: dict[tuple[str, str], Output] = field(default_factory=dict)
-    window: Output | None = None
-
-    def of(self, channel: types.BaseChannel) -> Output:
-        """Returns the output that a channel stands for."""
-        return self.outputs[channel.producer_component_id, channel.output_key]
-
-
-def node_task(node: base_node.BaseNode, sources: Sources, pages: Sequence[PageOutput] = (), *, cache: bool) -> Task:
-    """Returns the task of a component whose inputs are all in `sources`; pages: its outputs for the run's page."""
-    return Task(
-        name=task_name(node.id),
-        parameters=_parameters(node),
-        artifacts={name: (sources.of(channel), title(channel.type)) for name, channel in node.inputs.items()},
-        outputs={name: title(channel.type) for name, channel in node.outputs.items()}
-        | {page.name: page.kind for page in pages},
-        after=_waits_for(node),
-        cache=cache,
-    )
-
-
-def executor_args(
-    node: base_node.BaseNode,
-    sources: Sources,
-    environment: EnvironmentConfig,
-    beam: BeamConfig,
-    registry: Json,
-    pages: Sequence[PageOutput] = (),
-) -> list[str]:
-    """Returns the arguments of the container that runs a component.
-
-    They contain artifact types, because the backend passes artifacts without types.
-
-    Args:
-        registry: What it keeps there: `ingest`, with its request and spans, or `records`, of blessed models.
-    """
-    runs_beam = isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)
-    plan = {
-        "node": node.id,
-        "line": line(),
-        "executor": node.executor_spec.class_path,
-        "parameters": {name: type(value).__name__ for name, value in _parameters(node).items()},
-        "inputs": {name: class_path(channel.type) for name, channel in node.inputs.items()},
-        "windows": [name for name, channel in node.inputs.items() if sources.of(channel) == sources.window],
-        "outputs": {name: class_path(channel.type) for name, channel in node.outputs.items()},
-        "beam": beam.model_dump(mode="json") if runs_beam else None,
-        "folder": environment.folder,
-        "artifacts": environment.artifacts,
-        **registry,
-    }
-    return [
-        "--plan",
-        json.dumps(plan, sort_keys=True),
-        *message_args(node.inputs, [*node.outputs, *(page.name for page in pages)]),
-    ]
 
 
 def class_path(artifact: type[types.Artifact]) -> str:
@@ -128,13 +61,16 @@ class PackageBuilder:
         remarks: Sentences about nodes that run differently on Kubeflow.
         baseline: TFX's settings of the node that finds the last blessed model.
         found: Name of the look-up of the inputs of a run.
+        outputs: Names of a node and its output in TFX -> the corresponding output in the package.
+        window: The examples of a window of spans, which nodes find in the registry.
     """
 
     loaded: Loaded
     environment: EnvironmentConfig
     spanned: bool
     remarks: list[str] = field(default_factory=list)
-    sources: Sources = field(default_factory=Sources)
+    outputs: dict[tuple[str, str], Output] = field(default_factory=dict)
+    window: Output | None = None
     components: Json = field(default_factory=dict)
     executors: Json = field(default_factory=dict)
     kubernetes: Json = field(default_factory=dict)
@@ -153,10 +89,10 @@ class PackageBuilder:
             self._add_component(node)
         elif node.exec_properties["resolver_class"] is SpansOfWindow:
             # The ingest tasks produce the window.
-            self.sources.outputs[node.id, "examples"] = self.sources.of(node.raw_inputs["examples"])
+            self.outputs[node.id, "examples"] = self._source(node.raw_inputs["examples"])
         else:
             imported = ModelImport(task_name(node.id), self.found)
-            self.sources.outputs[node.id, "model"] = self._add_import(node.id, imported)
+            self.outputs[node.id, "model"] = self._add_import(node.id, imported)
 
     def package(self) -> Package:
         """Returns the package of all added nodes."""
@@ -184,7 +120,15 @@ class PackageBuilder:
     def _add_component(self, node: base_node.BaseNode) -> None:
         environment = self.environment
         pages = page_outputs(node.executor_spec.class_path, self.loaded.config.label.task)
-        task = node_task(node, self.sources, pages, cache=environment.node(node.id).cache is not False)
+        task = Task(
+            name=task_name(node.id),
+            parameters=_parameters(node),
+            artifacts={name: (self._source(channel), title(channel.type)) for name, channel in node.inputs.items()},
+            outputs={name: title(channel.type) for name, channel in node.outputs.items()}
+            | {page.name: page.kind for page in pages},
+            after=_waits_for(node),
+            cache=environment.node(node.id).cache is not False,
+        )
         registry: Json = {}
         if isinstance(node, Ingest):
             registry = {"ingest": self._with_request(node, task)}
@@ -193,8 +137,7 @@ class PackageBuilder:
         # TFX needs TensorFlow to open artifacts at gs:// directly.
         small = environment.artifacts == "copied" and node.executor_spec.class_path in protocol.IN_SMALL_IMAGE
         settings = environment.node(node.id, small=small)
-        beam = beam_config(settings.beam, self.loaded.config.beam, environment.pipeline_root)
-        args = executor_args(node, self.sources, environment, beam, registry, pages)
+        args = self._args(node, settings, registry, pages)
         command: Sequence[str] = protocol.NODE_COMMAND
         if settings.workers:
             self.remarks.append(
@@ -206,9 +149,39 @@ class PackageBuilder:
             facts = {protocol.FACTS_VARIABLE: package_facts(self.loaded)}
             settings = settings.model_copy(update={"env": settings.env | facts})
         self._add_container(task, command, args, settings)
-        self.sources.outputs |= {(node.id, key): Output(task.name, key) for key in node.outputs}
+        self.outputs |= {(node.id, key): Output(task.name, key) for key in node.outputs}
         if isinstance(node, Ingest) and self.spanned:
-            self.sources.window = Output(task.name, "examples")
+            self.window = Output(task.name, "examples")
+
+    def _source(self, channel: types.BaseChannel) -> Output:
+        return self.outputs[channel.producer_component_id, channel.output_key]
+
+    def _args(
+        self, node: base_node.BaseNode, settings: NodeConfig, registry: Json, pages: Sequence[PageOutput]
+    ) -> list[str]:
+        """Returns the arguments of a container. They hold artifact types, because the backend passes on none.
+
+        Args:
+            registry: What it keeps there: `ingest`, with its request and spans, or `records`, of blessed models.
+        """
+        environment = self.environment
+        beam = beam_config(settings.beam, self.loaded.config.beam, environment.pipeline_root)
+        runs_beam = isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)
+        plan = {
+            "node": node.id,
+            "line": line(),
+            "executor": node.executor_spec.class_path,
+            "parameters": {name: type(value).__name__ for name, value in _parameters(node).items()},
+            "inputs": {name: class_path(channel.type) for name, channel in node.inputs.items()},
+            "windows": [name for name, channel in node.inputs.items() if self._source(channel) == self.window],
+            "outputs": {name: class_path(channel.type) for name, channel in node.outputs.items()},
+            "beam": beam.model_dump(mode="json") if runs_beam else None,
+            "folder": environment.folder,
+            "artifacts": environment.artifacts,
+            **registry,
+        }
+        outputs = [*node.outputs, *(page.name for page in pages)]
+        return ["--plan", json.dumps(plan, sort_keys=True), *message_args(node.inputs, outputs)]
 
     def _job_settings(self, node: base_node.BaseNode, settings: NodeConfig) -> str:
         launcher = {
@@ -293,7 +266,7 @@ class PackageBuilder:
             "pushed_model": ("Pusher", standard_artifacts.PushedModel),
             "report": ("Report", Report),
         }
-        artifacts = {key: (self.sources.outputs[node, key], title(kind)) for key, (node, kind) in reported.items()}
+        artifacts = {key: (self.outputs[node, key], title(kind)) for key, (node, kind) in reported.items()}
         outcome = notify_tasks.outcome_task(config.evaluation.model_dump_json(), artifacts)
         self._add_lookup("outcome", outcome, notify_tasks.NODE)
         folder = self.environment.folder
