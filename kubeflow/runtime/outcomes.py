@@ -103,15 +103,11 @@ def record_failure(variables: Mapping[str, str], message: str, task: str, error:
     """Records the failure of a container if the pipeline has `notify:`; never fails itself."""
     try:
         if (records := container_records(variables, message)) is not None:
-            records.record_task_failure(task, _event(task, error), failure.explain(error))
+            event: Event = "gate_stop" if task == _GATE else "failure"
+            event = "skipped" if isinstance(error, NoNewSpanError) else event
+            records.record_task_failure(task, event, failure.explain(error))
     except (UserError, OSError):
         return  # The original failure must not be hidden.
-
-
-def _event(task: str, error: BaseException) -> Event:
-    if isinstance(error, NoNewSpanError):
-        return "skipped"
-    return "gate_stop" if task == _GATE else "failure"
 
 
 def _output_addresses(message: str) -> list[str]:

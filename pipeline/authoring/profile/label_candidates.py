@@ -60,7 +60,9 @@ def most_likely_label(columns: Sequence[ColumnProfile]) -> tuple[str, str]:
     if ranked and points[ranked[0].name] >= _TAKEN:
         ahead = points[ranked[0].name] - (points[ranked[1].name] if len(ranked) > 1 else 0)
         if ahead >= _AHEAD:
-            return ranked[0].name, _why_chosen(ranked[0], columns)
+            by_name = words_of(ranked[0].name) & (_NAMES | _LIKELY_WORDS)
+            place = f"taken as the {'last' if ranked[0] is columns[-1] else 'first'} column"
+            return ranked[0].name, f"{'chosen by its name' if by_name else place}; --label chooses another"
     raise UsageError(_which(ranked[:6], columns))
 
 
@@ -141,12 +143,6 @@ def _is_unlike(column: ColumnProfile, others: Sequence[ColumnProfile]) -> bool:
         return all(other.numbers is not None or other.kind in _NO_LABEL for other in others)
     few = 2 <= column.values.distinct <= _FEW_CLASSES and column.numbers is not None and column.numbers.whole
     return few and all(other.kind in _NO_LABEL or other.values.distinct > _FEW_CLASSES for other in others)
-
-
-def _why_chosen(column: ColumnProfile, columns: Sequence[ColumnProfile]) -> str:
-    if words_of(column.name) & (_NAMES | _LIKELY_WORDS):
-        return "chosen by its name; --label chooses another"
-    return f"taken as the {'last' if column is columns[-1] else 'first'} column; --label chooses another"
 
 
 def _which(likely: Sequence[ColumnProfile], columns: Sequence[ColumnProfile]) -> str:

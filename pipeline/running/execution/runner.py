@@ -278,14 +278,12 @@ class _NodeScheduler:
     def _start_ready(self, received: StopSignals) -> bool:
         """Starts the nodes that are ready; returns whether any node is running."""
         bad = any(result.status not in _DONE for result in self.results.values())
-        ready = () if bad or received.is_set() else [node for node in self.waiting if self._is_ready(node)]
-        for node_id in ready[: self.parallel - len(self.running)]:
+        nodes = self.compiled.nodes
+        pending = {*self.waiting, *(process.id for process in self.running)}
+        ready = [node for node in self.waiting if pending.isdisjoint(nodes[node].upstream_nodes)]
+        for node_id in () if bad or received.is_set() else ready[: self.parallel - len(self.running)]:
             self._start(node_id)
         return bool(self.running)
-
-    def _is_ready(self, node_id: str) -> bool:
-        pending = {*self.waiting, *(process.id for process in self.running)}
-        return pending.isdisjoint(self.compiled.nodes[node_id].upstream_nodes)
 
     def _start(self, node_id: str) -> None:
         compiled = self.compiled
