@@ -1,4 +1,4 @@
-"""Processes: the cores that one may use, forks that end with their parent, and commands with a time limit."""
+"""Processes: cores that one may use, forks that end with their parent, commands and calls with a time limit."""
 
 import contextlib
 import ctypes
@@ -7,11 +7,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
+from typing import TypeVar
 
+Result = TypeVar("Result")
 _CGROUPS = Path("/sys/fs/cgroup")
 _PR_SET_PDEATHSIG = 1
 _M_ARENA_MAX = -8
@@ -71,6 +75,20 @@ def limit_arenas(most: int) -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None and "MALLOC_ARENA_MAX" not in os.environ:
         mallopt(_M_ARENA_MAX, most)
+
+
+def in_thread(work: Callable[[], Result]) -> "Future[Result]":
+    """Calls `work` in a thread, for which a process that ends does not wait; returns its result to come."""
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
 def run_bounded(

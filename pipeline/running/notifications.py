@@ -1,10 +1,8 @@
 """Notifications of events: one flat JSON object for each. A failed delivery never changes the outcome of a run."""
 
 import os
-import queue
 import socket
 import subprocess
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fullpass.base.json_text import to_json_text
-from fullpass.base.processes import run_bounded
+from fullpass.base.processes import in_thread, run_bounded
 from fullpass.base.redact import redact_tree
 from fullpass.pipeline.config import Event, Hook
 from fullpass.pipeline.printing import plain, shortened
@@ -203,23 +201,12 @@ def _send_within(seconds: float, request: urllib.request.Request) -> None:
 
     The timeout of a socket applies to one read, so a server that sends a byte now and then would never exceed it.
     """
-    ended: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
 
     def send() -> None:
-        try:
-            with urllib.request.build_opener(_NoRedirect).open(request, timeout=seconds) as answer:
-                answer.read(_READ_BYTES)
-            ended.put(None)
-        except Exception as error:
-            ended.put(error)
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=seconds) as answer:
+            answer.read(_READ_BYTES)
 
-    threading.Thread(target=send, daemon=True).start()
-    try:
-        error = ended.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError from None
-    if error is not None:
-        raise error
+    in_thread(send).result(seconds)
 
 
 def _required_variable(name: str | None, environment: Mapping[str, str]) -> str:

@@ -2,12 +2,12 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from pathlib import Path
 
 from fullpass.base.errors import UserError
+from fullpass.base.processes import in_thread
 from fullpass.components.ingest.sources.files import fingerprint
 from fullpass.components.ingest.sources.storage import matches
 from fullpass.components.ingest.spans.span_files import Span, path_pattern
@@ -95,24 +95,11 @@ class SourceReaderWithTimeout:
 
     def __call__(self) -> SourceState:
         """Returns the state of the source, or only the facts known without it."""
-        if self._found is None:
-            self._found = Future()
-            threading.Thread(target=self._look, args=(self._found,), daemon=True).start()
-        try:
-            state = self._found.result(self._seconds)
-        except FutureTimeoutError:
+        found = self._found = self._found or in_thread(self._source.look)
+        if not wait([found], self._seconds).done:
             return self._source.unseen(f"reading the source takes longer than {self._seconds:g} s")
-        except BaseException:
-            self._found = None
-            raise
         self._found = None
-        return state
-
-    def _look(self, found: Future[SourceState]) -> None:
-        try:
-            found.set_result(self._source.look())
-        except BaseException as error:
-            found.set_exception(error)
+        return found.result()
 
 
 class BackgroundMeasurement:
