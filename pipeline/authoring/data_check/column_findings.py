@@ -1,7 +1,7 @@
 """Checks of columns: whether their values fit the type that the features read."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -64,7 +64,7 @@ def check_missing_words(sampled: SampledData) -> Iterator[Finding]:
     for name, values in sampled.values.items():
         if name not in sampled.raw or sampled.raw[name].type == "number":
             continue
-        words = _where(values, lambda text: text in SURE_WORDS)
+        words = values.where(lambda text: text in SURE_WORDS)
         share = values.share(words)
         if words.any() and share >= _OFTEN_A_WORD:
             yield warning(
@@ -142,7 +142,7 @@ def check_images(sampled: SampledData) -> Iterator[Finding]:
     for name, raw in sampled.raw.items():
         if raw.image and name in sampled.values:
             values = sampled.values[name]
-            broken = _where(values, lambda text: text.startswith(BROKEN))
+            broken = values.where(lambda text: text.startswith(BROKEN))
             share = values.share(broken)
             reasons = ", ".join(text.removeprefix(BROKEN) for text in values.examples(broken))
             what = f"column {name}: {share:.2%} of cells are no image that can be decoded ({reasons})."
@@ -164,7 +164,7 @@ def check_categories(sampled: SampledData) -> Iterator[Finding]:
         elif feature.vocabulary is not None:
             yield from _vocabulary_findings(keys, feature.vocabulary, column, values, feature.lowercase)
         elif feature.identity is not None and feature.separator is None:
-            outside = ~_where(values, feature.identity.has_id)
+            outside = ~values.where(feature.identity.has_id)
             what = f"{{share}} of values of {column} are not whole numbers 0 .. {feature.identity.size - 1}"
             fix = "get id 1. Raise size, or write type: category alone."
             yield from _unfit((*keys, "identity"), values, outside, what, fix)
@@ -174,7 +174,7 @@ def check_booleans(sampled: SampledData) -> Iterator[Finding]:
     """Booleans are true or false."""
     for keys, feature, column, values in sampled.features():
         if isinstance(feature, BooleanFeature):
-            wrong = ~_where(values, feature.reads)
+            wrong = ~values.where(feature.reads)
             what = f"column {column}: {{share}} of values are neither true nor false"
             fix = "count as missing. Name them under `true` and `false`, or write type: category."
             yield from _unfit(keys, values, wrong, what, fix)
@@ -206,7 +206,7 @@ def check_event_dates(sampled: SampledData) -> Iterator[Finding]:
         wrong = ~read_dates(pa.array(values.texts, pa.string()), format).valid
         what = f"column {column}: {values.share(wrong):.2%} of dates do not fit the format {format}"
         yield from sampled.set_aside(keys, values.share(wrong), f"{what}{such_as(values, wrong)}.")
-        zoned = _where(values, lambda text: _OFFSET.search(text) is not None)
+        zoned = values.where(lambda text: _OFFSET.search(text) is not None)
         if format == "iso" and 0 < values.share(zoned) < 1:
             what = f"column {column}: {values.share(zoned):.1%} of dates have an offset{such_as(values, zoned)}"
             yield warning(keys, f"{what}; the others{such_as(values, ~zoned)} count as UTC.")
@@ -236,10 +236,6 @@ def _in_rows(sampled: SampledData, name: str, wrong: np.ndarray, what: str) -> I
     yield from sampled.set_aside(sampled.reader(name), share, f"{what}, in {share:.2%} of rows.")
 
 
-def _where(values: ValueCounts, test: Callable[[str], bool]) -> np.ndarray:
-    return np.array([test(text) for text in values.texts], dtype=bool)
-
-
 def _unfit(keys: Keys, values: ValueCounts, wrong: np.ndarray, what: str, then: str) -> Iterator[Finding]:
     """Yields a finding, with its {share}, for values that do not fit: an error if they are the majority."""
     share = values.share(wrong)
@@ -253,7 +249,7 @@ def _vocabulary_findings(
 ) -> Iterator[Finding]:
     if vocabulary.tokens is not None:
         tokens = set(vocabulary.tokens)
-        unknown = _where(values, lambda text: (text.lower() if lowercase else text) not in tokens)
+        unknown = values.where(lambda text: (text.lower() if lowercase else text) not in tokens)
         what = f"{{share}} of values of {column} are none of the tokens"
         fix = "share the OOV buckets. Add them to tokens."
         yield from _unfit((*keys, "vocabulary", "tokens"), values, unknown, what, fix)

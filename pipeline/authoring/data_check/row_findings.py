@@ -36,7 +36,7 @@ def check_bad_rows(sampled: SampledData) -> Iterator[Finding]:
     if not sample.malformed:
         return
     total, first = sample.seen + sample.malformed, sample.bad[0]
-    what = f"{sample.malformed:,} of {total:,} rows ({sample.malformed / total:.2%}) cannot be read: {first.reason}"
+    what = f"{sample.malformed:,} of {total:,} rows ({sample.bad_share:.2%}) cannot be read: {first.reason}"
     what += f"; for example {shown(first.text, 60)!r}."
     if sample.malformed > budget.max_fraction * total or sample.malformed > (budget.max_rows or np.inf):
         fix = "Fix the file, check separator and quoting, or raise max_fraction."

@@ -125,13 +125,9 @@ def init(
     return WrittenFile(output, yaml_of(draft), tuple(_summary(output, profile, chosen, selection, draft, problems)))
 
 
-def _bad_share(profile: SourceProfile) -> float:
-    return profile.sample.malformed / max(profile.sample.seen + profile.sample.malformed, 1)
-
-
 def _refuse_bad_rows(data: str, profile: SourceProfile, allowed: float | None) -> None:
     """Raises UserError if more rows than allowed cannot be read: dropping them is the user's decision."""
-    sample, share = profile.sample, _bad_share(profile)
+    sample, share = profile.sample, profile.sample.bad_share
     if share <= (_MOST_BAD_ROWS if allowed is None else allowed):
         return
     total = sample.seen + sample.malformed
@@ -185,7 +181,7 @@ def _data_lines(
         lines.append(YamlLine("types", dict(selection.types), "read only by expressions, which need the type"))
     if not profile.found.source.given_splits:
         lines.append(split_line(profile, names))
-    share = _bad_share(profile)
+    share = profile.sample.bad_share
     if share > _BUDGET / 2:
         limit = float(np.ceil(share * 200) / 100) if bad_rows is None else bad_rows
         why = f"{share:.2%} of rows cannot be read; the run would stop at 0.10%"
@@ -307,7 +303,7 @@ def _summary(
         f"label: {chosen.column.name} ({chosen.guess.task}; {chosen.guess.why})",
     ]
     if profile.sample.malformed:
-        lines.append(f"bad rows: {_bad_share(profile):.2%} of rows cannot be read; a run sets them aside")
+        lines.append(f"bad rows: {profile.sample.bad_share:.2%} of rows cannot be read; a run sets them aside")
     if "missing_in" in profile.found.settings:
         lines.append(f"missing: {profile.found.why['missing_in']}")
     lines += [f"left out: {line.name} ({line.why})" for line in draft.left_out]

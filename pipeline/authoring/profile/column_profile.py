@@ -196,7 +196,7 @@ def hardly_repeats(values: ValueCounts) -> bool:
 
 
 def _of_text(name: str, values: ValueCounts) -> ColumnProfile:
-    if _share(values, lambda text: _IMAGE.search(text) is not None) >= _NEARLY_ALL:
+    if values.share(values.where(lambda text: _IMAGE.search(text) is not None)) >= _NEARLY_ALL:
         return ColumnProfile(name, "image_path", "paths of images", values)
     if (written := find_written(values)) is not None:
         return _of_written(name, values, written)
@@ -238,10 +238,6 @@ def letters_apart(text: str) -> str:
 def _word_count(text: str) -> int:
     """Returns the approximate number of words of a text, in any script."""
     return len(_WITHOUT_BLANKS.sub(" ", text).split()) + len(_WITHOUT_BLANKS.findall(text)) // _LETTERS_PER_WORD
-
-
-def _share(values: ValueCounts, test: Callable[[str], bool]) -> float:
-    return values.share(np.array([test(text) for text in values.texts], dtype=bool))
 
 
 def _mean(values: ValueCounts, measure: Callable[[str], int]) -> float:

@@ -69,6 +69,11 @@ class Sample:
         """Rows in the sample."""
         return len(self.picked) if self.seen_columns else 0
 
+    @property
+    def bad_share(self) -> float:
+        """The share of rows that could not be read."""
+        return self.malformed / max(self.seen + self.malformed, 1)
+
     @cached_property
     def columns(self) -> Mapping[str, pa.Array]:
         """Name -> text, or lists as read, of the sampled rows."""

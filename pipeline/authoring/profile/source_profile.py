@@ -123,7 +123,7 @@ def _with_images(profile: SourceProfile, folder: Path) -> SourceProfile:
 def _undecodable(sample: Sample, source: CsvSource) -> float:
     """Returns the share of rows that cannot be decoded, estimated from the bad rows that are kept."""
     share = sum(row.reason == f"not {source.encoding}" for row in sample.bad) / max(len(sample.bad), 1)
-    return share * sample.malformed / max(sample.seen + sample.malformed, 1)
+    return share * sample.bad_share
 
 
 def _column(

@@ -1,6 +1,6 @@
 """Counts the distinct values of a column; all profiling uses these counts."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -67,6 +67,10 @@ class ValueCounts:
         """object [rows], the column as text; None where it is missing."""
         return np.array([*self.texts, None], dtype=object)[self.codes]
 
+    def where(self, test: Callable[[str], bool]) -> np.ndarray:
+        """Returns which values pass a test, bool [values]."""
+        return np.array([test(text) for text in self.texts], dtype=bool)
+
     def share(self, chosen: np.ndarray) -> float:
         """Returns the share of present rows whose value is among the chosen ones, bool [values]."""
         return float(self.counts[chosen].sum() / self.present) if self.present else 0.0
@@ -77,7 +81,7 @@ class ValueCounts:
 
     def without(self, tokens: Collection[str]) -> "ValueCounts":
         """Returns the column with the given values replaced by missing."""
-        kept = np.array([text not in tokens for text in self.texts], dtype=bool)
+        kept = self.where(lambda text: text not in tokens)
         if kept.all():
             return self
         new_codes = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)
