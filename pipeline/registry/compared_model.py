@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -66,11 +67,10 @@ class ComparedModel:
     @property
     def rows(self) -> dict[str, int]:
         """Rows of each split of its data."""
-        found: dict[str, int] = {}
+        found = Counter[str]()
         for span in self.lineage.get("spans") or ():
-            for split, rows in span["rows"].items():
-                found[split] = found.get(split, 0) + rows
-        return found
+            found.update(span["rows"])
+        return dict(found)
 
     @property
     def data(self) -> tuple[tuple[int, str], ...]:

@@ -136,7 +136,9 @@ def _compare(
 ) -> Refreshed:
     """Compares both exports on the eval rows, which the code of Ingest joins with the new tables for the old one."""
     parity, comparison = loaded.config.parity, Comparison()
+    tolerance = Tolerance(parity.rtol, parity.atol)
     least = 0.0 if loaded.config.label.task == "regression" else 1.0  # the scores are probabilities
+    compared = partial(compare, row_name="eval row {}".format, tolerance=tolerance, least_deviation=least)
     rows, changed, unmatched = 0, 0, {index.name: 0 for index in indexes}
     keys = column_keys(tuple(before.request))
     for records in record_batches(files, MOST_ROWS, None if parity.rows == "all" else parity.rows):
@@ -149,21 +151,8 @@ def _compare(
             SERVING_DEFAULT: _numpy(after.loaded.signatures[SERVING_DEFAULT](examples=records)),
             SERVING_RAW: _numpy(after.loaded.signatures[SERVING_RAW](**raw)),
         }
-        name = partial("eval row {}".format)
         for way, found in ways.items():
-            pair = f"joined by Ingest = {way}"
-            tolerance = Tolerance(parity.rtol, parity.atol)
-            comparison.add(
-                compare(
-                    expected,
-                    found,
-                    pair=pair,
-                    row_name=name,
-                    tolerance=tolerance,
-                    before=comparison,
-                    least_deviation=least,
-                )  # fmt: skip
-            )
+            comparison.add(compared(expected, found, pair=f"joined by Ingest = {way}", before=comparison))
         old = _numpy(before.loaded.signatures[SERVING_RAW](**raw))
         changed += int((old["prediction"] != expected["prediction"]).sum())
         rows += len(records)
