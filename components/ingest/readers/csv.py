@@ -33,7 +33,7 @@ from fullpass.components.ingest.readers.reader import (
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.storage import state_of
-from fullpass.preprocessing.values.arrow_text import as_readable
+from fullpass.preprocessing.values.arrow_text import as_readable, to_text
 
 _KEPT_BYTES = 4000
 
@@ -209,36 +209,24 @@ class _Parser:
         for name in self._reading.columns:
             cells = rows.table.column(self._positions[name]).combine_chunks()
             if pa.types.is_binary(cells.type):
-                self._drop_long(name, cells, rows.numbers, good)
-                cells = self._drop_unreadable(name, cells, rows.numbers, good)
+                limit, content = self._source.max_cell_kb, cells
+                long = pc.binary_length(content).to_numpy(zero_copy_only=False) > limit << 10
+                cells, undecodable = to_text(content, strip=False, missing=())
+                for bad, why in (
+                    (long, f"a cell longer than {limit:,} kB"),
+                    (undecodable, f"not {self._source.encoding}"),
+                ):
+                    for row in np.flatnonzero(bad & good).tolist():
+                        good[row] = False
+                        text = content[row].as_py()[:_KEPT_BYTES].decode("utf-8", "replace")
+                        self._reading.add_malformed(int(rows.numbers[row]), why, text, column=name)
             columns.append(cells)
         table = pa.table(columns, names=list(self._reading.columns))
         all_columns = rows.table.rename_columns(self._names) if self._reading.all_columns else None
         if self._reading.all_columns == "to_show":
             all_columns = pa.table([as_readable(cells) for cells in rows.table.columns], names=self._names)
-        if good.all():
-            return Rows(table, rows.numbers, all_columns)
-        kept = pa.array(good)
-        return Rows(table.filter(kept), rows.numbers[good], None if all_columns is None else all_columns.filter(kept))
-
-    def _drop_long(self, name: str, cells: pa.Array, numbers: np.ndarray, good: np.ndarray) -> None:
-        limit = self._source.max_cell_kb
-        lengths = pc.binary_length(cells).to_numpy(zero_copy_only=False)
-        for i in np.flatnonzero((lengths > limit << 10) & good).tolist():
-            good[i] = False
-            text = cells[i].as_py()[:_KEPT_BYTES].decode("utf-8", "replace")
-            self._reading.add_malformed(int(numbers[i]), f"a cell longer than {limit:,} kB", text, column=name)
-
-    def _drop_unreadable(self, name: str, cells: pa.Array, numbers: np.ndarray, good: np.ndarray) -> pa.Array:
-        try:
-            return cells.cast(pa.string())
-        except pa.ArrowInvalid:
-            texts = [_decoded(cell) for cell in cells.to_pylist()]
-        for i in (i for i, text in enumerate(texts) if text is None and good[i]):
-            good[i] = False
-            text = cells[i].as_py()[:_KEPT_BYTES].decode("utf-8", "replace")
-            self._reading.add_malformed(int(numbers[i]), f"not {self._source.encoding}", text, column=name)
-        return pa.array(texts, type=pa.string())
+        found = Rows(table, rows.numbers, all_columns)
+        return found if good.all() else found.filter(good)
 
     def _read(self, data: bytes) -> tuple[pa.Table, list[Any]] | None:
         """Returns the rows with the right number of cells, and the other rows as Arrow describes them.
@@ -327,10 +315,3 @@ def _joined(data: bytes, block_records: Records) -> bytes:
     return b"".join(
         [data[s:e] for s, e in zip(block_records.starts.tolist(), block_records.ends.tolist(), strict=True)]
     )
-
-
-def _decoded(cell: bytes) -> str | None:
-    try:
-        return cell.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
