@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.preprocessing.values.arrow_text import is_binary, null_where, to_text, without_dictionary
+from fullpass.preprocessing.values.list_values import lengths_of, sole_values
 
 _MARK = "\x1f"
 _BINARY = pa.binary()
@@ -67,15 +68,12 @@ def _cells(column: pa.ChunkedArray) -> pa.Array:
 
 def _lists(lists: pa.Array) -> pa.Array:
     """Returns lists of one value as that value, as in TFRecords, longer lists as JSON, and an empty list as null."""
-    lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
-    ends = np.cumsum(lengths)
-    single = lengths == 1
-    values = lists.flatten() if lists.null_count < len(lists) else pa.array([], lists.type.value_type)
-    cells = _cells(pa.chunked_array([values.take(pa.array(ends - lengths, mask=~single))]))
-    if not (lengths > 1).any():
+    cells = _cells(pa.chunked_array([sole_values(lists)]))
+    longer = lengths_of(lists) > 1
+    if not longer.any():
         return cells
-    longer = pa.array([_bytes(v) if n > 1 else None for v, n in zip(lists.to_pylist(), lengths, strict=True)], _BINARY)
-    return pc.if_else(pa.array(single), cells, longer)
+    texts = [_bytes(v) if is_longer else None for v, is_longer in zip(lists.to_pylist(), longer, strict=True)]
+    return pc.if_else(pa.array(longer), pa.array(texts, _BINARY), cells)
 
 
 def _bytes(value: Any) -> bytes | None:
