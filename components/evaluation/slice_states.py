@@ -6,8 +6,9 @@ Beam pipeline, and are not cached.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -107,9 +108,9 @@ class State:
         places: Index of each slice in `sums` and in the histograms.
         sums: Sums of each model and term, float64 [models, terms, slices, GROUPS].
         moments: Moments of each model, float64 [models, MOMENTS, slices, GROUPS]; [0, ...] if no metric needs them.
-        histograms: Histograms of each model, as parts to be summed; a set is slice * curves + curve.
-        grouped: Histograms per group in coarse buckets; a set is (slice * curves + curve) * GROUPS + group.
-        confusion: Confusion matrices of each model, as parts to be summed; a set is slice * GROUPS + group.
+        cells: For each model, parts to be summed: `histograms`, where a set is slice * curves + curve; `grouped`,
+            histograms per group in coarse buckets, where it is (slice * curves + curve) * GROUPS + group; and
+            `confusion`, matrices, where it is slice * GROUPS + group.
         classes: Names of the classes of each model; empty before the first row.
         baselines: Sums of the baselines of a forecast; None if there are none.
         overflowed: Entries of `evaluation.slices` with more than MOST_SLICES slices.
@@ -118,14 +119,21 @@ class State:
     places: dict[SliceKey, int]
     sums: np.ndarray
     moments: np.ndarray
-    histograms: list[list[SparseHistograms]]
-    grouped: list[list[SparseHistograms]]
-    confusion: list[list[ConfusionCells]]
+    cells: dict[str, list[list[Any]]]
     classes: list[tuple[str, ...]]
     counts: dict[int, int] = field(default_factory=dict)
     overflowed: set[int] = field(default_factory=set)
     sample: RowSample = field(default_factory=RowSample)
     baselines: np.ndarray | None = None
+
+    def histograms(self, model: int) -> tuple[SparseHistograms, SparseHistograms]:
+        """Returns the histograms of a model, and those per group."""
+        whole, grouped = (SparseHistograms.joined(self.cells[kind][model]) for kind in ("histograms", "grouped"))
+        return whole, grouped
+
+    def confusion(self, model: int) -> ConfusionCells:
+        """Returns the confusion matrices of a model."""
+        return ConfusionCells.joined(self.cells["confusion"][model])
 
 
 @dataclass(frozen=True)
@@ -182,13 +190,9 @@ class SliceAccumulator:
         sums = np.zeros((self.models, len(self.terms), len(together), GROUPS))
         moments = np.zeros((self.models * self._has_moments, len(MOMENTS), len(together), GROUPS))
         places = {key: place for place, key in enumerate(together)}
-        parts = range(self.models)
-        state = State(
-            places, sums, moments, [[] for _ in parts], [[] for _ in parts], [[] for _ in parts], [()] * self.models
-        )
-        if self.baselines is not None:
-            state.baselines = self.baselines.start()
-        return state
+        cells = {kind: [[] for _ in range(self.models)] for kind in ("histograms", "grouped", "confusion")}
+        baselines = None if self.baselines is None else self.baselines.start()
+        return State(places, sums, moments, cells, [()] * self.models, baselines=baselines)
 
     def add(self, state: State, batch: ScoredRows) -> State:
         """Returns the state after a batch."""
@@ -214,14 +218,12 @@ class SliceAccumulator:
                     of_batch = rows.moments(found.rows, sets_of_groups, state.sums.shape[2])
                     state.moments[model] = merged(state.moments[model], of_batch)
                 if self._has_areas:
-                    state.histograms[model].append(rows.histogram(found.rows, sets))
-                    state.grouped[model].append(rows.histogram(found.rows, sets, groups[found.rows]))
+                    state.cells["histograms"][model].append(rows.histogram(found.rows, sets))
+                    state.cells["grouped"][model].append(rows.histogram(found.rows, sets, groups[found.rows]))
                 if self.has_classes:
-                    state.confusion[model].append(rows.confusion(found.rows, sets_of_groups))
-        for parts in (*state.histograms, *state.grouped):
+                    state.cells["confusion"][model].append(rows.confusion(found.rows, sets_of_groups))
+        for parts in chain.from_iterable(state.cells.values()):
             _join_if_large(parts)
-        for matrices in state.confusion:
-            _join_if_large(matrices)
         return state
 
     def merge(self, states: Iterable[State]) -> State:
@@ -249,11 +251,9 @@ class SliceAccumulator:
             mine[:, places] = merged(mine[:, places], other[:, theirs])
         new_places = np.full(state.sums.shape[2], -1)
         new_places[theirs] = places
-        curves = _within(new_places, self.curves_of_slice)
-        for model in range(self.models):
-            _join_moved(whole.histograms[model], state.histograms[model], curves)
-            _join_moved(whole.grouped[model], state.grouped[model], _within(curves, GROUPS))
-            _join_moved(whole.confusion[model], state.confusion[model], _within(new_places, GROUPS))
+        for kind, moves in _moves(new_places, self.curves_of_slice).items():
+            for mine, other in zip(whole.cells[kind], state.cells[kind], strict=True):
+                _join_moved(mine, other, moves)
 
     def measure(self, state: State) -> "Measurements":
         """Returns the metrics of each slice with their standard errors."""
@@ -283,7 +283,7 @@ class SliceAccumulator:
         formulas = {name: formula for name in self.metrics if (formula := formula_of(name))}
         values = {name: formula.value(whole) for name, formula in formulas.items()}
         without = {name: formula.value(less) for name, formula in formulas.items()}
-        histograms, grouped = (SparseHistograms.joined(of[model]) for of in (state.histograms, state.grouped))
+        histograms, grouped = state.histograms(model)
         for name in (name for name in self.metrics if name in AREAS):
             values[name] = attrgetter(AREAS[name])(CurveAreas(histograms, slices))
             without[name] = areas_without(grouped, slices, attrgetter(AREAS[name]))
@@ -291,7 +291,7 @@ class SliceAccumulator:
         areas = [name for name in self.metrics if is_one_vs_rest(name)]
         classes = state.classes[model]
         for of_all, of_left in (
-            class_metrics(counted, ConfusionCells.joined(state.confusion[model]), slices, classes),
+            class_metrics(counted, state.confusion(model), slices, classes),
             class_areas(areas, histograms, grouped, slices, classes),
         ):
             values |= of_all
@@ -303,11 +303,7 @@ class SliceAccumulator:
         if not self._has_areas or self._one_vs_rest:
             return []
         place = state.places[SliceKey(-1, newest=False)]
-        parts = zip(state.histograms, state.grouped, strict=True)
-        return [
-            curves_of(SparseHistograms.joined(whole), SparseHistograms.joined(grouped), place)
-            for whole, grouped in parts
-        ]
+        return [curves_of(*state.histograms(model), place) for model in range(self.models)]
 
     def classes(self, state: State) -> list[ClassResults | None]:
         """Returns the classes of each model over all rows; empty if rows are not counted by class.
@@ -317,14 +313,10 @@ class SliceAccumulator:
         if not self.has_classes:
             return []
         place = state.places[SliceKey(-1, newest=False)]
-        found = []
-        for model, (parts, names) in enumerate(zip(state.confusion, state.classes, strict=True)):
-            curves = None
-            if self._one_vs_rest:
-                whole, grouped = state.histograms[model], state.grouped[model]
-                curves = (SparseHistograms.joined(whole), SparseHistograms.joined(grouped))
-            found.append(class_results(ConfusionCells.joined(parts), names, place, curves))
-        return found
+        return [
+            class_results(state.confusion(model), names, place, state.histograms(model) if self._one_vs_rest else None)
+            for model, names in enumerate(state.classes)
+        ]
 
 
 @dataclass(frozen=True)
@@ -445,12 +437,14 @@ def _drop_entry(state: State, entry: int, curves: int) -> None:
     new_places[old] = np.arange(len(kept))
     state.places = {key: place for place, key in enumerate(kept)}
     state.sums, state.moments = state.sums[:, :, old], state.moments[:, :, old]
-    of_curves = _within(new_places, curves)
-    state.histograms = [[cells.moved(of_curves) for cells in parts] for parts in state.histograms]
-    moves = _within(of_curves, GROUPS)
-    state.grouped = [[cells.moved(moves) for cells in parts] for parts in state.grouped]
-    moves = _within(new_places, GROUPS)
-    state.confusion = [[cells.moved(moves) for cells in parts] for parts in state.confusion]
+    for kind, moves in _moves(new_places, curves).items():
+        state.cells[kind] = [[cells.moved(moves) for cells in parts] for parts in state.cells[kind]]
+
+
+def _moves(places: np.ndarray, curves: int) -> dict[str, np.ndarray]:
+    """Returns the new number of each set of each kind of `State.cells`, given that of each slice."""
+    of_curves = _within(places, curves)
+    return {"histograms": of_curves, "grouped": _within(of_curves, GROUPS), "confusion": _within(places, GROUPS)}
 
 
 def _within(places: np.ndarray, count: int) -> np.ndarray:
