@@ -190,7 +190,9 @@ class SliceAccumulator:
         sums = np.zeros((self.models, len(self.terms), len(together), GROUPS))
         moments = np.zeros((self.models * self._has_moments, len(MOMENTS), len(together), GROUPS))
         places = {key: place for place, key in enumerate(together)}
-        cells = {kind: [[] for _ in range(self.models)] for kind in ("histograms", "grouped", "confusion")}
+        cells: dict[str, list[list[Any]]] = {
+            kind: [[] for _ in range(self.models)] for kind in ("histograms", "grouped", "confusion")
+        }
         baselines = None if self.baselines is None else self.baselines.start()
         return State(places, sums, moments, cells, [()] * self.models, baselines=baselines)
 
