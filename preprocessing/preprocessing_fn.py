@@ -12,7 +12,7 @@ from fullpass.preprocessing.apply.custom import apply_function, custom
 from fullpass.preprocessing.apply.date import date, elapsed
 from fullpass.preprocessing.apply.image import image
 from fullpass.preprocessing.apply.label import label
-from fullpass.preprocessing.apply.lists import numbers
+from fullpass.preprocessing.apply.lists import numbers, quantity_of
 from fullpass.preprocessing.apply.number_chains import (
     Quantity,
     analyze_chain,
@@ -101,10 +101,7 @@ def duration(name: str, feature: DurationFeature, columns: Columns) -> dict[str,
 def _quantity(
     name: str, feature: NumberFeature | DurationFeature, values: tf.Tensor, columns: Columns
 ) -> dict[str, Transformed | Quantity]:
-    keys = {key: columns.token(key).values for spec in feature.transforms if (key := getattr(spec, "key", None))}
-    result: dict[str, Transformed | Quantity] = {
-        transformed_name(name): Quantity(f"features.{name}", values, feature.missing, feature.transforms, keys)
-    }
+    result: dict[str, Transformed | Quantity] = {transformed_name(name): quantity_of(name, feature, values, columns)}
     if feature.indicator:
         result[transformed_name(name, "missing")] = tf.cast(tf.math.is_nan(values), tf.float32)
     return result

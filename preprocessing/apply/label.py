@@ -76,8 +76,7 @@ def _multilabel(declared: Label, columns: Columns) -> Labelled:
     # A cell of separators alone means that no class applies. A cell of unknown classes is not usable.
     usable = column.present & (_row_lengths(known) > 0) | column.present & (_row_lengths(cells) == 0)
     if declared.classes is None:
-        ids = with_domain(known.values, table.highest_ids(-1)[0])
-        return tf.SparseTensor(known.indices, ids, known.dense_shape), usable
+        return with_domain(known, table.highest_ids(-1)[0]), usable
     ids = rows_of_sparse(known).to_tensor(-1)
     return tf.reduce_max(tf.one_hot(ids, len(declared.classes)), axis=1), usable
 

@@ -1,6 +1,5 @@
 """Transforms lists: each element like a single value, then the elements of a row into one number or a row of ids."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import tensorflow as tf
@@ -19,7 +18,7 @@ from fullpass.preprocessing.apply.list_tensors import (
 from fullpass.preprocessing.apply.number_chains import MISSING, Quantity, apply_quantities
 from fullpass.preprocessing.apply.vocabulary import with_domain
 from fullpass.preprocessing.columns.outputs import weight_name
-from fullpass.preprocessing.features.feature import NumberFeature, transformed_name
+from fullpass.preprocessing.features.feature import DurationFeature, NumberFeature, transformed_name
 from fullpass.preprocessing.features.lists import ListOf
 
 Rows = dict[str, tf.Tensor | tf.SparseTensor]
@@ -53,15 +52,14 @@ class Elements:
             high: The greatest id that there may be.
         """
         key, weight_key = names
-        rows: Rows = {key: self._sparse(ids, present, lambda values: with_domain(values, high))}
+        rows: Rows = {key: with_domain(self._sparse(ids, present), high)}
         if self.weights is not None:
-            rows[weight_key] = self._sparse(self.weights, present, tf.identity)
+            rows[weight_key] = self._sparse(self.weights, present)
         return rows
 
-    def _sparse(self, values: tf.Tensor, present: tf.Tensor, mark: Callable[[tf.Tensor], tf.Tensor]) -> tf.SparseTensor:
+    def _sparse(self, values: tf.Tensor, present: tf.Tensor) -> tf.SparseTensor:
         rows = self.kept.ragged(values)
-        rows = (rows if self.keeps_missing else rows_where(rows, present)).to_sparse()
-        return tf.SparseTensor(rows.indices, mark(rows.values), rows.dense_shape)
+        return (rows if self.keeps_missing else rows_where(rows, present)).to_sparse()
 
 
 def kept_elements(name: str, lists: tf.RaggedTensor, options: ListOf, columns: Columns) -> Elements:
@@ -86,13 +84,17 @@ def kept_of_sequence(sequence: str, options: ListOf, columns: Columns) -> KeptEl
     return select_kept(lengths, options)
 
 
+def quantity_of(name: str, feature: NumberFeature | DurationFeature, values: tf.Tensor, columns: Columns) -> Quantity:
+    """Returns the values of a feature, float32 [n], NaN for missing, with its transforms and their keys."""
+    keys = {key: columns.token(key).values for spec in feature.transforms if (key := getattr(spec, "key", None))}
+    return Quantity(f"features.{name}", values, feature.missing, feature.transforms, keys)
+
+
 def numbers(name: str, feature: NumberFeature, options: ListOf, columns: Columns) -> Rows:
     """Transforms lists of numbers: float32 [batch], or a sparse row of ids after bucketize; and their indicator."""
     elements = kept_elements(name, columns.elements(feature.column or name, numbers=True), options, columns)
     present = present_elements(elements.values)
-    keys = {key: columns.token(key).values for spec in feature.transforms if (key := getattr(spec, "key", None))}
-    quantity = Quantity(f"features.{name}", elements.values, feature.missing, feature.transforms, keys)
-    transformed = transform_elements(quantity, elements.kept)
+    transformed = transform_elements(quantity_of(name, feature, elements.values, columns), elements.kept)
     key = transformed_name(name)
     if feature.bucketized:
         high = tft.get_num_buckets_for_transformed_feature(transformed) - 1

@@ -46,11 +46,11 @@ def text(name: str, feature: TextFeature, columns: Columns) -> dict[str, tf.Tens
     key = transformed_name(name)
     if feature.output == "tf_idf":
         distinct, weights = tft.tfidf(rows, table.sizes[0] + 1 + oov_buckets)
-        return {key: _with_domain(distinct, high), weight_name(name): weights}
+        return {key: with_domain(distinct, high), weight_name(name): weights}
     if feature.output == "bag_of_words":
-        return {key: _with_domain(tf.sets.union(rows, rows), high)}
+        return {key: with_domain(tf.sets.union(rows, rows), high)}
     if feature.max_length is None:
-        return {key: _with_domain(rows, high)}
+        return {key: with_domain(rows, high)}
     padded = rows_of_sparse(rows).to_tensor(0, shape=[None, feature.max_length])
     return {key: with_domain(padded, high)}
 
@@ -113,10 +113,6 @@ def _split(texts: tf.Tensor, feature: TextFeature) -> tf.RaggedTensor:
     if feature.tokenize == "subwords":
         texts = split_long_words(texts)
     return tf.strings.split(texts)
-
-
-def _with_domain(rows: tf.SparseTensor, high: tf.Tensor | int) -> tf.SparseTensor:
-    return tf.SparseTensor(rows.indices, with_domain(rows.values, high), rows.dense_shape)
 
 
 def split_long_words(texts: tf.Tensor) -> tf.Tensor:

@@ -5,6 +5,7 @@ Vocabularies are text files with one token per line. People can read them, and a
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 import tensorflow as tf
 import tensorflow_transform as tft
@@ -16,6 +17,8 @@ from fullpass.preprocessing.apply.token_table import Source, look_up
 from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
 from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.internals.tft_internals import set_domain
+
+_Ids = TypeVar("_Ids", tf.Tensor, tf.SparseTensor)
 
 
 def source_of(
@@ -89,12 +92,12 @@ def as_word(tokens: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(tf.strings.regex_replace(tokens, " ", "\x1f"), "[\r\n]", "\x1e")
 
 
-def with_domain(ids: tf.Tensor, high: tf.Tensor | int, low: tf.Tensor | int = 0) -> tf.Tensor:
-    """Returns int64 ids with the domain low .. high in the transformed schema.
+def with_domain(ids: _Ids, high: tf.Tensor | int, low: tf.Tensor | int = 0) -> _Ids:
+    """Returns int64 ids, dense or sparse, with the domain low .. high in the transformed schema.
 
     The result itself must be an output of `preprocessing_fn` or the values of one.
     """
-    set_domain(ids, _bound(low), _bound(high))
+    set_domain(ids.values if isinstance(ids, tf.SparseTensor) else ids, _bound(low), _bound(high))
     return ids
 
 
