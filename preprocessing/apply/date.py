@@ -61,11 +61,7 @@ def _of_lists(name: str, feature: DateFeature, options: ListOf, columns: Columns
             result[key] = elements.pooled(_on_circle(dates, chosen), dates.valid, 0.0)
         else:
             done = transform_elements(_quantity(dates, chosen, f"features.{name}"), elements.kept)
-            if elements.keeps_missing:
-                names = key, weight_name(name, chosen)
-                result |= rows_of_numbers(names, done[:-1], dates.valid, elements)
-                continue
-            result[key] = elements.pooled(done[:-1], dates.valid, done[-1])
+            result |= rows_of_numbers((key, weight_name(name, chosen)), done, dates.valid, elements)
     return result
 
 

@@ -95,29 +95,30 @@ def numbers(name: str, feature: NumberFeature, options: ListOf, columns: Columns
     elements = kept_elements(name, columns.elements(feature.column or name, numbers=True), options, columns)
     present = present_elements(elements.values)
     transformed = transform_elements(quantity_of(name, feature, elements.values, columns), elements.kept)
-    key = transformed_name(name)
+    names = transformed_name(name), weight_name(name)
     if feature.bucketized:
         high = tft.get_num_buckets_for_transformed_feature(transformed) - 1
-        result = elements.rows_of_ids((key, weight_name(name)), present, transformed[:-1], high)
-    elif elements.keeps_missing:
-        result = rows_of_numbers((key, weight_name(name)), transformed[:-1], present, elements)
+        result = elements.rows_of_ids(names, present, transformed[:-1], high)
     else:
-        result = {key: elements.pooled(transformed[:-1], present, transformed[-1])}
+        result = rows_of_numbers(names, transformed, present, elements)
     if feature.indicator:
         held = tf.math.unsorted_segment_sum(tf.cast(present, tf.float32), elements.kept.rows, columns.batch_size)
         result[transformed_name(name, "missing")] = tf.cast(tf.equal(held, 0.0), tf.float32)
     return result
 
 
-def rows_of_numbers(names: tuple[str, str], numbers: tf.Tensor, present: tf.Tensor, elements: Elements) -> Rows:
-    """Returns the numbers of a sequence as weights of ids: 2 for a present number, 1 for the fill of a missing one.
+def rows_of_numbers(names: tuple[str, str], transformed: tf.Tensor, present: tf.Tensor, elements: Elements) -> Rows:
+    """Returns one number per row; of a sequence, the numbers as weights of ids: 2, or 1 for the fill of a missing one.
 
     Args:
-        numbers: float32 [elements].
+        transformed: float32 [elements + 1], from `transform_elements`.
         present: bool [elements].
     """
+    values = transformed[:-1]
+    if not elements.keeps_missing:
+        return {names[0]: elements.pooled(values, present, transformed[-1])}
     ids = tf.where(present, tf.constant(2, tf.int64), tf.constant(1, tf.int64))
-    return replace(elements, weights=numbers).rows_of_ids(names, present, ids, 2)
+    return replace(elements, weights=values).rows_of_ids(names, present, ids, 2)
 
 
 def transform_elements(quantity: Quantity, kept: KeptElements) -> tf.Tensor:
