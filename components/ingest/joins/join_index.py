@@ -119,19 +119,6 @@ def _cells(table: pa.Table, name: str, text: RawText, *, token: bool) -> pa.Arra
 
 
 @dataclass(frozen=True)
-class Found:
-    """Matches of some rows.
-
-    Attributes:
-        positions: int64 [rows], position of the match in the joined table; -1 without one.
-        unreadable: bool [rows], whether the row has a date that cannot be read.
-    """
-
-    positions: np.ndarray
-    unreadable: np.ndarray
-
-
-@dataclass(frozen=True)
 class JoinIndex:
     """A joined table, ready to find rows in.
 
@@ -166,20 +153,22 @@ class JoinIndex:
             spans: Span of the rows, or of each, int64 [rows].
         """
         with prefix_errors(reading.path):
-            found = self.find(rows.table, text, spans)
-        positions = found.positions
-        if self.join.as_of is not None and found.unreadable.any():
-            add_unreadable(reading, rows, self.join.as_of.left, self.join.as_of.format, found.unreadable)
-            rows, positions = rows.filter(~found.unreadable), positions[~found.unreadable]
+            positions, unreadable = self.find(rows.table, text, spans)
+        if self.join.as_of is not None and unreadable.any():
+            add_unreadable(reading, rows, self.join.as_of.left, self.join.as_of.format, unreadable)
+            rows, positions = rows.filter(~unreadable), positions[~unreadable]
         reading.unmatched[self.name] += int((positions < 0).sum())
         return rows.with_columns(self.columns_at(positions))
 
-    def find(self, table: pa.Table, text: RawText, spans: int | np.ndarray = 0) -> Found:
+    def find(self, table: pa.Table, text: RawText, spans: int | np.ndarray = 0) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows of the joined table that match the rows of another.
 
         Args:
             text: Rules for reading the text of `table`.
             spans: Span of the rows of `table`, or of each, int64 [rows].
+
+        Returns:
+            Position of the match of each row, int64 [rows], -1 without one; and whether its date cannot be read, bool.
         """
         keys, as_of = keys_of(table, list(self.join.keys), text), self.join.as_of
         searched, times = keys.present, np.zeros(table.num_rows, np.int64)
@@ -195,7 +184,7 @@ class JoinIndex:
         rows = rows[np.argsort(keys.first[rows])]  # searches of neighbours touch the same pages of the file
         own = np.broadcast_to(np.asarray(spans, np.int64), table.num_rows)[rows]
         positions[rows] = index.find(keys.first[rows], keys.second[rows], times[rows], own)
-        return Found(positions, unreadable)
+        return positions, unreadable
 
     def columns_at(self, positions: np.ndarray) -> list[tuple[str, pa.Array]]:
         """Returns names and values of the joined columns at some positions, null where a position is -1."""

@@ -188,23 +188,23 @@ def _joined(
             index = build_index(name, join, tables, columns, data.bad_rows.max_fraction, folder)
         except UserError as error:
             return {}, [Finding(keys, str(error).removeprefix(f"data.joins.{name}: "))]
-        found = index.find(table, text, spans)
+        positions, unreadable = index.find(table, text, spans)
         early = join.as_of is not None and _knows_days_at_midnight(join.as_of, index.folder, table, text)
-        joined = {one: to_text(array, strip=False, missing=())[0] for one, array in index.columns_at(found.positions)}
+        joined = {one: to_text(array, strip=False, missing=())[0] for one, array in index.columns_at(positions)}
     findings = []
     if early and join.as_of is not None:
         what = f"{join.as_of.right} holds days, which count from midnight on, and {join.as_of.left} times."
         fix = "If a row of the table describes its whole day, it tells the future: write available_after: 1d."
         findings.append(warning((*keys, "as_of"), f"{what} {fix}"))
-    unmatched = found.positions < 0
+    unmatched = positions < 0
     if unmatched.any():
         texts = keys_of(table, list(join.keys), text).texts.filter(pa.array(unmatched)).drop_null().unique()
         shown = [key.decode("utf-8", "replace").replace(KEY_MARK, ", ") for key in texts[:_SHOWN].to_pylist()]
         examples = f", such as {in_quotes(shown)}" if shown else ""
         words = f"{unmatched_words(name, int(unmatched.sum()), len(unmatched))}{examples}."
         findings.append(Finding(keys, words) if whole and unmatched.all() else warning(keys, words))
-    if found.unreadable.any() and join.as_of is not None:
-        what = f"{found.unreadable.mean():.2%} of rows have no date of the format {join.as_of.format}."
+    if unreadable.any() and join.as_of is not None:
+        what = f"{unreadable.mean():.2%} of rows have no date of the format {join.as_of.format}."
         findings.append(warning((*keys, "as_of", "left"), f"{what} They become bad rows."))
     return joined, findings
 
