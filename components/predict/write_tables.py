@@ -143,12 +143,16 @@ def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, bytes):
+        return _plain(value)
     return to_json({"": value})[5:-1] if isinstance(value, list | dict) else value
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -77,6 +77,21 @@ def test_nan_and_dates_are_valid_json(tmp_path):
     }
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_bytes_are_written_as_their_text(tmp_path, suffix):
+    structs = pa.array([{"b": b"in"}, None])
+    table = pa.table({"b": [b"caf\xc3\xa9", b"\xff"], "l": [[b"x"], [b"y", None]], "s": structs})
+    path = str(tmp_path / f"out.{suffix}")
+    write_tables(path, suffix, iter([table]))
+    text = Path(path).read_text()
+    if suffix == "csv":
+        told = [(row["b"], row["l"], row["s"]) for row in csv.DictReader(text.splitlines())]
+        assert told == [("café", '["x"]', '{"b": "in"}'), ("\ufffd", '["y", null]', "")]
+    else:
+        told = [json.loads(line) for line in text.splitlines()]
+        assert told == [{"b": "café", "l": ["x"], "s": {"b": "in"}}, {"b": "\ufffd", "l": ["y", None], "s": None}]
+
+
 def test_parquet_is_written_as_others_read_it(tmp_path):
     table = pq.read_table(write(tmp_path, "a.parquet"))
     assert table.to_pylist() == [row for part in TABLES for row in part.to_pylist()]
