@@ -22,6 +22,7 @@ from fullpass.components.transform.analysis_plan import Analysis, read_analysis
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.running.execution.events import RunResult, Status
 from fullpass.pipeline.running.training_summary import TrainingFacts, Trials, read_trials
+from fullpass.preprocessing.features.label import Label
 
 DATA_GATE = "DataGate"
 _READ = (Status.OK, Status.CACHED, Status.REUSED)
@@ -203,7 +204,7 @@ def summarize(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> 
             if examples
         },
         left_out=left_out_sum(str(e.properties.get(LEFT_OUT) or "") for e in examples),
-        uneven=uneven_labels(made.uri("statistics"), config.label.column, splits) if made.all("statistics") else (),
+        uneven=uneven_labels(made.uri("statistics"), config.label, splits) if made.all("statistics") else (),
         analysis=read_analysis(str(analysis)) if analysis else None,
         schema_differences=int(comparison.properties.get("differences", 0)) if comparison else 0,
         verdict=made.verdict(config.evaluation),
@@ -218,24 +219,40 @@ def summarize(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> 
     )
 
 
-def uneven_labels(statistics: str, label: str, splits: Sequence[str]) -> tuple[Imbalance, ...]:
+def uneven_labels(statistics: str, label: Label, splits: Sequence[str]) -> tuple[Imbalance, ...]:
     """Returns the splits whose label is distributed otherwise than in all rows; none for a derived label.
+
+    Texts of one class, such as 1 and true, count together, and each class of a multilabel row by itself.
 
     Args:
         statistics: The folder of the statistics, with a folder per split.
     """
-    shares: dict[str, dict[str, float]] = {}
+    values: dict[str, dict[str, float]] = {}
     moments: dict[str, tuple[float, float, float]] = {}
     for split in splits:
         content = read_bytes(f"{statistics}/Split-{split}/FeatureStats.pb") or b""
         datasets = statistics_pb2.DatasetFeatureStatisticsList.FromString(content).datasets
-        feature = next((f for data in datasets for f in data.features if list(f.path.step) == [label]), None)
+        feature = next((f for data in datasets for f in data.features if list(f.path.step) == [label.column]), None)
         if feature is not None and feature.WhichOneof("stats") == "num_stats":
             stats = feature.num_stats
             moments[split] = (stats.common_stats.num_non_missing, stats.mean, stats.std_dev)
         elif feature is not None:
-            shares[split] = {b.label: b.sample_count for b in feature.string_stats.rank_histogram.buckets}
-    return (*uneven_shares(shares), *uneven_means(label, moments))
+            values[split] = {b.label: b.sample_count for b in feature.string_stats.rank_histogram.buckets}
+    return (*_uneven_classes(label, values), *uneven_means(label.column, moments))
+
+
+def _uneven_classes(label: Label, values: Mapping[str, Mapping[str, float]]) -> tuple[Imbalance, ...]:
+    """Returns the splits whose classes are distributed otherwise; values: split -> text of the label -> rows."""
+    names = label.names_of_values(tuple(values.get("train", ()))) or ()
+    rows = dict.fromkeys(values, 0.0)
+    counts: dict[str, dict[str, float]] = {split: {} for split in values}
+    for split, of_split in values.items():
+        for value, count in of_split.items():
+            classes = label.classes_of(value, names)
+            rows[split] += count if classes is not None else 0
+            for name in classes or ():
+                counts[split][name] = counts[split].get(name, 0) + count
+    return uneven_shares(counts, rows)
 
 
 def _without_rows(examples: Sequence[RecordedArtifact]) -> tuple[str, ...]:

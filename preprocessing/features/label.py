@@ -30,6 +30,17 @@ def binary_class(value: str, positive: str | float | None) -> int | None:
         return None
 
 
+def classes_in_cell(cell: str, separator: str | None) -> tuple[str, ...]:
+    """Returns the classes between the separators of a multilabel cell, without blanks around them and empty ones.
+
+    Example:
+        >>> classes_in_cell("red| tall||red", "|")
+        ('red', 'tall')
+    """
+    parts = (part.strip(" \t\n\r\v\f") for part in cell.split(separator or None))
+    return tuple(dict.fromkeys(part for part in parts if part))
+
+
 class Label(Spec):
     """The label column and its task. Serving never needs it.
 
@@ -100,6 +111,23 @@ class Label(Spec):
             return self.class_names
         of_class = {binary_class(value, self.positive): value for value in values}
         return (of_class[0], of_class[1]) if of_class.keys() == {0, 1} else self.class_names
+
+    def classes_of(self, value: str, names: Sequence[str]) -> tuple[str, ...] | None:
+        """Returns the names of the classes that a value of the column means; None if it is no usable label.
+
+        Args:
+            names: Names of the classes of a binary label, the negative one first.
+        """
+        if self.task == "multilabel":
+            cell = classes_in_cell(value, self.separator)
+            known = tuple(one for one in cell if self.classes is None or one in self.classes)
+            return known if known or not cell else None
+        if self.task == "multiclass":
+            return (value,) if self.classes is None or value in self.classes else None
+        if self.classes is not None:
+            return (value,) if value in self.classes else None
+        of_class = binary_class(value, self.positive)
+        return None if of_class is None else (names[of_class],)
 
     @field_validator("positive", "classes")
     @classmethod

@@ -27,7 +27,9 @@ class Imbalance:
         return f"{self.what} is {self.of_split} in split {self.split} and {self.of_all} in all rows, beyond chance"
 
 
-def uneven_shares(counts: Mapping[str, Mapping[str, float]]) -> tuple[Imbalance, ...]:
+def uneven_shares(
+    counts: Mapping[str, Mapping[str, float]], rows: Mapping[str, float] | None = None
+) -> tuple[Imbalance, ...]:
     """Returns for each split, except train, the label whose share differs most, if it differs beyond chance.
 
     A share differs if it is four standard errors of independent rows away, and a quarter larger or smaller. Labels that
@@ -35,8 +37,10 @@ def uneven_shares(counts: Mapping[str, Mapping[str, float]]) -> tuple[Imbalance,
 
     Args:
         counts: Split -> label -> number of rows.
+        rows: Split -> number of rows, if a row may have several labels or none.
     """
-    rows = {split: sum(of.values()) for split, of in counts.items()}
+    if rows is None:
+        rows = {split: sum(of.values()) for split, of in counts.items()}
     shares = {
         label: sum(of.get(label, 0) for of in counts.values()) / sum(rows.values())
         for label in dict.fromkeys(name for of in counts.values() for name in of)

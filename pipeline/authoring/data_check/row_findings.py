@@ -126,13 +126,15 @@ def check_label_values(sampled: SampledData) -> Iterator[Finding]:
     if target is None:
         return
     values, none = sampled.values[label.name], np.isnan(target.y)
-    missing = float(none.mean())
+    of_train = none[_train_rows(sampled)]
+    missing = float(of_train.mean())
     unread = sorted({values.texts[code] for code in values.codes[none] if code >= 0})[:4]
     if missing == 1:
-        hint = f" Its values are {in_quotes(unread)}." if unread else " It is missing in every row."
-        yield Finding(_NAME, f"no row has a label that task {label.task} can read.{hint}{_how_to_read(label)}")
-    elif missing > label.max_missing:
-        what = f"{missing:.1%} of rows have no usable label"
+        whose = "row" if none.all() else "train row"
+        hint = f" Its values are {in_quotes(unread)}." if unread else f" It is missing in every {whose}."
+        yield Finding(_NAME, f"no {whose} has a label that task {label.task} can read.{hint}{_how_to_read(label)}")
+    elif missing > label.max_missing and label.weight is None:
+        what = f"{missing:.1%} of train rows have no usable label"
         what += f" (values such as {in_quotes(unread)})" if unread else ""
         yield Finding(
             ("label", "max_missing"),
@@ -166,7 +168,19 @@ def check_label_classes(sampled: SampledData) -> Iterator[Finding]:
     elif label.task == "multiclass" and (counts < _FEW_OF_CLASS).any():
         rare = [_shown(target, one) for one, rows in zip(classes, counts, strict=True) if rows < _FEW_OF_CLASS]
         yield warning(_NAME, f"{len(rare)} classes occur in fewer than {_FEW_OF_CLASS} rows, such as {rare[0]}.")
+    of_train = np.unique(target.y[_train_rows(sampled) & ~np.isnan(target.y)])
+    if len(classes) > len(of_train) == 1:
+        keys: Keys = _PATH if sampled.sample.splits else ("data", "split")
+        what = f"every row of train has the same label, {_shown(target, of_train[0])}; there is nothing to learn."
+        yield Finding(keys, what, "error" if sampled.sample.whole else "warning")
     yield from _split_findings(sampled, target)
+
+
+def _train_rows(sampled: SampledData) -> np.ndarray:
+    """Returns the rows of train, bool [rows]; all rows if their split is unknown or train has none of them."""
+    names, splits = sampled.config.data.split_names, split_indices(sampled.config.data, sampled.sample)
+    train = np.ones(sampled.sample.rows, bool) if splits is None else splits == names.index("train")
+    return train if train.any() else ~train
 
 
 def check_split_balance(sampled: SampledData) -> Iterator[Finding]:

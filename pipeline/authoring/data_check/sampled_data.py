@@ -63,7 +63,7 @@ class SampledData:
         values = self.values.get(label.name)
         if values is None:
             return None
-        y = label_rows(values, label.task, label.positive, label.classes)
+        y = label_rows(values, label.task, label.positive, label.classes, label.separator)
         return Target(label.task, y, label.name, () if label.task == "regression" else values.texts)
 
     def features(self) -> Iterator[tuple[Keys, Feature, str, ValueCounts]]:

@@ -10,7 +10,7 @@ from fullpass.base.errors import UsageError
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
-from fullpass.preprocessing.features.label import Task, binary_class
+from fullpass.preprocessing.features.label import Task, binary_class, classes_in_cell
 
 _NAMES = frozenset("label target class y outcome response".split())
 _LIKELY_WORDS = frozenset(
@@ -94,18 +94,28 @@ def target_of(column: ColumnProfile, label: LabelGuess) -> Target:
 
 
 def label_rows(
-    values: ValueCounts, task: Task, positive: str | float | None = None, classes: Sequence[str] | None = None
+    values: ValueCounts,
+    task: Task,
+    positive: str | float | None = None,
+    classes: Sequence[str] | None = None,
+    separator: str | None = None,
 ) -> np.ndarray:
     """Returns the label of each row, float64 [rows], as in `Target`; NaN if it is missing or cannot be read.
 
     Args:
         classes: `classes` of the section `label`; None accepts all.
+        separator: `separator` of the section `label`, of a multilabel task.
     """
     if task == "regression":
         return values.row_numbers
     if task == "binary":
         return values.per_row(binary_values(values.texts, positive, classes))
-    numbers = [float(i) if classes is None or text in classes else np.nan for i, text in enumerate(values.texts)]
+    if task == "multilabel" and classes is not None:
+        cells = [classes_in_cell(text, separator) for text in values.texts]
+        usable = [not cell or not {*cell}.isdisjoint(classes) for cell in cells]
+    else:
+        usable = [classes is None or text in classes for text in values.texts]
+    numbers = [float(i) if one else np.nan for i, one in enumerate(usable)]
     return values.per_row(np.array(numbers, dtype=np.float64))
 
 

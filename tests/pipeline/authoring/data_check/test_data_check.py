@@ -132,7 +132,7 @@ CASES = {
     ),
     "too many labels missing": case(
         {"y": replaced(columns()["y"], "", 0.2)},
-        ("error", "label.max_missing", "20.0% of rows have no usable label; max_missing allows 5.0%"),
+        ("error", "label.max_missing", "20.2% of train rows have no usable label; max_missing allows 5.0%"),
     ),
     "some labels of no meaning": case(
         {"y": replaced(columns()["y"], "maybe", 0.02)},
@@ -282,6 +282,30 @@ def test_labels_that_train_lacks_are_found(tmp_path):
     found = of(tmp_path, data, label="{name: y, task: multiclass}")
     assert [(s, p) for s, p, _ in found] == [("error", "data.source.path.eval")]
     assert "100.0% of labels of split eval never occur in train" in found[0][2]
+
+
+@pytest.mark.parametrize(
+    ("train", "evaluated", "label", "found"),
+    [
+        (["1", "0"] * 50, ["maybe", "0", "1", "1"] * 25, "task: binary", [("warning", "label.name", '"maybe"')]),
+        (["1", "0", "", "0"] * 25, ["0", "1"] * 450, "task: binary", [("error", "label.max_missing", "25.0% of")]),
+        (["1", "0", "", "0"] * 25, ["0", "1"] * 450, "task: binary, weight: w", []),
+        (["", ""] * 50, ["0", "1"] * 50, "task: binary", [("error", "label.name", "no train row has a label")]),
+        (["1", "1"] * 50, ["0", "1"] * 50, "task: binary", [("error", "data.source.path", "every row of train has")]),
+        (["a|b", "|"] * 50, ["a|z", "b"] * 50, 'task: multilabel, separator: "|", classes: [a, b]', []),
+        (["a|b", "z"] * 50, ["a"] * 100, 'task: multilabel, separator: "|", classes: [a, b]',
+         [("error", "label.max_missing", "50.0% of train")]),
+    ],
+)  # fmt: skip
+def test_labels_are_judged_by_the_rows_of_train_as_the_run_judges_them(tmp_path, train, evaluated, label, found):
+    for name, values, first in (("train", train, 0), ("eval", evaluated, 5000)):
+        table = {"age": np.arange(first, first + len(values)), "y": values, "w": np.ones(len(values))}
+        write(tmp_path / f"{name}.csv", table)
+    data = "  source: {format: csv, path: {train: train.csv, eval: eval.csv}}\n"
+    told = of(tmp_path, data, "{age: number}", f"{{name: y, {label}}}")
+    told = [one for one in told if "never occur in train" not in one[2]]
+    assert [(s, p) for s, p, _ in told] == [(s, p) for s, p, _ in found], told
+    assert all(words in message for (_, _, words), (_, _, message) in zip(found, told, strict=True)), told
 
 
 def test_a_column_that_one_file_lacks_is_found(tmp_path):
