@@ -34,8 +34,15 @@ from fullpass.components.ingest.joins.join_index import (
     times_of,
 )
 from fullpass.components.ingest.joins.tables import Tables, of_join
-from fullpass.components.ingest.readers.read_source import parts_of, read
-from fullpass.components.ingest.readers.reader import BadRowCount, EmptyFileError, Reading, Rows, convert_rows
+from fullpass.components.ingest.readers.read_source import columns_of, names_of, parts_of, read
+from fullpass.components.ingest.readers.reader import (
+    BadRowCount,
+    EmptyFileError,
+    Reading,
+    Rows,
+    check_columns,
+    convert_rows,
+)
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
@@ -105,6 +112,7 @@ class _Table:
     Attributes:
         read: Number of rows read so far, per file.
         counted: All of these rows, and those that cannot be used.
+        seen: Columns in any row, of a format whose rows alone contain them.
     """
 
     name: str
@@ -114,15 +122,14 @@ class _Table:
     text: RawText
     read: list[int] = field(default_factory=list)
     counted: BadRowCount = field(default_factory=BadRowCount)
+    seen: set[str] = field(default_factory=set)
 
     def batches(self) -> Iterator[pa.Table]:
         """Yields the usable rows: hashes, time, span, key, file and row, and the columns under their joined names.
 
         An empty file of a table per span is a table without rows.
         """
-        wanted = {column.name: column for column in self._own_columns()}
-        # The key and the date are read as text, since a number loses the spelling of its token.
-        wanted |= {name: RawColumn(name, "string") for name in self.join.right_columns}
+        wanted = self._wanted()
         for number, file in enumerate(self.tables.files):
             self.read.append(0)
             try:
@@ -132,6 +139,7 @@ class _Table:
                         self._count(len(rows.numbers))
                         yield self._usable(reading, rows, number)
                         report(self.counted.rows, None, "rows", f"join {self.name}")
+                    self.seen |= reading.seen
                     self._count(reading.malformed)
                     self.counted.add(reading.take_bad())
             except EmptyFileError:
@@ -141,6 +149,11 @@ class _Table:
     def _count(self, rows: int) -> None:
         self.read[-1] += rows
         self.counted.rows += rows
+
+    def _wanted(self) -> dict[str, RawColumn]:
+        """Returns the columns to read. Key and date are read as text: a number loses the spelling of its token."""
+        own = {column.name: column for column in self._own_columns()}
+        return own | {name: RawColumn(name, "string") for name in self.join.right_columns}
 
     def _own_columns(self) -> list[RawColumn]:
         prefix = len(self.name) + 1
@@ -180,14 +193,18 @@ class _Table:
         return {**{name: pa.array(values) for name, values in numbers_of.items()}, KEY: keys.texts}
 
     def check(self, most_bad: float) -> None:
-        """Checks that the table has rows, and few unusable ones.
+        """Checks that the table has rows with each column that is read, and few unusable ones.
 
         Raises:
-            UserError: It has none, or too many.
+            UserError: It has none, or lacks a column, or too many are unusable.
         """
         if not self.counted.rows and self.tables.spans is None:
             paths = ", ".join(file.path for file in self.tables.files)
             raise UserError(f"no rows in {paths}; only a header line, or nothing. Give the rows, or remove the join.")
+        first = self.tables.files[0]
+        if self.tables.spans is None and columns_of(first, self.join.source) is None:
+            found = {*(names_of(first, self.join.source) or ()), *self.seen}
+            check_columns(first.path, list(self._wanted()), sorted(found))
         missing = f"Declare a missing token (data.joins.{self.name}.source.missing)"
         fix = f"{missing}, fix the file, or raise data.bad_rows."
         self.counted.check(most_bad, "the table", f"data.bad_rows allows {most_bad:.2%}", fix)

@@ -23,7 +23,8 @@ TEXT = "string"
 
 
 def source(path):
-    return {"format": "parquet" if path.endswith(".parquet") else "csv", "path": path}
+    ending = path.rpartition(".")[2]
+    return {"format": ending if ending in ("parquet", "jsonl") else "csv", "path": path}
 
 
 def joined(folder, joins, columns, *, left="rows.csv", max_fraction=0.0):
@@ -211,6 +212,17 @@ def test_a_table_that_cannot_be_joined_is_named(tmp_path, lines, message):
     write(tmp_path, rows=["k", "a"], names=lines)
     with pytest.raises(UserError, match=message):
         joined(tmp_path, {"names": {"source": source("names.csv"), "on": "k"}}, {"names.v": NUMBER})
+
+
+@pytest.mark.parametrize(("on", "column", "lacks"), [({"k": "key"}, "names.vv", "vv"), ("k", "names.v", "k")])
+def test_a_column_that_no_line_of_json_has_is_named_as_a_header_would_be(tmp_path, on, column, lacks):
+    write(tmp_path, rows=["k", "a", "b"])
+    (tmp_path / "names.jsonl").write_text('{"key": "a", "v": 1}\n{"key": "b"}\n{"key": "c", "v": null}\n')
+    joins = {"names": {"source": source("names.jsonl"), "on": on}}
+    with pytest.raises(UserError, match=f"names: .*names.jsonl: no column '{lacks}'.* of the file: key, v"):
+        joined(tmp_path, joins, {column: NUMBER})
+    found, _, _ = joined(tmp_path, {"names": {**joins["names"], "on": {"k": "key"}}}, {"names.v": NUMBER})
+    assert found["names.v"].to_pylist() == [1, None]
 
 
 def test_a_missing_table_is_named(tmp_path):
