@@ -197,3 +197,9 @@ def check_forecast_split(loaded: Loaded) -> Iterator[Finding]:
             f"{split.gap} is shorter than label.forecast.ahead, {forecast.ahead}: labels of train are of the time of "
             "eval. Remove it.",
         )
+    elif isinstance(split.column, str) and split.column != forecast.at:  # several columns may be the parts of `at`
+        yield warning(
+            ("data", "split", "column"),
+            f"rows are split by {split.column}, but their labels lie {forecast.ahead} after {forecast.at}: where these "
+            f"dates differ, labels of train are of the time of eval. Split by {forecast.at}.",
+        )

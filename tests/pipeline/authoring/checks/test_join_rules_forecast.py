@@ -8,6 +8,7 @@ from fullpass.pipeline.authoring.loading.problems import ConfigError
 
 FORECAST = "{ahead: 7d, entity: shop, at: day}"
 TIME = '{method: time, column: day, until: {train: "2024-03-01"}}'
+ROWS = "day,shop,sales\n2024-01-01,a,5\n"
 YAML = """\
 name: a
 data:
@@ -20,8 +21,8 @@ features: {{{features}}}
 """
 
 
-def loaded(folder, forecast=FORECAST, split=TIME, derive="{}", features="sales: number", more=""):
-    (folder / "rows.csv").write_text("day,shop,sales\n2024-01-01,a,5\n")
+def loaded(folder, forecast=FORECAST, split=TIME, derive="{}", features="sales: number", more="", rows=ROWS):
+    (folder / "rows.csv").write_text(rows)
     text = YAML.format(forecast=forecast, split=split, derive=derive, features=features, more=more)
     (folder / "p.yaml").write_text(text)
     return load(folder / "p.yaml")
@@ -78,3 +79,13 @@ def test_a_wrong_forecast_is_named(tmp_path, changes, path, message):
 def test_a_split_by_entity_is_allowed_with_a_warning(tmp_path):
     ((severity, path, message),) = problems(tmp_path, split="{method: hash, column: shop}")
     assert (severity, path) == ("warning", "data.split") and "do not show the future" in message
+
+
+def test_a_split_by_another_date_than_that_of_the_forecast_has_a_warning(tmp_path):
+    changes = {"forecast": FORECAST.replace("day", "sold"), "split": TIME}
+    rows = "day,sold,shop,sales\n2024-01-01,2024-01-02,a,5\n"
+    ((severity, path, message),) = problems(tmp_path, rows=rows, **changes)
+    assert (severity, path) == ("warning", "data.split.column")
+    assert "rows are split by day, but their labels lie 7d after sold" in message
+    parts = TIME.replace("column: day", 'column: [day], format: "%Y-%m-%d"')
+    assert problems(tmp_path, split=parts) == []
