@@ -105,12 +105,10 @@ def submit(
         raise UserError(f"no longer waiting; run {run.run_id} continues.") from None
     print_text(f"run {run.run_id}: {run.state.lower()}")
     if run.state != "SUCCEEDED":
-        from fullpass.kubeflow.deploy.submit import failures
-
         if run.state != "FAILED":
             raise UserError(f"run {run.run_id} was {run.state.lower()}.")
         none = f"run {run.run_id} failed before its first task, as if Argo refused it: see kubectl describe workflow."
-        raise UserError("\n".join(failures(cluster, run, list(package.tasks))) or none)
+        raise UserError("\n".join(verb.failures(cluster, run, list(package.tasks))) or none)
 
 
 def apply(
@@ -180,7 +178,6 @@ def list_(
 
 
 def _changes_schedule(summary: str, change: _Change, done: str) -> Callable[..., None]:
-
     def command(file: _File, host: _Host = None, namespace: _Namespace = None, predict: _Predict = False) -> None:
         from fullpass.kubeflow.deploy import recurring_runs
 
@@ -195,9 +192,9 @@ def _changes_schedule(summary: str, change: _Change, done: str) -> Callable[...,
 
 def _cron_line(loaded: Loaded, *, by_time: bool) -> str:
     """Returns the cron line; rejects keys that recurring runs of Kubeflow do not support."""
-    schedule = loaded.config.schedule
-    if schedule is None:
-        raise UserError(f'{loaded.file}: schedule is missing. For every day at three: schedule: {{cron: "0 3 * * *"}}.')
+    from fullpass.pipeline.scheduling.local_scheduler import schedule_of
+
+    schedule = schedule_of(loaded)
     beyond = ("new_span", "drift", "lag", "wait_for", "timeout", "on_late", "catch_up", "poll")
     unsupported = [name for name in beyond if name in schedule.model_fields_set and not (by_time and name == "lag")]
     if unsupported or schedule.cron is None:
