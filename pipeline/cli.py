@@ -18,7 +18,7 @@ from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.processes import flush_streams
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window
-from fullpass.pipeline import printing, read_options
+from fullpass.pipeline import options, printing
 from fullpass.pipeline.authoring.checks.check import load_checked, overview
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
@@ -42,10 +42,6 @@ def _task(name: str) -> str:
     if name not in _TASKS:
         raise typer.BadParameter(f'"{name}" is no task.{did_you_mean(name, _TASKS)} Accepted: {", ".join(_TASKS)}.')
     return name
-
-
-_File = Annotated[Path, Argument(metavar="FILE", help="The pipeline YAML.")]
-_USUAL = Path("pipeline.yaml")
 
 
 TASKS = {
@@ -133,7 +129,7 @@ def init(
             parser=_task, metavar="|".join(_TASKS), help="The task of the label.", show_default="by the label's values"
         ),
     ] = None,
-    output: Annotated[Path, Option("--output", "-o", help="The file to write.")] = _USUAL,
+    output: Annotated[Path, Option("--output", "-o", help="The file to write.")] = options.USUAL,
     rows: Annotated[int, Option("--sample", min=1, help="Rows to look at.")] = 20_000,
     bad_rows: Annotated[
         float | None,
@@ -155,7 +151,7 @@ def init(
 
 @app.command()
 def check(
-    file: _File = _USUAL,
+    file: options.File = options.USUAL,
     data: Annotated[bool, Option("--data", help="Also look at a sample of the data.")] = False,
     rows: Annotated[int, Option("--sample", min=1, help="Rows to look at, with --data.")] = 20_000,
 ) -> None:
@@ -172,7 +168,7 @@ def check(
 
 
 @app.command()
-def show(file: _File = _USUAL) -> None:
+def show(file: options.File = options.USUAL) -> None:
     """Print the YAML with every default filled in. The output is a pipeline YAML itself."""
     from fullpass.pipeline.authoring.show_config import resolved_yaml
 
@@ -187,10 +183,8 @@ def schema() -> None:
 
 @app.command()
 def run(
-    file: _File = _USUAL,
-    root: Annotated[
-        Path | None, Option(help="Folder of artifacts, metadata and logs, instead of root of the YAML.")
-    ] = None,
+    file: options.File = options.USUAL,
+    root: options.RunRoot = None,
     from_node: Annotated[
         str | None, Option("--from", metavar="NODE", help="Start at this node, with the outputs of earlier runs.")
     ] = None,
@@ -248,8 +242,8 @@ def report(
         str | None,
         Argument(metavar="RUN", help="Id of a run, or its beginning.", show_default="the newest with a report"),
     ] = None,
-    file: Annotated[Path, Option("--file", "-f", metavar="FILE", help="The pipeline YAML.")] = _USUAL,
-    root: Annotated[Path | None, Option(help="Folder of the runs, instead of root of the YAML.")] = None,
+    file: options.NamedFile = options.USUAL,
+    root: options.Root = None,
     opened: Annotated[bool, Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Print the path of a run's report, and of the page of all runs and models."""
@@ -264,9 +258,7 @@ def report(
 
 @app.command()
 def predict(
-    model: Annotated[
-        Path, Argument(metavar="MODEL", help="A model's folder, the folder models are pushed to, or the YAML.")
-    ],
+    model: options.Model,
     rows: Annotated[str, Argument(metavar="INPUT", help="Raw rows: a file, folder, glob or address.")],
     output: Annotated[
         Path | None,
@@ -277,13 +269,13 @@ def predict(
             show_default="JSON lines on standard output",
         ),
     ] = None,
-    format_: read_options.Format = None,
-    separator: read_options.Separator = None,
-    columns: read_options.Columns = None,
-    header: read_options.Header = False,
-    missing: read_options.Missing = None,
-    encoding: read_options.Encoding = None,
-    source: read_options.Others = None,
+    format_: options.Format = None,
+    separator: options.Separator = None,
+    columns: options.Columns = None,
+    header: options.Header = False,
+    missing: options.Missing = None,
+    encoding: options.Encoding = None,
+    source: options.Others = None,
     join: Annotated[
         list[str] | None,
         Option(metavar="NAME=PATH", help="The table of a join, if the rows lack its columns; repeatable."),
@@ -380,9 +372,7 @@ def _predict_on_beam(
 
 @app.command()
 def rollback(
-    target: Annotated[
-        Path, Argument(metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to.")
-    ] = _USUAL,
+    target: options.Target = options.USUAL,
     to: Annotated[
         int | None, Option(metavar="VERSION", help="Version to serve.", show_default="the previous version")
     ] = None,

@@ -16,6 +16,7 @@ from fullpass.kubeflow.deploy.connection import HOST, client
 from fullpass.kubeflow.protocol import NEW, SCHEDULED, SPAN, name_of_prediction
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.options import NeededFile
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.schedule_config import six_fields
 from fullpass.pipeline.startup import noise_to
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from fullpass.kubeflow.deploy.api_requests import Cluster
     from fullpass.kubeflow.environment import Environment
 
-_File = Annotated[Path, Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
 _Env = Annotated[Path, Option(help="The environment file: image, resources, secrets, volumes.")]
 _Host = Annotated[
     str | None, Option(help="Address before /apis/v2beta1.", envvar=HOST, show_envvar=True, show_default=False)
@@ -66,7 +66,7 @@ def register(app: typer.Typer, schedule: typer.Typer) -> None:
 
 
 def submit(
-    file: _File,
+    file: NeededFile,
     env: _Env,
     host: _Host = None,
     namespace: _Namespace = None,
@@ -112,7 +112,7 @@ def submit(
 
 
 def apply(
-    file: _File,
+    file: NeededFile,
     env: _Env,
     host: _Host = None,
     namespace: _Namespace = None,
@@ -178,7 +178,7 @@ def list_(
 
 
 def _changes_schedule(summary: str, change: _Change, done: str) -> Callable[..., None]:
-    def command(file: _File, host: _Host = None, namespace: _Namespace = None, predict: _Predict = False) -> None:
+    def command(file: NeededFile, host: _Host = None, namespace: _Namespace = None, predict: _Predict = False) -> None:
         from fullpass.kubeflow.deploy import recurring_runs
 
         name = load_checked(file, runs_here=False).config.name
@@ -226,7 +226,7 @@ def _cluster(host: str | None, namespace: str | None) -> "Cluster":
 
 
 def compile_(
-    file: _File,
+    file: NeededFile,
     env: _Env,
     output: Annotated[Path, Option("--output", "-o", help="The file to write.")] = Path("package.yaml"),
     predict: _Predict = False,

@@ -4,10 +4,11 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
+from typer import Option
 
 from fullpass.base.errors import UsageError
 from fullpass.base.json_text import to_json_text
+from fullpass.pipeline import options
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.printing import print_data, print_text
@@ -15,7 +16,7 @@ from fullpass.pipeline.startup import noise_to
 
 
 def diagnose(
-    file: Annotated[Path, Argument(metavar="FILE", help="The pipeline YAML.")] = Path("pipeline.yaml"),
+    file: options.File = options.USUAL,
     root: Annotated[Path | None, Option(help="Folder of the run, instead of root of the YAML.")] = None,
     seconds: Annotated[float, Option(min=10, help="Time for all measurements of the input.")] = 60.0,
     features: Annotated[bool, Option("--features", help="Measure the features instead; trains twice.")] = False,

@@ -22,7 +22,7 @@ from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
 from fullpass.components.predict.input_source import read_as_of
-from fullpass.pipeline import read_options
+from fullpass.pipeline import options
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.printing import console, print_data, print_text, simple_table
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from fullpass.pipeline.registry.shown_page import ShownPage
 
 Shown = TypeVar("Shown", bound="ShownPage")
-_USUAL = Path("pipeline.yaml")
-_File = Annotated[Path, Argument(metavar="FILE", help="The pipeline YAML.")]
-_Root = Annotated[Path | None, Option(help="Folder of the runs, instead of root of the YAML.")]
 _Named = Annotated[
     Path, Option("--file", "-f", metavar="FILE|DIR", help="The YAML, or folder of models, of ids and numbers.")
 ]
@@ -50,13 +47,13 @@ _Page = Annotated[Path | None, Option(metavar="FILE", help="Also write an HTML p
 
 
 def bless(
-    file: _File = _USUAL,
+    file: options.File = options.USUAL,
     model: Annotated[
         str | None, Option(help="Number at the end of the model's folder; by default the newest that was refused.")
     ] = None,
     force: Annotated[bool, Option("--force", help="Bless and push it although the Evaluator refused it.")] = False,
     why: Annotated[str, Option(help="The reason to override the thresholds; it is recorded.")] = "",
-    root: _Root = None,
+    root: options.Root = None,
 ) -> None:
     """Push a model that was not blessed, and record who did so, why and when."""
     from fullpass.pipeline.registry.bless import bless as bless_model
@@ -69,7 +66,7 @@ def refresh(
     model: Annotated[
         str, Argument(metavar="MODEL", help="A version's number, or `latest` for the served one.")
     ] = "latest",
-    file: Annotated[Path, Option("--file", "-f", metavar="FILE", help="The pipeline YAML.")] = _USUAL,
+    file: options.NamedFile = options.USUAL,
 ) -> None:
     """Push a model again with the current tables that it looks up, if it answers like rows joined with them."""
     from fullpass.pipeline.registry.locate_model import find_export
@@ -91,7 +88,7 @@ def lineage(
     file: Annotated[
         Path,
         Option("--file", "-f", metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to."),
-    ] = _USUAL,
+    ] = options.USUAL,
     as_json: Annotated[bool, Option("--json", help="Print JSON, including the YAML of the training run.")] = False,
     as_yaml: Annotated[bool, Option("--yaml", help="Print the YAML of the training run, unchanged.")] = False,
 ) -> None:
@@ -111,9 +108,7 @@ def lineage(
 
 
 def models(
-    target: Annotated[
-        Path, Argument(metavar="FILE|DIR", help="The pipeline YAML, or the folder that models are pushed to.")
-    ] = _USUAL,
+    target: options.Target = options.USUAL,
     as_json: _Json = False,
 ) -> None:
     """List the pushed models with their state, metrics, spans, configuration, code and who blessed them."""
@@ -125,8 +120,8 @@ def models(
 
 
 def runs(
-    file: _File = _USUAL,
-    root: _Root = None,
+    file: options.File = options.USUAL,
+    root: options.Root = None,
     last: Annotated[int, Option(min=1, help="Number of newest runs to list.")] = 20,
     as_json: _Json = False,
 ) -> None:
@@ -149,19 +144,19 @@ def _print(found: list[Any], table: Callable[[], RenderableType], *, as_json: bo
 def compare(
     a: Annotated[str, Argument(metavar="A", help="A run's id, a version, `latest`, a folder, or a YAML.")],
     b: Annotated[str, Argument(metavar="B", help="The same, of any root.")],
-    file: _Named = _USUAL,
+    file: _Named = options.USUAL,
     data: Annotated[
         str | None, Option(metavar="ROWS", help="Labelled rows to measure both on, or a YAML that names them.")
     ] = None,
     page: _Page = None,
     as_json: _Json = False,
-    format_: read_options.Format = None,
-    separator: read_options.Separator = None,
-    columns: read_options.Columns = None,
-    header: read_options.Header = False,
-    missing: read_options.Missing = None,
-    encoding: read_options.Encoding = None,
-    source: read_options.Others = None,
+    format_: options.Format = None,
+    separator: options.Separator = None,
+    columns: options.Columns = None,
+    header: options.Header = False,
+    missing: options.Missing = None,
+    encoding: options.Encoding = None,
+    source: options.Others = None,
 ) -> None:
     """Compare two models: YAMLs, features and data, and metrics and slices on the same rows with paired intervals."""
     read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
@@ -177,16 +172,16 @@ def compare(
 def evaluate(
     model: Annotated[str, Argument(metavar="MODEL", help="A version, `latest`, a run's id, a folder, or a YAML.")],
     rows: Annotated[str, Argument(metavar="ROWS", help="Labelled rows: a file, folder, glob or address; or a YAML.")],
-    file: _Named = _USUAL,
+    file: _Named = options.USUAL,
     page: _Page = None,
     as_json: _Json = False,
-    format_: read_options.Format = None,
-    separator: read_options.Separator = None,
-    columns: read_options.Columns = None,
-    header: read_options.Header = False,
-    missing: read_options.Missing = None,
-    encoding: read_options.Encoding = None,
-    source: read_options.Others = None,
+    format_: options.Format = None,
+    separator: options.Separator = None,
+    columns: options.Columns = None,
+    header: options.Header = False,
+    missing: options.Missing = None,
+    encoding: options.Encoding = None,
+    source: options.Others = None,
 ) -> None:
     """Measure a model on labelled rows, with the metrics, intervals and slices of the Evaluator."""
     read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
@@ -212,9 +207,7 @@ def _give(found: Shown, shown: Callable[[Shown], RenderableType], page: Path | N
 
 
 def export(
-    model: Annotated[
-        Path, Argument(metavar="MODEL", help="A model's folder, the folder models are pushed to, or the YAML.")
-    ],
+    model: options.Model,
     to: Annotated[Literal["litert", "onnx"], Option("--to", help="The format.")],
     out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="The folder to write; it must not exist.")],
     rows: Annotated[
@@ -260,7 +253,7 @@ def _eval_rows(model: "Exported") -> "Iterator[Mapping[str, np.ndarray]]":
     from fullpass.pipeline.registry.score_models import records_of
     from fullpass.trainer.input.raw_examples import dense_columns
 
-    files = find_model(str(model.directory), _USUAL).eval_files
+    files = find_model(str(model.directory), options.USUAL).eval_files
     if not files:
         raise UserError(f"{model.directory}: the eval rows of its run are not on this machine. Give rows: --rows FILE.")
     for records in records_of(files):
@@ -269,10 +262,10 @@ def _eval_rows(model: "Exported") -> "Iterator[Mapping[str, np.ndarray]]":
 
 
 def gc(
-    file: _File = _USUAL,
+    file: options.File = options.USUAL,
     keep_runs: Annotated[int, Option(min=1, help="Number of newest runs to keep.")] = 10,
     keep_days: Annotated[float, Option(min=0, help="Also keep runs that are younger than this.")] = 30,
-    root: _Root = None,
+    root: options.Root = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Show what would be freed; change nothing.")] = False,
     as_json: _Json = False,
 ) -> None:

@@ -7,13 +7,11 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
+from fullpass.pipeline import options
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import print_data, print_text
-
-_File = Annotated[Path, Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
-_Root = Annotated[Path | None, Option(help="Folder of artifacts, metadata and logs, instead of root of the YAML.")]
 
 
 def register(app: typer.Typer, schedule: typer.Typer) -> None:
@@ -24,8 +22,8 @@ def register(app: typer.Typer, schedule: typer.Typer) -> None:
 
 
 def run(
-    file: _File,
-    root: _Root = None,
+    file: options.NeededFile,
+    root: options.RunRoot = None,
     once: Annotated[
         bool, Option("--once", help="Handle what is due now and exit, for use with another scheduler.")
     ] = False,
@@ -47,8 +45,8 @@ def run(
 
 
 def trigger(
-    file: _File,
-    root: _Root = None,
+    file: options.NeededFile,
+    root: options.RunRoot = None,
     span: Annotated[
         str | None, Option(metavar="SPAN", help="The newest span to train on.", show_default="latest")
     ] = None,
@@ -61,7 +59,7 @@ def trigger(
 
 
 def export(
-    file: _File,
+    file: options.NeededFile,
     form: Annotated[
         Literal["cron", "systemd", "kubernetes"],
         Option("--as", help="The scheduler to export for.", show_default=False),
@@ -85,12 +83,12 @@ def export(
 
 
 def backfill(
-    file: _File,
+    file: options.NeededFile,
     spans: Annotated[str, Argument(metavar="A:B", help="The first span and the last, as dates or numbers.")],
     last_only: Annotated[
         bool, Option("--last-only", help="Ingest all spans, but train only on the window of the last one.")
     ] = False,
-    root: _Root = None,
+    root: options.RunRoot = None,
 ) -> None:
     """Train a model for each span of a range. Completed steps are not repeated."""
     loaded = load_checked(file)
