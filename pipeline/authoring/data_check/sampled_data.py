@@ -43,7 +43,8 @@ class SampledData:
     """A pipeline file and a sample of its data.
 
     Attributes:
-        values: Raw and derived columns by name, without missing tokens. Lists of numbers are only in `sample`.
+        values: Raw and derived columns by name, without missing tokens and "", which features and labels take as
+            missing. Lists of numbers are only in `sample`.
     """
 
     loaded: Loaded
@@ -107,7 +108,7 @@ def sampled_data(loaded: Loaded, sample: Sample) -> SampledData:
             array, missing = sample.numbers.get(name, array), source.missing_of(name)
             if name in raw and raw[name].token:
                 array, missing = as_tokens(array), tuple(as_token(text) for text in missing)
-            values[name] = count_values(array, decimal=decimal_of(source)).without(missing)
+            values[name] = count_values(array, decimal=decimal_of(source)).without((*missing, ""))
     return SampledData(loaded, sample, raw, {**values, **_derived(loaded.config, values, raw, sample.rows)})
 
 

@@ -308,6 +308,15 @@ def test_labels_are_judged_by_the_rows_of_train_as_the_run_judges_them(tmp_path,
     assert all(words in message for (_, _, words), (_, _, message) in zip(found, told, strict=True)), told
 
 
+def test_empty_text_is_missing_as_in_the_transform_graph(tmp_path):
+    table = columns()
+    table["y"] = replaced(table["y"].astype(str), "", 0.2).tolist()
+    table["city"] = replaced(table["city"], "", 0.2).tolist()
+    pq.write_table(pa.table({name: pa.array(values) for name, values in table.items()}), tmp_path / "a.parquet")
+    found = of(tmp_path, "  source: {format: parquet, path: a.parquet}\n")
+    assert [(s, p) for s, p, _ in found] == [("error", "label.max_missing")], found
+
+
 def test_a_column_that_one_file_lacks_is_found(tmp_path):
     whole = columns()
     write(tmp_path / "1.csv", whole)
