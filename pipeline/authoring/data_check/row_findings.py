@@ -1,7 +1,7 @@
 """Checks of whole rows and their labels: bad rows, splits, duplicates; missing labels, rare classes, and leaks."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -132,14 +132,16 @@ def check_label_values(sampled: SampledData) -> Iterator[Finding]:
     if missing == 1:
         whose = "row" if none.all() else "train row"
         hint = f" Its values are {in_quotes(unread)}." if unread else f" It is missing in every {whose}."
-        yield Finding(_NAME, f"no {whose} has a label that task {label.task} can read.{hint}{_how_to_read(label)}")
+        yield Finding(
+            _NAME, f"no {whose} has a label that task {label.task} can read.{hint}{_how_to_read(label, unread)}"
+        )
     elif missing > label.max_missing and label.weight is None:
         what = f"{missing:.1%} of train rows have no usable label"
         what += f" (values such as {in_quotes(unread)})" if unread else ""
         yield Finding(
             ("label", "max_missing"),
             f"{what}; max_missing allows {label.max_missing:.1%}, so the run would stop. Raise it, or fix the data."
-            f"{_how_to_read(label) if unread else ''}",
+            f"{_how_to_read(label, unread) if unread else ''}",
         )
     elif unread:
         yield warning(
@@ -270,12 +272,15 @@ def _as_read(name: str, values: ValueCounts, feature: Feature) -> ColumnProfile:
     return ColumnProfile(name, "text" if feature.type == "text" else "category", "", values)
 
 
-def _how_to_read(label: Label) -> str:
+def _how_to_read(label: Label, unread: Sequence[str] = ()) -> str:
     if label.classes is not None:
         return " Change label.classes."
     if label.task == "binary" and label.positive is None:
         return f" Without `positive`, {', '.join(BOOLEAN.true[:4])} ... are true; name the value that counts as 1."
-    return f" positive is {label.positive!r}." if label.task == "binary" else ""
+    if label.task == "binary":
+        return f" positive is {label.positive!r}."
+    in_lines = any("\n" in text or "\r" in text for text in unread)
+    return " A class with a line break is known only if label.classes lists it." if in_lines else ""
 
 
 def _shown(target: Target, number: float) -> str:

@@ -88,8 +88,8 @@ def label_section(column: ColumnProfile, task: Task | None) -> LabelGuess:
 
 def target_of(column: ColumnProfile, label: LabelGuess) -> Target:
     """Returns the label of every row, as the run would read it."""
-    settings = label.settings
-    y = label_rows(column.values, label.task, settings.get("positive"), settings.get("classes"))  # type: ignore[arg-type]
+    read_by = {name: label.settings.get(name) for name in ("positive", "classes", "separator")}
+    y = label_rows(column.values, label.task, **read_by)  # type: ignore[arg-type]
     return Target(label.task, y, column.name, () if label.task == "regression" else column.values.texts)
 
 
@@ -103,20 +103,22 @@ def label_rows(
     """Returns the label of each row, float64 [rows], as in `Target`; NaN if it is missing or cannot be read.
 
     Args:
-        classes: `classes` of the section `label`; None accepts all.
+        classes: `classes` of the section `label`; None accepts all without a line break.
         separator: `separator` of the section `label`, of a multilabel task.
     """
     if task == "regression":
         return values.row_numbers
     if task == "binary":
         return values.per_row(binary_values(values.texts, positive, classes))
-    if task == "multilabel" and classes is not None:
-        cells = [classes_in_cell(text, separator) for text in values.texts]
-        usable = [not cell or not {*cell}.isdisjoint(classes) for cell in cells]
-    else:
-        usable = [classes is None or text in classes for text in values.texts]
+    cells = [classes_in_cell(text, separator) if task == "multilabel" else (text,) for text in values.texts]
+    usable = [not cell or any(_is_line(one) if classes is None else one in classes for one in cell) for cell in cells]
     numbers = [float(i) if one else np.nan for i, one in enumerate(usable)]
     return values.per_row(np.array(numbers, dtype=np.float64))
+
+
+def _is_line(text: str) -> bool:
+    """Returns whether a class can be learned: the file of the learned classes has one per line."""
+    return "\n" not in text and "\r" not in text
 
 
 def binary_values(
@@ -217,7 +219,8 @@ def _multiclass(column: ColumnProfile) -> tuple[dict[str, object], str]:
         )
     share = values.counts[0] / values.present
     order = "; --task regression if their order matters" if column.numbers is not None else ""
-    return {}, f"{values.distinct} classes, the commonest {shown(values.texts[0])} in {share:.1%} of rows{order}"
+    settings: dict[str, object] = {"classes": list(values.texts)} if not all(map(_is_line, values.texts)) else {}
+    return settings, f"{values.distinct} classes, the commonest {shown(values.texts[0])} in {share:.1%} of rows{order}"
 
 
 def _multilabel(column: ColumnProfile) -> tuple[dict[str, object], str]:

@@ -295,6 +295,9 @@ def test_labels_that_train_lacks_are_found(tmp_path):
         (["a|b", "|"] * 50, ["a|z", "b"] * 50, 'task: multilabel, separator: "|", classes: [a, b]', []),
         (["a|b", "z"] * 50, ["a"] * 100, 'task: multilabel, separator: "|", classes: [a, b]',
          [("error", "label.max_missing", "50.0% of train")]),
+        (["a\nb", "c", "d", "c"] * 25, ["c", "d"] * 50, "task: multiclass",
+         [("error", "label.max_missing", "A class with a line break is known only if label.classes lists it")]),
+        (["a\nb", "c", "d", "c"] * 25, ["c", "d"] * 50, 'task: multiclass, classes: ["a\\nb", c, d]', []),
     ],
 )  # fmt: skip
 def test_labels_are_judged_by_the_rows_of_train_as_the_run_judges_them(tmp_path, train, evaluated, label, found):

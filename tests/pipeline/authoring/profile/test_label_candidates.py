@@ -26,6 +26,11 @@ TAGS = column("tags", ["a|b", "a", "b|c|a", "c"] * 20)
         (ONE_TWO, None, {"name": "y", "task": "binary", "positive": 2}),
         (FARE, None, {"name": "fare", "task": "regression"}),
         (GRADE, None, {"name": "grade", "task": "multiclass"}),
+        (
+            column("x", ["a\nb", "c", "d"] * 30),
+            None,
+            {"name": "x", "task": "multiclass", "classes": ["a\nb", "c", "d"]},
+        ),
         (GRADE, "regression", {"name": "grade", "task": "regression"}),
         (TAGS, None, {"name": "tags", "task": "multilabel", "separator": "|"}),
         (
