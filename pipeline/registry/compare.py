@@ -1,7 +1,7 @@
 """Compares two models: what their YAMLs and data changed, and their metrics on the same rows with paired intervals."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,9 +25,13 @@ from fullpass.pipeline.registry.shown_page import ShownPage
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fullpass.components.evaluation.scored_rows import Scored
+
 SIDES = ("A", "B")
 _SHOWN_SLICES = 10
 _NAN = float("nan")
+_OF_LEVELS = frozenset({"pinball", "interval_coverage", "interval_width"})
+"""Metrics whose value depends on the levels of the quantiles."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +41,14 @@ class ComparedMetric:
     Attributes:
         a, b: The values; NaN where undefined.
         half_width: Half the width of the 95 % interval around the difference b - a; NaN if it is unknown.
+        alike: Whether both values measure the same thing; metrics of quantiles with other levels do not.
     """
 
     metric: str
     a: float
     b: float
     half_width: float
+    alike: bool = True
 
     @property
     def difference(self) -> float:
@@ -52,13 +58,15 @@ class ComparedMetric:
     @property
     def certain(self) -> bool:
         """Whether the 95 % interval of the difference excludes 0."""
-        return abs(self.difference) > self.half_width  # False if either is NaN
+        return self.alike and abs(self.difference) > self.half_width  # False if either is NaN
 
     @property
     def words(self) -> str:
         """`B is better`, `A is better`, `they differ` for a metric without direction, or why that is unknown."""
         if math.isnan(self.difference):
             return "undefined"
+        if not self.alike:
+            return "of other levels"
         if math.isnan(self.half_width):
             return "equal" if self.difference == 0 else "too few rows to tell"
         metric = metric_named(self.metric)
@@ -204,8 +212,11 @@ def compare_models(
         return replace(compared, reason=str(error), notes=notes)
     known = [entry for entry in slices if all(column in both.rows.columns for column in entry)]
     found = measure_rows(metrics, known, in_batches(both.rows))
+    unlike = unlike_metrics(*both.rows.models)
     of_slices = [
-        ComparedSlice(", ".join(f"{k} {v}" for k, v in rows.keys), rows.examples, compared_metrics(rows, metrics))
+        ComparedSlice(
+            ", ".join(f"{k} {v}" for k, v in rows.keys), rows.examples, compared_metrics(rows, metrics, unlike)
+        )
         for rows in found.measured
         if rows.keys
     ]
@@ -213,7 +224,7 @@ def compare_models(
         compared,
         rows=both.source,
         examples=found.whole.examples,
-        metrics=compared_metrics(found.whole, metrics),
+        metrics=compared_metrics(found.whole, metrics, unlike),
         slices=tuple(sorted(of_slices, key=_moved_first)),
         notes=(*notes, *both.notes, *(f"too many slices of {', '.join(one)}" for one in found.whole.unsliced)),
         curves=curve_charts(found.curves, SIDES),
@@ -224,14 +235,24 @@ def compare_models(
     )
 
 
-def compared_metrics(rows: MeasuredRows, names: Sequence[str]) -> tuple[ComparedMetric, ...]:
-    """Returns some metrics of rows that two models were measured on."""
+def unlike_metrics(a: "Scored", b: "Scored") -> frozenset[str]:
+    """Returns the metrics that measure different things: those of quantiles, if the models have other levels."""
+    if a.levels is None or b.levels is None or a.levels.tolist() == b.levels.tolist():
+        return frozenset()
+    return _OF_LEVELS
+
+
+def compared_metrics(
+    rows: MeasuredRows, names: Sequence[str], unlike: Collection[str] = ()
+) -> tuple[ComparedMetric, ...]:
+    """Returns some metrics of rows that two models were measured on; `unlike` measure different things."""
     return tuple(
         ComparedMetric(
             name,
             float(rows.values[name]),
             float(rows.baseline.get(name, _NAN)),
             half_width(float(rows.difference_errors.get(name, _NAN))),
+            alike=name not in unlike,
         )
         for name in names
         if name in rows.values and name != ALWAYS_MEASURED

@@ -13,7 +13,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.measure_rows import measure_rows
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
-from fullpass.pipeline.registry.compare import ComparedMetric, compare_models
+from fullpass.pipeline.registry.compare import ComparedMetric, compare_models, compared_metrics, unlike_metrics
 from fullpass.pipeline.registry.compared_model import ComparedModel
 from fullpass.pipeline.registry.score_models import paired
 from tests import warm_process
@@ -92,6 +92,27 @@ def test_slices_that_moved_come_first(comparison, rows):
     rome = next(one for one in comparison.slices if one.name == "city Rome")
     assert not rome.moved and {m.words for m in rome.metrics} == {"equal"}
     assert rome.examples == (rows.city == "Rome").sum()
+
+
+def test_quantiles_of_other_levels_are_not_ranked():
+    labels = np.arange(100.0)
+
+    def scored(*levels):
+        quantiles = labels[:, None] + 10 * np.array(levels) - 5
+        return Scored(labels, np.ones(100), labels, quantiles, np.array(levels))
+
+    def words(a, b):
+        rows = ScoredRows(np.arange(100), np.zeros(100, np.int64), {}, (a, b))
+        names = ["pinball", "interval_coverage", "interval_width", "coverage[0.9]", "mae"]
+        found = compared_metrics(measure_rows(names, [], [rows]).whole, names, unlike_metrics(a, b))
+        return {one.metric: one.words for one in found}
+
+    wide, narrow = scored(0.05, 0.5, 0.9), scored(0.2, 0.5, 0.9)
+    assert words(wide, narrow) == {
+        **dict.fromkeys(["pinball", "interval_coverage", "interval_width"], "of other levels"),
+        **dict.fromkeys(["coverage[0.9]", "mae"], "equal"),
+    }
+    assert set(words(wide, wide).values()) == {"equal"}
 
 
 def test_yamls_features_and_curves_are_compared(comparison):
