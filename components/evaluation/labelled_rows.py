@@ -197,12 +197,6 @@ class LabelledRows:
         """Checks that a file has what label, weight, joined columns and histories are made of."""
         config, label = self.request.config, self.preprocessing.label
         there = {*present, *self._made(config)}
-        for name in sorted(self.needed - there):
-            what = f"the weight {label.weight!r}" if name == label.weight else f"the label {label.column!r}"
-            raise UserError(
-                f"{path}: no column {name!r}, which {what} needs, so no metric can be measured."
-                f"{did_you_mean(name, present)} Columns: {listed(list(present))}."
-            )
         for name in self.joined:
             lacking = joined_columns(name, self.columns)
             if lacking and not {*lacking} & there:
@@ -210,6 +204,12 @@ class LabelledRows:
                     f"{path}: the columns {listed(list(lacking))} are absent, which training joined. Give them in the "
                     "file, or give a YAML that names the rows in data.source and the table in data.joins."
                 )
+        for name in sorted(self.needed - there):
+            what = f"the weight {label.weight!r}" if name == label.weight else f"the label {label.column!r}"
+            raise UserError(
+                f"{path}: no column {name!r}, which {what} needs, so no metric can be measured."
+                f"{did_you_mean(name, present)} Columns: {listed(list(present))}."
+            )
         for name, history in config.history.items():
             for column in sorted(self._behind(history) - there):
                 lists = listed([list_ for list_ in self.columns if history_of(list_, {name: history})])

@@ -110,6 +110,8 @@ def test_rows_are_joined_with_the_tables_of_their_yaml(tmp_path):
         (SHOPS, "shop,day", "no column 'sales', which the label 'sales in 2d' needs"),
         (SHOPS.replace("day, col", "hour, col"), "shop,day,sales", "no column 'hour', of which the history past is"),
         (JOINED, "city,y", "the columns towns.people are absent, which training joined"),
+        (JOINED.replace("name: y", "name: towns.rich"), "city,x",
+         "the columns towns.people, towns.rich are absent, which training joined.*and the table in data.joins"),
     ],
 )  # fmt: skip
 def test_a_file_that_lacks_what_the_columns_are_made_of_is_refused(tmp_path, yaml, header, message):
