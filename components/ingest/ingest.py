@@ -26,7 +26,7 @@ from fullpass.base.redact import redact, redact_tree
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.read_tasks import ReadTask, check_tasks, spread
-from fullpass.components.ingest.readers.read_source import columns_of
+from fullpass.components.ingest.readers.read_source import columns_of, names_of
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, EmptyFileError, Reading, Rows, text_at
 from fullpass.components.ingest.readers.row_hash import hashes
 from fullpass.components.ingest.splitting.assign import GAP, NO_SPLIT, columns_of_split
@@ -71,9 +71,9 @@ def finish(ingestion: Ingestion) -> Manifest:
     manifest = _sum(ingestion, results)
     bad = [BadRow(**row) for result in results for row in result["bad"]]
     _check_counts(manifest)
-    if manifest.read:
-        _check_lists(ingestion, {name for result in results for name in result["seen"]})
     _check_budget(ingestion, manifest, bad)
+    if any(manifest.written.values()):
+        _check_names(ingestion, {name for result in results for name in result["seen"]})
     if ingestion.span is None:
         check_joins({join.name: join.unmatched for join in manifest.joins}, manifest.read)
         # A single span may have no row for a split. A window must have one; Transform checks this.
@@ -264,20 +264,26 @@ def _check_counts(manifest: Manifest) -> None:
         raise RuntimeError(f"rows were lost: {manifest.rows_quarantined} quarantined, in {manifest.by_file}")
 
 
-def _check_lists(ingestion: Ingestion, seen: set[str]) -> None:
-    """Checks that each column of lists occurs in a row, if the source has no other way to detect a misspelled name."""
+def _check_names(ingestion: Ingestion, seen: set[str]) -> None:
+    """Checks that columns occur in a row, if the source has no other way to detect a misspelled name.
+
+    These are the columns of lists, and all columns of JSON lines without spans: a span may lack an optional key.
+    """
+    every = ingestion.config.source.format == "jsonl" and ingestion.span is None
     read = ingestion.reading(ingestion.files[0], WHOLE).columns  # neither joined columns nor lists of events
-    lists = [name for name, column in read.items() if column.many]
+    names = [name for name, column in read.items() if column.many or every]
     try:
-        if not lists or columns_of(ingestion.files[0], ingestion.config.source) is not None:
+        if not names or columns_of(ingestion.files[0], ingestion.config.source) is not None:
             return
     except EmptyFileError:  # a format with columns
         return
-    for name in lists:
+    for name in names:
         if name not in seen:
+            what = "list" if read[name].many else "column"
+            known = sorted({*(names_of(ingestion.files[0], ingestion.config.source) or ()), *seen})
             raise UserError(
-                f"data.source.path: no row of {ingestion.files[0].path} has a list {name!r}.{did_you_mean(name, seen)} "
-                "Correct the feature's `column`, or remove the feature."
+                f"data.source.path: no row of {ingestion.files[0].path} has a {what} {name!r}."
+                f"{did_you_mean(name, known)} Correct the feature's `column`, or remove the feature."
             )
 
 

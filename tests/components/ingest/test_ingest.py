@@ -118,6 +118,8 @@ def test_lists_in_quarantine_and_lists_that_no_row_has(tmp_path):
     assert {row["row"]: row["text"] for row in kept}[2] == "a 1, w 2"
     with pytest.raises(UserError, match="no row of .*a.jsonl has a list 'ww'"):
         ingested((*columns[:1], RawColumn("ww", "number", many=True)), "absent")
+    with pytest.raises(UserError, match="no row of .*a.jsonl has a column 'ww'.*Did you mean"):
+        ingested((*columns[:1], RawColumn("ww", "number")), "single")
 
 
 def test_row_ids_lead_back_to_file_and_row(tmp_path):
