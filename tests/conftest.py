@@ -20,8 +20,9 @@ from tests import warm_process
 os.environ["TF_USE_LEGACY_KERAS"] = "0"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-# Idle threads of OpenMP (LightGBM, scikit-learn) would take the cores of other workers while they wait.
+# Threads of OpenMP and OpenBLAS would wait for each other, on tables this small, on the cores of other workers.
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # Test servers run on loopback; without this, requests to them would go to a proxy of the machine.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 

@@ -3,13 +3,12 @@
 import json
 import shutil
 import sqlite3
-import sys
+import subprocess
 
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.components.data_gate.gate_verdict import read_verdict
-from fullpass.pipeline.scheduling.drift import drift_in_a_process
+from fullpass.pipeline.scheduling import drift
 from tests import warm_process
 
 pytestmark = pytest.mark.e2e
@@ -71,15 +70,26 @@ def kept(folder):
     return {path.name for path in (folder / "runs" / "daily" / "span_statistics").iterdir()}
 
 
+@pytest.fixture
+def measured_in_forks(monkeypatch):
+    """The processes that measure the drift are forks of one that has imported TFX."""
+
+    def run(command, *, seconds):
+        done = warm_process.run(command, timeout=seconds)
+        return subprocess.CompletedProcess(command, done.returncode, done.stdout.encode(), done.stderr.encode())
+
+    monkeypatch.setattr(drift, "run_bounded", run)
+
+
 def test_a_span_that_is_not_there_is_refused_before_the_run(daily):
     done = daily("--span", "2013-01-05", "--to", "Transform")
     assert done.returncode == 4 and "2013-01-01 to 2013-01-02, 2013-01-04" in done.stderr, done.stdout + done.stderr
     assert not (daily.folder / "runs" / "daily" / "metadata.sqlite").exists()
 
 
-def test_a_span_like_the_one_before_passes_the_gate(daily):
+def test_a_span_like_the_one_before_passes_the_gate(daily, measured_in_forks):
     folder = daily.folder
-    quiet = drift_in_a_process(folder / "pipeline.yaml", span="2013-01-02:latest")
+    quiet = drift.drift_in_a_process(folder / "pipeline.yaml", span="2013-01-02:latest")
     assert quiet.findings == () and quiet.previous == "2013-01-02" and quiet.rows == 400
     known = kept(folder)
     assert len(known) == 2
@@ -123,13 +133,11 @@ def test_a_window_moves_by_its_new_span_and_an_old_one_that_changed(daily):
     assert spans_in(folder) == sorted([*first, (15709, 0), (15707, 1)])
 
 
-def test_a_span_that_moved_stops_the_run_before_anything_is_trained_or_served(daily):
+def test_a_span_that_moved_stops_the_run_before_anything_is_trained_or_served(daily, measured_in_forks):
     folder = daily.folder
     (folder / "data" / "2013-01-01.csv").unlink()  # the stored records and statistics are enough
     write_day(folder, 5, times=10, tip=2)
-    asked = json.dumps({"file": str(folder / "pipeline.yaml"), "root": None, "span": "2013-01-05:2013-01-05"})
-    done = warm_process.run([sys.executable, "-P", "-m", "fullpass.pipeline.scheduling.drift", asked])
-    told = read_verdict(json.loads(done.stdout.splitlines()[-1]))
+    told = drift.drift_in_a_process(folder / "pipeline.yaml", span="2013-01-05:2013-01-05")
     assert {(f.check, f.subject, f.policy) for f in told.findings} == {
         ("drift", "fare", "stop"),
         ("label", "label tip", "retrain"),
@@ -157,6 +165,9 @@ def test_a_span_that_moved_stops_the_run_before_anything_is_trained_or_served(da
     assert done.returncode == 0, done.stdout + done.stderr
     assert "warn: fare: drifted from" in done.stdout.replace("\n", " ")
 
-    shutil.rmtree(folder / "data")
+
+def test_a_measurement_that_fails_is_told_by_its_process(daily):
+    """It is a new interpreter, as in a schedule."""
+    shutil.rmtree(daily.folder / "data")
     with pytest.raises(UserError, match="drift could not be measured: data.source.path: .*matches no file"):
-        drift_in_a_process(folder / "pipeline.yaml")
+        drift.drift_in_a_process(daily.folder / "pipeline.yaml")

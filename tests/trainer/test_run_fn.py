@@ -4,6 +4,8 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -34,15 +36,22 @@ def eval_records(exported, task) -> list[bytes]:
     return [by_shard[i % 2][i // 2] for i in range(sum(map(len, by_shard)))]
 
 
-def answers(exported, task) -> dict[str, np.ndarray]:
-    loaded = tf.saved_model.load(str(exported(task).directory))
-    given = loaded.signatures["serving_default"](examples=tf.constant(eval_records(exported, task)))
-    return {name: value.numpy() for name, value in given.items()}
+@pytest.fixture(scope="module")
+def answers(exported) -> Callable[[str], dict[str, np.ndarray]]:
+    """Returns the function that returns what the export of a task answers to the eval rows."""
+
+    @cache
+    def of_task(task):
+        loaded = tf.saved_model.load(str(exported(task).directory))
+        given = loaded.signatures["serving_default"](examples=tf.constant(eval_records(exported, task)))
+        return {name: value.numpy() for name, value in given.items()}
+
+    return of_task
 
 
-def test_binary_learns_the_planted_function(exported):
+def test_binary_learns_the_planted_function(exported, answers):
     truth = np.array([label == "yes" for label in eval_labels(exported, "binary")])
-    found = answers(exported, "binary")
+    found = answers("binary")
     predicted = found["prediction"] == b"yes"
     assert max(truth.mean(), 1 - truth.mean()) < 0.6
     assert (predicted == truth).mean() > 0.9
@@ -52,9 +61,9 @@ def test_binary_learns_the_planted_function(exported):
     np.testing.assert_allclose(found["probabilities"].sum(axis=1), 1, atol=1e-6)
 
 
-def test_multiclass_learns_the_planted_function(exported):
+def test_multiclass_learns_the_planted_function(exported, answers):
     truth = np.array(eval_labels(exported, "multiclass"))
-    found = answers(exported, "multiclass")
+    found = answers("multiclass")
     assert (found["prediction"].astype(str) == truth).mean() > 0.8
     assert found["classes"][0].tolist() == [b"low", b"middle", b"high"]
     likeliest = found["classes"][np.arange(len(truth)), found["scores"].argmax(axis=1)]
@@ -62,9 +71,9 @@ def test_multiclass_learns_the_planted_function(exported):
     np.testing.assert_allclose(found["probabilities"].sum(axis=1), 1, atol=1e-5)
 
 
-def test_multilabel_learns_the_planted_function(exported):
+def test_multilabel_learns_the_planted_function(exported, answers):
     truth = [set(label.split("|")) - {""} for label in eval_labels(exported, "multilabel")]
-    found = answers(exported, "multilabel")
+    found = answers("multilabel")
     predicted = [set(text.decode().split("|")) - {""} for text in found["prediction"]]
     right = [(topic in t) == (topic in p) for t, p in zip(truth, predicted, strict=True) for topic in ("warm", "far")]
     assert np.mean(right) > 0.9
@@ -72,19 +81,19 @@ def test_multilabel_learns_the_planted_function(exported):
     assert above == predicted
 
 
-def test_regression_is_in_units_of_the_label(exported):
+def test_regression_is_in_units_of_the_label(exported, answers):
     truth = np.array(eval_labels(exported, "regression"))
-    found = answers(exported, "regression")
+    found = answers("regression")
     assert np.sqrt(np.mean((found["prediction"] - truth) ** 2)) < 0.3 * truth.std()
     assert np.array_equal(found["prediction"], found["scores"])
     assert "classes" not in found
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_export_agrees_with_the_metrics_of_training(exported, task):
+def test_the_export_agrees_with_the_metrics_of_training(exported, answers, task):
     record = exported(task).training
     best = record["best_epoch"] - 1
-    found, labels = answers(exported, task), eval_labels(exported, task)
+    found, labels = answers(task), eval_labels(exported, task)
     if task == "regression":
         expected = np.sqrt(np.mean((found["scores"] - np.array(labels)) ** 2))
         assert record["history"]["val_rmse"][best] == pytest.approx(expected, rel=1e-4)
@@ -103,7 +112,7 @@ def test_the_export_agrees_with_the_metrics_of_training(exported, task):
     assert expected == pytest.approx(after, rel=1e-3, abs=1e-6)
 
 
-def test_the_exports_answer_with_tensorflow_alone(exported, tmp_path: Path):
+def test_the_exports_answer_with_tensorflow_alone(exported, answers, tmp_path: Path):
     """Runs in a fresh process, in another folder, which imports only TensorFlow."""
     requests = {
         task: [str(exported(task).directory), [record.hex() for record in eval_records(exported, task)[:20]]]
@@ -125,7 +134,7 @@ print(json.dumps([scores, sorted(packages)]))
     scores, packages = json.loads(done.stdout)
     assert not {"preprocessing", "trainer", "tfx", "tensorflow_transform", "tfx_bsl", "tf_keras"} & set(packages)
     for task in TASKS:
-        np.testing.assert_allclose(scores[task], answers(exported, task)["scores"][:20], rtol=1e-5)
+        np.testing.assert_allclose(scores[task], answers(task)["scores"][:20], rtol=1e-5)
 
 
 def test_training_json_says_how_it_went(exported):
@@ -142,13 +151,13 @@ def test_training_json_says_how_it_went(exported):
     assert (record["devices"], record["precision"], record["in_memory"]) == ("CPU", "float32", True)
 
 
-def test_the_network_is_measured_beside_a_linear_model(exported):
+def test_the_network_is_measured_beside_a_linear_model(exported, answers):
     """`likes` depends on x and kind together, which a linear model cannot express; `price` is linear."""
     binary, regression = (exported(task).training["reference"] for task in ("binary", "regression"))
     assert (binary["kind"], binary["metric"]) == ("logistic regression", "auc")
     assert binary["network"] - binary["reference"] > binary["reach"] > 0
     truth = np.array([label == "yes" for label in eval_labels(exported, "binary")])
-    scores = answers(exported, "binary")["scores"]
+    scores = answers("binary")["scores"]
     pairs = scores[truth][:, None] - scores[~truth]
     assert binary["network"] == pytest.approx((pairs > 0).mean() + (pairs == 0).mean() / 2, abs=1e-6)
     assert regression["metric"] == "rmse"
@@ -182,10 +191,10 @@ def test_curves_are_written_for_tensorboard(exported, folder, curve, of):
     assert found == pytest.approx(record["history"][of])
 
 
-def test_the_kept_scores_are_those_of_the_export(exported):
+def test_the_kept_scores_are_those_of_the_export(exported, answers):
     kept = np.load(exported("multiclass").model_run / "eval_scores.npz")
     order = np.argsort(kept["row_id"])
-    np.testing.assert_allclose(kept["scores"][order], answers(exported, "multiclass")["scores"], atol=1e-6)
+    np.testing.assert_allclose(kept["scores"][order], answers("multiclass")["scores"], atol=1e-6)
 
 
 def trained(prepared, seed: int = 1, preprocessing: dict | None = None, **sections):
