@@ -8,10 +8,13 @@ import numpy as np
 from PIL import Image
 
 
-def encode_image(pixels: np.ndarray, form: str, mode: str, **options: object) -> bytes:
-    """Returns `pixels`, uint8 [height, width] or [height, width, 3], as a file of PIL format `form` and PIL `mode`."""
-    stream = io.BytesIO()
-    Image.fromarray(pixels).convert(mode).save(stream, form, **options)
+def encode_image(pixels: np.ndarray, form: str = "PNG", mode: str | None = None, **options: object) -> bytes:
+    """Returns `pixels`, uint8 [height, width] or [height, width, channels], as a file of PIL format `form`.
+
+    mode: PIL's mode of the file; by default that of the pixels.
+    """
+    stream, image = io.BytesIO(), Image.fromarray(pixels)
+    (image if mode is None else image.convert(mode)).save(stream, form, **options)
     return stream.getvalue()
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from PIL import Image
 
 from tests.e2e.conftest import Owner
+from tests.record_files import example
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
@@ -168,21 +169,9 @@ def test_the_export_brings_such_a_request(owner, signatures):
 
 
 def as_example(row):
-    def texts(value):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-
-    def numbers(values):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-
-    feature = {
-        "image": texts(row["image"]),
-        "title": texts(row["title"]),
-        "price": numbers([] if row["price"] is None else [row["price"]]),
-        "swatch": numbers(row["swatch"] or []),
-    }
-    if row["brand"] is not None:
-        feature["brand"] = texts(row["brand"])
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+    missing = {"price": [], "swatch": []}
+    given = {name: value for name, value in row.items() if name != "sold" and name != "photo" and value is not None}
+    return example(missing | given | {"swatch": [float(value) for value in row["swatch"] or ()]})
 
 
 def test_examples_are_answered_as_predict_does(signatures, rows, predicted):

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from fullpass.components.push.push import rollback, rolled_back_origins
 from tests.e2e.conftest import Owner
+from tests.record_files import example
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
@@ -32,11 +33,8 @@ def write_planes(owner, rows, header="tail,seats,maker"):
 def scores(owner, *tails):
     model = tf.saved_model.load(str((owner.serving / "current").resolve()))
     given = {"tail": tf.constant(tails), "dist": tf.fill([len(tails)], 0.5)}
-    raw, examples = model.signatures["serving_raw"](**given)["scores"].numpy(), []
-    for tail in tails:
-        cells = {"tail": tf.train.Feature(bytes_list=tf.train.BytesList(value=[tail.encode()]))}
-        cells["dist"] = tf.train.Feature(float_list=tf.train.FloatList(value=[0.5]))
-        examples.append(tf.train.Example(features=tf.train.Features(feature=cells)).SerializeToString())
+    raw = model.signatures["serving_raw"](**given)["scores"].numpy()
+    examples = [example({"tail": tail, "dist": 0.5}) for tail in tails]
     np.testing.assert_array_equal(model.signatures["serving_default"](examples=tf.constant(examples))["scores"], raw)
     return raw
 

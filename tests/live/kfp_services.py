@@ -9,12 +9,10 @@ import datetime
 import ipaddress
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from concurrent import futures
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from tests.live.metadata_service import StoredMetadata, metadata_service
 from tests.live.servers import free_port, listens, server
+from tests.loopback import QuietHandler, serving
 
 NAMESPACE, BUCKET = "kubeflow", "artifacts"
 KEY, SECRET = "fullpass", "a-secret-of-this-check"
@@ -91,7 +90,7 @@ def _kubernetes(account: Path, store: str) -> Iterator[int]:
         },
     }
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             kind, _, name = self.path.partition(f"/namespaces/{NAMESPACE}/")[2].partition("?")[0].partition("/")
             answer = found.get(f"{kind}/{name}")
@@ -104,27 +103,12 @@ def _kubernetes(account: Path, store: str) -> Iterator[int]:
             of_schedule = {"labels": {EPOCH: str(PLANNED)}, "creationTimestamp": "2013-01-05T09:30:00Z"}
             metadata = {"name": name, "namespace": NAMESPACE, **(of_schedule if kind == "workflows" else {})}
             body = {"apiVersion": "v1", "metadata": metadata, **(answer or missing)}
-            text = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+            self.reply(body, status)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*_certificate(account))
-    httpd.socket = context.wrap_socket(httpd.socket, server_side=True)
-    thread = threading.Thread(target=httpd.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield httpd.server_address[1]
-    finally:
-        httpd.shutdown()
-        httpd.server_close()
+    with serving(Handler, context) as address:
+        yield int(address.rpartition(":")[2])
 
 
 def _certificate(account: Path) -> tuple[str, str]:

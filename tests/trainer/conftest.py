@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests import record_files
+
 Row = dict[str, Any]
 
 
@@ -54,10 +56,7 @@ class Prepared:
 
     def records(self, kind: str, split: str) -> list[list[bytes]]:
         """Returns the serialized examples of each file."""
-        import tensorflow as tf
-
-        compressed = [(file, "GZIP" if file.endswith(".gz") else "") for file in self.files(kind, split)]
-        return [list(tf.data.TFRecordDataset(file, kind).as_numpy_iterator()) for file, kind in compressed]
+        return [list(record_files.read_records(file)) for file in self.files(kind, split)]
 
     def loaded(self, preprocessing: dict[str, Any] | None = None, **sections: Any) -> tuple[Any, Any, Any]:
         """Returns the loaded data, the training spec and the strategy of a training; `sections` as of `fn_args`."""
@@ -227,32 +226,25 @@ def materialize(
 
 def to_examples(rows: Sequence[Row], first: int = 0) -> list[bytes]:
     """Returns rows as serialized raw examples, numbered from `first`."""
-    import tensorflow as tf
 
-    def feature(value: Any) -> tf.train.Feature:
-        values = value if isinstance(value, list) else [value]
-        if isinstance(values[0], str):
-            return tf.train.Feature(bytes_list=tf.train.BytesList(value=[v.encode() for v in values]))
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    def value(cell: Any) -> Any:
+        cells = cell if isinstance(cell, list) else [cell]
+        return cells if isinstance(cells[0], str) else [float(one) for one in cells]
 
-    found = []
-    for number, row in enumerate(rows, start=first):
-        features = {name: feature(value) for name, value in row.items() if value is not None}
-        features["fullpass_row"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[number]))
-        found.append(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
-    return found
+    return [
+        record_files.example(
+            {"fullpass_row": number} | {name: value(cell) for name, cell in row.items() if cell is not None}
+        )
+        for number, row in enumerate(rows, start=first)
+    ]
 
 
 def write_records(folder: Path, records: Sequence[bytes], shards: int) -> None:
     """Writes records round-robin to `shards` files, every second one gzipped."""
-    import tensorflow as tf
-
     folder.mkdir(parents=True)
     for shard in range(shards):
-        suffix, compression = ((".gz", "GZIP"), ("", ""))[shard % 2]
-        with tf.io.TFRecordWriter(f"{folder}/data-{shard:05d}-of-{shards:05d}{suffix}", compression) as writer:
-            for record in records[shard::shards]:
-                writer.write(record)
+        suffix = (".gz", "")[shard % 2]
+        record_files.write_records(folder / f"data-{shard:05d}-of-{shards:05d}{suffix}", records[shard::shards])
 
 
 def _encode(columns: dict[str, Any], output: Any, rows: int) -> list[bytes]:

@@ -8,15 +8,12 @@ from tfx.types import artifact_utils, standard_artifacts
 
 from fullpass.components.evaluation.component import EvaluatorExecutor
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
+from tests import record_files
 
 
 def example(numbers, texts):
     """Returns a serialized example. numbers: column -> numbers of the row. texts: column -> text, or None."""
-    features = {name: tf.train.Feature(float_list=tf.train.FloatList(value=v)) for name, v in numbers.items()}
-    for name, text in texts.items():
-        if text is not None:
-            features[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+    return record_files.example({name: list(map(float, of_row)) for name, of_row in numbers.items()} | texts)
 
 
 class Answers(tf.Module):
@@ -67,9 +64,7 @@ def written(rows, folder, newest, files=2):
     artifact.set_int_custom_property("rows_eval", len(rows))
     Path(folder, "Split-eval").mkdir(parents=True)
     for number in range(files):
-        with tf.io.TFRecordWriter(str(Path(folder, "Split-eval", f"rows-{number}"))) as writer:
-            for row in rows[number::files]:
-                writer.write(row)
+        record_files.write_records(Path(folder, "Split-eval", f"rows-{number}"), rows[number::files])
     return artifact
 
 

@@ -3,87 +3,51 @@
 import shutil
 from pathlib import Path
 
-import apache_beam as beam
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.component import SpansOfWindow
-from fullpass.components.ingest.config import (
-    BadRows,
-    HashSplit,
-    IngestConfig,
-    RandomSplit,
-    RecordsConfig,
-    SplitLeakage,
-    StratifiedSplit,
-)
-from fullpass.components.ingest.ingest import finish, run
-from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.readers import lines
-from fullpass.components.ingest.sources.config import CsvSource, JsonLinesSource
 from fullpass.components.ingest.sources.files import find_files, resolve_path
-from fullpass.components.ingest.stratified_pass import with_cuts
 from fullpass.components.ingest.writing import record_writer, shards
-from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, read_manifest
+from fullpass.components.ingest.writing.manifest import MANIFEST, read_manifest
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS, RawColumn
-from fullpass.preprocessing.internals.beam_internals import local_pipeline
+from tests.components.ingest import ingesting
+from tests.components.ingest.ingesting import HASH, RATIOS, quarantined, row_id
 
 pytestmark = pytest.mark.integration
 COLUMNS = (RawColumn("fare", "number"), RawColumn("zone", "string"))
-NO_BAD_ROWS = BadRows(max_fraction=0.0)
-ANY_BAD_ROWS = BadRows(max_fraction=1.0)
 
 
-def ingest(
-    tmp_path, path, *, split=None, bad_rows=NO_BAD_ROWS, gzip=False, columns=COLUMNS, overlap=None, span=None, **records
-):
-    source = CsvSource(format="csv", path=path)
-    split = split or RandomSplit(method="random", ratios={"train": 1, "eval": 1})
-    config = IngestConfig(
-        source=source,
-        split=split,
-        records=RecordsConfig(**records),
-        bad_rows=bad_rows,
-        split_leakage=overlap or SplitLeakage(),
-    )
-    files = find_files(source.path, lambda p: resolve_path(p, tmp_path))
-    splits = source.given_splits or tuple(split.ratios)
-    ingestion = Ingestion(config, files, splits, columns, str(tmp_path / "examples"), gzip, span=span)
-    ingestion = with_cuts(ingestion, beam.Pipeline)
-    with local_pipeline() as pipeline:
-        run([ingestion], pipeline)
-    return finish(ingestion)
+def ingest(folder, path, columns=COLUMNS, **options):
+    return ingesting.ingest(folder, {"format": "csv", "path": path}, columns, **options)
 
 
-def examples(tmp_path, split):
-    result = []
-    for path in sorted((tmp_path / "examples" / f"Split-{split}").iterdir()):
-        kind = "GZIP" if path.suffix == ".gz" else ""
-        batches = tf.data.TFRecordDataset(str(path), compression_type=kind).batch(4096)
-        for record in (record for batch in batches for record in batch.numpy()):
-            feature = tf.train.Example.FromString(record).features.feature
-            fare = next(iter(feature["fare"].float_list.value), None)
-            zone = next(iter(feature["zone"].bytes_list.value), None)
-            result.append((feature["fullpass_row"].int64_list.value[0], fare, zone and zone.decode()))
-    return result
+def examples(folder, split):
+    """Returns (row id, fare, zone) of each row."""
+    rows = []
+    for feature in ingesting.examples(folder, split):
+        fare, zone = (
+            next(iter(values), None) for values in (feature["fare"].float_list.value, feature["zone"].bytes_list.value)
+        )
+        rows.append((row_id(feature), fare, zone and zone.decode()))
+    return rows
 
 
 def test_every_row_is_in_one_split_or_in_quarantine(tmp_path):
     rows = [f"{i},z{i % 3}" for i in range(100)]
     rows[10], rows[20], rows[30], rows[40] = "1,2,3", "free,z1", "NA,z2", "5,"
     (tmp_path / "a.csv").write_text("fare,zone\n" + "\n".join(rows) + "\n")
-    manifest = ingest(tmp_path, "a.csv", bad_rows=ANY_BAD_ROWS)
+    manifest = ingest(tmp_path, "a.csv", bad_rows=1.0)
 
     found = sorted(examples(tmp_path, "train") + examples(tmp_path, "eval"))
     expected = [(i + 2, float(i), f"z{i % 3}") for i in range(100) if i not in (10, 20, 30, 40)]
     assert found == sorted([*expected, (32, None, "z2"), (42, 5.0, None)])
     assert manifest.read == 100 and sum(manifest.written.values()) == 98
     assert manifest.quarantined == {"3 cells, expected 2": 1, "not a number": 1}
-    kept = pq.read_table(tmp_path / "examples" / QUARANTINE).to_pylist()
+    kept = quarantined(tmp_path)
     assert [(row["row"], row["column"], row["text"]) for row in kept] == [(12, None, "1,2,3"), (22, "fare", "free")]
     assert read_manifest(str(tmp_path / "examples")) == manifest
 
@@ -96,30 +60,18 @@ def test_lists_in_quarantine_and_lists_that_no_row_has(tmp_path):
         RawColumn("a", "string", many=True, group="features.a"),
         RawColumn("w", "number", many=True, group="features.a"),
     )
-    source = JsonLinesSource(format="jsonl", path="a.jsonl")
-    split = RandomSplit(method="random", ratios={"train": 1, "eval": 1})
-    config = IngestConfig(
-        source=source, split=split, records=RecordsConfig(), bad_rows=ANY_BAD_ROWS, split_leakage=SplitLeakage()
-    )
-    files = find_files(source.path, lambda p: resolve_path(p, tmp_path))
-
-    def ingested(columns, folder):
-        ingestion = Ingestion(config, files, ("train", "eval"), columns, str(tmp_path / folder), gzip=False)
-        with local_pipeline() as pipeline:
-            run([ingestion], pipeline)
-        return finish(ingestion)
-
-    manifest = ingested(columns, "examples")
+    source = {"format": "jsonl", "path": "a.jsonl"}
+    manifest = ingesting.ingest(tmp_path, source, columns, bad_rows=1.0)
     assert (manifest.read, sum(manifest.written.values())) == (25, 22)
     assert manifest.quarantined == {
         "another length than the other lists of features.a": 1, "a list of lists": 1, "in a list: not a number": 1
     }  # fmt: skip
-    kept = pq.read_table(tmp_path / "examples" / QUARANTINE).to_pylist()
+    kept = quarantined(tmp_path)
     assert {row["row"]: row["text"] for row in kept}[2] == "a 1, w 2"
     with pytest.raises(UserError, match="no row of .*a.jsonl has a list 'ww'"):
-        ingested((*columns[:1], RawColumn("ww", "number", many=True)), "absent")
+        ingesting.ingest(tmp_path, source, (*columns[:1], RawColumn("ww", "number", many=True)), bad_rows=1.0)
     with pytest.raises(UserError, match="no row of .*a.jsonl has a column 'ww'.*Did you mean"):
-        ingested((*columns[:1], RawColumn("ww", "number")), "single")
+        ingesting.ingest(tmp_path, source, (*columns[:1], RawColumn("ww", "number")), bad_rows=1.0)
 
 
 def test_row_ids_lead_back_to_file_and_row(tmp_path):
@@ -136,7 +88,7 @@ def test_row_ids_lead_back_to_file_and_row(tmp_path):
 def test_over_budget_names_the_reasons_and_publishes_nothing(tmp_path):
     (tmp_path / "a.csv").write_text("fare,zone\n" + "x,z\n" * 3 + "1,2,3\n" + "1,z\n" * 6)
     with pytest.raises(UserError) as error:
-        ingest(tmp_path, "a.csv", bad_rows=BadRows(max_fraction=0.2))
+        ingest(tmp_path, "a.csv", bad_rows=0.2)
     message = str(error.value)
     assert "4 of 10 rows cannot be used; data.bad_rows allows 20.00% of rows" in message
     assert f"3 x not a number in column 'fare'; first: {tmp_path / 'a.csv'}, row 2: 'x'" in message
@@ -148,7 +100,7 @@ def test_over_budget_names_the_reasons_and_publishes_nothing(tmp_path):
 def test_absolute_budget(tmp_path):
     (tmp_path / "a.csv").write_text("fare,zone\n" + "x,z\n" * 3 + "1,z\n" * 97)
     with pytest.raises(UserError, match="allows 50.00% of rows and 2"):
-        ingest(tmp_path, "a.csv", bad_rows=BadRows(max_fraction=0.5, max_rows=2))
+        ingest(tmp_path, "a.csv", bad_rows=0.5, max_rows=2)
 
 
 def test_rows_in_two_splits_are_counted_with_an_example(tmp_path):
@@ -164,13 +116,13 @@ def test_rows_in_two_splits_are_counted_with_an_example(tmp_path):
     assert read_manifest(str(tmp_path / "examples")) == manifest
     (tmp_path / "examples").rename(tmp_path / "before")
     with pytest.raises(UserError, match=r"2 of 4 rows of eval \(50.00%\) are also in train"):
-        ingest(tmp_path, {"train": "a.csv", "eval": "b.csv"}, overlap=SplitLeakage(max_fraction=0.4))
+        ingest(tmp_path, {"train": "a.csv", "eval": "b.csv"}, split_leakage={"max_fraction": 0.4})
     assert not (tmp_path / "examples" / "Split-train").exists()
 
 
 def test_a_feature_on_another_column_moves_no_row(tmp_path):
     (tmp_path / "a.csv").write_text("fare,zone,id\n" + "".join(f"{i % 7}.50,z{i % 3},{i}\n" for i in range(300)))
-    split = HashSplit(method="hash", ratios={"train": 1, "eval": 1})
+    split = {"method": "hash", "ratios": RATIOS}
     ingest(tmp_path, "a.csv", split=split)
     before = [row for row, _, _ in examples(tmp_path, "train")]
     (tmp_path / "examples").rename(tmp_path / "before")
@@ -182,7 +134,7 @@ def test_a_feature_on_another_column_moves_no_row(tmp_path):
 def test_every_file_is_accounted_for(tmp_path):
     (tmp_path / "a.csv").write_text("fare,zone\n" + "1,z\nx,z\n1,2,3\n" * 10)
     (tmp_path / "b.csv").write_text("fare,zone\n" + "2,z\n" * 30)
-    manifest = ingest(tmp_path, "*.csv", bad_rows=ANY_BAD_ROWS)
+    manifest = ingest(tmp_path, "*.csv", bad_rows=1.0)
     found = {s: [row >> ROW_BITS for row, _, _ in examples(tmp_path, s)] for s in ("train", "eval")}
     for i, count in enumerate(manifest.by_file):
         assert count.path == str(tmp_path / "ab"[i]) + ".csv"
@@ -194,7 +146,7 @@ def test_every_file_is_accounted_for(tmp_path):
 def test_shards_are_cut_by_size_and_hold_every_row_once(tmp_path):
     text = "z" * 2000
     (tmp_path / "a.csv").write_text("fare,zone\n" + "".join(f"{i},{text}\n" for i in range(2000)))
-    ingest(tmp_path, {"train": "a.csv"}, shard_mb=1)
+    ingest(tmp_path, {"train": "a.csv"}, records={"shard_mb": 1})
     shards = sorted((tmp_path / "examples" / "Split-train").iterdir())
     assert [p.name for p in shards] == [f"examples-{i:05d}-of-{len(shards):05d}.tfrecord" for i in range(len(shards))]
     assert len(shards) >= 4 and max(p.stat().st_size for p in shards) <= 1 << 20
@@ -221,7 +173,7 @@ def test_many_small_files_become_few_shards_in_their_order(tmp_path):
 def test_ten_shards_per_reader_of_one_file(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "LEAST_BYTES", 10_000)
     (tmp_path / "a.csv").write_text("fare,zone\n" + "".join(f"{i},zone {i}\n" for i in range(20_000)))
-    ingest(tmp_path, {"train": "a.csv"}, shard_mb=2, readers=2)
+    ingest(tmp_path, {"train": "a.csv"}, records={"shard_mb": 2, "readers": 2})
     sizes = [path.stat().st_size for path in (tmp_path / "examples" / "Split-train").iterdir()]
     assert len(sizes) == 20
     assert max(sizes) - min(sizes) <= 2 * (2 << 20) // 128
@@ -234,7 +186,7 @@ def test_parts_of_a_file_give_the_same_records_as_the_file_in_one(tmp_path, monk
     whole = {split: examples(tmp_path, split) for split in ("train", "eval")}
     shutil.rmtree(tmp_path / "examples")
     monkeypatch.setattr(lines, "PART_BYTES", 4096)
-    ingest(tmp_path, "a.csv", bad_rows=ANY_BAD_ROWS)
+    ingest(tmp_path, "a.csv", bad_rows=1.0)
     assert {split: examples(tmp_path, split) for split in ("train", "eval")} == whole
 
 
@@ -249,7 +201,7 @@ def test_a_global_shuffle_puts_neighbours_far_apart(tmp_path, monkeypatch, gzip)
     monkeypatch.setattr(shards, "LEAST_BYTES", 20_000)
     monkeypatch.setattr(record_writer, "_SHUFFLED_CHUNK_BYTES", 50_000)
     (tmp_path / "a.csv").write_text("fare,zone\n" + "".join(f"{i},zone {i}\n" for i in range(5000)))
-    ingest(tmp_path, {"train": "a.csv"}, shuffle=True, gzip=gzip)
+    ingest(tmp_path, {"train": "a.csv"}, records={"shuffle": True}, gzip=gzip)
     rows = [row for row, _, _ in examples(tmp_path, "train")]
     assert sorted(rows) == list(range(2, 5002))
     assert len(list((tmp_path / "examples" / "Split-train").iterdir())) == 10
@@ -265,7 +217,7 @@ def test_a_global_shuffle_repeats_by_its_seed(tmp_path):
     orders = []
     for seed in (1, 1, 2):
         shutil.rmtree(tmp_path / "examples", ignore_errors=True)
-        ingest(tmp_path, {"train": "a.csv"}, shuffle=True, seed=seed)
+        ingest(tmp_path, {"train": "a.csv"}, records={"shuffle": True, "seed": seed})
         orders.append([row for row, _, _ in examples(tmp_path, "train")])
     assert orders[0] == orders[1] != orders[2]
     assert sorted(orders[2]) == list(range(2, 502))
@@ -288,7 +240,7 @@ def test_the_same_records_give_the_same_bytes(tmp_path):
 def test_too_little_data_says_so(tmp_path, text, says):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(UserError, match=says):
-        ingest(tmp_path, "a.csv", split=HashSplit(method="hash"))
+        ingest(tmp_path, "a.csv", split=HASH)
 
 
 def test_the_same_file_twice_is_refused(tmp_path):
@@ -310,12 +262,7 @@ def test_no_match_says_what_was_looked_for(tmp_path):
 @pytest.mark.parametrize("text", ["fare,zone\n", "", "\n\n", "fare,zone"])
 def test_a_span_without_rows_is_published_empty(tmp_path, text, split):
     (tmp_path / "a.csv").write_text(text)
-    ratios = {"train": 1, "eval": 1}
-    how = (
-        HashSplit(method="hash", ratios=ratios)
-        if split == "hash"
-        else StratifiedSplit(method="stratified", column="zone", ratios=ratios)
-    )
+    how = {"method": split, "ratios": RATIOS} | ({"column": "zone"} if split == "stratified" else {})
     columns = (COLUMNS[0], RawColumn("zone", "string", many=True, separator="|"))
     manifest = ingest(tmp_path, "a.csv", split=how, span=3, columns=COLUMNS if split == "stratified" else columns)
     assert (manifest.read, manifest.written) == (0, {"train": 0, "eval": 0})

@@ -8,41 +8,29 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.config import BadRows, HashSplit, IngestConfig, RecordsConfig
-from fullpass.components.ingest.ingest import finish, run
-from fullpass.components.ingest.ingestion import Ingestion
-from fullpass.components.ingest.readers.read_source import find_inputs
-from fullpass.components.ingest.sources.config import CsvSource, ParquetSource, SqlSource, TfRecordSource
-from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.preprocessing.internals.beam_internals import local_pipeline
 from tests import REPOSITORY, warm_process
+from tests.components.ingest import ingesting
+from tests.components.ingest.ingesting import HASH
+from tests.record_files import example, write_records
 
 pytestmark = pytest.mark.integration
-NUMBER, TEXT = RawColumn("fare", "number"), RawColumn("zone", "string")
+COLUMNS = RawColumn("fare", "number"), RawColumn("zone", "string")
 GOOD = "fare,zone\n" + "".join(f"{i}.5,z{i}\n" for i in range(40))
 
 
-def ingest(folder, source, columns=(NUMBER, TEXT), bad_rows=0.0):
-    config = IngestConfig(
-        source=source, split=HashSplit(method="hash"), records=RecordsConfig(), bad_rows=BadRows(max_fraction=bad_rows)
-    )
-    files = find_inputs(source, lambda path: resolve_path(path, folder))
-    ingestion = Ingestion(config, files, ("train", "eval"), tuple(columns), str(folder / "out"), False)
-    with local_pipeline() as pipeline:
-        run([ingestion], pipeline)
-    return finish(ingestion)
+def ingest(folder, source, bad_rows=0.0):
+    return ingesting.ingest(folder, source, COLUMNS, split=HASH, bad_rows=bad_rows)
 
 
 def csv(**options):
-    return CsvSource(format="csv", **{"path": "*.csv*", **options})
+    return {"format": "csv", "path": "*.csv*", **options}
 
 
 def nothing_is_left(folder):
-    return not list((folder / "out").glob("Split-*")) and not (folder / "out" / "ingest.json").exists()
+    return not list((folder / "examples").glob("Split-*")) and not (folder / "out" / "ingest.json").exists()
 
 
 def missing_file(folder):
@@ -79,32 +67,29 @@ def truncated_gzip(folder):
 
 
 def corrupt_tfrecord(folder):
-    with tf.io.TFRecordWriter(str(folder / "a.tfrecord")) as writer:
-        for i in range(20):
-            feature = {"fare": tf.train.Feature(float_list=tf.train.FloatList(value=[i]))}
-            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    write_records(folder / "a.tfrecord", [example({"fare": float(i)}) for i in range(20)])
     data = bytearray((folder / "a.tfrecord").read_bytes())
     data[len(data) // 2] ^= 1
     (folder / "a.tfrecord").write_bytes(data)
-    return TfRecordSource(format="tfrecord", path="a.tfrecord")
+    return {"format": "tfrecord", "path": "a.tfrecord"}
 
 
 def parquet_cut_short(folder):
     pq.write_table(pa.table({"fare": [1.0] * 1000, "zone": ["z"] * 1000}), folder / "a.parquet")
     data = (folder / "a.parquet").read_bytes()
     (folder / "a.parquet").write_bytes(data[: len(data) - 100])
-    return ParquetSource(format="parquet", path="a.parquet")
+    return {"format": "parquet", "path": "a.parquet"}
 
 
 def types_that_differ(folder):
     pq.write_table(pa.table({"fare": [1.5] * 20, "zone": ["z"] * 20}), folder / "a.parquet")
     times = pa.array([0] * 20, pa.timestamp("s"))
     pq.write_table(pa.table({"fare": times, "zone": ["z"] * 20}), folder / "b.parquet")
-    return ParquetSource(format="parquet", path="*.parquet")
+    return {"format": "parquet", "path": "*.parquet"}
 
 
 def no_password(folder):
-    return SqlSource(format="sql", url="postgresql://reader@localhost/trips", query="trips", password_env="NO_SUCH_PW")
+    return {"format": "sql", "url": "postgresql://reader@localhost/x", "query": "trips", "password_env": "NO_SUCH_PW"}
 
 
 def column_twice(folder):

@@ -7,15 +7,10 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig, SplitLeakage
-from fullpass.components.ingest.ingest import finish, run
-from fullpass.components.ingest.ingestion import Ingestion
-from fullpass.components.ingest.sources.config import FileSource, ParquetSource, TfRecordSource
-from fullpass.components.ingest.sources.files import find_files, resolve_path
-from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.preprocessing.internals.beam_internals import local_pipeline
+from tests.components.ingest.ingesting import examples, ingest, quarantined, row_id
 from tests.image_files import encode_image, png_header
+from tests.record_files import write_records
 
 pytestmark = pytest.mark.integration
 
@@ -62,26 +57,10 @@ USABLE = [
 ]
 
 
-def ingested(folder, source: FileSource, columns=COLUMNS):
+def ingested(folder, source, columns=COLUMNS):
     """Returns the manifest, the tf.Examples by row, and the quarantine by row."""
-    config = IngestConfig(
-        source=source,
-        split=RandomSplit(method="random", ratios={"train": 1, "eval": 1}),
-        records=RecordsConfig(),
-        bad_rows=BadRows(max_fraction=1.0),
-        split_leakage=SplitLeakage(),
-    )
-    files = find_files(source.path, lambda path: resolve_path(path, folder))
-    ingestion = Ingestion(config, files, ("train", "eval"), columns, str(folder / "examples"), gzip=False)
-    with local_pipeline() as pipeline:
-        run([ingestion], pipeline)
-    manifest = finish(ingestion)
-    shards = [str(path) for path in (folder / "examples").glob("Split-*/*")]
-    examples = [
-        tf.train.Example.FromString(r).features.feature for r in tf.data.TFRecordDataset(shards).as_numpy_iterator()
-    ]
-    kept = pq.read_table(folder / "examples" / QUARANTINE).to_pylist()
-    return manifest, {e["fullpass_row"].int64_list.value[0]: e for e in examples}, {row["row"]: row for row in kept}
+    manifest = ingest(folder, source, columns, bad_rows=1.0)
+    return manifest, {row_id(e): e for e in examples(folder)}, {row["row"]: row for row in quarantined(folder)}
 
 
 def test_each_kind_costs_one_row(tmp_path):
@@ -97,7 +76,7 @@ def test_each_kind_costs_one_row(tmp_path):
         row["item"] = row["item"] and [[v.encode() if isinstance(v, str) else v for v in e] for e in row["item"]]
     table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
     pq.write_table(table, tmp_path / "rows.parquet")
-    manifest, examples, bad = ingested(tmp_path, ParquetSource(format="parquet", path="rows.parquet"))
+    manifest, examples, bad = ingested(tmp_path, {"format": "parquet", "path": "rows.parquet"})
 
     assert (manifest.read, sum(manifest.written.values())) == (len(rows), 1 + len(USABLE))
     assert [bad[2 + place]["reason"] for place in range(len(BAD))] == list(BAD)
@@ -128,10 +107,8 @@ def test_feature_lists_of_a_sequence_example_likewise(tmp_path):
         record(many, many),
         record([], []),
     ]
-    with tf.io.TFRecordWriter(str(tmp_path / "rows.tfrecord")) as writer:
-        for row in rows:
-            writer.write(row)
-    source = TfRecordSource(format="tfrecord", path="rows.tfrecord", payload="sequence_example")
+    write_records(tmp_path / "rows.tfrecord", rows)
+    source = {"format": "tfrecord", "path": "rows.tfrecord", "payload": "sequence_example"}
     manifest, examples, bad = ingested(tmp_path, source, COLUMNS[:2])
     assert (manifest.read, sum(manifest.written.values())) == (6, 2)
     assert {row: found["reason"] for row, found in bad.items()} == {

@@ -2,23 +2,16 @@
 
 from collections import Counter
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.config import BadRows, IngestConfig, RecordsConfig, StratifiedSplit
-from fullpass.components.ingest.ingest import ROW_BITS, finish, run
-from fullpass.components.ingest.ingestion import Ingestion
-from fullpass.components.ingest.sources.config import ParquetSource
-from fullpass.components.ingest.sources.files import find_files, resolve_path
+from fullpass.components.ingest.config import StratifiedSplit
 from fullpass.components.ingest.splitting.stratified import MAX_CLASSES, ClassWriter, cuts_of, splits_by_cuts
-from fullpass.components.ingest.stratified_pass import with_cuts
-from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.preprocessing.internals.beam_internals import local_pipeline
+from fullpass.preprocessing.columns.raw_columns import ROW_BITS, RawColumn
+from tests.components.ingest.ingesting import examples, ingest, row_id
 
 SPLIT = StratifiedSplit(method="stratified", column="class", ratios={"train": 7, "eval": 2, "test": 1})
 
@@ -94,24 +87,12 @@ def ingested(tmp_path, split, derive):
     trips = table_of_trips()
     for name, piece in (("a", trips.slice(0, 1_000)), ("b", trips.slice(1_000))):
         pq.write_table(piece, tmp_path / f"{name}.parquet")
-    source = ParquetSource(format="parquet", path="*.parquet")
-    config = IngestConfig(
-        source=source, split=split, records=RecordsConfig(), bad_rows=BadRows(max_fraction=0), derive=derive
-    )
-    files = find_files(source.path, lambda p: resolve_path(p, tmp_path))
-    ingest = Ingestion(config, files, tuple(split.ratios), COLUMNS, str(tmp_path / "out"), False)
-    ingest = with_cuts(ingest, beam.Pipeline)
-    with local_pipeline() as pipeline:
-        run([ingest], pipeline)
-    manifest = finish(ingest)
+    source = {"format": "parquet", "path": "*.parquet"}
+    manifest = ingest(tmp_path, source, COLUMNS, split=split, derive=derive)
     offsets, found = {0: 0, 1: 1_000}, {}
-    for name in split.ratios:
-        shards = sorted(str(p) for p in (tmp_path / "out" / f"Split-{name}").iterdir())
-        ids = []
-        for record in tf.data.TFRecordDataset(shards).as_numpy_iterator():
-            row_id = tf.train.Example.FromString(record).features.feature["fullpass_row"].int64_list.value[0]
-            ids.append(offsets[row_id >> ROW_BITS] + (row_id & (1 << ROW_BITS) - 1) - 1)
-        found[name] = trips.take(pa.array(ids))
+    for name in split["ratios"]:
+        ids = map(row_id, examples(tmp_path, name))
+        found[name] = trips.take(pa.array(offsets[row >> ROW_BITS] + (row & (1 << ROW_BITS) - 1) - 1 for row in ids))
     return found, manifest
 
 
@@ -130,16 +111,16 @@ def generous(row):
 
 @pytest.mark.integration
 def test_by_a_derived_label(tmp_path):
-    split = StratifiedSplit(method="stratified", column="generous")
+    split = {"method": "stratified", "column": "generous", "ratios": {"train": 8, "eval": 2}}
     found, manifest = ingested(tmp_path, split, DERIVE)
-    assert shares_hold(found, generous, split.ratios) == {True, False, None}
+    assert shares_hold(found, generous, split["ratios"]) == {True, False, None}
     assert manifest.read == sum(manifest.written.values()) == 3_000
     assert all(o.rows < 600 for o in manifest.overlaps)
-    assert not list((tmp_path / "out").glob("_pending*"))
+    assert not list((tmp_path / "examples").glob("_pending*"))
 
 
 @pytest.mark.integration
 def test_by_a_raw_column_that_no_feature_reads(tmp_path):
-    split = StratifiedSplit(method="stratified", column="zone", ratios={"train": 8, "eval": 1, "test": 1})
+    split = {"method": "stratified", "column": "zone", "ratios": {"train": 8, "eval": 1, "test": 1}}
     found, _ = ingested(tmp_path, split, {})
-    assert shares_hold(found, lambda row: row["zone"], split.ratios) == {"n", "s", None}
+    assert shares_hold(found, lambda row: row["zone"], split["ratios"]) == {"n", "s", None}

@@ -5,6 +5,7 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.components.parity.compare import Comparison, Tolerance, VarianceAccumulator, check, compare
 from fullpass.components.parity.compare_paths import TrainedRows, in_order_of, record_batches, rows_of_batch
+from tests.record_files import example, write_records
 
 ROWS = ["a.csv, row 2", "a.csv, row 3", "b.csv, row 2"]
 
@@ -164,12 +165,7 @@ def raw_files(tmp_path):
     ids = {"0": range(0, 2500), "1.gz": range(7000, 7003), "2": [], "3": range(3000, 5900), "4": range(6000, 6001)}
     files = {}
     for name, rows in ids.items():
-        path = str(tmp_path / name)
-        with tf.io.TFRecordWriter(path, "GZIP" if name.endswith(".gz") else None) as writer:
-            for row in rows:
-                feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[row]))
-                features = tf.train.Features(feature={"fullpass_row": feature})
-                writer.write(tf.train.Example(features=features).SerializeToString())
+        path = write_records(tmp_path / name, (example({"fullpass_row": row}) for row in rows))
         files[path] = np.array(rows, np.int64)
     return files
 

@@ -1,24 +1,21 @@
 """Images as inputs of `predict`: images that cannot be decoded are bad rows, and outputs contain no images."""
 
-import io
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-from PIL import Image
 
 from fullpass.components.predict.predict import Exported, predict_table
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from tests.image_files import encode_image
 
 pytestmark = pytest.mark.integration
 
 
 def encoded(value):
-    stream = io.BytesIO()
-    Image.fromarray(np.full((2, 2), value, np.uint8)).save(stream, "PNG")
-    return stream.getvalue()
+    return encode_image(np.full((2, 2), value, np.uint8))
 
 
 def test_a_broken_picture_is_a_bad_row_and_pictures_are_left_out():

@@ -7,7 +7,6 @@ import weakref
 import numpy as np
 import pyarrow as pa
 import pytest
-import tensorflow as tf
 from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx.types import artifact_utils, standard_artifacts
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
@@ -21,6 +20,7 @@ from fullpass.components.statistics.tfdv_accumulator import COUNTED_TOKENS, Stat
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.input.raw_examples import RawExamples, raw_dtypes
+from tests.record_files import example, read_records, write_records
 
 BEAM = ["--runner=DirectRunner", "--direct_running_mode=in_memory", "--sdk_container_image=none"]
 ROWS = 3000
@@ -59,22 +59,8 @@ def files(rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
     paths = [str(folder / "0.tfrecord"), str(folder / "1.tfrecord.gz")]
     for path, part in zip(paths, (range(1000), range(1000, ROWS)), strict=True):
-        with tf.io.TFRecordWriter(path, "GZIP" if path.endswith(".gz") else None) as writer:
-            for row in part:
-                writer.write(_example({name: values[row] for name, values in rows.items()}))
+        write_records(path, (example({name: values[row] for name, values in rows.items()}) for row in part))
     return paths
-
-
-def _example(values):
-    feature = {}
-    for name, value in values.items():
-        if value is None:
-            continue
-        if isinstance(value, bytes):
-            feature[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-        else:
-            feature[name] = tf.train.Feature(float_list=tf.train.FloatList(value=np.ravel(value)))
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
 
 def _batches(path, rows_of_batch=BATCH_ROWS):
@@ -99,7 +85,7 @@ def _features(dataset):
 @pytest.mark.integration
 def test_records_are_parsed_as_by_another_decoder(rows, files):
     mine = pa.Table.from_batches(_batches(files[1], 700))
-    serialized = list(tf.data.TFRecordDataset(files[1], compression_type="GZIP").as_numpy_iterator())
+    serialized = list(read_records(files[1]))
     theirs = ExamplesToRecordBatchDecoder().DecodeBatch(serialized)
     for name in rows:
         expected = theirs.column(theirs.schema.get_field_index(name)).to_pylist()

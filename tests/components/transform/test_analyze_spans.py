@@ -26,6 +26,7 @@ from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
+from tests.record_files import write_records
 
 pytestmark = pytest.mark.integration
 
@@ -56,14 +57,11 @@ def records(tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
 
     def write(span: int) -> TrainSpan:
-        path = str(folder / f"{span}.tfrecord")
         table = rows(span)
         columns = {name: pa.array(table[name], pa.float32()) for name in ("fare", "tip")}
         columns["zone"] = pa.array([zone.encode() for zone in table["zone"]], pa.binary())
         columns[RAW_ROW_ID] = pa.array(range(ROWS), pa.int64())
-        with tf.io.TFRecordWriter(path) as writer:
-            for record in encode(columns).to_pylist():
-                writer.write(record)
+        path = write_records(folder / f"{span}.tfrecord", encode(columns).to_pylist())
         return TrainSpan(f"day {span}", f"fingerprint{span}", (path,))
 
     return write

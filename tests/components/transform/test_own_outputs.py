@@ -12,6 +12,7 @@ from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
+from tests.record_files import write_records
 
 pytestmark = pytest.mark.integration
 
@@ -85,15 +86,12 @@ def transform(tmp_path):
         config = PreprocessingConfig.model_validate({"label": {"name": "y", "task": "regression"}, **sections})
         files = {}
         for split, words in SPLITS.items():
-            files[split] = [str(tmp_path / f"{split}.tfrecord")]
             columns = {
                 "s": pa.array([word.encode() for word in words], pa.binary()),
                 "y": pa.array([1.0] * len(words), pa.float32()),
                 RAW_ROW_ID: pa.array(range(len(words)), pa.int64()),
             }
-            with tf.io.TFRecordWriter(files[split][0]) as writer:
-                for record in encode(columns).to_pylist():
-                    writer.write(record)
+            files[split] = [write_records(tmp_path / f"{split}.tfrecord", encode(columns).to_pylist())]
         full_pass = FullPass(
             preprocessing=config,
             schema=raw_schema(config),

@@ -3,11 +3,10 @@
 import random
 from pathlib import Path
 
-import tensorflow as tf
-
 from fullpass.base.errors import UserError
 from fullpass.trainer.records.record_files import record_batches
 from tests.fuzz.damage import damaged, flip_one
+from tests.record_files import write_records
 
 
 def try_one(seed: int, folder: Path) -> str:
@@ -16,9 +15,7 @@ def try_one(seed: int, folder: Path) -> str:
     written = [rng.randbytes(rng.randint(0, 300)) for _ in range(50)]
     gzipped = seed % 2 == 0
     path = folder / ("records.tfrecord.gz" if gzipped else "records.tfrecord")
-    with tf.io.TFRecordWriter(str(path), "GZIP" if gzipped else "") as writer:
-        for record in written:
-            writer.write(record)
+    write_records(path, written)
     before = path.read_bytes()
     path.write_bytes(flip_one(bytearray(before), rng) if rng.random() < 0.5 else damaged(before, rng))
     found = []

@@ -4,14 +4,13 @@ import json
 import os
 import re
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from kubernetes import client as k8s
 
 from tests import warm_process
+from tests.loopback import QuietHandler, serving
 
 _PATHS = re.compile(
     r"/(?:api/v1|apis/batch/v1)/namespaces/(?P<ns>[\w-]+)/(?P<kind>\w+)(?:/(?P<name>[\w-]+))?(/status)?"
@@ -47,8 +46,8 @@ class KubernetesServer:
 
     def __enter__(self) -> "KubernetesServer":
         handler = type("Handler", (_Handler,), {"kubernetes": self})
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        self._serving = serving(handler)
+        self._address = self._serving.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -56,11 +55,10 @@ class KubernetesServer:
             if process.poll() is None:
                 process.kill()
             process.wait(timeout=30)
-        self._http.shutdown()
-        self._http.server_close()
+        self._serving.__exit__(None, None, None)
 
     def client(self) -> k8s.ApiClient:
-        configuration = k8s.Configuration(host=f"http://127.0.0.1:{self._http.server_port}")
+        configuration = k8s.Configuration(host=self._address)
         configuration.retries = False
         return k8s.ApiClient(configuration)
 
@@ -117,38 +115,27 @@ class KubernetesServer:
             return warm_process.Process(command, env=environment, stdout=log, stderr=log)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     kubernetes: KubernetesServer
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self._answer(*self.kubernetes.create(self._place()["kind"], body))
+        status, body = self.kubernetes.create(self._place()["kind"], json.loads(self.content()))
+        self.reply(body, status)
 
     def do_GET(self) -> None:
         place = self._place()
         if place["kind"] == "pods":
             name = self.path.split("job-name%3D")[1].split("&")[0]
-            self._answer(200, self.kubernetes.list_pods(name))
+            self.reply(self.kubernetes.list_pods(name))
         else:
-            self._answer(200, self.kubernetes.status(place["name"]))
+            self.reply(self.kubernetes.status(place["name"]))
 
     def do_DELETE(self) -> None:
         place = self._place()
         found = self.kubernetes.objects.pop((place["kind"], place["name"]), None)
-        self._answer(200 if found else 404, {"kind": "Status"})
-
-    def log_message(self, *arguments: object) -> None:
-        pass
+        self.reply({"kind": "Status"}, 200 if found else 404)
 
     def _place(self) -> dict[str, str]:
         found = _PATHS.fullmatch(self.path.partition("?")[0])
         assert found, self.path
         return found.groupdict()
-
-    def _answer(self, code: int, body: dict[str, Any]) -> None:
-        content = json.dumps(body).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)

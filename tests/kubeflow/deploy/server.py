@@ -9,13 +9,15 @@ import email.policy
 import json
 import threading
 import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import kfp_server_api.models as models
 import yaml
+
+from tests.loopback import QuietHandler
 
 NOW = "2026-01-02T03:04:05Z"
 REFUSALS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("refusals.json").read_text())
@@ -118,14 +120,11 @@ class KubeflowServer:
         self.largest_page = 2
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def _any(self) -> None:
+        class Handler(QuietHandler):
+            def do_GET(self) -> None:
                 server.handle(self)
 
-            do_GET = do_POST = do_DELETE = _any
-
-            def log_message(self, *_: Any) -> None:
-                """Prints nothing."""
+            do_POST = do_DELETE = do_GET
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self.http.server_address[1]}"
@@ -137,9 +136,9 @@ class KubeflowServer:
         self.http.server_close()
         self.thread.join()
 
-    def handle(self, http: BaseHTTPRequestHandler) -> None:
+    def handle(self, http: QuietHandler) -> None:
         parts = urlsplit(http.path)
-        path, body = unquote(parts.path), http.rfile.read(int(http.headers.get("Content-Length") or 0))
+        path, body = unquote(parts.path), http.content()
         self.requests.append((http.command, path))
         status, text, kind = 200, "", "application/json"
         try:
@@ -155,13 +154,7 @@ class KubeflowServer:
                 text = json.dumps(self.answer(http, path.removeprefix("/apis/v2beta1/").split("/"), query, body))
         except Refused as refused:
             status, text = refused.status, refused.body
-        http.send_response(status)
-        http.send_header("Content-Type", kind)
-        if status == 302:
-            http.send_header("Location", "/dex/auth")
-        http.send_header("Content-Length", str(len(text.encode())))
-        http.end_headers()
-        http.wfile.write(text.encode())
+        http.reply(text, status, kind, **({"Location": "/dex/auth"} if status == 302 else {}))
 
     def log(self, path: str, query: dict) -> tuple[int, str]:
         """Status and text: server/run_log_server.go, or frontend/server/handlers/pod-logs.ts, both at 2.17.0.
@@ -184,7 +177,7 @@ class KubeflowServer:
         message = f"BadRequestError: Failed to read logs for run {run}: {lost}"
         return 200, self.logs.get(pod) or json.dumps({"error_message": message, "error_details": message})
 
-    def answer(self, http: BaseHTTPRequestHandler, names: list[str], query: dict, body: bytes) -> dict:
+    def answer(self, http: QuietHandler, names: list[str], query: dict, body: bytes) -> dict:
         self.check_identity(http)
         for end in [end for end in self.refusing if http.command == "POST" and "/".join(names).endswith(end)]:
             raise Refused(self.refusing.pop(end))
@@ -201,7 +194,7 @@ class KubeflowServer:
             return self.create(names[0], json.loads(body))
         return self.one(http.command, names[0], *names[1].partition(":")[::2])
 
-    def check_identity(self, http: BaseHTTPRequestHandler) -> None:
+    def check_identity(self, http: QuietHandler) -> None:
         if self.token and http.headers.get("authorization") != f"Bearer {self.token}":
             raise Refused("no identity")
         if self.cookie and http.headers.get("Cookie") != self.cookie:
@@ -250,7 +243,7 @@ class KubeflowServer:
             return found | (self.progress.pop(0) if len(self.progress) > 1 else self.progress[0])
         return found
 
-    def upload(self, http: BaseHTTPRequestHandler, verb: str, query: dict, body: bytes) -> dict:
+    def upload(self, http: QuietHandler, verb: str, query: dict, body: bytes) -> dict:
         """server/pipeline_upload_server.go: a multipart body, and the name in the query."""
         head = f"Content-Type: {http.headers.get('Content-Type', '')}\r\n\r\n".encode()
         [file] = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + body).iter_parts()

@@ -8,25 +8,14 @@ from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.column_tensors import Columns, raw_feature_spec
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import PreprocessingConfig
+from tests.record_files import example
 
 
 def columns(features, rows, label=None, **sections):
     label = label or {"name": "y", "task": "regression"}
     config = PreprocessingConfig.model_validate({"features": features, "label": label, **sections})
-    serialized = [example(row).SerializeToString() for row in rows]
+    serialized = [example(row) for row in rows]
     return Columns(tf.io.parse_example(serialized, raw_feature_spec(config, serving=False)), config)
-
-
-def example(row):
-    def feature(value):
-        values = value if isinstance(value, list) else [value]
-        if isinstance(values[0], str):
-            return tf.train.Feature(bytes_list=tf.train.BytesList(value=[v.encode() for v in values]))
-        if isinstance(values[0], int):
-            return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-
-    return tf.train.Example(features=tf.train.Features(feature={k: feature(v) for k, v in row.items()}))
 
 
 def test_numbers_strings_and_row_ids():

@@ -6,17 +6,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.image_files import encode_image as encoded
+
 pytestmark = pytest.mark.integration
 
 GREY = np.array([[0, 100], [200, 255]], np.uint8)
 COLOUR = np.arange(2 * 2 * 3, dtype=np.uint8).reshape(2, 2, 3) * 20
-
-
-def encoded(pixels, form="PNG", mode=None, **options):
-    stream = io.BytesIO()
-    image = Image.fromarray(pixels)
-    (image if mode is None else image.convert(mode)).save(stream, form, **options)
-    return stream.getvalue()
 
 
 def test_an_image_is_its_pixels_and_a_missing_one_is_black(assert_transform):

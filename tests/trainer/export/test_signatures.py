@@ -6,6 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from tests.record_files import example, read_records, write_records
+
 KEYS = ["city", "kind", "note", "position", "tags", "trip_miles", "x"]
 
 
@@ -153,8 +155,7 @@ def test_transformed_features_are_those_of_training(exported, loaded, rows):
     spec = prepared.tft_output.transformed_feature_spec()
     by_id = {}
     for file in prepared.files("transformed", "eval"):
-        records = list(tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else "").as_numpy_iterator())
-        for record in records:
+        for record in read_records(file):
             parsed = tf.io.parse_single_example(record, spec)
             by_id[int(parsed["row_id"])] = parsed
     assert found.keys() == spec.keys() | {"span"}
@@ -281,18 +282,12 @@ def test_sample_numbers_are_as_short_as_they_were():
 
 
 def test_sample_requests_hold_any_bytes_and_any_text(tmp_path):
-    import tensorflow as tf
-
     from fullpass.components.serving_check.probe import _bytes_or_object
     from fullpass.preprocessing.columns.raw_columns import RawColumn
     from fullpass.trainer.export.export import _write_requests
 
     cells = [b"\xff\xfe", 'a\u2028b\u0085c\nd"'.encode(), "café".encode(), b"\xed\xa0\x80"]
-    samples = []
-    for cell in cells:
-        feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[cell]))
-        samples.append(tf.train.Example(features=tf.train.Features(feature={"t": feature})).SerializeToString())
-    _write_requests(str(tmp_path), {"t": RawColumn("t", "string")}, samples)
+    _write_requests(str(tmp_path), {"t": RawColumn("t", "string")}, [example({"t": cell}) for cell in cells])
     lines = (tmp_path / "requests.jsonl").read_text().splitlines()
     found = [json.loads(line, object_hook=_bytes_or_object)["t"] for line in lines]
     assert [value if isinstance(value, bytes) else value.encode() for value in found] == cells
@@ -302,14 +297,10 @@ def test_sample_requests_hold_any_bytes_and_any_text(tmp_path):
 
 
 def test_samples_of_large_rows_are_few(tmp_path):
-    import tensorflow as tf
-
     from fullpass.trainer.export.sample_requests import read_samples, write_samples
 
     for name, sizes in {"small": [5, 6], "large": [3 << 20] * 3, "huge": [9 << 20, 5]}.items():
-        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
-            for size in sizes:
-                writer.write(b"x" * size)
+        write_records(tmp_path / name, (b"x" * size for size in sizes))
 
     def sizes_of(*names):
         write_samples(str(tmp_path), [str(tmp_path / name) for name in names])

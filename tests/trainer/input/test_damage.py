@@ -12,6 +12,7 @@ from fullpass.trainer.input.damage import check_features
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 from fullpass.trainer.records.frames import masked_crc
+from tests.record_files import example, read_records, write_records
 
 pytestmark = pytest.mark.integration
 
@@ -44,11 +45,9 @@ def shard(request, tmp_path: Path):
     suffix = request.param
     paths = [tmp_path / f"data-0000{i}-of-00002{suffix}" for i in range(2)]
     for part, path in enumerate(paths):
-        with tf.io.TFRecordWriter(str(path), "GZIP" if suffix else "") as writer:
-            for number in range(part * RECORDS, (part + 1) * RECORDS):
-                values = {"x": number, "label": number % 2, "example_weight": 1}
-                feature = {n: tf.train.Feature(float_list=tf.train.FloatList(value=[v])) for n, v in values.items()}
-                writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+        numbers = range(part * RECORDS, (part + 1) * RECORDS)
+        rows = ({"x": float(n), "label": float(n % 2), "example_weight": 1.0} for n in numbers)
+        write_records(path, map(example, rows))
     stored = paths[1].read_bytes()
     content = gzip.decompress(stored) if suffix else stored
 
@@ -103,13 +102,10 @@ def test_examples_of_another_graph_are_named_with_what_to_do(planted):
     prepared = planted("binary")
     placement = prepared.placement("transform")
     check_features(prepared.files("transformed", "train"), placement, prepared.tft_output)
-    first = next(tf.data.TFRecordDataset(prepared.files("transformed", "train")[1]).as_numpy_iterator())
-    example = tf.train.Example.FromString(first)
-    example.features.feature["y_xf"].CopyFrom(example.features.feature["x_xf"])
-    del example.features.feature["x_xf"]
-    file = str(prepared.directory / "other")
-    with tf.io.TFRecordWriter(file) as writer:
-        writer.write(example.SerializeToString())
+    first = tf.train.Example.FromString(next(read_records(prepared.files("transformed", "train")[1])))
+    first.features.feature["y_xf"].CopyFrom(first.features.feature["x_xf"])
+    del first.features.feature["x_xf"]
+    file = write_records(prepared.directory / "other", [first.SerializeToString()])
     with pytest.raises(
         UserError, match=f"{file}: these examples lack x_xf, .* and contain y_xf, .*Run Transform again"
     ):
@@ -120,9 +116,7 @@ def test_examples_of_another_graph_are_named_with_what_to_do(planted):
 def test_a_first_record_that_cannot_be_read_is_left_to_those_who_read_on(planted, tmp_path: Path, records):
     prepared = planted("binary")
     file = tmp_path / "other"
-    with tf.io.TFRecordWriter(str(file)) as writer:
-        for record in records or []:
-            writer.write(record)
+    write_records(file, records or [])
     if records is None:
         file.write_bytes(b"no frame" * 100)
     check_features([str(file)], prepared.placement("transform"), prepared.tft_output)

@@ -15,6 +15,7 @@ from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 from fullpass.trainer.records.blocks import join, layout_of, pack_weighted
 from fullpass.trainer.records.record_files import list_files
+from tests.record_files import write_records
 
 pytestmark = pytest.mark.integration
 
@@ -271,11 +272,9 @@ def test_a_shard_that_is_not_there_is_named(tmp_path: Path):
         list_files([str(tmp_path / "*")], "train")
 
 
-@pytest.mark.parametrize(("suffix", "compression"), [("", ""), (".gz", "GZIP")])
-def test_an_empty_shard_among_others_is_named(tmp_path: Path, suffix, compression):
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_an_empty_shard_among_others_is_named(tmp_path: Path, suffix):
     for number in range(2):
-        with tf.io.TFRecordWriter(str(tmp_path / f"data-0000{number}-of-00002{suffix}"), compression) as writer:
-            for _ in range(1 - number):
-                writer.write(b"")
+        write_records(tmp_path / f"data-0000{number}-of-00002{suffix}", [b""] * (1 - number))
     with pytest.raises(UserError, match="split 'eval': 1 of its files are empty: .*data-00001-of-00002"):
         list_files([str(tmp_path / "*")], "eval")

@@ -8,18 +8,13 @@ from fullpass.base.errors import UserError
 from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
+from tests.record_files import example, write_records
 
 
 def write_split(folder, rows: list[dict]) -> tuple[list[str], object]:
     """Writes rows of {x, label, weight} as examples; returns the file and its decoder."""
-    path = str(folder / "rows")
-    with tf.io.TFRecordWriter(path) as writer:
-        for row in rows:
-            features = {
-                name: tf.train.Feature(float_list=tf.train.FloatList(value=np.ravel(value)))
-                for name, value in row.items()
-            }
-            writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    values = ({name: np.asarray(value, np.float32) for name, value in row.items()} for row in rows)
+    path = write_records(folder / "rows", map(example, values))
     shape = np.shape(rows[0]["label"]) if rows else ()
     spec = {name: tf.io.FixedLenFeature([], tf.float32) for name in ("x", "example_weight")}
     spec["label"] = tf.io.FixedLenFeature(shape, tf.float32)

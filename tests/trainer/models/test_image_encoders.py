@@ -1,6 +1,5 @@
 """Images in training and export: the inputs of the model in training, and the outputs of the export."""
 
-import io
 import json
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from fullpass.base.errors import UserError
@@ -28,6 +26,8 @@ from fullpass.trainer.models.image_encoders import encode_image, fine_tuned_vari
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.run_fn import run_fn
+from tests import record_files
+from tests.image_files import encode_image as encoded
 from tests.trainer.conftest import Prepared, write_records
 
 pytestmark = pytest.mark.integration
@@ -47,15 +47,9 @@ def drawn(count, seed):
 
 
 def example(picture, lies, price, number):
-    stream = io.BytesIO()
-    Image.fromarray(picture).save(stream, "PNG")
-    feature = {
-        "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[stream.getvalue()])),
-        "price": tf.train.Feature(float_list=tf.train.FloatList(value=[price])),
-        "lies": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"yes" if lies else b"no"])),
-        "fullpass_row": tf.train.Feature(int64_list=tf.train.Int64List(value=[number])),
-    }
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+    label = "yes" if lies else "no"
+    row = {"image": encoded(picture), "price": price, "lies": label, "fullpass_row": number}
+    return record_files.example(row)
 
 
 def prepared_in(folder: Path, image, place="input") -> Prepared:
@@ -98,12 +92,6 @@ def exported(tmp_path_factory):
     return prepared, folder / "output"
 
 
-def encoded(picture, form):
-    stream = io.BytesIO()
-    Image.fromarray(picture).save(stream, form)
-    return stream.getvalue()
-
-
 def test_it_learns_what_the_pictures_show_and_answers_from_encoded_bytes(exported):
     loaded = tf.saved_model.load(str(exported[1] / "Format-Serving"))
     pictures, lies = drawn(ROWS["eval"], 1)
@@ -124,7 +112,7 @@ def test_the_export_answers_as_the_trained_model_did(exported):
 
     prepared, output = exported
     loaded = tf.saved_model.load(str(output / "Format-Serving"))
-    records = list(tf.data.TFRecordDataset(prepared.files("raw", "eval"), "GZIP").as_numpy_iterator())
+    records = list(record_files.read_records(*prepared.files("raw", "eval")))
     served = loaded.signatures["serving_default"](examples=tf.constant(records))["scores"].numpy()
     trained = read_scores(str(output / "model_run" / SCORES_FILE))
     np.testing.assert_allclose(served[np.argsort(trained["row_id"])], trained["scores"], rtol=1e-4, atol=1e-5)
@@ -169,7 +157,7 @@ def test_a_picture_decoded_by_transform_is_the_same_in_its_examples(exported):
     prepared, (pictures, _) = exported[0], drawn(ROWS["eval"], 1)
     config, placement = placed(prepared, "transform")
     schema, output = raw_schema(config), prepared.tft_output
-    raw = list(tf.data.TFRecordDataset(prepared.files("raw", "eval"), "GZIP").as_numpy_iterator())
+    raw = list(record_files.read_records(*prepared.files("raw", "eval")))
     transformer = BatchTransformer(output, adapter_of(schema), without=["price_xf"])
     batch = transformer(ExamplesToRecordBatchDecoder(schema.SerializeToString()).DecodeBatch(raw))
     written = examples_of(batch)

@@ -33,6 +33,7 @@ from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.records.blocks import Column, Layout
 from fullpass.trainer.records.columns import as_columns, find_columns, layout_of_schema, publish_columns
 from fullpass.trainer.records.record_files import list_files
+from tests.record_files import write_records
 
 VALUES: dict[str, list[list[float]]] = {
     "x": [[1.5], [-0.0], [3e38], [7.0], [2.0]],
@@ -75,11 +76,9 @@ def write(folder: Path, batches: list[pa.RecordBatch], split: str = "train") -> 
     examples, pending = folder / f"Split-{split}" / "examples-00000-of-00001.tfrecord", folder / "pending"
     examples.parent.mkdir(parents=True)
     writer = ColumnWriter(str(pending), "0")
-    with tf.io.TFRecordWriter(str(examples)) as records:
-        for batch in batches:
-            writer.write(as_columns(batch, LAYOUT))
-            for record in examples_of(batch):
-                records.write(record)
+    for batch in batches:
+        writer.write(as_columns(batch, LAYOUT))
+    write_records(examples, (record for batch in batches for record in examples_of(batch)))
     writer.close()
     publish_columns(str(folder), str(pending), split, LAYOUT, writer.files)
     return [str(examples)]
@@ -207,8 +206,7 @@ def test_columns_of_other_files_are_left_alone(tmp_path):
     shutil.copy(files[0], more)
     assert find_columns([*files, str(more)], stored_layout(parses(LAYOUT))) is None
     assert find_columns([str(more)], stored_layout(parses(LAYOUT))) is None
-    with tf.io.TFRecordWriter(files[0]) as records:
-        records.write(examples_of(batch_of(VALUES))[0])
+    write_records(files[0], examples_of(batch_of(VALUES))[:1])
     assert find_columns(files, stored_layout(parses(LAYOUT))) is None
 
 

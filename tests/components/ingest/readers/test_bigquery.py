@@ -1,8 +1,6 @@
 """BigQuery's own client against a server on loopback that implements the part of the REST API that a query needs."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -10,6 +8,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.bigquery import EMULATOR, has_credentials
 from fullpass.components.ingest.sources.config import BigQuerySource
 from tests.components.ingest.reading_tools import inputs, read_input
+from tests.loopback import QuietHandler, serving
 
 SCHEMA = {
     "fields": [
@@ -28,49 +27,33 @@ ROWS = [
 JOB = {"projectId": "p", "jobId": "j", "location": "EU"}
 
 
-class _Answers(BaseHTTPRequestHandler):
+class _Answers(QuietHandler):
     queries: list = []
 
     def do_POST(self):
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        request = json.loads(self.content())
         query = request["configuration"]["query"]["query"]
         self.queries.append(query)
         if "nowhere" in query:
-            self._answer({"error": {"code": 404, "message": "Not found: Table p:d.nowhere"}}, 404)
+            self.reply({"error": {"code": 404, "message": "Not found: Table p:d.nowhere"}}, 404)
             return
         table = {"projectId": "p", "datasetId": "d", "tableId": "t"}
         configuration = {"query": {"query": query, "destinationTable": table}, "jobType": "QUERY"}
         status = {"state": "DONE"}
-        self._answer({"jobReference": JOB, "configuration": configuration, "status": status, "statistics": {}})
+        self.reply({"jobReference": JOB, "configuration": configuration, "status": status, "statistics": {}})
 
     def do_GET(self):
         rows = [{"f": [{"v": value} for value in row]} for row in ROWS]
         body = {"jobReference": JOB, "jobComplete": True, "schema": SCHEMA, "totalRows": str(len(ROWS)), "rows": rows}
-        self._answer(body)
-
-    def _answer(self, body, status=200):
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *args):
-        pass
+        self.reply(body)
 
 
 @pytest.fixture
 def server(monkeypatch):
     _Answers.queries.clear()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    monkeypatch.setenv(EMULATOR, f"http://127.0.0.1:{server.server_port}")
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(_Answers) as address:
+        monkeypatch.setenv(EMULATOR, address)
+        yield
 
 
 def read(tmp_path, query, columns):

@@ -7,6 +7,7 @@ import struct
 import zlib
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -17,14 +18,14 @@ from pydantic import ValidationError
 from fullpass.components.ingest.readers import images
 from fullpass.components.ingest.sources.config import ImagesSource
 from tests.components.ingest.reading_tools import inputs, raw, read_input
+from tests.image_files import encode_image
 
 FOLDERS = ImagesSource(format="images", path="images")
 
 
 def image(form="PNG", size=(7, 5), **options):
-    data = io.BytesIO()
-    Image.new("RGB", size, "red").save(data, form, **options)
-    return data.getvalue()
+    pixels = np.broadcast_to(np.array([255, 0, 0], np.uint8), (size[1], size[0], 3))
+    return encode_image(pixels, form, **options)
 
 
 def read_folder(tmp_path, source=FOLDERS, **files):

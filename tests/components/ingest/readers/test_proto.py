@@ -3,7 +3,6 @@
 import datetime
 
 import pytest
-import tensorflow as tf
 from google.protobuf import descriptor_pb2, message_factory, text_format, timestamp_pb2, wrappers_pb2
 from tensorflow_metadata.proto.v0 import path_pb2, schema_pb2
 
@@ -14,6 +13,7 @@ from fullpass.components.ingest.readers.read_source import read as read_source
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.sources.config import ProtoSource
 from tests.components.ingest.reading_tools import inputs, raw, read_input
+from tests.record_files import write_records
 
 # The descriptor that protoc writes for:
 #   message Order {
@@ -89,9 +89,8 @@ def order(descriptors, **fields):
 
 def read(tmp_path, descriptors, records, columns, compression="", **options):
     options = {"message": "shop.v1.Order", "descriptor_set": str(descriptors / "order.pb"), **options}
-    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord"), tf.io.TFRecordOptions(compression)) as writer:
-        for record in records:
-            writer.write(record if isinstance(record, bytes) else record.SerializeToString())
+    written = (one if isinstance(one, bytes) else one.SerializeToString() for one in records)
+    write_records(tmp_path / "a.tfrecord", written, compression)
     source = ProtoSource(format="proto", path="a.tfrecord", **options)
     (file,) = inputs(source, tmp_path)
     return read_input(file, source, columns)

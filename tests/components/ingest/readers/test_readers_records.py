@@ -28,15 +28,10 @@ from fullpass.components.ingest.sources.files import SourceFile, fingerprint
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert_raw
 from tests.components.ingest.reading_tools import inputs, raw, read_file, read_input
+from tests.image_files import encode_image
+from tests.record_files import example, write_records
 
 TFRECORD = TfRecordSource(format="tfrecord", path="x")
-
-
-def example(**features):
-    result = tf.train.Example()
-    for name, values in features.items():
-        fill(result.features.feature[name], values)
-    return result.SerializeToString()
 
 
 def fill(feature, values):
@@ -44,16 +39,10 @@ def fill(feature, values):
     getattr(feature, kind).value.extend(values)
 
 
-def write_records(path, records, compression=""):
-    with tf.io.TFRecordWriter(str(path), tf.io.TFRecordOptions(compression_type=compression)) as writer:
-        for record in records:
-            writer.write(record)
-
-
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 def test_examples(tmp_path, compression):
     path = tmp_path / "data"
-    records = [example(a=[1.5], b=[b"x\xff"], n=[2**60]), example(b=[b"y", b"z"]), example(a=[])]
+    records = [example({"a": [1.5], "b": [b"x\xff"], "n": [2**60]}), example({"b": [b"y", b"z"]}), example({"a": []})]
     write_records(path, records, compression)
     rows, numbers, _ = read_file(path, TFRECORD, ["n", "b", "a"])
     assert rows == [([2**60], [b"x\xff"], [1.5]), (None, [b"y", b"z"], None), (None, None, [])]
@@ -75,7 +64,7 @@ def test_context_and_feature_lists_of_sequence_examples(tmp_path):
 
 
 def test_a_record_that_is_no_example_is_a_bad_row(tmp_path):
-    records = [example(a=[float(i)]) for i in range(5)]
+    records = [example({"a": [float(i)]}) for i in range(5)]
     records[3] = b"no message"
     write_records(tmp_path / "data", records)
     rows, numbers, bad = read_file(tmp_path / "data", TFRECORD, ["a"])
@@ -84,7 +73,7 @@ def test_a_record_that_is_no_example_is_a_bad_row(tmp_path):
 
 
 def test_an_empty_list_of_another_kind_is_an_empty_list(tmp_path):
-    records = [example(a=[]), example(a=[b"x"]), b"no message", example()]
+    records = [example({"a": []}), example({"a": [b"x"]}), b"no message", example({})]
     write_records(tmp_path / "data", records)
     rows, numbers, bad = read_file(tmp_path / "data", TFRECORD, ["a"])
     assert rows == [([],), ([b"x"],), (None,)] and numbers == [1, 2, 4] and [row.row for row in bad] == [3]
@@ -93,7 +82,7 @@ def test_an_empty_list_of_another_kind_is_an_empty_list(tmp_path):
 
 def test_values_of_several_kinds_are_text_that_the_column_judges(tmp_path):
     values = [[1.5], [7], [b"x"], [float("nan")], [0.1, 2.0]]
-    write_records(tmp_path / "data", [example(a=value, b=[1.0]) for value in values])
+    write_records(tmp_path / "data", [example({"a": value, "b": [1.0]}) for value in values])
     rows, _, bad = read_file(tmp_path / "data", TFRECORD, ["a", "b"])
     assert rows == [(a, [1.0]) for a in ([b"1.5"], [b"7"], [b"x"], [], [b"0.1", b"2"])] and not bad
     column = pa.array([row[0] for row in rows[:4]])
@@ -126,7 +115,7 @@ def test_steps_of_several_kinds(tmp_path):
     ],
 )
 def test_corrupt_records_are_named(tmp_path, spoil, says):
-    write_records(tmp_path / "data", [example(a=[float(i)]) for i in range(3)])
+    write_records(tmp_path / "data", [example({"a": [float(i)]}) for i in range(3)])
     (tmp_path / "data").write_bytes(spoil((tmp_path / "data").read_bytes()))
     with pytest.raises(UserError, match=f"data: reading stopped: {says}"):
         read_file(tmp_path / "data", TFRECORD, ["a"])
@@ -281,10 +270,8 @@ def test_functions_that_do_not_say_why(tmp_path, user_module, name, says):
 
 
 def image(width, height, mode, form):
-    data = io.BytesIO()
     pixels = np.random.default_rng(1).integers(0, 255, (height, width, 4), dtype=np.uint8)
-    Image.fromarray(pixels, "RGBA").convert(mode).save(data, form)
-    return data.getvalue()
+    return encode_image(pixels, form, mode)
 
 
 def test_images_in_a_folder_per_class(tmp_path):

@@ -1,29 +1,23 @@
 """Slices of the batches of every format, which begin in the middle of a buffer, hold the texts of their own rows."""
 
-import json
-import sqlite3
-
 import duckdb
-import fastavro
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.feather
-import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 from google.protobuf import descriptor_pb2, wrappers_pb2
-from pydantic import TypeAdapter
 
 from fullpass.components.ingest.readers.read_source import parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.readers.row_hash import contents
 from fullpass.components.ingest.sources.files import SourceFile
-from fullpass.components.ingest.sources.formats import Source
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import cut_batch
 from fullpass.preprocessing.values.convert import convert
+from tests.components.ingest.row_files import source_of, source_of_function, write_rows
+from tests.record_files import write_records
 
 TEXTS = [
     "longer than its neighbours",
@@ -43,42 +37,17 @@ def lines(path):
     path.write_text("".join(f"{text or 'NA'}\n" for text in ["text", *TEXTS]))
 
 
-def json_lines(path):
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-
-
-def avro(path):
-    schema = {"type": "record", "name": "r", "fields": [{"name": "text", "type": ["null", "string"]}]}
-    with path.open("wb") as file:
-        fastavro.writer(file, schema, ROWS)
-
-
-def records(path, encoded):
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for one in encoded:
-            writer.write(one)
-
-
-def example(text):
-    values = [] if text is None else [text.encode()]
-    feature = {"text": tf.train.Feature(bytes_list=tf.train.BytesList(value=values))}
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
-
-
 def proto(path):
     described = descriptor_pb2.FileDescriptorSet()
     wrappers_pb2.DESCRIPTOR.CopyToProto(described.file.add())
     path.with_name("x").write_bytes(described.SerializeToString())
-    records(path, [wrappers_pb2.StringValue(value=text or "NA").SerializeToString() for text in TEXTS])
+    write_records(path, [wrappers_pb2.StringValue(value=text or "NA").SerializeToString() for text in TEXTS])
 
 
-def database(connect):
-    def write(path):
-        with connect(path) as connection:
-            connection.execute("create table rows (text text)")
-            connection.executemany("insert into rows values (?)", [(text,) for text in TEXTS])
-
-    return write
+def database_of_duckdb(path):
+    with duckdb.connect(path) as connection:
+        connection.execute("create table rows (text text)")
+        connection.executemany("insert into rows values (?)", [(text,) for text in TEXTS])
 
 
 def rows_of_module():
@@ -91,25 +60,19 @@ def rows_of_polars():
 
 FORMATS = {
     "csv": ({"format": "csv"}, lines),
-    "json lines": ({"format": "jsonl"}, json_lines),
     "text": ({"format": "text"}, lines),
-    "parquet": ({"format": "parquet"}, lambda path: pq.write_table(TABLE, path)),
     "parquet of large text": (
         {"format": "parquet"},
         lambda path: pq.write_table(TABLE.cast(pa.schema([("text", pa.large_string())])), path),
     ),
-    "arrow": ({"format": "arrow"}, lambda path: pa.feather.write_feather(TABLE, str(path))),
     "arrow dictionary": (
         {"format": "arrow"},
         lambda path: pa.feather.write_feather(pa.table({"text": TABLE["text"].dictionary_encode()}), str(path)),
     ),
-    "orc": ({"format": "orc"}, lambda path: pa.orc.write_table(TABLE, str(path))),
-    "avro": ({"format": "avro"}, avro),
     "numpy": (
         {"format": "numpy"},
         lambda path: np.savez(path.open("wb"), text=np.array([text or "NA" for text in TEXTS])),
     ),
-    "tfrecord": ({"format": "tfrecord"}, lambda path: records(path, map(example, TEXTS))),
     "proto": (
         {
             "format": "proto",
@@ -119,22 +82,29 @@ FORMATS = {
         },
         proto,
     ),
-    "sqlite": ({"format": "sql", "query": "rows", "url": "sqlite:///{path}"}, database(sqlite3.connect)),
-    "duckdb": ({"format": "sql", "query": "rows", "url": "duckdb:///{path}"}, database(duckdb.connect)),
-    "record batches": ({"format": "module", "function": f"{__name__}:rows_of_module"}, lambda path: None),
-    "polars": ({"format": "module", "function": f"{__name__}:rows_of_polars"}, lambda path: None),
+    "duckdb": ({"format": "sql", "query": "rows", "url": "duckdb:///{path}"}, database_of_duckdb),
 }
+FUNCTIONS = {"record batches": rows_of_module, "polars": rows_of_polars}
+WRITTEN = ("jsonl", "parquet", "arrow", "orc", "avro", "tfrecord", "sql")
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_slices_of_batches_hold_the_texts_of_their_rows(name, tmp_path):
+def source_in(folder, name):
+    """Returns the source with the texts, and its file."""
+    if name in FUNCTIONS:
+        return source_of_function(FUNCTIONS[name])
+    if name in WRITTEN:
+        return write_rows(folder, name, ROWS, group=len(ROWS))
     options, write = FORMATS[name]
-    path = tmp_path / "data"
+    path = folder / "data"
     write(path)
-    address = options.get("url", "").format(path=path) or str(tmp_path / "x")
-    options = {"path": "x", **options} if options["format"] not in ("sql", "module") else options
-    source = TypeAdapter(Source).validate_python(options)
-    file = SourceFile(options.get("function") or options.get("query") or str(path), None, 0, "", address)
+    address = options.get("url", "").format(path=path) or str(folder / "x")
+    source = source_of(**({"path": "x"} if "query" not in options else {}), **options)
+    return source, SourceFile(options.get("query") or str(path), None, 0, "", address)
+
+
+@pytest.mark.parametrize("name", [*FORMATS, *FUNCTIONS, *WRITTEN])
+def test_slices_of_batches_hold_the_texts_of_their_rows(name, tmp_path):
+    source, file = source_in(tmp_path, name)
     column = RawColumn("text", "string")
     texts, contents_of_rows, offsets = [], [], []
     for part in parts_of(file, source):

@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,8 @@ from fullpass.components.ingest.spans.span_pattern import parse_span
 from fullpass.components.ingest.spans.spans import SpanNotFoundError, find_window, index_names
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
+from tests.components.ingest.ingesting import row_id
+from tests.record_files import read_examples
 
 COLUMNS = (RawColumn("fare", "number"),)
 ROWS = ["2013-01-05 07:00:00,1", "2013-01-05 23:59:59,2", "2013-01-06,3"]
@@ -130,8 +133,6 @@ def test_path_and_column_do_not_both_tell_spans(tmp_path):
 
 @pytest.mark.integration
 def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
-    import tensorflow as tf
-
     from fullpass.components.ingest.ingest import finish, run
     from fullpass.components.ingest.ingestion import Ingestion
 
@@ -162,13 +163,9 @@ def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
         (42, 40, 2),
     ]
     assert manifests[-1].quarantined == {"contains no span": 1, "3 cells, expected 2": 1}
-    ids, fares = [], []
-    for ingest in ingests:
-        files = tf.io.gfile.glob(f"{ingest.folder}/Split-*/*")
-        for record in tf.data.TFRecordDataset(files).as_numpy_iterator():
-            feature = tf.train.Example.FromString(record).features.feature
-            ids.append(feature["fullpass_row"].int64_list.value[0])
-            fares.append(feature["fare"].float_list.value[0])
+    files = [path for ingest in ingests for path in sorted(Path(ingest.folder).glob("Split-*/*"))]
+    found = [(row_id(row), row["fare"].float_list.value[0]) for row in read_examples(*files)]
+    ids, fares = zip(*found, strict=True)
     assert sorted(fares) == list(range(120)) and len(set(ids)) == 120
     third = next(row for row, fare in zip(ids, fares, strict=True) if fare == 119)
     assert manifests[-1].holds(third) and not manifests[0].holds(third)

@@ -13,6 +13,7 @@ from fullpass.pipeline.authoring.profile import detect_source
 from fullpass.pipeline.authoring.profile.detect_source import infer_source
 from fullpass.pipeline.authoring.profile.sample import read_sample
 from tests.pipeline.authoring.profile.csv_file import CSV, write
+from tests.record_files import example, write_records
 
 
 def source_of(data, folder):
@@ -199,18 +200,9 @@ def test_totals_at_the_end_of_a_large_file(tmp_path, monkeypatch):
 
 
 def test_tfrecords_of_examples_are_told_by_their_content(tmp_path):
-    def feature(**value):
-        return tf.train.Feature(**{kind: getattr(tf.train, kind[0].upper() + kind[1:].replace("_l", "L"))(value=v)
-                                   for kind, v in value.items()})  # fmt: skip
-
-    rows = [
-        {"a": feature(int64_list=[7]), "b": feature(bytes_list=[b"x"]), "v": feature(float_list=[1, 2])},
-        {"a": feature(int64_list=[]), "b": feature(bytes_list=["ü".encode()]), "v": feature(float_list=[3, 4])},
-    ]
+    rows = [{"a": [7], "b": b"x", "v": [1.0, 2.0]}, {"a": [], "b": "ü", "v": [3.0, 4.0]}]
     data = tmp_path / "records"
-    with tf.io.TFRecordWriter(str(data), options="GZIP") as writer:
-        for row in rows:
-            writer.write(tf.train.Example(features=tf.train.Features(feature=row)).SerializeToString())
+    write_records(data, map(example, rows), "GZIP")
     (tmp_path / "d").mkdir()
     for name in ("a.tfrecord-00000-of-00001", "b.tfrecord"):
         (tmp_path / "d" / name).write_bytes(data.read_bytes())
@@ -229,10 +221,9 @@ def test_tfrecords_of_examples_are_told_by_their_content(tmp_path):
 def test_tfrecords_of_sequence_examples_and_of_something_else(tmp_path):
     numbers = tf.train.Feature(float_list=tf.train.FloatList(value=[2.5]))
     lists = tf.train.FeatureLists(feature_list={"s": tf.train.FeatureList(feature=[numbers])})
-    example = tf.train.SequenceExample(context=tf.train.Features(feature={"n": numbers}), feature_lists=lists)
-    for name, record in {"s.tfrecord": example.SerializeToString(), "x.tfrecord": b"no proto"}.items():
-        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
-            writer.write(record)
+    sequence = tf.train.SequenceExample(context=tf.train.Features(feature={"n": numbers}), feature_lists=lists)
+    for name, record in {"s.tfrecord": sequence.SerializeToString(), "x.tfrecord": b"no proto"}.items():
+        write_records(tmp_path / name, [record])
 
     found = infer_source(str(tmp_path / "s.tfrecord"), tmp_path)
     assert found.settings["payload"] == "sequence_example"

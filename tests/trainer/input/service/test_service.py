@@ -32,6 +32,7 @@ from fullpass.trainer.input.service.client import (
 )
 from fullpass.trainer.records.blocks import layout_of
 from tests import REPOSITORY, warm_process
+from tests.record_files import read_examples, write_records
 
 NAMES = ["x_xf", "tags_xf", "note_xf", "note.weight_xf", "position_xf", "row_id"]
 pytestmark = pytest.mark.integration
@@ -102,10 +103,7 @@ def rows_by_id(blocks) -> dict[int, list]:
 
 def row_ids(files) -> list[int]:
     """Returns the row ids of the files in order, parsed one by one."""
-    found = []
-    for file in files:
-        for record in tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else ""):
-            found += tf.train.Example.FromString(record.numpy()).features.feature["row_id"].int64_list.value
+    found = [number for row in read_examples(*files) for number in row["row_id"].int64_list.value]
     return found
 
 
@@ -205,10 +203,8 @@ def slow_trainer(address: str, folder: Path):
     """
     files, log = [], folder / "log"
     for number in range(8):
-        files.append(str(folder / f"rows-{number}"))
-        with tf.io.TFRecordWriter(files[-1]) as writer:
-            for row in range(100):
-                writer.write(str(100 * number + row).encode())
+        rows = (str(100 * number + row).encode() for row in range(100))
+        files.append(write_records(folder / f"rows-{number}", rows))
     command = [sys.executable, "-c", SLOW, address, str(folder / "waiting"), *files]
     with log.open("w") as output:
         trainer = warm_process.Process(command, cwd=REPOSITORY, stdout=output, stderr=output)
