@@ -15,7 +15,7 @@ from fullpass.base.json_text import to_json_text
 from fullpass.base.progress import report
 from fullpass.preprocessing.apply.stable_ids import FOLDER as LEDGERS
 from fullpass.preprocessing.columns.outputs import ROW_ID
-from fullpass.preprocessing.columns.raw_columns import events_of_serving
+from fullpass.preprocessing.columns.raw_columns import date_formats, events_of_serving
 from fullpass.trainer.decision_config import DecisionConfig
 from fullpass.trainer.export.eval_scores import SCORES_FILE, write_scores
 from fullpass.trainer.export.export import export_model
@@ -154,6 +154,7 @@ def _export(
             "made_from": inputs.custom.get("made_from"),
             **({"decision": decision} if decision else {}),
             **{key: inputs.custom[key] for key in ("joins", "bad_rows") if key in inputs.custom},
+            **({"dates": dates} if (dates := date_formats(inputs.spec.preprocessing)) else {}),
             **({"events": events_of_serving(inputs.spec.preprocessing)} if inputs.spec.preprocessing.history else {}),
         },
         extras={WEIGHTS_FILE: to_json_text(weights), **_ledgers(inputs.transform_output)},

@@ -15,7 +15,13 @@ import tensorflow as tf
 
 from fullpass.components.evaluation.score_rows import load_export
 from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence
-from fullpass.preprocessing.columns.raw_columns import RawColumn, feature_columns, request_columns, with_source_columns
+from fullpass.preprocessing.columns.raw_columns import (
+    RawColumn,
+    date_formats,
+    feature_columns,
+    request_columns,
+    with_source_columns,
+)
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY, DateFormat, compile_format
 from fullpass.preprocessing.dates.date_ops import parse
@@ -189,16 +195,12 @@ def _means(scores: np.ndarray, series: Mapping[str, int]) -> np.ndarray:
 def column_readers(config: PreprocessingConfig) -> list[ColumnReaders]:
     """Returns the raw columns that features read, sorted by name."""
     readers: dict[str, list[str]] = defaultdict(list)
-    formats: dict[str, list[str]] = defaultdict(list)
+    formats = date_formats(config)
     for name, feature in config.features.items():
-        columns = feature_columns(name, feature)
-        for column in with_source_columns(columns, config.derive):
+        for column in with_source_columns(feature_columns(name, feature), config.derive):
             readers[column].append(name)
-        if feature.type in ("date", "duration"):
-            for column in columns:
-                formats[column].append(feature.format)
     return [
-        _readers(column, config, readers[name], tuple(formats[name]))
+        _readers(column, config, readers[name], formats.get(name, ()))
         for name, column in request_columns(config).items()
     ]
 

@@ -22,6 +22,7 @@ from fullpass.components.predict.input_rows import InputBatch, InputRows, TableR
 from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.components.predict.write_tables import format_to_write, to_json, write_tables
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.trainer.export.export_files import DESCRIPTION, SERVING_RAW, verify_export
 from fullpass.trainer.input.raw_tensors import dense_shape, missing_value, to_request
@@ -53,6 +54,7 @@ class Exported:
         joins: Join of the training data -> its keys of `data.joins`, without the location of the table.
         events: The histories of training, with the derived and raw columns of their events (`events_of_serving`).
         most_bad: Largest share of unusable rows of a joined table, or of events.
+        dates: Raw column -> the formats in which features read its dates.
         tables: Joined tables that were given to add the columns that an input lacks.
         histories: Events that were given to add the lists that an input lacks.
     """
@@ -67,6 +69,7 @@ class Exported:
     joins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     events: Mapping[str, Any] = field(default_factory=dict)
     most_bad: float = _MOST_BAD
+    dates: Mapping[str, Sequence[str]] = field(default_factory=dict)
     tables: Sequence[JoinIndex] = ()
     histories: Sequence[EventIndex] = ()
 
@@ -140,6 +143,7 @@ def load_export(path: Path) -> Exported:
         joins=description.get("joins", {}),
         events=description.get("events", {}),
         most_bad=description.get("bad_rows", _MOST_BAD),
+        dates=description.get("dates", {}),
     )
 
 
@@ -150,6 +154,7 @@ class Tally:
         rows: Number of rows read so far.
         bad: Number of these rows without a prediction.
         absent: Raw columns that are in no row read so far; they count as missing in every row.
+        unread: Raw column -> the number of its texts that are no dates of the model, and why they are none.
         quarantine: File with the bad rows; None if there is none.
     """
 
@@ -159,6 +164,7 @@ class Tally:
         self._by_reason: dict[tuple[str | None, str], tuple[int, BadRow]] = {}
         self.rows = self.bad = 0
         self.absent: tuple[str, ...] = ()
+        self.unread: dict[str, tuple[int, str]] = {}
         self.quarantine: str | None = None
 
     @property
@@ -173,6 +179,12 @@ class Tally:
             self.bad += count
             before, first = self._by_reason.get((row.column, row.reason), (0, row))
             self._by_reason[row.column, row.reason] = before + count, first
+
+    def add_unread(self, unread: Mapping[str, tuple[int, str]]) -> None:
+        """Counts texts that are no dates, in the form of `unread`; the first text of a column is shown."""
+        for column, (count, why) in unread.items():
+            before, first = self.unread.get(column, (0, why))
+            self.unread[column] = before + count, first
 
     def check(self) -> None:
         """Checks that a row can be used.
@@ -203,6 +215,10 @@ class Tally:
             lines += [f"  {reason}" for reason in self.reasons]
         if self.absent:
             lines.append(f"Columns that {self._path} lacks, taken as missing: {', '.join(self.absent)}")
+        lines += [
+            f"Column {column!r}: {count:,} values are taken as missing: {why}"
+            for column, (count, why) in self.unread.items()
+        ]
         return lines
 
 
@@ -235,6 +251,7 @@ class Predictions(Tally):
             _check_names(self._path, batch.shown.column_names, _columns_of(self._model, explained=self._explained))
             self.add(len(batch.good), ((1, row) for row in batch.bad))
             self.absent = self._input.absent
+            self.add_unread(_unread_dates(self._model.dates, batch.inputs))
             yield _with_predictions(self._model, batch, explained=self._explained), batch.bad
 
 
@@ -327,6 +344,22 @@ class Quarantine:
                 self._file.writelines(to_json(asdict(row)) + "\n" for row in bad)
             yield table
         check()
+
+
+def _unread_dates(dates: Mapping[str, Sequence[str]], inputs: Mapping[str, np.ndarray]) -> dict[str, tuple[int, str]]:
+    """Returns column -> the number of its texts that have no format of its features, and why the first has none."""
+    found = {}
+    for column, formats in dates.items():
+        if column in inputs and inputs[column].ndim == 1:
+            cells = pa.array(inputs[column], pa.binary()).dictionary_encode()
+            texts = [cell.decode("utf-8", "replace") for cell in cells.dictionary.to_pylist()]
+            read = [read_dates(pa.array(texts, pa.string()), format).valid for format in formats]
+            wrong = ~np.any(read, axis=0) & (np.array(texts, object) != "")
+            if wrong.any():
+                count = int(wrong[cells.indices.to_numpy()].sum())
+                first = texts[int(np.flatnonzero(wrong)[0])]
+                found[column] = count, f"{first!r} is no date in the format {' or '.join(formats)}."
+    return found
 
 
 def _check_names(path: str, present: Sequence[str], columns: Sequence[str]) -> None:

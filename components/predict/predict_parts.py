@@ -121,6 +121,7 @@ class _PredictTask(beam.DoFn):
             "rows": predictions.rows,
             "bad": [[count, asdict(row)] for count, row in predictions.by_reason],
             "absent": predictions.absent,
+            "unread": predictions.unread,
             "columns": columns,
         }
         # Last: a task whose worker died before has no counts.
@@ -183,6 +184,7 @@ class _Output:
         tally = Tally(batch.rows)
         for count in counts:
             tally.add(count["rows"], [(number, BadRow(**row)) for number, row in count["bad"]])
+            tally.add_unread(count["unread"])
         absent = [set(count["absent"]) for count in counts if count["rows"]]
         tally.absent = tuple(name for name in columns if all(name in names for names in absent))
         tally.quarantine = f"{self._target}/{_BAD_ROWS}*.jsonl" if tally.bad else None

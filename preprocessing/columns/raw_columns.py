@@ -182,6 +182,16 @@ def feature_columns(name: str, feature: Feature) -> dict[str, str]:
     return {use.column: use.wants for use in _uses_of(name, feature)}
 
 
+def date_formats(config: PreprocessingConfig) -> dict[str, tuple[str, ...]]:
+    """Returns raw or derived column -> the formats in which features read its dates, for columns of dates."""
+    found: dict[str, list[str]] = {}
+    for name, feature in config.features.items():
+        if feature.type in ("date", "duration"):
+            for column in feature_columns(name, feature):
+                found.setdefault(column, []).append(feature.format)
+    return {column: tuple(dict.fromkeys(formats)) for column, formats in found.items()}
+
+
 def _with_uses_of_events(name: str, uses: Mapping[str, list[_Use]], config: PreprocessingConfig) -> list[_Use]:
     """Returns the uses of a column. A list of a history is read like the column of its events, unless it is a number.
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.components.evaluation.score_rows import Scorer
 from fullpass.components.evaluation.slice_states import SliceAccumulator
-from fullpass.components.predict.predict import find_export, load_export, predict_file, predict_tables
+from fullpass.components.predict.predict import Tally, find_export, load_export, predict_file, predict_tables
 from fullpass.trainer.run_fn import run_fn
 from tests.trainer.conftest import to_examples
 
@@ -63,6 +64,20 @@ def test_csv_to_json_lines(model, rows, scores, tmp_path):
     assert {row["bad_row"] for row in found} == {None}
     np.testing.assert_allclose([row["probability_yes"] for row in found], scores(COLUMNS), rtol=1e-4)
     assert [row["prediction"] for row in found] == ["yes" if s > 0.5 else "no" for s in scores(COLUMNS)]
+
+
+def test_texts_that_are_no_dates_are_counted_and_one_is_shown(model, rows, tmp_path):
+    notes = ["2026-01-02", "30.03.2024", "2026-02-30", None, "March 3", *["2026-01-02"] * 19, "March 3"]
+    source = write_csv(tmp_path / "in.csv", [{**row, "note": note} for row, note in zip(rows, notes, strict=True)])
+    dated = replace(model, dates={"note": ("%Y-%m-%d", "%d.%m.%Y"), "absent": ("%Y",)})
+    done = predict_file(dated, str(source), str(tmp_path / "out.jsonl"))
+    why = "'2026-02-30' is no date in the format %Y-%m-%d or %d.%m.%Y."
+    assert (done.bad, done.unread) == (0, {"note": (3, why)})
+    assert f"Column 'note': 3 values are taken as missing: {why}" in done.notes()
+    of_parts = Tally("in")
+    for part in (done.unread, {"note": [2, "another"]}):
+        of_parts.add_unread(part)
+    assert of_parts.unread == {"note": (5, why)}
 
 
 def test_json_lines_with_vectors_to_parquet(model, rows, scores, tmp_path):
