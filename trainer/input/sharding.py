@@ -28,9 +28,7 @@ class Batches:
 
 
 _UNEVEN = 1.1
-
-
-# The largest shard may hold this many times the bytes of the mean shard; above that, all workers read all files.
+"""The largest shard may hold this many times the bytes of the mean shard; above that, all workers read all files."""
 
 
 @dataclass(frozen=True)
