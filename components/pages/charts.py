@@ -23,12 +23,11 @@ _CHARACTER = 7
 """Pixels of a digit in the texts of charts, in DejaVu Sans, which is wider than most fonts."""
 
 
-def histogram(counts: Sequence[float], *, label: str) -> Markup:
+def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: int = 28) -> Markup:
     """Returns counts [n] as bars; the tallest bar has the height of the chart. counts: not negative."""
     top = max(counts, default=0)
     if not top:
         return Markup("")
-    width, height = 120, 28
     step = width / len(counts)
     bars = "".join(
         f'<rect x="{i * step:.1f}" y="{height - tall:.1f}" width="{max(step - 1, 0.5):.1f}" height="{tall:.1f}"/>'
@@ -37,7 +36,14 @@ def histogram(counts: Sequence[float], *, label: str) -> Markup:
     return svg(width, height, f'<g fill="{COLORS[0]}">{bars}</g>', label)
 
 
-def line_chart(series: Mapping[str, Sequence[float]], *, label: str, marks: Sequence[int] = ()) -> Markup:
+def line_chart(
+    series: Mapping[str, Sequence[float]],
+    *,
+    label: str,
+    marks: Sequence[int] = (),
+    width: int = 350,
+    height: int = 200,
+) -> Markup:
     """Returns one line per series over epochs 1, 2, ...; values that are not finite are omitted.
 
     Args:
@@ -47,7 +53,6 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, marks: Sequ
     finite = [value for values in series.values() for value in values if math.isfinite(value)]
     if not finite:
         return Markup("")
-    width, height = 350, 200
     low, high = min(finite), max(finite)
     span = high - low or 1.0
     last = max(len(values) for values in series.values())
