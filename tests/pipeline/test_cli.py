@@ -38,9 +38,11 @@ def served(folder: Path) -> list[str]:
 def test_check_of_a_right_file_says_what_it_declares(fullpass, edited):
     code, out, err = fullpass("check", edited())
     assert (code, err) == (0, "")
-    assert "taxi: binary label big_tipper, model wide_deep" in out
-    assert "serving   needs 3 columns: company, fare, started" in out
-    assert "training  also needs: tips" in out
+    first, *lines = out.splitlines()
+    assert first == "taxi: binary label big_tipper, model wide_deep"
+    assert "  features  3: 1 number, 1 category, 1 date" in lines
+    assert "  serving   needs 3 columns: company, fare, started" in lines
+    assert "  training  also needs: tips" in lines
 
 
 def test_check_of_a_wrong_file_lists_every_mistake_on_stderr(fullpass, edited):
@@ -214,10 +216,9 @@ def test_models_lists_versions_that_say_nothing_of_themselves_too(fullpass, push
     assert (code, listed) == (0, [(300, "served"), (200, "kept"), (100, "kept")])
     fullpass("rollback", pushed)
     code, out, _ = fullpass("models", pushed.parent / "serving")
-    assert code == 0 and [line.split()[-1] for line in out.splitlines() if line.split()[:1] in (["300"], ["200"])] == [
-        "aside",
-        "served",
-    ]
+    rows = [line.split() for line in out.splitlines()]
+    states = [row[-1] for row in rows if row[:1] in (["300"], ["200"])]
+    assert (code, states) == (0, ["aside", "served"])
 
 
 def test_lineage_of_what_says_nothing_and_of_nothing_is_refused(fullpass, pushed):
@@ -275,33 +276,14 @@ def test_predict_prints_json_lines_or_writes_a_file(edited):
     rows.write_text('{"fare": 9.5, "zone": "a"}\n{"fare": null, "zone": "b"}\n')
 
     def predict(*arguments):
-        command = [
-            sys.executable,
-            "-c",
-            "from fullpass.pipeline.cli import main; main()",
-            "predict",
-            *map(str, arguments),
-        ]
+        command = [sys.executable, "-m", "fullpass", "predict", *map(str, arguments)]
         return warm_process.run(command, cwd=REPOSITORY, check=True)
 
     printed = predict(file, rows)
+    names = ("fare", "zone", "prediction", "probability_poor", "probability_rich", "bad_row")
     assert [json.loads(line) for line in printed.stdout.splitlines()] == [
-        {
-            "fare": 9.5,
-            "zone": "a",
-            "prediction": "rich",
-            "probability_poor": 0.0,
-            "probability_rich": 1.0,
-            "bad_row": None,
-        },
-        {
-            "fare": None,
-            "zone": "b",
-            "prediction": "poor",
-            "probability_poor": 0.5,
-            "probability_rich": 0.5,
-            "bad_row": None,
-        },
+        dict(zip(names, (9.5, "a", "rich", 0.0, 1.0, None), strict=True)),
+        dict(zip(names, (None, "b", "poor", 0.5, 0.5, None), strict=True)),
     ]
     (file.parent / "short.csv").write_text("fare\n3\n")
     written = predict(file.parent / "serving", file.parent / "short.csv", "-o", file.parent / "out.csv")

@@ -2,6 +2,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from fullpass.pipeline.startup import noise_to
 
 PROGRAM = """
@@ -28,11 +30,8 @@ def test_python_and_native_noise_go_to_the_file_and_nothing_else_does(tmp_path):
 
 def test_an_exception_passes_through_and_restores_standard_error(tmp_path):
     before = os.fstat(2)
-    try:
-        with noise_to(tmp_path / "log"):
-            raise KeyError("inside")
-    except KeyError:
-        pass
+    with pytest.raises(KeyError, match="inside"), noise_to(tmp_path / "log"):
+        raise KeyError("inside")
     assert os.fstat(2).st_ino == before.st_ino
 
 

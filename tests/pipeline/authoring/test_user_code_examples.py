@@ -20,9 +20,7 @@ EXAMPLE = REPOSITORY / "examples" / "own_code"
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A copy of the example, whose modules are forgotten afterwards."""
-    for file in EXAMPLE.glob("own_*.py"):
-        shutil.copy(file, tmp_path)
-    for file in EXAMPLE.glob("*.yaml"):
+    for file in [*EXAMPLE.glob("own_*.py"), *EXAMPLE.glob("*.yaml")]:
         shutil.copy(file, tmp_path)
     monkeypatch.setenv("FULLPASS_MODULES", "")
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -4,6 +4,7 @@ import pytest
 
 from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.authoring.loading.problems import ConfigError
 
 
 def found(file) -> list[tuple[str, str, str]]:
@@ -36,14 +37,8 @@ def test_a_cross_is_computed_where_its_latest_input_is(edited):
 
 
 def test_numbers_in_the_model_and_text_before_it_are_fine(edited):
-    assert (
-        found(
-            edited(
-                {15: "  fare: {type: number, compute_at: model}", 16: "  company: {type: category, compute_at: input}"}
-            )
-        )
-        == []
-    )
+    lines = {15: "  fare: {type: number, compute_at: model}", 16: "  company: {type: category, compute_at: input}"}
+    assert found(edited(lines)) == []
 
 
 def test_a_number_derived_from_text_is_text(edited):
@@ -63,8 +58,6 @@ def test_a_function_of_ones_own_has_one_compute_at(edited, folder):
 
 @pytest.mark.parametrize("compute_at", ["nowhere", "Model"])
 def test_an_unknown_value_names_the_accepted_ones(edited, compute_at):
-    from fullpass.pipeline.authoring.loading.problems import ConfigError
-
     with pytest.raises(ConfigError, match='Accepted: "transform", "input" or "model"') as caught:
         load(edited({15: f"  fare: {{type: number, compute_at: {compute_at}}}"}))
     assert caught.value.problems[0].path == "features.fare.compute_at"

@@ -6,7 +6,12 @@ from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
 
-PLANES = "planes: {source: {format: csv, path: planes.csv}, on: plane}"
+
+def planes(on="plane", path="planes.csv", more=""):
+    return f"planes: {{source: {{format: csv, path: {path}}}, {more}on: {on}}}"
+
+
+PLANES = planes()
 MAKERS = "makers: {source: {format: csv, path: makers.csv}, on: {planes.maker: name}}"
 SEATS = "seats: {type: number, column: planes.seats}"
 COUNTRY = "country: {type: category, column: makers.country}"
@@ -29,32 +34,18 @@ def test_joins_of_joins_are_accepted(tmp_path):
 @pytest.mark.parametrize(
     ("joins", "features", "path", "message"),
     [
-        (PLANES.replace("planes.csv", "plane.csv"), SEATS, "data.joins.planes.source", "is no file. Did you mean"),
-        (PLANES.replace("on: plane", "on: tail"), SEATS, "data.joins.planes", 'no column "tail" in the table'),
-        (
-            PLANES.replace("on: plane", "on: {tail: plane}"),
-            SEATS,
-            "data.joins.planes.on",
-            'no column "tail" in the data',
-        ),
+        (planes(path="plane.csv"), SEATS, "data.joins.planes.source", "is no file. Did you mean"),
+        (planes("tail"), SEATS, "data.joins.planes", 'no column "tail" in the table'),
+        (planes("{tail: plane}"), SEATS, "data.joins.planes.on", 'no column "tail" in the data'),
         (PLANES, SEATS.replace("seats}", "seat}"), "features.seats", 'Did you mean "planes.seats"?'),
         (PLANES, "plane: category", "data.joins.planes", "nothing reads a column of it"),
         (f"{MAKERS}, {PLANES}", f"{SEATS}, {COUNTRY}", "data.joins.makers.on", "Move that one up"),
-        (PLANES.replace("on: plane", "on: late"), SEATS, "data.joins.planes.on", "joins come before derived columns"),
-        (
-            PLANES.replace("on: plane", "on: {y: plane}"),
-            SEATS,
-            "features.seats",
-            "planes.seats is found by y, which tells",
-        ),
-        (
-            f"{PLANES.replace('on: plane', 'on: {y: plane}')}, {MAKERS}",
-            COUNTRY,
-            "features.country",
-            "makers.country is found by y, which tells the label",
-        ),
+        (planes("late"), SEATS, "data.joins.planes.on", "joins come before derived columns"),
+        (planes("{y: plane}"), SEATS, "features.seats", "planes.seats is found by y, which tells"),
+        (f"{planes('{y: plane}')}, {MAKERS}", COUNTRY, "features.country",
+         "makers.country is found by y, which tells the label"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_join_is_named(tmp_path, joins, features, path, message):
     derive = "  derive: {late: 'y > 0'}\n" if "on: late" in joins else ""
     found = problems(tmp_path, joins, features, derive)
@@ -68,7 +59,7 @@ def test_a_column_of_the_rows_is_not_hidden_by_a_joined_one(tmp_path):
 
 
 def test_a_span_without_its_table_is_named(tmp_path):
-    per_span = PLANES.replace("planes.csv", '"planes-{SPAN}.csv"')
+    per_span = planes(path='"planes-{SPAN}.csv"')
     (tmp_path / "planes-1.csv").write_text("plane,seats\nN1,5\n")
     (tmp_path / "rows-1.csv").write_text("plane,at,y\nN1,2024-01-01,0\n")
     assert problems(tmp_path, per_span, path='"rows-{SPAN}.csv"') == []
@@ -82,9 +73,9 @@ def test_a_span_without_its_table_is_named(tmp_path):
     ("join", "message"),
     [
         (PLANES.replace("planes:", "my.planes:"), "a dot ends its name"),
-        (PLANES.replace("planes.csv", "{train: a.csv, eval: b.csv}"), "one table for all splits"),
-        (PLANES.replace("}, on", "}, serve: lookup, as_of: {left: at, right: at}, on"), "joins by key only"),
-        (PLANES.replace("}, on", "}, as_of: {left: at, right: at, within: 1h, available_after: 2h}, on"), "too old"),
+        (planes(path="{train: a.csv, eval: b.csv}"), "one table for all splits"),
+        (planes(more="serve: lookup, as_of: {left: at, right: at}, "), "joins by key only"),
+        (planes(more="as_of: {left: at, right: at, within: 1h, available_after: 2h}, "), "too old"),
     ],
 )
 def test_an_impossible_join_does_not_load(tmp_path, join, message):

@@ -42,11 +42,20 @@ def problems(tmp_path, changes=None, *, features=FEATURES, label="{name: y, task
     return of(tmp_path, f"  source: {{format: csv, path: data.csv}}\n{data}", features, label)
 
 
-def of(tmp_path, data, features=FEATURES, label="{name: y, task: binary}", rest=""):
-    text = f"name: test\ndata:\n{data}label: {label}\nfeatures: {features}\n{rest}"
+def of(tmp_path, data, features=FEATURES, label="{name: y, task: binary}"):
+    text = f"name: test\ndata:\n{data}label: {label}\nfeatures: {features}\n"
     (tmp_path / "p.yaml").write_text(text)
     report = check_data(load(tmp_path / "p.yaml"))
     return [(p.severity, p.path, p.message) for p in report.problems]
+
+
+GIVEN_SPLITS = "  source: {format: csv, path: {train: train.csv, eval: eval.csv}}\n"
+
+
+def of_table(tmp_path, columns, features=FEATURES, label="{name: y, task: binary}"):
+    """As `of`, for columns that are written as Parquet."""
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    return of(tmp_path, "  source: {format: parquet, path: a.parquet}\n", features, label)
 
 
 def replaced(values, value, share):
@@ -257,29 +266,27 @@ def test_dates_of_events_are_judged_as_the_run_reads_them(tmp_path):
 
 def test_rows_in_two_given_splits_are_found(tmp_path):
     whole = columns()
-    data = "  source: {format: csv, path: {train: train.csv, eval: eval.csv}}\n"
     write(tmp_path / "train.csv", whole)
     write(tmp_path / "eval.csv", whole)
-    [(severity, path, message)] = [p for p in of(tmp_path, data) if "are also in train" in p[2]]
+    [(severity, path, message)] = [p for p in of(tmp_path, GIVEN_SPLITS) if "are also in train" in p[2]]
     assert (severity, path) == ("error", "data.source.path.eval")
     assert "1,000 of 1,000 rows of eval (100.0%)" in message
     other = {name: list(values[:10]) + [v for v in values][::-1][:500] for name, values in whole.items()}
     other["age"] = [*whole["age"][:10], *(whole["age"][::-1][:500] + 0.5)]
     write(tmp_path / "eval.csv", other)
-    [(severity, path, message)] = of(tmp_path, data)
+    [(severity, path, message)] = of(tmp_path, GIVEN_SPLITS)
     assert (severity, path) == ("warning", "data.source.path.eval")
     assert "10 of 510 rows of eval (2.0%)" in message
 
 
 def test_labels_that_train_lacks_are_found(tmp_path):
     whole = columns()
-    data = "  source: {format: csv, path: {train: train.csv, eval: eval.csv}}\n"
     write(tmp_path / "train.csv", {**whole, "y": np.where(whole["y"], ">50K", "<=50K")})
     write(tmp_path / "eval.csv", {**whole, "y": np.where(whole["y"], ">50K.", "<=50K."), "age": whole["age"] + 1})
-    found = of(tmp_path, data, label="{name: y, task: binary, positive: '>50K'}")
+    found = of(tmp_path, GIVEN_SPLITS, label="{name: y, task: binary, positive: '>50K'}")
     assert [(s, p) for s, p, _ in found] == [("error", "data.source.path.eval")]
     assert "one class only. Its labels are" in found[0][2] and '">50K."' in found[0][2]
-    found = of(tmp_path, data, label="{name: y, task: multiclass}")
+    found = of(tmp_path, GIVEN_SPLITS, label="{name: y, task: multiclass}")
     assert [(s, p) for s, p, _ in found] == [("error", "data.source.path.eval")]
     assert "100.0% of labels of split eval never occur in train" in found[0][2]
 
@@ -304,8 +311,7 @@ def test_labels_are_judged_by_the_rows_of_train_as_the_run_judges_them(tmp_path,
     for name, values, first in (("train", train, 0), ("eval", evaluated, 5000)):
         table = {"age": np.arange(first, first + len(values)), "y": values, "w": np.ones(len(values))}
         write(tmp_path / f"{name}.csv", table)
-    data = "  source: {format: csv, path: {train: train.csv, eval: eval.csv}}\n"
-    told = of(tmp_path, data, "{age: number}", f"{{name: y, {label}}}")
+    told = of(tmp_path, GIVEN_SPLITS, "{age: number}", f"{{name: y, {label}}}")
     told = [one for one in told if "never occur in train" not in one[2]]
     assert [(s, p) for s, p, _ in told] == [(s, p) for s, p, _ in found], told
     assert all(words in message for (_, _, words), (_, _, message) in zip(found, told, strict=True)), told
@@ -315,8 +321,7 @@ def test_empty_text_is_missing_as_in_the_transform_graph(tmp_path):
     table = columns()
     table["y"] = replaced(table["y"].astype(str), "", 0.2).tolist()
     table["city"] = replaced(table["city"], "", 0.2).tolist()
-    pq.write_table(pa.table({name: pa.array(values) for name, values in table.items()}), tmp_path / "a.parquet")
-    found = of(tmp_path, "  source: {format: parquet, path: a.parquet}\n")
+    found = of_table(tmp_path, table)
     assert [(s, p) for s, p, _ in found] == [("error", "label.max_missing")], found
 
 
@@ -331,9 +336,8 @@ def test_a_column_that_one_file_lacks_is_found(tmp_path):
 
 def test_vectors_of_another_width_are_found(tmp_path):
     lists = [[1.0, 2.0]] * 990 + [[1.0]] * 10
-    pq.write_table(pa.table({"v": lists, "n": range(1000), "y": [0, 1] * 500}), tmp_path / "a.parquet")
-    data = "  source: {format: parquet, path: a.parquet}\n"
-    found = of(tmp_path, data, features="{v: {type: vector, width: 2}, n: {type: vector, width: 2}}")
+    columns = {"v": lists, "n": range(1000), "y": [0, 1] * 500}
+    found = of_table(tmp_path, columns, "{v: {type: vector, width: 2}, n: {type: vector, width: 2}}")
     told = {(s, p, m.partition(". The")[0]) for s, p, m in found if p.startswith("features")}
     assert ("error", "features.v", "column v: not 2 numbers long, in 1.00% of rows") in told
     assert ("error", "features.n", "column n: not a list of numbers, in 100.00% of rows") in told
@@ -348,36 +352,33 @@ def test_lists_that_do_not_fit_are_found(tmp_path):
         "texts": [["1", "x"]] * 20 + [["2"]] * 980,
         "y": [0, 1] * 500,
     }
-    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-    data = "  source: {format: parquet, path: a.parquet}\n"
 
     def told(features):
-        return [(s, p, m) for s, p, m in of(tmp_path, data, features=features) if p.startswith("features")]
+        return [found for found in of_table(tmp_path, columns, features) if found[1].startswith("features")]
 
     assert not told("{tags: {type: category, list: true}, scores: {type: number, list: true}}")
-    [(severity, path, message)] = told("{tags: category}")
-    assert (severity, path) == ("error", "features.tags")
-    assert "several values, expected one (a feature reads lists with `list: true`), in 99.00% of rows" in message
-    [(severity, path, message)] = told("{tags: {type: category, list: {weights: scores}}}")
-    assert (severity, path) == ("error", "features.tags")
-    assert "scores and tags: lists of different lengths in one row, in 1.00% of rows" in message
-    [(severity, path, message)] = told("{texts: {type: number, list: true}}")
-    assert (severity, path) == ("error", "features.texts")
-    assert "in a list: not a number, in 2.00% of rows" in message
+    for name, form, words in (
+        ("tags", "category", "several values, expected one (a feature reads lists with `list: true`), in 99.00%"),
+        (
+            "tags",
+            "{type: category, list: {weights: scores}}",
+            "scores and tags: lists of different lengths in one row, in 1.00%",
+        ),
+        ("texts", "{type: number, list: true}", "in a list: not a number, in 2.00%"),
+    ):
+        [(severity, path, message)] = told(f"{{{name}: {form}}}")
+        assert (severity, path) == ("error", f"features.{name}") and f"{words} of rows" in message
 
 
 @pytest.mark.integration
 def test_unequal_lists_of_a_sequence_are_found(tmp_path):
     visits = [[{"item": "a", "price": [1.0]}] * (i % 3) for i in range(1000)]
     visits[1] = [{"item": "a", "price": [1.0, 2.0]}]
-    table = pa.table(
-        {"visits": visits, "item": [["a"] * 2] * 1000, "price": [[1.0] * (2 - i % 2) for i in range(1000)]}
-    )
-    pq.write_table(table.append_column("y", pa.array([0, 1] * 500)), tmp_path / "a.parquet")
-    data = "  source: {format: parquet, path: a.parquet}\n"
+    prices = [[1.0] * (2 - i % 2) for i in range(1000)]
+    columns = {"visits": visits, "item": [["a"] * 2] * 1000, "price": prices, "y": [0, 1] * 500}
 
     def told(sequence):
-        found = of(tmp_path, data, features=f"{{}}\nsequences: {{h: {sequence}}}")
+        found = of_table(tmp_path, columns, f"{{}}\nsequences: {{h: {sequence}}}")
         return [(s, p, m) for s, p, m in found if p.startswith("sequences")]
 
     [(severity, path, message)] = told("{within: visits, columns: {item: category, price: number}}")
@@ -388,9 +389,7 @@ def test_unequal_lists_of_a_sequence_are_found(tmp_path):
 
 
 def test_the_table_and_the_exit_code_show_errors(tmp_path):
-    write(tmp_path / "data.csv", {**columns(), "age": ["?"] * ROWS})
-    text = "name: test\ndata:\n  source: {format: csv, path: data.csv}\nlabel: {name: y, task: binary}\n"
-    (tmp_path / "p.yaml").write_text(text + f"features: {FEATURES}\n")
+    problems(tmp_path, {"age": ["?"] * ROWS})
     result = CliRunner().invoke(app, ["check", str(tmp_path / "p.yaml"), "--data"])
     assert result.exit_code == 2
     lines = result.output.splitlines()
@@ -449,10 +448,9 @@ READ_AS = {
 def test_the_verdict_on_a_type_is_that_of_the_run(tmp_path, kind):
     """The run's conversion refuses the type or every row, or accepts all rows; the check says the same of each use."""
     columns = {**dict.fromkeys(READ_AS, KINDS[kind]), "z": list(range(40)), "y": [0, 1] * 20}
-    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
     features = ", ".join(f"{name}: {form}" for name, form in READ_AS.items() if form)
     label = "{name: y, task: binary, weight: weight}"
-    found = of(tmp_path, "  source: {format: parquet, path: a.parquet}\n", f"{{z: number, {features}}}", label)
+    found = of_table(tmp_path, columns, f"{{z: number, {features}}}", label)
     refused = {re.split("[ ':]+", message)[1] for severity, _, message in found if severity == "error"}
     runs = set()
     for name in READ_AS:

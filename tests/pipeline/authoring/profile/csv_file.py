@@ -1,4 +1,8 @@
-"""A small CSV file."""
+"""A small CSV file, and samples of files."""
+
+from fullpass.components.ingest.readers.read_source import names_of
+from fullpass.pipeline.authoring.profile.detect_source import infer_source
+from fullpass.pipeline.authoring.profile.sample import read_sample
 
 CSV = "a,b\n1,x\n2,y\n3,x\n"
 
@@ -7,3 +11,9 @@ def write(path, text=CSV):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
+
+
+def sample_of(data, folder, rows=None):
+    """Returns the sample of a file of a pipeline in a folder."""
+    found = infer_source(str(data), folder)
+    return read_sample(found.files, found.source, names_of(found.files[0], found.source), rows=rows)

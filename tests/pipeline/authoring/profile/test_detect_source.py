@@ -12,7 +12,7 @@ from fullpass.components.ingest.readers.read_source import find_inputs, names_of
 from fullpass.pipeline.authoring.profile import detect_source
 from fullpass.pipeline.authoring.profile.detect_source import infer_source
 from fullpass.pipeline.authoring.profile.sample import read_sample
-from tests.pipeline.authoring.profile.csv_file import CSV, write
+from tests.pipeline.authoring.profile.csv_file import CSV, sample_of, write
 from tests.record_files import example, write_records
 
 
@@ -133,11 +133,6 @@ def test_columns_of_json_lines_are_the_keys_seen(tmp_path):
     data = write(tmp_path / "data.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     found = infer_source(str(data), tmp_path)
     assert names_of(found.files[0], found.source) == ["a", "b.c", "b.d", "e"]
-
-
-def sample_of(data, folder, rows=None):
-    found = infer_source(str(data), folder)
-    return read_sample(found.files, found.source, names_of(found.files[0], found.source), rows=rows)
 
 
 ROWS = [("0.5", "x", "1"), ("1.5", "y", "2"), ("2.5", "x", "3"), ("3.5", "z", "1"), ("4.5", "y", "2")]

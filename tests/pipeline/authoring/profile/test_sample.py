@@ -5,17 +5,10 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from fullpass.components.ingest.readers.read_source import names_of
 from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.pipeline.authoring.profile import sample
-from fullpass.pipeline.authoring.profile.detect_source import infer_source
-from fullpass.pipeline.authoring.profile.sample import read_sample, row_keys
-from tests.pipeline.authoring.profile.csv_file import write
-
-
-def sample_of(data, folder, rows=None):
-    found = infer_source(str(data), folder)
-    return read_sample(found.files, found.source, names_of(found.files[0], found.source), rows=rows)
+from fullpass.pipeline.authoring.profile.sample import row_keys
+from tests.pipeline.authoring.profile.csv_file import sample_of, write
 
 
 def test_sample_is_text_as_ingest_reads_it(tmp_path):

@@ -30,11 +30,6 @@ def test_a_column_without_rows_has_no_values():
     assert column.row_numbers.tolist() == []
 
 
-def rows(numbers, placeholder, count, total=1000):
-    """`count` placeholders among numbers."""
-    return [str(numbers[i % len(numbers)]) for i in range(total - count)] + [placeholder] * count
-
-
 NUMBERS = ["1", "-2.5", "+3", ".5", "5.", "1e3", "1E-3", "1e400", "0x10", "1_0", "", "nan", "1,5", "٣", "9" * 40, None]
 
 
