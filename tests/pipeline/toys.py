@@ -123,8 +123,9 @@ def Die(source: InputArtifact[Examples], data: OutputArtifact[Examples]):
 
 @component
 def Meet(mine: Parameter[str], other: Parameter[str], data: OutputArtifact[Examples]):
-    """Ends only if its counterpart runs at the same time."""
+    """Reports progress, and ends when the file `other` is there: that of its counterpart, or of a listener."""
     Path(mine).touch()
+    progress.report(1, 4, "rows", "waiting")
     wait_until(Path(other))
     write_rows(data.uri, [1])
 

@@ -1,6 +1,7 @@
 """A pipeline in small whose Pusher is the real one, and whose models are as good as a parameter says."""
 
 import json
+import sqlite3
 from pathlib import Path
 
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
@@ -12,6 +13,9 @@ from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEv
 from fullpass.components.artifacts import ParityReport, ServingReport, SpanComparison
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.push.component import Pusher
+from fullpass.pipeline.root import locks
+from fullpass.pipeline.running.execution import runner
+from fullpass.pipeline.running.execution.events import RunResult, new_run_id
 
 NAME = "toy"
 
@@ -37,6 +41,24 @@ def pipeline(root: Path, target: Path, config: EvaluationConfig, auc: float) -> 
         enable_cache=True,
         metadata_connection_config=metadata.sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
     )
+
+
+def run(root: Path, made: Pipeline) -> RunResult:
+    """Runs a pipeline in its root as `fullpass run` does; every node must succeed."""
+    run_id = new_run_id()
+    with locks.run_lock(root):
+        result = runner.run(made, log_dir=root / "logs" / run_id, run_id=run_id)
+    assert result.ok, [node.error for node in result.nodes]
+    return result
+
+
+def move_addresses(metadata: Path, before: Path, after: Path) -> None:
+    """Makes the metadata of a copied root speak of the folder of the copy."""
+    with sqlite3.connect(metadata) as database:
+        database.execute("UPDATE Artifact SET uri = replace(uri, ?, ?)", (str(before), str(after)))
+        for table in ("ExecutionProperty", "ArtifactProperty"):
+            change = f"UPDATE {table} SET string_value = replace(string_value, ?, ?)"
+            database.execute(change, (str(before), str(after)))
 
 
 def write(folder: str, name: str, text: str) -> None:

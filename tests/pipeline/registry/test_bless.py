@@ -16,8 +16,6 @@ from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.registry.bless import bless
 from fullpass.pipeline.registry.find_lineage import find_lineage
 from fullpass.pipeline.root import locks
-from fullpass.pipeline.running.execution import runner
-from fullpass.pipeline.running.execution.events import new_run_id
 from tests.pipeline.registry import bless_nodes as nodes
 
 pytestmark = pytest.mark.integration
@@ -41,11 +39,7 @@ class Owner:
         self.loaded = load(folder / "pipeline.yaml")
 
     def run(self, auc: float) -> None:
-        run_id = new_run_id()
-        with locks.run_lock(self.root):
-            made = nodes.pipeline(self.root, self.target, self.loaded.config.evaluation, auc)
-            result = runner.run(made, log_dir=self.root / "logs" / run_id, run_id=run_id)
-        assert result.ok, [node.error for node in result.nodes]
+        nodes.run(self.root, nodes.pipeline(self.root, self.target, self.loaded.config.evaluation, auc))
 
     def bless(self, model=None, *, force=True, why="labels are late"):
         return bless(self.loaded, self.root, model=model, force=force, why=why)
@@ -78,12 +72,8 @@ def four_runs(tmp_path_factory) -> Owner:
 def owner(four_runs: Owner, tmp_path: Path) -> Owner:
     """A copy of it all, with addresses of its own."""
     shutil.copytree(four_runs.folder, tmp_path, symlinks=True, dirs_exist_ok=True)
-    before, after = str(four_runs.folder), str(tmp_path)
     copied = Owner(tmp_path)
-    with sqlite3.connect(copied.root / "metadata.sqlite") as database:
-        database.execute("UPDATE Artifact SET uri = replace(uri, ?, ?)", (before, after))
-        for table in ("ExecutionProperty", "ArtifactProperty"):
-            database.execute(f"UPDATE {table} SET string_value = replace(string_value, ?, ?)", (before, after))
+    nodes.move_addresses(copied.root / "metadata.sqlite", four_runs.folder, tmp_path)
     return copied
 
 

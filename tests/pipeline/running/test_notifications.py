@@ -62,13 +62,8 @@ def test_an_address_is_posted_the_payload_with_its_token(tell):
     ((path, headers, body),) = got
     assert path == "/services/S3CRET" and headers["Authorization"] == "Bearer t0p"
     assert headers["Content-Type"] == "application/json"
-    assert (body["event"], body["span"], body["metrics"], body["exit_code"]) == (
-        "failure",
-        "2013-01-05",
-        {"auc": 0.9},
-        1,
-    )
-    assert body["run_id"] is None
+    expected = {"event": "failure", "span": "2013-01-05", "metrics": {"auc": 0.9}, "exit_code": 1, "run_id": None}
+    assert {name: body[name] for name in expected} == expected
 
 
 def test_trouble_is_tried_again_and_refusal_is_not(tell):
@@ -123,14 +118,8 @@ def test_a_command_has_the_payload_on_its_input_and_in_its_environment(tell, tmp
         "os.environ['FULLPASS_EXIT_CODE'], os.environ.get('FULLPASS_RUN_ID')], open('told.json', 'w'))"
     )
     assert tell(Hook(command=(sys.executable, "-c", code))) == ([], [])
-    assert json.loads((tmp_path / "told.json").read_text()) == [
-        "failure",
-        {"auc": 0.9},
-        "failure",
-        "2013-01-05",
-        "1",
-        None,
-    ]
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert told == ["failure", {"auc": 0.9}, "failure", "2013-01-05", "1", None]
 
 
 def test_a_command_that_fails_hangs_or_is_not_there_is_said_and_the_others_are_told(tell, tmp_path):

@@ -8,13 +8,8 @@ from typing import IO
 
 import pytest
 
-from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import judge
-from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.running.execution.events import NodeResult, RunResult, Status
-from fullpass.pipeline.running.run_summary import Summary
-from fullpass.pipeline.running.show_summary import print_summary
 from tests import REPOSITORY, warm_process
 from tests.loopback import receiver
 
@@ -27,23 +22,6 @@ label: {name: tip, task: regression}
 features: {fare: number}
 notify: [{url_env: RECEIVER, retries: 0}]
 """
-
-
-def test_a_slice_with_the_value_of_a_closing_tag_is_shown_as_it_is(capsys):
-    rows = [
-        MeasuredRows((), {"auc": 0.7, "example_count": 900.0}),
-        MeasuredRows((("zone", "[/red]"),), {"auc": 0.5, "example_count": 900.0}),
-    ]
-    config = EvaluationConfig.model_validate({"slices": [["zone"]], "thresholds": {"auc": {"slices": {"min": 0.6}}}})
-    result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
-    summary = Summary(
-        verdict=judge(rows, config, blessed=False),
-        quarantine=("/data/[/b]x/quarantine.parquet",),
-        report="/[/i]/r.html",
-    )
-    print_summary(summary, result, console())
-    out = capsys.readouterr().out
-    assert "auc, zone [/red]" in out and "/data/[/b]x/quarantine.parquet" in out and "/[/i]/r.html" in out
 
 
 def opened(screen: str, file: Path) -> IO[str]:

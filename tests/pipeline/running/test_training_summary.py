@@ -24,20 +24,14 @@ def test_trials_are_shown_best_first(edited, tmp_path):
     ]
     (tmp_path / "tuner_results.json").write_text(json.dumps(rows))
     trials = read_trials(str(tmp_path), config)
-    assert trials.records()[0] == {
-        "auc": 0.9,
-        "hyperparameters": {"training.learning_rate": 0.1, "model.hidden": [8, 4]},
-    }
+    best = {"auc": 0.9, "hyperparameters": {"training.learning_rate": 0.1, "model.hidden": [8, 4]}}
+    assert trials.records()[0] == best
     console = Console(width=120, record=True, file=open("/dev/null", "w"))
     console.print(trials_table(trials))
     lines = console.export_text().splitlines()
     assert lines[0].strip() == "Trials, the best 2 of 2; the first was trained"
-    assert [word for line in lines for word in line.split() if word.startswith("0.")] == [
-        "0.9000",
-        "0.1",
-        "0.7000",
-        "0.01235",
-    ]
+    numbers = [word for line in lines for word in line.split() if word.startswith("0.")]
+    assert numbers == ["0.9000", "0.1", "0.7000", "0.01235"]
 
 
 def test_training_in_one_line():

@@ -38,7 +38,7 @@ def write_yaml(folder, more):
 
 
 def fullpass(*arguments):
-    command = [str(Path(sys.executable).parent / "fullpass"), *map(str, arguments[1:])]
+    command = [str(Path(sys.executable).parent / "fullpass"), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -48,11 +48,11 @@ def told(folder):
 
 def test_a_day_that_is_not_marked_is_skipped_or_fails_and_nothing_is_trained(folder):
     for more, code, event in (("on_late: skip", 6, "skipped"), ("on_late: fail", 4, "failure")):
-        done = fullpass("fullpass", "schedule", "run", write_yaml(folder, more), "--once")
+        done = fullpass("schedule", "run", write_yaml(folder, more), "--once")
         assert done.returncode == code, done.stdout + done.stderr
         assert f"span {YESTERDAY}" in done.stdout and "is not there, and nothing was trained." in done.stdout
         assert (told(folder)[-1]["event"], told(folder)[-1]["exit_code"]) == (event, code)
         assert told(folder)[-1]["span"] == str(YESTERDAY)
     assert not (folder / "runs" / "daily" / "metadata.sqlite").exists()
-    done = fullpass("fullpass", "schedule", "run", folder / "pipeline.yaml", "--once", "--skipped-ok")
+    done = fullpass("schedule", "run", folder / "pipeline.yaml", "--once", "--skipped-ok")
     assert done.returncode == 4, "only what is skipped is all right"

@@ -1,5 +1,6 @@
 """A scheduler in trouble, and one that is asked by hand."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -17,8 +18,17 @@ def simulation(tmp_path):
     made = Simulation(tmp_path, ScheduleConfig(cron="5 * * * *", poll="2m"), START, arrivals)
     made.up()
     made.said = []
-    made.scheduler._deps = made.scheduler._deps.__class__(**{**vars(made.scheduler._deps), "say": made.said.append})
+    made.scheduler._deps = replace(made.scheduler._deps, say=made.said.append)
     return made
+
+
+def refusing(deps, message):
+    """Returns the dependencies on a machine that starts no process."""
+
+    def refuse(start, log):
+        raise OSError(message)
+
+    return replace(deps, launch=refuse)
 
 
 def later(simulation, minutes):
@@ -27,12 +37,9 @@ def later(simulation, minutes):
         simulation.tick()
 
 
-def test_what_the_machine_refuses_is_said_and_tried_again(simulation, monkeypatch):
-    def refuse(start, log):
-        raise OSError("No space left on device")
-
+def test_what_the_machine_refuses_is_said_and_tried_again(simulation):
     deps = simulation.scheduler._deps
-    simulation.scheduler._deps = deps.__class__(**{**vars(deps), "launch": refuse})
+    simulation.scheduler._deps = refusing(deps, "No space left on device")
     later(simulation, 8)
     assert any("error, will be tried again: No space left on device" in line for line in simulation.said)
     simulation.scheduler._deps = deps
@@ -42,11 +49,7 @@ def test_what_the_machine_refuses_is_said_and_tried_again(simulation, monkeypatc
 
 
 def test_a_run_that_never_starts_is_a_failure_in_the_end(simulation):
-    def refuse(start, log):
-        raise OSError("Permission denied")
-
-    deps = simulation.scheduler._deps
-    simulation.scheduler._deps = deps.__class__(**{**vars(deps), "launch": refuse})
+    simulation.scheduler._deps = refusing(simulation.scheduler._deps, "Permission denied")
     later(simulation, 30)
     (entry,) = simulation.history.entries(9)
     assert entry.outcome == "failure" and "died 3 times" in entry.message and not simulation.runs

@@ -22,11 +22,11 @@ from fullpass.pipeline.registry.retention.collect import NextRun, collect
 from fullpass.pipeline.registry.retention.records import Policy
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.execution import metadata_store, runner
-from fullpass.pipeline.running.execution.events import new_run_id
+from fullpass.pipeline.running.execution import metadata_store
 from fullpass.pipeline.running.execution.records import node_of
 from fullpass.pipeline.running.history import History, OccasionRecord, RunRecord
 from tests import REPOSITORY
+from tests.pipeline.registry.bless_nodes import move_addresses, run
 from tests.pipeline.registry.retention import nodes
 
 pytestmark = pytest.mark.integration
@@ -42,11 +42,7 @@ class Project:
         self.root, self.target = folder / "runs", folder / "serving"
 
     def run(self, span: int, *, blessed: bool = True):
-        run_id = new_run_id()
-        with locks.run_lock(self.root):
-            pipeline = nodes.pipeline(self.root, self.target, span, blessed=blessed)
-            result = runner.run(pipeline, log_dir=self.root / "logs" / run_id, run_id=run_id)
-        assert result.ok, [node.error for node in result.nodes]
+        result = run(self.root, nodes.pipeline(self.root, self.target, span, blessed=blessed))
         return {node.id: str(node.status) for node in result.nodes}
 
     def collect(self, policy=ONE_RUN, spans=(3, 4), index=None, **options):
@@ -108,13 +104,7 @@ def project(four_runs: Project, tmp_path: Path) -> Project:
     for name in ("runs", "serving"):
         shutil.copytree(four_runs.root.parent / name, tmp_path / name, symlinks=True)
     before, after = str(four_runs.root), str(copied.root)
-    with sqlite3.connect(copied.root / "metadata.sqlite") as database:
-        database.execute("UPDATE Artifact SET uri = replace(uri, ?, ?)", (before, after))
-        for table in ("ExecutionProperty", "ArtifactProperty"):
-            database.execute(
-                f"UPDATE {table} SET string_value = replace(string_value, ?, ?)",
-                (str(four_runs.root.parent), str(tmp_path)),
-            )
+    move_addresses(copied.root / "metadata.sqlite", four_runs.root.parent, tmp_path)
     for file in [*copied.target.glob("*/assets.extra/origin.json"), *copied.root.glob("input_cache/*/index.json")]:
         moved = json.loads(file.read_text().replace(before, after))
         moved.pop("checksum", None)
@@ -145,11 +135,8 @@ def test_only_what_a_kept_run_model_or_window_needs_is_kept(project: Project):
 
 def test_caches_of_removed_records_are_removed(project: Project):
     project.collect()
-    assert {p.name for p in project.root.glob("analyzer_cache/*/*")} == {
-        "f3.accumulators",
-        "f4.accumulators",
-        "uses.json",
-    }
+    kept = {"f3.accumulators", "f4.accumulators", "uses.json"}
+    assert {path.name for path in project.root.glob("analyzer_cache/*/*")} == kept
     assert {p.name for p in project.root.glob("input_cache/*")} == {"train-4"}
     assert len(list(project.root.glob("logs/*"))) == 1
 
@@ -349,15 +336,9 @@ def test_links_are_never_followed(project: Project, tmp_path: Path):
         os.utime((outside / path).parent, (0, 0))
     before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
     shutil.rmtree(project.root / "input_cache")
-    behind = ["analyzer_cache/tft-2", "input_cache", "logs/2001", "work/Trainer", "schedule", "span_statistics"]
-    behind += [
-        "span_index",
-        "Linked",
-        "Ingest/linked",
-        "Trainer/.system/stateful_working_dir/linked",
-        "Trainer/model/70",
-    ]
-    for name in behind:
+    behind = "analyzer_cache/tft-2 input_cache logs/2001 work/Trainer schedule span_statistics span_index"
+    behind += " Linked Ingest/linked Trainer/.system/stateful_working_dir/linked Trainer/model/70"
+    for name in behind.split():
         link = project.root / name
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(outside)
@@ -404,10 +385,7 @@ def test_the_folder_of_a_needed_artifact_may_be_a_link(project: Project, tmp_pat
 def test_a_root_may_have_any_name(project: Project, tmp_path: Path, folder):
     (tmp_path / folder).mkdir()
     project.root = project.root.rename(tmp_path / folder / "runs")
-    with sqlite3.connect(project.root / "metadata.sqlite") as database:
-        database.execute(
-            "UPDATE Artifact SET uri = replace(uri, ?, ?)", (str(tmp_path / "runs"), str(tmp_path / folder / "runs"))
-        )
+    move_addresses(project.root / "metadata.sqlite", tmp_path / "runs", project.root)
     beside = set(tmp_path.iterdir())
     project.collect()
     assert {name for name, state in project.artifacts().items() if state == "LIVE"} == KEPT

@@ -37,33 +37,29 @@ def test_beams_suffix_is_taken_off():
     assert failure.explain(error) == "row 3: bad date\nuse YYYY-MM-DD"
 
 
-def test_a_user_error_behind_another_exception_is_preferred():
-    def fails():
-        try:
-            raise SchemaMismatch("features.fare: no such column")
-        except SchemaMismatch as error:
-            raise RuntimeError("cannot build") from error
-
-    assert failure.explain(caught(fails)) == "features.fare: no such column"
+def stands_behind_another_exception():
+    try:
+        raise SchemaMismatch("features.fare: no such column")
+    except SchemaMismatch as error:
+        raise RuntimeError("cannot build") from error
 
 
-def test_a_user_error_that_adds_to_another_wins_over_it():
-    def fails():
-        try:
-            raise UserError("no such column")
-        except UserError as error:
-            raise UserError("features.fare: no such column") from error
-
-    assert failure.explain(caught(fails)) == "features.fare: no such column"
+def adds_to_another_one():
+    try:
+        raise UserError("no such column")
+    except UserError as error:
+        raise UserError("features.fare: no such column") from error
 
 
-def test_a_user_error_that_replaces_another_wins_over_it():
-    def fails():
-        try:
-            raise UserError("no such column")
-        except UserError as error:
-            raise UserError(f"features.fare: {error}") from None
+def replaces_another_one():
+    try:
+        raise UserError("no such column")
+    except UserError as error:
+        raise UserError(f"features.fare: {error}") from None
 
+
+@pytest.mark.parametrize("fails", [stands_behind_another_exception, adds_to_another_one, replaces_another_one])
+def test_the_user_error_that_says_most_is_shown(fails):
     assert failure.explain(caught(fails)) == "features.fare: no such column"
 
 

@@ -25,6 +25,7 @@ from fullpass.pipeline.running.execution.events import (
     RunEnded,
     RunResult,
     RunStarted,
+    Status,
 )
 from tests import REPOSITORY, warm_process
 from tests.pipeline import toys
@@ -86,8 +87,10 @@ def test_a_changed_parameter_runs_what_depends_on_it(run):
     assert rows_of(result, "Double") == [0, 2, 4]
 
 
-def test_output_of_a_node_goes_to_its_log_only(run, capfd):
+def test_output_of_a_node_goes_to_its_log_only_and_the_handlers_of_signals_are_put_back(run, capfd):
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     result = run(toys.Count(to=2))
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     assert capfd.readouterr() == ("", "")
     log = result.node("Count").log.read_text()
     assert "counting on stdout" in log
@@ -170,28 +173,27 @@ def test_a_failure_stops_what_is_not_started_and_is_explained(run, tmp_path: Pat
 
 
 def test_what_runs_beside_a_failure_may_finish(run, tmp_path: Path):
+    def listen(event: Event) -> None:
+        if isinstance(event, NodeEnded) and event.result.status == Status.FAILED:
+            (tmp_path / "failed").touch()
+
     count = toys.Count(to=2)
-    slow = toys.Sleep(source=count.outputs["data"], running=str(tmp_path / "running"), seconds=1.0)
+    slow = toys.Meet(mine=str(tmp_path / "running"), other=str(tmp_path / "failed"))
     bad = toys.FailOnce(source=count.outputs["data"], flag=str(tmp_path / "flag"))
     after_slow = toys.Double(source=slow.outputs["data"])
-    result = run(count, slow, bad, after_slow, parallel=2)
-    assert statuses(result) == {"Count": "ok", "Sleep": "ok", "FailOnce": "failed", "Double": "not run"}
+    result = run(slow, count, bad, after_slow, parallel=2, listener=listen)
+    assert statuses(result) == {"Meet": "ok", "Count": "ok", "FailOnce": "failed", "Double": "not run"}
 
 
 def test_the_next_run_takes_up_where_the_failed_one_ended(run, tmp_path: Path):
     failed = run(*failing_once(tmp_path))
     assert failed.node("FailOnce").error == "model.kind: cannot train"
+    assert list((tmp_path / "artifacts" / "FailOnce" / "data").iterdir()) == [], "what was half written is removed"
     (tmp_path / "flag").touch()
     again = run(*failing_once(tmp_path))
     assert statuses(again) == {"Count": "cached", "FailOnce": "ok", "Double": "ok"}
     assert rows_of(again, "Double") == [0, 2, 4, 6, 8]
     assert sorted(execution_states(again)) == ["CACHED", "COMPLETE", "COMPLETE", "COMPLETE", "FAILED"]
-
-
-def test_half_written_output_of_a_failed_node_is_removed(run, tmp_path: Path):
-    count = toys.Count(to=5)
-    run(count, toys.FailOnce(source=count.outputs["data"], flag=str(tmp_path / "flag")))
-    assert list((tmp_path / "artifacts" / "FailOnce" / "data").iterdir()) == []
 
 
 def test_a_killed_node_fails_the_run_and_is_tidied_up(run, tmp_path: Path):
@@ -245,19 +247,21 @@ def test_metadata_other_than_sqlite_is_refused(tmp_path: Path):
 
 def test_the_listener_hears_the_run_from_start_to_end(run, tmp_path: Path):
     events: list[Event] = []
-    count = toys.Count(to=2)
-    slow = toys.Sleep(source=count.outputs["data"], running=str(tmp_path / "running"), seconds=1.0)
-    result = run(count, slow, listener=events.append)
-    assert events[0] == RunStarted(
-        run_id=result.run_id, pipeline_name="toy", node_ids=("Count", "Sleep"), base_run_id=None
-    )
+
+    def listen(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, NodeRunning) and event.progress:
+            (tmp_path / "heard").touch()
+
+    slow = toys.Meet(mine=str(tmp_path / "running"), other=str(tmp_path / "heard"))
+    result = run(slow, toys.Double(source=slow.outputs["data"]), listener=listen)
+    order = ("Meet", "Double")
+    assert events[0] == RunStarted(run_id=result.run_id, pipeline_name="toy", node_ids=order, base_run_id=None)
     assert events[-1] == RunEnded(result=result)
-    started = [event.id for event in events if isinstance(event, NodeStarted)]
-    ended = [event.result.id for event in events if isinstance(event, NodeEnded)]
-    assert (started, ended) == (["Count", "Sleep"], ["Count", "Sleep"])
-    told = [e.progress for e in events if isinstance(e, NodeRunning) and e.id == "Sleep" and e.progress]
-    assert told
-    assert (told[0].done, told[0].total, told[0].unit, told[0].note) == (1, 4, "rows", "asleep")
+    assert tuple(event.id for event in events if isinstance(event, NodeStarted)) == order
+    assert tuple(event.result.id for event in events if isinstance(event, NodeEnded)) == order
+    told = next(e.progress for e in events if isinstance(e, NodeRunning) and e.id == "Meet" and e.progress)
+    assert (told.done, told.total, told.unit, told.note) == (1, 4, "rows", "waiting")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -285,12 +289,6 @@ def test_a_signal_interrupts_the_run_and_the_next_is_fine(run, tmp_path: Path, n
     assert execution_states(result) == ["COMPLETE", "FAILED"]
     assert list((tmp_path / "artifacts" / "Sleep" / "data").iterdir()) == []
     assert statuses(run(*nodes(0.0))) == {"Count": "cached", "Sleep": "ok", "Double": "ok"}
-
-
-def test_the_handlers_of_signals_are_put_back(run):
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    run(toys.Count(to=1))
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
 def test_a_node_stopped_from_outside_is_a_failure(run, tmp_path: Path):
