@@ -319,7 +319,7 @@ def compare(
     from fullpass.pipeline.registry.compare import compare_models
 
     with ExitStack() as stack:
-        data, how = (None, {}) if rows is None else _labelled(stack, rows, read_as)
+        data, how = (None, read_as) if rows is None else _labelled(stack, rows, read_as)
         found = compare_models(_model_name(a), _model_name(b), Path(file), data, how)
     return found if rows is None or isinstance(rows, Path | str) else replace(found, rows="the table")
 

@@ -20,7 +20,13 @@ _SHOWN = 6
 
 @dataclass(frozen=True)
 class Measured:
-    """A metric on some rows. baseline: value of the last blessed model, if one was compared. error: standard error."""
+    """A metric on some rows.
+
+    Attributes:
+        baseline: Value of the last blessed model, if there is one.
+        error: Standard error of the value.
+        alike: Whether the value and that of the last blessed model measure the same thing.
+    """
 
     metric: str
     value: float
@@ -28,6 +34,7 @@ class Measured:
     required: str
     passed: bool
     error: float = math.nan
+    alike: bool = True
 
     @property
     def half_width(self) -> float | None:
@@ -251,6 +258,8 @@ def _notes(verdict: Verdict, config: EvaluationConfig) -> Iterator[str]:
                 )
     if _compares(config) and all(m.baseline is None for m in verdict.metrics):
         yield "not_worse_than: there is no last blessed model yet, so nothing was compared"
+    if unlike := [m.metric for m in verdict.metrics if not m.alike]:
+        yield f"{', '.join(unlike)}: not compared, because the quantiles of the last blessed model have other levels"
 
 
 def _compares(config: EvaluationConfig) -> bool:
@@ -297,12 +306,13 @@ def _reasons_of_slices(verdict: Verdict, config: EvaluationConfig) -> list[str]:
 def measure(name: str, rows: MeasuredRows, threshold: Bounds | None) -> Measured:
     """Compares a metric of the new model with its threshold and with the last blessed model."""
     value, baseline = rows.values[name], rows.baseline.get(name, math.nan) if rows.baseline else None
-    error = rows.errors.get(name, math.nan)
+    error, alike = rows.errors.get(name, math.nan), name not in rows.unlike
     if threshold is None:
-        return Measured(name, value, baseline, "", True, error)
+        return Measured(name, value, baseline, "", True, error, alike)
     inside = not (math.isnan(value) or _is_low(value, error, threshold) or _is_high(value, error, threshold))
     worse = _worse_than_blessed(name, value, baseline, threshold, rows.difference_errors.get(name, math.nan))
-    return Measured(name, value, baseline, _required(threshold), inside and not worse, error)
+    judged = alike or threshold.not_worse_than is None
+    return Measured(name, value, baseline, _required(threshold), inside and judged and not worse, error, alike)
 
 
 def _undefined_failed(measured: Measured) -> Measured:
@@ -378,6 +388,8 @@ def reason(measured: Measured, threshold: Bounds, below: str = "") -> str:
         if chance and value <= threshold.max:
             return f"{shown}, not below the maximum {threshold.max:g}{chance}"
         return f"{shown}, above the maximum {threshold.max:g} ({path}.max)"
+    if not measured.alike:
+        return f"{shown}, the last blessed model has quantiles of other levels to compare with ({path}.not_worse_than)"
     if baseline is not None and math.isnan(baseline):
         return f"{shown}, the last blessed model has no value on the same rows to compare with ({path}.not_worse_than)"
     limit = f"by over {threshold.tolerance:g} ({path}.tolerance)" if threshold.tolerance else f"({path}.not_worse_than)"

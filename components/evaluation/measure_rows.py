@@ -79,6 +79,7 @@ def measured_of(
                 tuple(accumulator.slices[entry] for entry in sorted(state.overflowed)) if key.entry < 0 else (),
                 doubt if key.entry < 0 and not key.newest else "",
                 tuple(map(reference_words, baselines)) if key.entry < 0 and not key.newest else (),
+                accumulator.unlike(state),
             )
         )
     return measured

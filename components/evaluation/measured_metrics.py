@@ -26,6 +26,7 @@ class MeasuredRows:
         doubt: Of all rows, why the model is no better than the simple reference or a baseline beyond chance; "" if it
             is.
         baselines: Of all rows, how each baseline of a forecast compares with the model, as text for people.
+        unlike: Metrics whose two values do not compare, because the quantiles of the models have other levels.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -37,6 +38,7 @@ class MeasuredRows:
     unsliced: tuple[tuple[str, ...], ...] = ()
     doubt: str = ""
     baselines: tuple[str, ...] = ()
+    unlike: tuple[str, ...] = ()
 
     @property
     def examples(self) -> int:

@@ -130,10 +130,10 @@ def _squared_log(rows: Scored) -> np.ndarray:
 
 def _pinball(rows: Scored) -> np.ndarray:
     """Returns the mean pinball loss over the levels; NaN if the model predicts no quantiles."""
-    if rows.quantiles is None or rows.levels is None:
+    if rows.quantiles is None:
         return np.full(len(rows.labels), np.nan)
-    errors = rows.labels[:, None] - rows.quantiles
-    return np.maximum(rows.levels * errors, (rows.levels - 1) * errors).mean(axis=1)
+    errors, levels = rows.labels[:, None] - rows.quantiles, np.array(rows.levels)
+    return np.maximum(levels * errors, (levels - 1) * errors).mean(axis=1)
 
 
 def _outer(rows: Scored) -> tuple[np.ndarray, np.ndarray]:
@@ -150,9 +150,10 @@ def _covered(rows: Scored) -> np.ndarray:
 
 def _below(rows: Scored, level: float) -> np.ndarray:
     """Returns whether the label is at most the quantile of a level; NaN if the model does not predict it."""
-    if rows.quantiles is None or rows.levels is None or not np.isclose(rows.levels, level).any():
+    of_level = np.isclose(rows.levels, level)
+    if rows.quantiles is None or not of_level.any():
         return np.full(len(rows.labels), np.nan)
-    return (rows.labels <= rows.quantiles[:, np.isclose(rows.levels, level).argmax()]) * 1.0
+    return (rows.labels <= rows.quantiles[:, of_level.argmax()]) * 1.0
 
 
 TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {

@@ -107,7 +107,8 @@ def metric_named(name: str) -> Metric | None:
 
 
 OF_QUANTILES = ("pinball", "interval_coverage", "interval_width")
-"""Metrics of the quantiles predicted with `training.loss: {kind: quantile}`, and defaults of such a pipeline."""
+"""Metrics of the quantiles predicted with `training.loss: {kind: quantile}`, and defaults of such a pipeline. They
+depend on the levels: of models with other levels they measure different things."""
 
 DEFAULT_METRICS: Mapping[Task, tuple[str, ...]] = {
     "binary": ("auc", "auc_pr", "accuracy", "log_loss"),

@@ -130,4 +130,4 @@ def _scored(labels: np.ndarray, weights: np.ndarray, scores: np.ndarray, others:
         return rows
     # A level is a short decimal number, which float32 does not represent exactly.
     levels = np.round(others["levels"][0].astype(np.float64), 6)
-    return replace(rows, quantiles=others["quantiles"].astype(np.float64), levels=levels)
+    return replace(rows, quantiles=others["quantiles"].astype(np.float64), levels=tuple(levels.tolist()))

@@ -21,7 +21,7 @@ class Scored:
         weights: Float64 [rows].
         scores: Float64 [rows], or [rows, classes].
         quantiles: Float64 [rows, levels], increasing; None if the model predicts no quantiles.
-        levels: Level of each quantile, which is the share of labels below it, float64 [levels].
+        levels: Level of each quantile, which is the share of labels below it; empty if the model predicts none.
         positive: Whether a binary model predicts class 1, bool [rows]; None if it does for every score above 0.5.
         classes: The names of the classes in id order; empty if they are unknown.
     """
@@ -30,7 +30,7 @@ class Scored:
     weights: np.ndarray
     scores: np.ndarray
     quantiles: np.ndarray | None = None
-    levels: np.ndarray | None = None
+    levels: tuple[float, ...] = ()
     positive: np.ndarray | None = None
     classes: tuple[str, ...] = ()
 

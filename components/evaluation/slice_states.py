@@ -27,7 +27,7 @@ from fullpass.components.evaluation.metric_terms import (
     moments_of,
     term_in_rows,
 )
-from fullpass.components.evaluation.metrics import level_of
+from fullpass.components.evaluation.metrics import OF_QUANTILES, level_of
 from fullpass.components.evaluation.one_vs_rest import MOST_CURVES, class_areas, is_one_vs_rest
 from fullpass.components.evaluation.sampling_error import (
     COARSE,
@@ -112,6 +112,7 @@ class State:
             histograms per group in coarse buckets, where it is (slice * curves + curve) * GROUPS + group; and
             `confusion`, matrices, where it is slice * GROUPS + group.
         classes: Names of the classes of each model; empty before the first row.
+        levels: Levels of the quantiles of each model; empty before the first row, or if it predicts none.
         baselines: Sums of the baselines of a forecast; None if there are none.
         overflowed: Entries of `evaluation.slices` with more than MOST_SLICES slices.
     """
@@ -121,6 +122,7 @@ class State:
     moments: np.ndarray
     cells: dict[str, list[list[Any]]]
     classes: list[tuple[str, ...]]
+    levels: list[tuple[float, ...]]
     counts: dict[int, int] = field(default_factory=dict)
     overflowed: set[int] = field(default_factory=set)
     sample: RowSample = field(default_factory=RowSample)
@@ -194,7 +196,7 @@ class SliceAccumulator:
             kind: [[] for _ in range(self.models)] for kind in ("histograms", "grouped", "confusion")
         }
         baselines = None if self.baselines is None else self.baselines.start()
-        return State(places, sums, moments, cells, [()] * self.models, baselines=baselines)
+        return State(places, sums, moments, cells, [()] * self.models, [()] * self.models, baselines=baselines)
 
     def add(self, state: State, batch: ScoredRows) -> State:
         """Returns the state after a batch."""
@@ -205,6 +207,7 @@ class SliceAccumulator:
             for scored in batch.models
         ]
         state.classes = [known or scored.classes for known, scored in zip(state.classes, batch.models, strict=True)]
+        state.levels = [known or scored.levels for known, scored in zip(state.levels, batch.models, strict=True)]
         groups = group_of(batch.row_ids)
         if self.baselines is not None:
             state.baselines = state.baselines + self.baselines.sums(batch)
@@ -236,6 +239,7 @@ class SliceAccumulator:
                 whole.baselines = whole.baselines + state.baselines
             whole.sample = RowSample.merged([whole.sample, state.sample])
             whole.classes = [known or names for known, names in zip(whole.classes, state.classes, strict=True)]
+            whole.levels = [known or levels for known, levels in zip(whole.levels, state.levels, strict=True)]
             for entry in state.overflowed:
                 _drop_entry(whole, entry, self.curves_of_slice)
             by_entry: dict[int, list[SliceKey]] = {}
@@ -299,6 +303,11 @@ class SliceAccumulator:
             values |= of_all
             without |= of_left
         return values, without
+
+    def unlike(self, state: State) -> tuple[str, ...]:
+        """Returns the metrics that measure different things in the two models: if their quantiles have other levels."""
+        levels = {known for known in state.levels if known}
+        return tuple(name for name in self.metrics if name in OF_QUANTILES) if len(levels) > 1 else ()
 
     def curves(self, state: State) -> list[Curves | None]:
         """Returns the curves of each model over all rows; empty if no metric needs histograms of all classes."""

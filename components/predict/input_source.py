@@ -13,9 +13,9 @@ from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.readers.recognize import look_at
 from fullpass.components.ingest.sources.config import BaseSource, FileSource
-from fullpass.components.ingest.sources.files import SourceFile, nearby, resolve_path
+from fullpass.components.ingest.sources.files import SourceFile, nearby, place_pattern, resolve_path
 from fullpass.components.ingest.sources.formats import FILE_FORMATS, TOLD_FORMATS
-from fullpass.components.ingest.sources.storage import find, is_folder, suffix_of
+from fullpass.components.ingest.sources.storage import Found, find, is_folder, suffix_of
 from fullpass.preprocessing.values.raw_text import RawText
 
 _TAB_SUFFIXES = (".tsv", ".tab")
@@ -52,8 +52,10 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
         read_as: Keys of `data.source` that differ from training.
 
     Raises:
-        UserError: The format is unknown, or a key or value of `read_as` is not accepted.
+        UserError: The format is unknown, or a key or value of `read_as` is not accepted, such as a second path.
     """
+    if "path" in read_as:
+        raise UsageError(f"--source path={read_as['path']}: the rows are named already, by {path}; drop it.")
     name = read_as.get("format") or _format_of(path, trained["format"])
     tabs = name == "tsv" or (name == "csv" and suffix_of(path) in _TAB_SUFFIXES)
     name = "csv" if name == "tsv" else name
@@ -84,14 +86,22 @@ def input_files(source: FileSource, path: str) -> list[SourceFile]:
     Raises:
         UserError: There is no such file.
     """
-    resolved = resolve_path(path, Path.cwd())
-    exists = is_folder(resolved) if source.reads_folders else find(resolved, source.endings)
-    if not exists:
+    resolved = _resolve(path)
+    if not (is_folder(resolved) if source.reads_folders else _found(path, source.endings)):
         endings = ", ".join(source.endings) or "any name"
         wanted = "a folder of files" if source.reads_folders else "a file, or a folder of files"
-        raise UsageError(f"{path}: no such file.{nearby(resolved)} Expected {wanted} that end in {endings}.")
-    inputs = find_inputs(source, lambda written: resolve_path(written, Path.cwd()))
-    return [replace(file, version="", state="") for file in inputs]
+        hint = nearby(resolved, path)
+        raise UsageError(f"{path}: no such file.{hint} Expected {wanted} that end in {endings}.")
+    return [replace(file, version="", state="") for file in find_inputs(source, _resolve)]
+
+
+def _resolve(path: str) -> str:
+    return resolve_path(path, Path.cwd())
+
+
+def _found(path: str, endings: Sequence[str] = ()) -> list[Found]:
+    folder, pattern = place_pattern(path, _resolve)
+    return find(pattern, endings, folder=folder)
 
 
 def _format_of(path: str, trained: str) -> str:
@@ -100,7 +110,7 @@ def _format_of(path: str, trained: str) -> str:
     suits = of_training is not None and (suffix in of_training.endings or suffix not in _BY_SUFFIX)
     if suits and trained not in TOLD_FORMATS:
         return trained
-    file = next((file for file in find(resolve_path(path, Path.cwd())) if file.size), None)
+    file = next((file for file in _found(path) if file.size), None)
     content = look_at(file.path) if file else None
     if content and content.other:
         raise UserError(f"{path} is {content.other}.")

@@ -19,6 +19,7 @@ from fullpass.components.predict.predict import Exported
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import in_order_of_keys
 from fullpass.preprocessing.features.history import History, group_of
+from fullpass.trainer.export.export_files import column_of
 
 
 def with_tables(model: Exported, paths: Mapping[str, str], folder: str) -> Exported:
@@ -99,4 +100,4 @@ def _keys_of_joins(model: Exported) -> dict[str, tuple[str, ...]]:
 
 
 def _of_events(model: Exported) -> dict[str, RawColumn]:
-    return {column["name"]: RawColumn(**column) for column in model.events.get("columns", ())}
+    return {column["name"]: column_of(column) for column in model.events.get("columns", ())}

@@ -24,7 +24,7 @@ from fullpass.components.predict.write_tables import format_to_write, to_json, w
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.values.raw_text import RawText
-from fullpass.trainer.export.export_files import DESCRIPTION, SERVING_RAW, verify_export
+from fullpass.trainer.export.export_files import DESCRIPTION, SERVING_RAW, column_of, verify_export
 from fullpass.trainer.input.raw_tensors import dense_shape, missing_value, to_request
 
 PREDICTION = "prediction"
@@ -135,7 +135,7 @@ def load_export(path: Path) -> Exported:
     return Exported(
         directory=directory,
         predict=lambda **columns: loaded.signatures[SERVING_RAW](**columns),
-        columns={c["name"]: RawColumn(**{key: c[key] for key in c if key != "key"}) for c in description["columns"]},
+        columns={c["name"]: column_of(c) for c in description["columns"]},
         keys={c["name"]: c["key"] for c in description["columns"]},
         classes=tuple(description["classes"]),
         levels=tuple(description.get("levels", ())),

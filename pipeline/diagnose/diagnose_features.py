@@ -262,7 +262,7 @@ def _scored(rows: SampledRows, network: Network, config: PipelineConfig) -> Scor
         rows.weights.astype(np.float64),
         scores,
         quantiles=logits[:, 1:].astype(np.float64) if levels else None,
-        levels=np.array(levels) if levels else None,
+        levels=levels,
     )
 
 

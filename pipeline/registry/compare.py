@@ -1,7 +1,7 @@
 """Compares two models: what their YAMLs and data changed, and their metrics on the same rows with paired intervals."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from markupsafe import Markup
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from fullpass.base.errors import UsageError
 from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, MeasuredRows
 from fullpass.components.evaluation.metrics import metric_named
@@ -25,13 +26,9 @@ from fullpass.pipeline.registry.shown_page import ShownPage
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fullpass.components.evaluation.scored_rows import Scored
-
 SIDES = ("A", "B")
 _SHOWN_SLICES = 10
 _NAN = float("nan")
-_OF_LEVELS = frozenset({"pinball", "interval_coverage", "interval_width"})
-"""Metrics whose value depends on the levels of the quantiles."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +186,13 @@ _COLUMNS = ("a", "b", "difference", "low", "high")
 def compare_models(
     a: str, b: str, file: Path, data: str | None = None, read_as: Mapping[str, Any] | None = None
 ) -> Comparison:
-    """Compares two models; see `compared_model.find_model` for their names, and `score_models.rows_of_both`."""
+    """Compares two models; see `compared_model.find_model` for their names, and `score_models.rows_of_both`.
+
+    Raises:
+        UserError: There is no such model or data, or options tell how to read data that is not given.
+    """
+    if read_as and data is None:
+        raise UsageError(f"{', '.join(read_as)}: how to read the rows of --data; give it, or drop them.")
     models = (find_model(a, file), find_model(b, file))
     changes = differences(*(Settings.read(one.yaml or "{}") for one in models)) if all(m.yaml for m in models) else ()
     compared = Comparison(models, tuple(_facts(*models)), changes)
@@ -212,11 +215,8 @@ def compare_models(
         return replace(compared, reason=str(error), notes=notes)
     known = [entry for entry in slices if all(column in both.rows.columns for column in entry)]
     found = measure_rows(metrics, known, in_batches(both.rows))
-    unlike = unlike_metrics(*both.rows.models)
     of_slices = [
-        ComparedSlice(
-            ", ".join(f"{k} {v}" for k, v in rows.keys), rows.examples, compared_metrics(rows, metrics, unlike)
-        )
+        ComparedSlice(", ".join(f"{k} {v}" for k, v in rows.keys), rows.examples, compared_metrics(rows, metrics))
         for rows in found.measured
         if rows.keys
     ]
@@ -224,7 +224,7 @@ def compare_models(
         compared,
         rows=both.source,
         examples=found.whole.examples,
-        metrics=compared_metrics(found.whole, metrics, unlike),
+        metrics=compared_metrics(found.whole, metrics),
         slices=tuple(sorted(of_slices, key=_moved_first)),
         notes=(*notes, *both.notes, *(f"too many slices of {', '.join(one)}" for one in found.whole.unsliced)),
         curves=curve_charts(found.curves, SIDES),
@@ -235,24 +235,15 @@ def compare_models(
     )
 
 
-def unlike_metrics(a: "Scored", b: "Scored") -> frozenset[str]:
-    """Returns the metrics that measure different things: those of quantiles, if the models have other levels."""
-    if a.levels is None or b.levels is None or a.levels.tolist() == b.levels.tolist():
-        return frozenset()
-    return _OF_LEVELS
-
-
-def compared_metrics(
-    rows: MeasuredRows, names: Sequence[str], unlike: Collection[str] = ()
-) -> tuple[ComparedMetric, ...]:
-    """Returns some metrics of rows that two models were measured on; `unlike` measure different things."""
+def compared_metrics(rows: MeasuredRows, names: Sequence[str]) -> tuple[ComparedMetric, ...]:
+    """Returns some metrics of rows that two models were measured on."""
     return tuple(
         ComparedMetric(
             name,
             float(rows.values[name]),
             float(rows.baseline.get(name, _NAN)),
             half_width(float(rows.difference_errors.get(name, _NAN))),
-            alike=name not in unlike,
+            alike=name not in rows.unlike,
         )
         for name in names
         if name in rows.values and name != ALWAYS_MEASURED

@@ -30,9 +30,9 @@ from fullpass.pipeline.registry.bless import user_and_host
 from fullpass.pipeline.registry.compared_model import find_model
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
-from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, verify_export
+from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, column_of, verify_export
 from fullpass.trainer.export.joined_tables import JoinedTable, read_table
-from fullpass.trainer.export.refreshed_export import OpenExport, column_of
+from fullpass.trainer.export.refreshed_export import OpenExport
 from fullpass.trainer.export.signatures import column_keys
 from fullpass.trainer.input.raw_examples import dense_columns
 from fullpass.trainer.input.raw_tensors import DTYPES

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from fullpass.base.errors import UserError
+from fullpass.base.errors import UsageError, UserError
 from fullpass.components.evaluation.labelled_rows import LabelledRows
 from fullpass.components.evaluation.measure_rows import chosen, joined
 from fullpass.components.evaluation.score_rows import Scorer
@@ -81,13 +81,15 @@ def labelled_rows(config: PipelineConfig, data: str, read_as: Mapping[str, Any])
 
     Args:
         data: A file, folder, glob or address, read like the training data; or a YAML, whose `data.source` is read.
-        read_as: Keys of `data.source` that differ from those of training.
+        read_as: Keys of `data.source` that differ from those of training; none for a YAML.
 
     Raises:
         UserError: The data does not exist, or cannot be read so.
     """
     ingest, joined = config.ingest_config, [*config.data.joins]
     if Path(data).suffix in YAML_ENDINGS:
+        if read_as:
+            raise UsageError(f"{data}: its data.source tells how to read the rows; drop {', '.join(read_as)}.")
         loaded = load(data)
         own = loaded.config.data
         window = find_window(own, loaded.resolve)

@@ -5,12 +5,14 @@ its own checksum. It does not list the file that a push adds (`origin.json`) or 
 an earlier release lists no files and is not verified.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from fullpass.base import state_file
 from fullpass.base.files import names_under, read_bytes
 from fullpass.base.seals import Seal, damage_of, seal_of
 from fullpass.base.state_file import DamagedState
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 DESCRIPTION = "assets.extra/fullpass.json"
 """File of every export that describes it."""
@@ -33,6 +35,11 @@ def listed_files(folder: str) -> dict[str, list[int]]:
     """Returns size and CRC-32C of every file below a folder, by its path in the folder."""
     seals = {name: seal_of(f"{folder}/{name}") for name in names_under(folder)}
     return {name: [seal.bytes, seal.crc32c] for name, seal in seals.items()}
+
+
+def column_of(described: Mapping[str, Any]) -> RawColumn:
+    """Returns a raw column from its description in `fullpass.json`."""
+    return RawColumn(**{name: value for name, value in described.items() if name != "key"})
 
 
 def read_description(folder: str, what_to_do: str = _WHAT_TO_DO) -> dict[str, Any] | None:

@@ -10,7 +10,6 @@ import tensorflow as tf
 from fullpass.base import state_file
 from fullpass.preprocessing.apply.transform_graph import concrete_function
 from fullpass.preprocessing.columns.outputs import input_name
-from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.export.export_files import (
     DESCRIPTION,
     FILES,
@@ -19,6 +18,7 @@ from fullpass.trainer.export.export_files import (
     SERVING_FEATURES,
     SERVING_RAW,
     TRANSFORM_FEATURES,
+    column_of,
     listed_files,
     read_description,
 )
@@ -78,8 +78,3 @@ class OpenExport:
         (pending / "assets.extra" / "origin.json").unlink(missing_ok=True)
         state_file.write(pending / DESCRIPTION, described | {FILES: listed_files(str(pending))}, indent=2)
         pending.rename(folder)
-
-
-def column_of(described: Mapping[str, Any]) -> RawColumn:
-    """Returns a column from its description in `fullpass.json`."""
-    return RawColumn(**{name: value for name, value in described.items() if name != "key"})

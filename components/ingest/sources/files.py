@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -118,7 +119,7 @@ def _matches(written: str, folder: str, pattern: str, endings: Sequence[str]) ->
         return matches
     pattern = folder + pattern
     if not is_folder(pattern):
-        what = f"no file.{nearby(pattern)}"
+        what = f"no file.{nearby(pattern, written)}"
     elif endings:
         what = f"a folder without files that end in {', '.join(endings)}."
     else:
@@ -126,8 +127,20 @@ def _matches(written: str, folder: str, pattern: str, endings: Sequence[str]) ->
     raise UserError(f"data.source.path: {written!r} is {what} Looked for: {pattern}.")
 
 
-def nearby(pattern: str) -> str:
-    """Returns a hint at an existing file with a name similar to that of a missing file."""
+def nearby(pattern: str, written: str = "") -> str:
+    """Returns a hint at what a path that matches no file may mean: brackets in a name, or a file with a similar name.
+
+    Example:
+        >>> nearby("/data/trips[1]/*.csv", "trips[1]/*.csv")
+        ' [1] stands for one of the characters in the brackets; for this name itself write trips[[]1]/*.csv.'
+
+    Args:
+        written: The path as it was given, if it may be a pattern.
+    """
+    brackets = None if "[[]" in written else re.search(r"\[[^\]]+\]", written)
+    if brackets:
+        itself = written.replace("[", "[[]")
+        return f" {brackets[0]} stands for one of the characters in the brackets; for this name itself write {itself}."
     folder = Path(pattern).parent
     return did_you_mean(Path(pattern).name, [p.name for p in folder.iterdir()]) if folder.is_dir() else ""
 

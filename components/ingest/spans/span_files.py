@@ -128,9 +128,8 @@ def _files(pattern: SpanPattern, source: FileSource, resolve: Resolve) -> Iterat
                 matched = True
                 yield *found, file
     if not matched:
-        raise UserError(
-            f"data.source.path: {pattern.written!r} matches no file.{nearby(pattern.glob)} Looked for: {pattern.glob}."
-        )
+        hint = nearby(pattern.glob, pattern.written)
+        raise UserError(f"data.source.path: {pattern.written!r} matches no file.{hint} Looked for: {pattern.glob}.")
 
 
 def _check_complete(unit: Unit, placed: Sequence[_Placed]) -> None:

@@ -311,8 +311,9 @@ def _literal(text: str) -> str:
             parts.append(r".*" if piece == "**" else r"[^/]*")
         elif piece == "?":
             parts.append(r"[^/]")
-        elif piece.startswith("[") and len(piece) > 1:
-            parts.append(f"[^{piece[2:]}" if piece[1] == "!" else piece)
+        elif piece.startswith("[") and piece not in ("[", "[!]"):
+            inside = re.sub(r"([\[\\^&~|])", r"\\\1", piece[1:-1].removeprefix("!"))
+            parts.append(f"[{'^' if piece[1] == '!' else ''}{inside}]")
         else:
             parts.append(re.escape(piece))
     return "".join(parts)

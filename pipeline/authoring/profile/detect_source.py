@@ -10,13 +10,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from fullpass.base.errors import UsageError, UserError, did_you_mean
+from fullpass.base.errors import UsageError, UserError
 from fullpass.base.files import is_address
 from fullpass.components.ingest.readers.read_source import find_inputs, names_of
 from fullpass.components.ingest.readers.recognize import look_at
 from fullpass.components.ingest.readers.tfrecord import payload_of
 from fullpass.components.ingest.sources.config import Paths
-from fullpass.components.ingest.sources.files import SourceFile, find_files, resolve_path
+from fullpass.components.ingest.sources.files import SourceFile, find_files, nearby, resolve_path
 from fullpass.components.ingest.sources.formats import TOLD_FORMATS, Source
 from fullpass.components.ingest.sources.storage import find, is_compressed, matches, open_raw, suffix_of
 from fullpass.pipeline.authoring.profile.column_profile import counted
@@ -169,7 +169,8 @@ def _named(data: str) -> _NamedPaths:
         return _in_folder(path)
     named = [data] if path.is_file() else matches(data)
     if not named:
-        raise UsageError(f"{data}: no such file.{_nearby(path)}")
+        hint = nearby(data, data) or ("" if path.parent.is_dir() else f" There is no folder {path.parent} either.")
+        raise UsageError(f"{data}: no such file.{hint}")
     by_split = _by_split(named)
     return _NamedPaths(by_split, why=_NAMED_SPLITS) if by_split else _NamedPaths(data)
 
@@ -236,9 +237,3 @@ def path_from(path: str, folder: Path) -> str:
         if above != above.parent and absolute.is_relative_to(above):
             return str(PurePath(*[".."] * up) / absolute.relative_to(above))
     return str(absolute)
-
-
-def _nearby(path: Path) -> str:
-    if not path.parent.is_dir():
-        return f" There is no folder {path.parent} either."
-    return did_you_mean(path.name, [p.name for p in path.parent.iterdir()])

@@ -234,6 +234,26 @@ def test_a_threshold_that_was_not_judged_does_not_hold_and_the_reason_says_so(ro
     assert says in why
 
 
+@pytest.mark.parametrize("below", ["", ".slices"])
+@pytest.mark.parametrize("of_blessed", [0.5, 2.0])
+def test_quantiles_of_other_levels_are_not_compared_so_their_bound_does_not_hold(below, of_blessed):
+    than_blessed = {"not_worse_than": "blessed"}
+    thresholds = {"pinball": {"slices": than_blessed} if below else than_blessed, "mae": than_blessed}
+    bounds = EvaluationConfig.model_validate({"slices": [["zone"]] if below else [], "thresholds": thresholds})
+    values = {"pinball": 1.0, "mae": 1.0, "example_count": 500.0}
+    whole = MeasuredRows((), values, {"pinball": of_blessed, "mae": 1.0}, unlike=("pinball",))
+    rows = [whole, *([replace(whole, keys=(("zone", "a"),))] if below else [])]
+    assert not is_blessed(rows, bounds)
+    verdict = judge(rows, bounds, blessed=False)
+    [why] = verdict.reasons
+    path = f"evaluation.thresholds.pinball{below}.not_worse_than"
+    assert f"pinball is 1.0000, the last blessed model has quantiles of other levels to compare with ({path})" in why
+    note = "pinball: not compared, because the quantiles of the last blessed model have other levels"
+    assert verdict.notes == (note,)
+    absolute = EvaluationConfig.model_validate({"thresholds": {"pinball": {"max": 1.5}}})
+    assert is_blessed(rows, absolute) and judge(rows, absolute, blessed=True).notes == (note,)
+
+
 def test_every_entry_of_slices_needs_a_slice_that_is_judged():
     both = EvaluationConfig.model_validate(
         {"slices": [["zone"], ["hour", "day"]], "thresholds": {"auc": {"slices": {"min": 0.5}}}}

@@ -94,7 +94,7 @@ def test_metrics_of_counts_and_of_amounts_are_worked_out_by_hand():
 
 
 def test_metrics_of_quantiles_are_worked_out_by_hand():
-    levels = np.array([0.1, 0.5, 0.9])
+    levels = (0.1, 0.5, 0.9)
     rows = Scored(np.array([3.0, 10.0]), np.ones(2), np.zeros(2), np.array([[1.0, 2.0, 4.0], [1.0, 2.0, 4.0]]), levels)
     # Errors 2, 1, -1 and 9, 8, 6. Positive errors count a tenth, a half and nine tenths; negative errors the rest.
     np.testing.assert_allclose(TERMS["pinball"](rows), [(0.2 + 0.5 + 0.1) / 3, (0.9 + 4.0 + 5.4) / 3])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fullpass.components.evaluation import slice_states
+from fullpass.components.evaluation.measure_rows import measured_of
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
 from fullpass.components.evaluation.slice_states import SliceAccumulator, SliceKey
 
@@ -96,6 +97,25 @@ def test_an_entry_of_too_many_slices_has_none_wherever_they_were_found(monkeypat
         assert rows[merged.places[SliceKey(-1, newest=False)]] == sum(
             (part.models[0].weights > 0).sum() for part in (few, *parts)
         )
+
+
+@pytest.mark.parametrize(
+    ("levels", "unlike"),
+    [
+        (((0.1, 0.9), (0.1, 0.9)), ()),
+        (((0.1, 0.9), (0.2, 0.9)), ("pinball", "interval_width")),
+        (((0.1, 0.9), ()), ()),  # the second has no such values at all
+    ],
+)
+def test_metrics_of_quantiles_compare_if_the_levels_are_equal(levels, unlike):
+    one = accumulator(metrics=("example_count", "mae", "pinball", "interval_width"), slices=())
+    labels = np.arange(4.0)
+    of = [(np.stack([labels - 1, labels + 1], axis=1), known) if known else () for known in levels]
+    models = tuple(Scored(labels, np.ones(4), labels, *quantiles) for quantiles in of)
+    rows = ScoredRows(np.arange(4), np.zeros(4, np.int64), {}, models)
+    state = one.merge([one.start(), one.add(one.start(), rows)])
+    assert one.unlike(state) == unlike
+    assert [measured.unlike for measured in measured_of(one, state)] == [unlike] * 2
 
 
 def test_rows_without_a_label_count_nowhere_whatever_they_hold():

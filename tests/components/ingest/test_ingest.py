@@ -252,6 +252,11 @@ def test_the_same_file_twice_is_refused(tmp_path):
 def test_no_match_says_what_was_looked_for(tmp_path):
     with pytest.raises(UserError, match=r"'no/\*.csv' is no file. Looked for: .*no/\*.csv"):
         find_files("no/*.csv", lambda p: resolve_path(p, tmp_path))
+    (tmp_path / "trips[1]").mkdir()
+    (tmp_path / "trips[1]" / "a.csv").write_text("fare,zone\n1,z\n")
+    with pytest.raises(UserError, match=r" is no file. \[1\] stands for .*write trips\[\[\]1\]/\*.csv. Looked"):
+        find_files("trips[1]/*.csv", lambda p: resolve_path(p, tmp_path))
+    assert len(find_files("trips[[]1]/*.csv", lambda p: resolve_path(p, tmp_path))) == 1
     with pytest.raises(UserError, match=r"is a folder; add a pattern"):
         find_files(".", lambda p: resolve_path(p, tmp_path))
     with pytest.raises(UserError, match="package 'no_such_package' is not installed"):

@@ -208,6 +208,7 @@ def test_options_that_contradict_or_mean_nothing(options, says):
         ({"separator": ",", "decimal": ","}, "a.csv: cannot be read as csv: .*both"),
         ({"encoding": "utf9"}, 'encoding: .*no encoding "utf9"'),
         ({"seperator": ";"}, "seperator.*--source KEY=VALUE"),
+        ({"path": "b.csv"}, "--source path=b.csv: the rows are named already, by a.csv; drop it"),
     ],
 )
 def test_options_that_a_source_does_not_take(read_as, says):
@@ -297,6 +298,16 @@ def test_an_input_that_cannot_be_read(tmp_path, name, text, source, says):
         write(tmp_path / name, text)
     with pytest.raises(UserError, match=f"(?s){name}: .*{says}"):
         batches(source, tmp_path / name, X_KIND)
+
+
+def test_brackets_are_a_pattern_in_what_is_written_and_none_in_the_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "run[1]" / "day[2]").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "run[1]")
+    write(tmp_path / "run[1]" / "day[2]" / "a.csv", "x,kind\n1,a\n")
+    assert values(csv_source(), "day*/a.csv", X_KIND)["x"] == [1.0]
+    assert values(csv_source(), "day[2]/a.csv", X_KIND)["x"] == [1.0]  # as such a file exists
+    with pytest.raises(UserError, match=r"no such file. \[2\] stands for one .* write day\[\[\]2\]/\*.csv"):
+        batches(csv_source(), "day[2]/*.csv", X_KIND)
 
 
 _PLACES = {"path", "url", "password_env", "query", "key", "rows_per_range", "descriptor_set", "project", "location"}

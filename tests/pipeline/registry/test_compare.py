@@ -13,7 +13,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.measure_rows import measure_rows
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
-from fullpass.pipeline.registry.compare import ComparedMetric, compare_models, compared_metrics, unlike_metrics
+from fullpass.pipeline.registry.compare import ComparedMetric, compare_models, compared_metrics
 from fullpass.pipeline.registry.compared_model import ComparedModel
 from fullpass.pipeline.registry.score_models import paired
 from tests import warm_process
@@ -99,12 +99,12 @@ def test_quantiles_of_other_levels_are_not_ranked():
 
     def scored(*levels):
         quantiles = labels[:, None] + 10 * np.array(levels) - 5
-        return Scored(labels, np.ones(100), labels, quantiles, np.array(levels))
+        return Scored(labels, np.ones(100), labels, quantiles, levels)
 
     def words(a, b):
         rows = ScoredRows(np.arange(100), np.zeros(100, np.int64), {}, (a, b))
         names = ["pinball", "interval_coverage", "interval_width", "coverage[0.9]", "mae"]
-        found = compared_metrics(measure_rows(names, [], [rows]).whole, names, unlike_metrics(a, b))
+        found = compared_metrics(measure_rows(names, [], [rows]).whole, names)
         return {one.metric: one.words for one in found}
 
     wide, narrow = scored(0.05, 0.5, 0.9), scored(0.2, 0.5, 0.9)
@@ -150,6 +150,14 @@ def test_what_cannot_be_compared_is_said_with_the_reason_and_the_yamls_are(folde
     found = compared(folder, "fair", "good", None)
     assert "are not on this machine" in found.reason and "--data" in found.reason
     assert "Not measured on the same rows" in found.page
+
+
+def test_how_to_read_rows_goes_with_rows(folder):
+    with pytest.raises(UserError, match="format, separator: how to read the rows of --data; give it"):
+        fullpass.compare(folder / "fair", folder / "good", format="csv", separator=";")
+    (folder / "labelled.yaml").write_text("")
+    with pytest.raises(UserError, match="labelled.yaml: its data.source tells how to read the rows; drop separator"):
+        fullpass.evaluate(folder / "good", folder / "labelled.yaml", separator=";")
 
 
 def test_few_rows_have_no_interval(folder, rows):

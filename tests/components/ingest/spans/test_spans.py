@@ -122,6 +122,15 @@ def test_spans_are_found_in_files_folders_globs_and_lists(tmp_path):
     assert names(both) == {"2013-01-05": ["a.csv"], "2013-01-06": ["a.csv", "2013-01-06.csv"]}
 
 
+def test_a_name_with_brackets_is_written_as_a_pattern(tmp_path):
+    touch(tmp_path, "x[1]/2013-01-05.csv", "x1/2013-01-06.csv", "x^/2013-01-07.csv")
+    assert [*names(window(tmp_path, "x[[]1]/{YYYY}-{MM}-{DD}.csv", spans="all"))] == ["2013-01-05"]
+    assert [*names(window(tmp_path, "x[^1]/{YYYY}-{MM}-{DD}.csv", spans="all"))] == ["2013-01-06", "2013-01-07"]
+    assert [*names(window(tmp_path, "x[!1]/{YYYY}-{MM}-{DD}.csv", spans="all"))] == ["2013-01-07"]
+    with pytest.raises(UserError, match=r"matches no file. \[2\] stands for one .*write x\[\[\]2\]/\{YYYY\}.csv"):
+        window(tmp_path, "x[2]/{YYYY}.csv")
+
+
 def test_spans_are_found_at_addresses():
     memory = fsspec.filesystem("memory")
     for name in ("2013-01", "2013-02", "other"):

@@ -96,6 +96,8 @@ def test_missing_file_with_a_hint(tmp_path):
     write(tmp_path / "trips.csv")
     with pytest.raises(UserError, match='no such file. Did you mean "trips.csv"'):
         infer_source(str(tmp_path / "tripps.csv"), tmp_path)
+    with pytest.raises(UserError, match=r"no such file. \[1\] stands for one .* write .*x\[\[\]1\]"):
+        infer_source(str(tmp_path / "x[1]" / "*.csv"), tmp_path)
 
 
 @pytest.mark.parametrize(
