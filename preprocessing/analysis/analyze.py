@@ -39,7 +39,7 @@ def analyze_table(
     """Analyzes rows in memory, in this process, and writes the transform graph.
 
     The graph equals the one that a pipeline run writes for the same rows of the train split. Beam's direct runner is
-    used only for tf_idf and for a user-defined function with an analyzer that needs all rows at once.
+    used only for a user-defined function with an analyzer that needs all rows at once or another's vocabulary.
 
     Args:
         batches: The rows of the train split, in the layout of `raw_batches`; read once for each phase of analyzers.
@@ -138,8 +138,8 @@ def write_graph(function: Function, states: Mapping[bytes, Any], graph: str) -> 
 def analyze_on_beam(batches: beam.PCollection, function: Function, graph: str) -> beam.PCollection:
     """Writes the transform graph with TF Transform's own analysis, which supports every analyzer.
 
-    It is for functions whose `phases` in `trace` are None: an analyzer needs the vocabulary of another analyzer, or is
-    a Beam transform of its own.
+    It is for functions whose `phases` in `trace` are None: an analyzer of the user's needs the vocabulary of another
+    analyzer, or is a Beam transform of its own.
 
     Returns:
         The path of the graph, emitted once the graph is written.

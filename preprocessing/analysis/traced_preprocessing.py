@@ -20,8 +20,8 @@ from tfx_bsl.public.tfxio import TensorAdapter, TensorAdapterConfig, TFExampleBe
 from fullpass.preprocessing.analysis.accumulators import Accumulator, accumulator_of
 from fullpass.preprocessing.analysis.finalize import CannotFinalize, Finalizer, can_finalize
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
-from fullpass.preprocessing.apply.token_table import TRACED_TABLES
-from fullpass.preprocessing.apply.transform_graph import source_columns
+from fullpass.preprocessing.apply.token_table import TRACED_TABLES, TracedTable
+from fullpass.preprocessing.apply.transform_graph import operations_behind, source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.internals.tf_internals import copied_part, prune
 from fullpass.preprocessing.internals.tft_internals import (
@@ -52,10 +52,12 @@ class ComputeInputs:
     Attributes:
         columns: Names of the raw columns that the tensors are computed from.
         compute: Batch of these columns -> tensors by name.
+        tables: The tables that it looks up, which would be freed otherwise.
     """
 
     columns: tuple[str, ...]
     compute: Callable[[Tensors], Mapping[str, tf.Tensor]]
+    tables: Sequence[Any] = ()
 
     def __call__(self, batch: Tensors) -> dict[str, np.ndarray]:
         """Returns the tensors of a batch. The batch may hold more columns than needed."""
@@ -109,12 +111,14 @@ class Traced:
 
     Attributes:
         phases: Accumulators of its analyzers, one tuple per pass over the rows. Analyzers of a later phase depend on
-            constants of earlier phases. None if an analyzer needs all rows at once or the vocabulary of another
-            analyzer; TF Transform itself analyzes such a function.
+            constants or vocabularies of earlier phases. None if an analyzer needs all rows at once, or if one needs the
+            vocabulary of another in a function of the user's; TF Transform itself analyzes such a function.
     """
 
     def __init__(self, function: Function):
         self._function = function
+        # A function of the user's may do with its files what it likes.
+        self._has_users_code = bool(PreprocessingConfig.model_validate_json(function.preprocessing).functions)
         self._specs = TensorAdapter(function.adapter).OriginalTypeSpecs()
         self._owners = annotators.ObjectTracker(), tf.Module()  # These keep the tables of the graph alive.
         tracker, module = self._owners
@@ -138,27 +142,33 @@ class Traced:
         """Returns the function that computes the input tensors of accumulators from a batch.
 
         Args:
-            constants: The constants of earlier phases, from `constants`.
+            constants: What it needs of earlier phases, from `constants`.
         """
         names = sorted({name for one in accumulators for name in one.tensors})
         fetches = {name: self._graph.get_tensor_by_name(name) for name in names}
         columns = source_columns(fetches, self._inputs) or tuple(self._inputs)[:1]
         feeds = [t for name in columns for t in _flat(self._inputs[name])]
-        known = [self._graph.get_tensor_by_name(name) for name in constants]
-        values = [tf.constant(constants[tensor.name], tensor.dtype) for tensor in known]
-        pruned = prune(self._graph, [*feeds, *known], fetches)
+        known = {name: tf.constant(constants[name], self._graph.get_tensor_by_name(name).dtype) for name in constants}
+        tables = [one for one in self._tables() if one.paths and all(path.name in known for path in one.paths)]
+        filled, replaced = self._fill(tables, known)
+        pruned = prune(self._graph, feeds, fetches, known | replaced)
 
         def compute(batch: Tensors) -> dict[str, tf.Tensor]:
-            flat = [t for name in columns for t in _flat(batch[name])]
-            return pruned(*flat, *values)
+            return pruned(*[t for name in columns for t in _flat(batch[name])])
 
-        return ComputeInputs(columns, compute)
+        return ComputeInputs(columns, compute, filled)
 
     def constants(self, states: Mapping[bytes, Any], before: int) -> dict[str, np.ndarray]:
-        """Returns the numeric constants of all phases before `before`: name of the replaced tensor -> value."""
+        """Returns what the phase `before` may need of the earlier phases: name of the replaced tensor -> value.
+
+        These are all numbers, and the paths of those vocabularies that it does need, which are written for it.
+        """
         traverser = nodes.Traverser(self._finalizer(states))
-        sinks = [sink for phase in self._sinks_of_phases[:before] for sink in phase if not sink.is_asset_filepath]
-        return {str(sink.tensor.name): np.asarray(traverser.visit_value_node(sink.future)) for sink in sinks}
+        tensors = [self._graph.get_tensor_by_name(name) for one in (self.phases or ())[before] for name in one.tensors]
+        needed = operations_behind(tensors)
+        sinks = [sink for phase in self._sinks_of_phases[:before] for sink in phase]
+        wanted = [sink for sink in sinks if not sink.is_asset_filepath or sink.tensor.op.name in needed]
+        return {str(sink.tensor.name): np.asarray(traverser.visit_value_node(sink.future)) for sink in wanted}
 
     def _in_context(self, context: TFGraphContext, outputs: dict[str, Any]) -> Any:
         """Returns the function as a tf.function that is traced in a context of TF Transform, into `outputs` as well."""
@@ -185,9 +195,7 @@ class Traced:
         for tensor, future, _ in self._sinks:
             constants[str(tensor.name)] = tf.constant(traverser.visit_value_node(future), tensor.dtype)
         module = tf.Module()
-        # A function of the user's may do with its files what it likes, so it is traced with them.
-        config = PreprocessingConfig.model_validate_json(self._function.preprocessing)
-        finish = self._trace_again if config.functions else self._replace
+        finish = self._trace_again if self._has_users_code else self._replace
         finished = finish(module, constants)
         tf.saved_model.save(module, folder, signatures={})
         # TF Transform traces the function once more for the schema. That is not needed here, because the domains that
@@ -201,16 +209,8 @@ class Traced:
         module.assets = [tf.saved_model.Asset(constants[t.name]) for t, _, is_path in self._sinks if is_path]
         # The graph needs no path: its tables are filled outside of it.
         replaced = {t.name: tf.constant("") if is_path else constants[t.name] for t, _, is_path in self._sinks}
-        module.tables, handles = [], {}
-        for traced in self._graph.get_collection(TRACED_TABLES):
-            table, sizes = traced.fill([constants[path.name] for path in traced.paths])
-            module.tables.append(table)
-            handles[id(traced.handle)] = table.resource_handle
-            for highest, first in traced.highest:
-                replaced[highest.name] = tf.constant([size + first for size in sizes], tf.int64)
-        for outer, inner in self._graph.captures:
-            if outer.dtype == tf.resource:
-                replaced[inner.name] = handles[id(outer)]
+        module.tables, of_tables = self._fill(self._tables(), constants)
+        replaced |= of_tables
         compute = copied_part(self._graph, _flat(self._inputs), self._outputs, replaced)
 
         def transform(inputs: Any) -> Tensors:
@@ -222,6 +222,29 @@ class Traced:
         function = tf.function(transform, input_signature=[self._specs], autograph=False)
         module.transform_fn = function.get_concrete_function()
         return _Finished(self._graph, self._outputs, replaced)
+
+    def _tables(self) -> list[TracedTable]:
+        return list(self._graph.get_collection(TRACED_TABLES))
+
+    def _fill(
+        self, tables: Sequence[TracedTable], paths: Mapping[str, tf.Tensor]
+    ) -> tuple[list[tf.lookup.StaticHashTable], dict[str, tf.Tensor]]:
+        """Returns filled tables, and name of a tensor of the graph -> what replaces it so that it looks them up.
+
+        Args:
+            paths: Name of a tensor that stands for the path of a file -> the path, eager.
+        """
+        filled, handles, replaced = [], {}, {}
+        for traced in tables:
+            table, sizes = traced.fill([paths[path.name] for path in traced.paths])
+            filled.append(table)
+            handles[id(traced.handle)] = table.resource_handle
+            for highest, first in traced.highest:
+                replaced[highest.name] = tf.constant([size + first for size in sizes], tf.int64)
+        for outer, inner in self._graph.captures:
+            if outer.dtype == tf.resource and id(outer) in handles:
+                replaced[inner.name] = handles[id(outer)]
+        return filled, replaced
 
     def _trace_again(self, module: tf.Module, constants: Mapping[str, tf.Tensor]) -> "_Finished":
         """Sets the transform function of a module by a trace with the constants."""
@@ -255,7 +278,8 @@ class Traced:
 
     def _next_phase(self, left: Sequence[Any]) -> tuple[list[Any], dict[str, Accumulator]]:
         """Returns the sinks that depend only on earlier phases, and their accumulators; nothing if one needs Beam."""
-        known = {id(sink) for phase in self._sinks_of_phases for sink in phase if not sink.is_asset_filepath}
+        done = [sink for phase in self._sinks_of_phases for sink in phase]
+        known = {id(sink) for sink in done if not (sink.is_asset_filepath and self._has_users_code)}
         ready = [(hashable_tensor_or_op(sink.tensor), id(sink) in known) for sink in self._sinks]
         paths = graph_tools.InitializableGraphAnalyzer(
             self._graph, self._inputs, ready, graph_tools.describe_path_as_analyzer_cache_hash

@@ -1,5 +1,7 @@
 """Transforms text: cleans it, splits it into tokens, joins tokens to n-grams, and looks them up in a vocabulary."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 
 import tensorflow as tf
@@ -16,6 +18,7 @@ from fullpass.preprocessing.apply.list_tensors import (
     select_kept,
     used_lengths,
 )
+from fullpass.preprocessing.apply.tf_idf import tf_idf
 from fullpass.preprocessing.apply.token_table import TokenTable
 from fullpass.preprocessing.apply.vocabulary import given_tokens, ids_of_slots, source_of, with_domain
 from fullpass.preprocessing.columns.outputs import vocabulary_name, weight_name
@@ -31,28 +34,42 @@ _STEPS = 6  # A word has at most 2 ** 6 pieces.
 _CUT = r"([^\s]{64})"
 
 
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of rows. Tokens within words are those of distinct words, since most words repeat.
+
+    Attributes:
+        values: string [n].
+        in_rows: Something of each of `values`, [n] -> that of the tokens of each row, [batch, (tokens)].
+        counts: How often each of `values` occurs in the rows, int64 [n]; None: once.
+    """
+
+    values: tf.Tensor
+    in_rows: Callable[[tf.Tensor], tf.RaggedTensor]
+    counts: tf.Tensor | None = None
+
+
 def text(name: str, feature: TextFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
     """Transforms text into ids: a sparse row per example, or int64 [batch, max_length]; see `TextFeature`."""
     tokens = _tokens(name, feature, columns)
     learn = _learn_pieces(feature.vocabulary) if feature.tokenize == "subwords" else None
-    table = TokenTable([source_of(tokens.values, feature.vocabulary, vocabulary_name(name), columns, learn)])
+    source = source_of(tokens.values, feature.vocabulary, vocabulary_name(name), columns, learn, tokens.counts)
+    table = TokenTable([source])
     if feature.tokenize == "subwords":
-        words = rows_of_sparse(tokens)
-        tokens = split_words(words, table, _longest_piece(feature.vocabulary)).to_sparse()
+        tokens = split_words(tokens.in_rows(tokens.values), table, _longest_piece(feature.vocabulary))
     oov_buckets = feature.vocabulary.oov_buckets
-    ids = ids_of_slots(table.find(tokens.values), tokens.values, oov_buckets)
+    rows = tokens.in_rows(ids_of_slots(table.find(tokens.values), tokens.values, oov_buckets))
     (high,) = table.highest_ids(oov_buckets)
-    rows = tf.SparseTensor(tokens.indices, ids, tokens.dense_shape)
     key = transformed_name(name)
     if feature.output == "tf_idf":
-        distinct, weights = tft.tfidf(rows, table.sizes[0] + 1 + oov_buckets)
+        distinct, weights = tf_idf(rows, high + 1)
         return {key: with_domain(distinct, high), weight_name(name): weights}
     if feature.output == "bag_of_words":
-        return {key: with_domain(tf.sets.union(rows, rows), high)}
+        ids = rows.to_sparse()
+        return {key: with_domain(tf.sets.union(ids, ids), high)}
     if feature.max_length is None:
-        return {key: with_domain(rows, high)}
-    padded = rows_of_sparse(rows).to_tensor(0, shape=[None, feature.max_length])
-    return {key: with_domain(padded, high)}
+        return {key: with_domain(rows.to_sparse(), high)}
+    return {key: with_domain(rows.to_tensor(0, shape=[None, feature.max_length]), high)}
 
 
 def _learn_pieces(vocabulary: Vocabulary) -> Learn:
@@ -65,19 +82,23 @@ def _longest_piece(vocabulary: Vocabulary) -> int:
     return LONGEST_PIECE if given is None else max(len(piece.removeprefix(CONTINUES)) for piece in given)
 
 
-def _tokens(name: str, feature: TextFeature, columns: Columns) -> tf.SparseTensor:
+def _tokens(name: str, feature: TextFeature, columns: Columns) -> Tokens:
     """Returns the tokens of each row; for a list of texts, the tokens of one text after the other."""
     column = feature.column or name
     if feature.list is None:
         return tokenize(columns.string(column).values, feature)
     lists = columns.elements(column, numbers=False)
     kept = select_kept(used_lengths(lists), feature.list)
-    of_texts = rows_of_sparse(tokenize(gather_kept(lists, kept), feature))
-    return rows_of_rows(of_texts, kept.rows, tf.size(kept.count, tf.int64)).to_sparse()
+    of_texts = tokenize(gather_kept(lists, kept), feature)
+
+    def in_rows(values: tf.Tensor) -> tf.RaggedTensor:
+        return rows_of_rows(of_texts.in_rows(values), kept.rows, tf.size(kept.count, tf.int64))
+
+    return replace(of_texts, in_rows=in_rows)
 
 
-def tokenize(texts: tf.Tensor, feature: TextFeature) -> tf.SparseTensor:
-    """Splits text into tokens and joins tokens to n-grams: string [batch] to string [batch, (tokens)].
+def tokenize(texts: tf.Tensor, feature: TextFeature) -> Tokens:
+    """Splits text, string [batch], into tokens and joins tokens to n-grams.
 
     N-grams are ordered by the position of their first token, then from short to long. An empty text has no tokens.
     Words are not yet split into subwords here.
@@ -86,20 +107,34 @@ def tokenize(texts: tf.Tensor, feature: TextFeature) -> tf.SparseTensor:
         texts = tf.strings.lower(texts, encoding="utf-8")
     if feature.strip_punctuation:
         texts = tf.strings.regex_replace(texts, _PUNCTUATION, " ")
-    split = _split(texts, feature)
+    rows = _split(texts, feature)
     if feature.tokenize == "word_characters" and feature.pattern is None:
-        return _runs_in_words(split, feature.ngrams).to_sparse()
-    rows = split.to_sparse()
-    return rows if feature.ngrams == (1, 1) else tft.ngrams(rows, feature.ngrams, " ")
+        return _within_words(rows, partial(_runs, ngrams=feature.ngrams))
+    if feature.ngrams != (1, 1):
+        rows = rows_of_sparse(tft.ngrams(rows.to_sparse(), feature.ngrams, " "))
+    return Tokens(rows.values, rows.with_values)
 
 
-def _runs_in_words(words: tf.RaggedTensor, ngrams: tuple[int, int]) -> tf.RaggedTensor:
-    """Returns the n-grams of the characters of each word and of a blank at both its ends: string [batch, (n-grams)]."""
-    distinct, of_word = tf.unique(words.flat_values)
-    characters = tf.strings.unicode_split(tf.strings.join([" ", distinct, " "]), "UTF-8")
-    runs = characters if ngrams == (1, 1) else tft.ngrams(characters.to_sparse(), ngrams, "")
-    of_distinct = runs if isinstance(runs, tf.RaggedTensor) else rows_of_sparse(runs)
-    return rows_of_rows(tf.gather(of_distinct, of_word), words.value_rowids(), words.nrows())
+def _within_words(words: tf.RaggedTensor, parts_of: Callable[[tf.Tensor], tf.RaggedTensor]) -> Tokens:
+    """Returns the parts of the words of each row as its tokens, those of one word after those of the other.
+
+    Args:
+        words: string [batch, (words)].
+        parts_of: Distinct words, string [n] -> their parts, string [n, (parts)].
+    """
+    distinct, of_word, counts = tf.unique_with_counts(words.flat_values, tf.int64)
+    parts = parts_of(distinct)
+
+    def in_rows(values: tf.Tensor) -> tf.RaggedTensor:
+        return rows_of_rows(tf.gather(parts.with_values(values), of_word), words.value_rowids(), words.nrows())
+
+    return Tokens(parts.values, in_rows, tf.gather(counts, parts.value_rowids()))
+
+
+def _runs(words: tf.Tensor, ngrams: tuple[int, int]) -> tf.RaggedTensor:
+    """Returns the n-grams of the characters of each word and of a blank at both its ends: string [n, (n-grams)]."""
+    characters = tf.strings.unicode_split(tf.strings.join([" ", words, " "]), "UTF-8")
+    return characters if ngrams == (1, 1) else rows_of_sparse(tft.ngrams(characters.to_sparse(), ngrams, ""))
 
 
 def _split(texts: tf.Tensor, feature: TextFeature) -> tf.RaggedTensor:
@@ -121,8 +156,8 @@ def split_long_words(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(valid, _CUT, r"\1 ")
 
 
-def split_words(words: tf.RaggedTensor, table: TokenTable, longest: int) -> tf.RaggedTensor:
-    """Returns the pieces of the words of each row, one word after the other: string [batch, (pieces)].
+def split_words(words: tf.RaggedTensor, table: TokenTable, longest: int) -> Tokens:
+    """Returns the pieces of the words of each row, one word after the other, as its tokens.
 
     The longest piece of the vocabulary is taken from the beginning of a word, then the longest one from there on, and
     so on. Pieces that continue a word begin with `##`. A character that no piece begins with is a piece of its own,
@@ -134,9 +169,7 @@ def split_words(words: tf.RaggedTensor, table: TokenTable, longest: int) -> tf.R
         words: string [batch, (words)]; not empty and not longer than `LONGEST_WORD`.
         longest: Length in characters of the longest piece, without continuation marks.
     """
-    distinct, of_word = tf.unique(words.flat_values)
-    pieces = tf.gather(_pieces(distinct, table, longest), of_word)
-    return rows_of_rows(pieces, words.value_rowids(), words.nrows())
+    return _within_words(words, partial(_pieces, table=table, longest=longest))
 
 
 def _pieces(words: tf.Tensor, table: TokenTable, longest: int) -> tf.RaggedTensor:

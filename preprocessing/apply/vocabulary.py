@@ -22,7 +22,12 @@ _Ids = TypeVar("_Ids", tf.Tensor, tf.SparseTensor)
 
 
 def source_of(
-    tokens: tf.Tensor, vocabulary: Vocabulary, name: str, columns: Columns, learn: Learn | None = None
+    tokens: tf.Tensor,
+    vocabulary: Vocabulary,
+    name: str,
+    columns: Columns,
+    learn: Learn | None = None,
+    counts: tf.Tensor | None = None,
 ) -> Source:
     """Returns the tokens of a vocabulary, or the path of its file, which an analyzer writes.
 
@@ -31,6 +36,7 @@ def source_of(
         name: Unique file name of a learned vocabulary, from `outputs.vocabulary_name`.
         columns: Hold whether its ids are stable, and the base model.
         learn: Learns the vocabulary from the counts of `tokens`; None for a vocabulary of the tokens themselves.
+        counts: int64 [n], how often each of the tokens occurs; by default once.
     """
     given = given_tokens(vocabulary)
     if given is not None:
@@ -46,9 +52,10 @@ def source_of(
             base_model=columns.base_model,
         )
     if learn is not None:
-        return counted_vocabulary(tokens, Limits(top_k=learn.most), name, learn=learn.learn, arrange=arrange)
+        limits = Limits(top_k=learn.most)
+        return counted_vocabulary(tokens, limits, name, learn=learn.learn, arrange=arrange, amounts=counts)
     limits = Limits(vocabulary.coverage, vocabulary.top_k, vocabulary.min_count)
-    return counted_vocabulary(tokens, limits, name, arrange=arrange)
+    return counted_vocabulary(tokens, limits, name, arrange=arrange, amounts=counts)
 
 
 def given_tokens(vocabulary: Vocabulary) -> tuple[str, ...] | None:

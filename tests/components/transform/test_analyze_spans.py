@@ -238,8 +238,9 @@ def test_sums_of_the_label_are_cached_and_equal_in_the_analysis_of_tf_transform(
     first, _ = analyse(spans, cache, config)
     again, analysis = analyse([replace(span, files=()) for span in spans], cache, config)
     assert analysis.missed == {}
-    words = {"type": "text", "column": "zone", "output": "tf_idf"}  # no accumulators, so TF Transform analyzes
-    beam, _ = analyse(spans, None, {**config, "features": {**features, "words": words}})
+    rank = "tests.preprocessing.apply.user_functions:rank_less_mean"  # no accumulators, so TF Transform analyzes
+    ranked = {"type": "custom", "function": rank, "columns": {"zone": "string"}}
+    beam, _ = analyse(spans, None, {**config, "features": {**features, "ranked": ranked}})
     written = [Path(one.vocabulary_file_by_name("target_mean_tip")).read_bytes() for one in (first, again, beam)]
     zones = {zone for span in (1, 2) for zone in rows(span)["zone"]}
     assert {line.split()[0].decode() for line in written[0].splitlines()} == {"*", *(f"={zone}" for zone in zones)}

@@ -60,6 +60,16 @@ MORE = {
         "stable": {"type": "category", "column": "company", "vocabulary": {"min_count": 2, "stable_ids": True}},
         "cells": {"type": "category", "column": "genres", "separator": "|", "vocabulary": {}},
     },
+    "text": {
+        "runs": {
+            "type": "text",
+            "column": "genres",
+            "tokenize": "word_characters",
+            "ngrams": [2, 4],
+            "output": "tf_idf",
+            "vocabulary": {"top_k": 30},
+        },
+    },
     "hash": {"keyed": {"type": "category", "column": "company", "hash": {"buckets": 9, "key": [1, 2]}}},
     "identity": {"digit": {"type": "category", "column": "zone", "identity": {"size": 5}}},
     "embedding": {"wide": {"type": "category", "column": "company", "encoding": {"embedding": 3}}},
@@ -102,9 +112,6 @@ def features_of(name: str) -> dict[str, dict]:
 
 def _with_column(name: str, feature) -> dict:
     feature = {"type": feature} if isinstance(feature, str) else dict(feature)
-    # tf_idf has a separate test: both engines use TF Transform's own analyzer for an analyzer of another's vocabulary.
-    if feature.get("output") == "tf_idf":
-        feature["output"] = "bag_of_words"
     if feature["type"] == "image":
         feature["size"] = [4, 6]  # every pixel is compared
     names_its_columns = {"column", "columns", "start", "function"} & feature.keys()

@@ -1,10 +1,12 @@
 """A table in memory is analyzed and transformed without Beam."""
 
+import math
+
 import pyarrow as pa
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.analysis import traced_preprocessing
+from fullpass.preprocessing.analysis import analyze, traced_preprocessing
 from fullpass.preprocessing.analysis.analyze import analyze_table
 from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer
@@ -90,7 +92,28 @@ def test_errors_name_column_and_row(change, message):
         list(raw_batches(preprocessing(), changed.drop(absent)))
 
 
-def test_an_analyzer_that_needs_a_vocabulary_is_computed_on_beam(tmp_path):
+def test_an_analyzer_that_needs_a_vocabulary_is_computed_in_a_second_pass(tmp_path, monkeypatch):
+    """Of four rows, two have b and one has a, which is out of the vocabulary; z is in none."""
     config = preprocessing({"company": {"type": "text", "output": "tf_idf"}})
-    output = analyze_table(config, list(raw_batches(config, table())), str(tmp_path / "graph"))
+    monkeypatch.setattr(analyze, "analyze_on_beam", None)
+    output = analyze.analyze_table(config, list(raw_batches(config, table())), str(tmp_path / "graph"))
     assert output.vocabulary_by_name("vocabulary_company") == [b"b"], "those that stand twice"
+    transform = BatchTransformer(output, adapter_of(raw_schema(config)), without=["label", "row_id", "example_weight"])
+    (batch,) = (transform(batch) for batch in raw_batches(config, table(company=["z b b", "", "a", "b"])))
+    known, unknown = 1 + math.log(5 / 3), 1 + math.log(5 / 2)
+    assert batch.to_pydict() == {
+        "company_xf": [[1, 2], [], [1], [2]],
+        "company.weight_xf": [pytest.approx(row) for row in ([unknown / 3, 2 * known / 3], [], [unknown], [known])],
+    }
+
+
+def test_an_analyzer_of_users_code_that_needs_a_vocabulary_is_computed_on_beam(tmp_path):
+    rank = "tests.preprocessing.apply.user_functions:rank_less_mean"
+    columns = {"company": "string"}
+    config = preprocessing({"rank": {"type": "custom", "function": rank, "columns": columns}})
+    output = analyze_table(
+        config, list(raw_batches(config, table(company=["b", "b", "b", "a"]))), str(tmp_path / "graph")
+    )
+    transform = BatchTransformer(output, adapter_of(raw_schema(config)), without=["label", "row_id", "example_weight"])
+    (batch,) = (transform(batch) for batch in raw_batches(config, table()))
+    assert batch.to_pydict() == {"rank_xf": [[0.75], [-0.25], [-0.25], [-1.25]]}, "ranks 1, 0, 0 and -1 less 1 / 4"

@@ -108,8 +108,8 @@ def test_tokens(fields, texts, tokens):
     from fullpass.preprocessing.apply.text import tokenize
     from fullpass.preprocessing.features.feature import TextFeature
 
-    rows = tokenize(tf.constant(texts), TextFeature(type="text", **fields))
-    ragged = tf.RaggedTensor.from_sparse(rows).to_list()
+    tokenized = tokenize(tf.constant(texts), TextFeature(type="text", **fields))
+    ragged = tokenized.in_rows(tokenized.values).to_list()
     assert [[token.decode() for token in row] for row in ragged] == tokens
 
 
@@ -123,7 +123,8 @@ def test_runs_within_words_are_those_of_scikit_learn():
     texts = ["where is my card", "i do not have a card", "", "déjà vu x"]
     runs = CountVectorizer(analyzer="char_wb", ngram_range=(2, 4)).build_analyzer()
     feature = TextFeature(type="text", tokenize="word_characters", ngrams=(2, 4))
-    rows = tf.RaggedTensor.from_sparse(tokenize(tf.constant(texts), feature)).to_list()
+    tokenized = tokenize(tf.constant(texts), feature)
+    rows = tokenized.in_rows(tokenized.values).to_list()
     assert [sorted(token.decode() for token in row) for row in rows] == [sorted(runs(text)) for text in texts]
 
 

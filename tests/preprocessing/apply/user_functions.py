@@ -15,6 +15,11 @@ def pair(columns):
     return tf.stack([length, -length], axis=1)
 
 
+def rank_less_mean(columns):
+    ranks = tf.cast(tft.compute_and_apply_vocabulary(next(iter(columns.values()))), tf.float32)
+    return ranks - tft.mean(ranks)
+
+
 def ids(columns):
     return tf.cast(tf.strings.length(columns["s"]), tf.int64)
 
