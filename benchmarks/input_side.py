@@ -21,13 +21,13 @@ import tensorflow_transform as tft
 
 from benchmarks.common import peak_mib
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
-from fullpass.trainer.input.cache.block_cache import CachePlan, fingerprint_of
+from fullpass.trainer.input.cache.block_cache import CachePlan
 from fullpass.trainer.input.decoder import decoder
 from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
 from fullpass.trainer.input.placement import FeaturePlacement
-from fullpass.trainer.records.record_files import list_files
+from fullpass.trainer.records.record_files import fingerprint_of, list_files
 
 SHUFFLE_ROWS = 100_000
 

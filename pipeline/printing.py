@@ -40,6 +40,11 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
+def short_value(value: object) -> str:
+    """Returns a value as text, a float with four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def print_text(text: object, *, err: bool = False, nl: bool = True) -> None:
     """Prints text for people."""
     typer.echo(plain(str(text)), err=err, nl=nl)

@@ -14,7 +14,7 @@ from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import InputConfig, SeveralModels, TrainingSpec, Trees, auto_network
 from fullpass.trainer.fit.blend import Choice, blend, choose_weights
 from fullpass.trainer.fit.build_training import build_training
-from fullpass.trainer.fit.calibration import HEAD, prior_shift
+from fullpass.trainer.fit.calibration import prior_shift
 from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report
 from fullpass.trainer.fit.sampled_rows import rows_of, sample_rows
@@ -26,6 +26,7 @@ from fullpass.trainer.input.epochs import STREAM_SHUFFLE_ROWS, BatchOrder
 from fullpass.trainer.input.placement import with_preprocessing
 from fullpass.trainer.linear.fit_linear import fit_linear
 from fullpass.trainer.loss_config import LossConfig
+from fullpass.trainer.models.tasks import HEAD
 from fullpass.trainer.models.weight_semantics import Network
 
 if TYPE_CHECKING:

@@ -4,12 +4,11 @@ A matrix of many classes is kept as its most confused pairs.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from fullpass.base.files import read_bytes
-from fullpass.base.json_text import Number, parse_json, to_json_text
+from fullpass.base.json_text import Number, read_parsed
 from fullpass.components.evaluation.class_counts import NO_CLASS, PER_CLASS, ConfusionCells, class_sums
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.one_vs_rest import MOST_CURVES
@@ -124,12 +123,6 @@ def _pairs(labels: np.ndarray, said: np.ndarray, weights: np.ndarray, classes: i
     return [(int(a), int(b)) for a, b in distinct[:, np.argsort(-sums, kind="stable")[:MOST_CELLS]].T]
 
 
-def to_json(results: Sequence[ClassResults | None]) -> str:
-    """Returns the content of the file: the classes of each model, the new model first; NaN becomes null."""
-    return to_json_text([asdict(one) if one else None for one in results])
-
-
 def read_class_results(evaluation_uri: str) -> list[ClassResults | None]:
     """Returns the classes of each model; empty if no metric needs them, or for an earlier release."""
-    content = read_bytes(f"{evaluation_uri}/{FILE}")
-    return [] if content is None else parse_json(list[ClassResults | None], content)
+    return read_parsed(list[ClassResults | None], f"{evaluation_uri}/{FILE}") or []

@@ -7,7 +7,6 @@ would have to be known when the pipeline is compiled, and a Kubeflow package is 
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from fullpass.base.json_text import to_json_text
 from fullpass.components.accumulate import AccumulateFiles
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.evaluation.class_results import FILE as CLASSES_FILE
-from fullpass.components.evaluation.class_results import to_json as classes_to_json
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
 from fullpass.components.evaluation.forecast_baselines import baselines_of
@@ -29,7 +27,6 @@ from fullpass.components.evaluation.measure_rows import measured_of
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, read_measured, to_json
 from fullpass.components.evaluation.regression_errors import regression_errors
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
-from fullpass.components.evaluation.score_curves import to_json as curves_to_json
 from fullpass.components.evaluation.shown_files import DEPENDENCE_FILE, ERRORS_FILE, TEXTS_FILE
 from fullpass.components.evaluation.slice_states import SliceAccumulator, State
 from fullpass.components.ingest.component import rows_of, with_rows
@@ -100,9 +97,9 @@ def _write_results(
     """
     _write(f"{folder}/{FILE}", to_json(measured_of(accumulator, state, record)))
     if curves := accumulator.curves(state):
-        _write(f"{folder}/{CURVES_FILE}", curves_to_json(curves))
+        _write(f"{folder}/{CURVES_FILE}", to_json_text(curves))
     if classes := accumulator.classes(state):
-        _write(f"{folder}/{CLASSES_FILE}", classes_to_json(classes))
+        _write(f"{folder}/{CLASSES_FILE}", to_json_text(classes))
     if shown is not None:
         _write_shown(folder, evaluate, state.sample.records, *shown)
 
@@ -122,12 +119,12 @@ def _write_shown(
 
     export = evaluate.exports[0]
     if dependence := dependence_of_export(export, sampled, preprocessing, importance):
-        _write(f"{folder}/{DEPENDENCE_FILE}", to_json_text(asdict(dependence), indent=1))
+        _write(f"{folder}/{DEPENDENCE_FILE}", to_json_text(dependence, indent=1))
     if preprocessing.label.task == "regression" and sampled:
         if errors := regression_errors(evaluate.scorer(tf.constant(sampled)).models[0]):
-            _write(f"{folder}/{ERRORS_FILE}", to_json_text(asdict(errors)))
+            _write(f"{folder}/{ERRORS_FILE}", to_json_text(errors))
     if texts := texts_of_export(export, sampled, preprocessing):
-        _write(f"{folder}/{TEXTS_FILE}", to_json_text([asdict(text) for text in texts], indent=1))
+        _write(f"{folder}/{TEXTS_FILE}", to_json_text(texts, indent=1))
 
 
 def _write(path: str, text: str) -> None:

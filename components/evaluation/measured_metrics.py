@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fullpass.base.errors import UserError
-from fullpass.base.files import read_bytes
-from fullpass.base.json_text import Number, parse_json, to_json_text
+from fullpass.base.json_text import Number, read_parsed, to_json_text
 
 FILE = "measured.json"
 ALWAYS_MEASURED = "example_count"
@@ -57,10 +56,10 @@ def read_measured(evaluation_uri: str) -> Sequence[MeasuredRows]:
     Raises:
         UserError: The evaluation is of an earlier release and has no `measured.json`.
     """
-    content = read_bytes(f"{evaluation_uri}/{FILE}")
-    if content is None:
+    measured = read_parsed(list[MeasuredRows], f"{evaluation_uri}/{FILE}")
+    if measured is None:
         raise UserError(f"{evaluation_uri}: no {FILE}. An early release wrote this evaluation; run the pipeline again.")
-    return parse_json(list[MeasuredRows], content)
+    return measured
 
 
 def text_of(value: bytes | float) -> str:

@@ -5,12 +5,11 @@ separately.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
-from fullpass.base.files import read_bytes
-from fullpass.base.json_text import Number, parse_json, to_json_text
+from fullpass.base.json_text import Number, read_parsed
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.sampling_error import COARSE, standard_errors, sums_without_each
 from fullpass.components.evaluation.score_buckets import BUCKETS, EDGES, SparseHistograms
@@ -78,15 +77,9 @@ def curves_of(cells: SparseHistograms, grouped: SparseHistograms, place: int) ->
     )
 
 
-def to_json(curves: Sequence[Curves | None]) -> str:
-    """Returns the content of the file: the curves of each model, the new model first; NaN becomes null."""
-    return to_json_text([asdict(one) if one else None for one in curves])
-
-
 def read_curves(evaluation_uri: str) -> list[Curves | None]:
     """Returns the curves of each model; empty if the metrics need no histograms, or for an earlier release."""
-    content = read_bytes(f"{evaluation_uri}/{FILE}")
-    return [] if content is None else parse_json(list[Curves | None], content)
+    return read_parsed(list[Curves | None], f"{evaluation_uri}/{FILE}") or []
 
 
 def _dense(cells: SparseHistograms, place: int, groups: int) -> np.ndarray:

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fullpass.base.files import read_bytes
-from fullpass.base.json_text import Number, parse_json
+from fullpass.base.json_text import Number, read_parsed
 
 DEPENDENCE_FILE = "partial_dependence.json"
 TEXTS_FILE = "shown_texts.json"
@@ -64,14 +63,12 @@ class ShownText:
 
 def read_dependence(folder: str) -> Dependence | None:
     """Returns the partial dependence of an evaluation; None for an earlier release or a model without importances."""
-    content = read_bytes(f"{folder}/{DEPENDENCE_FILE}")
-    return None if content is None else parse_json(Dependence, content)
+    return read_parsed(Dependence, f"{folder}/{DEPENDENCE_FILE}")
 
 
 def read_texts(folder: str) -> tuple[ShownText, ...]:
     """Returns the texts of an evaluation; empty for an earlier release or a model without texts."""
-    content = read_bytes(f"{folder}/{TEXTS_FILE}")
-    return () if content is None else parse_json(tuple[ShownText, ...], content)
+    return read_parsed(tuple[ShownText, ...], f"{folder}/{TEXTS_FILE}") or ()
 
 
 @dataclass(frozen=True)
@@ -107,5 +104,4 @@ class RegressionErrors:
 
 def read_regression_errors(evaluation_uri: str) -> RegressionErrors | None:
     """Returns the errors; None if the task is no regression, or for an earlier release."""
-    content = read_bytes(f"{evaluation_uri}/{ERRORS_FILE}")
-    return None if content is None else parse_json(RegressionErrors, content)
+    return read_parsed(RegressionErrors, f"{evaluation_uri}/{ERRORS_FILE}")

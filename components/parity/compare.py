@@ -1,7 +1,7 @@
 """Compares features that were computed by two paths, such as training and serving."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -192,7 +192,7 @@ def check(compared: list[ComparedFeature]) -> None:
 
 def report_json(compared: list[ComparedFeature]) -> str:
     """Returns the report as JSON text."""
-    return to_json_text([asdict(c) for c in compared], indent=1)
+    return to_json_text(list(compared), indent=1)
 
 
 def _difference(

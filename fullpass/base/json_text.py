@@ -2,10 +2,13 @@
 
 import json
 import math
+from dataclasses import asdict, is_dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BeforeValidator, TypeAdapter
+
+from fullpass.base.files import read_bytes
 
 _T = TypeVar("_T")
 
@@ -14,14 +17,14 @@ def to_json_text(value: Any, **options: Any) -> str:
     """Returns a value as JSON text, with null for numbers that are not finite.
 
     Args:
-        value: Dicts, lists, tuples, texts, numbers, booleans and None, at any depth.
+        value: Dicts, lists, tuples, dataclasses, texts, numbers, booleans and None, at any depth.
 
     Example:
         >>> to_json_text({"auc": math.nan, "rows": (1, 2)})
         '{"auc": null, "rows": [1, 2]}'
     """
     try:
-        return json.dumps(value, allow_nan=False, **options)
+        return json.dumps(value, allow_nan=False, **{"default": asdict, **options})
     except ValueError:
         return json.dumps(finite(value), allow_nan=False, **options)
 
@@ -44,6 +47,12 @@ def parse_json(shape: type[_T], text: str | bytes) -> _T:
     return adapter.validate_json(text)
 
 
+def read_parsed(shape: type[_T], path: str) -> _T | None:
+    """Returns the content of a JSON file as a value of a type, or None if the file does not exist; see `parse_json`."""
+    content = read_bytes(path)
+    return None if content is None else parse_json(shape, content)
+
+
 def parse_fields(shape: type[_T], fields: Any) -> _T:
     """Returns parsed JSON as a value of a type; see `parse_json`."""
     adapter: TypeAdapter[_T] = _adapter(cast(Any, shape))
@@ -59,6 +68,8 @@ def finite(value: Any) -> Any:
     """Returns a value as `to_json_text` writes it: with None for numbers that are not finite, and lists for tuples."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
     if isinstance(value, dict):
         return {finite(key): finite(one) for key, one in value.items()}
     return [finite(one) for one in value] if isinstance(value, list | tuple) else value

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fullpass.base.errors import UserError
+from fullpass.base.errors import UserError, did_you_mean
 
 FOLDER_VARIABLE = "FULLPASS_MODULES"
 """Environment variable with the folder, which child processes of a node, such as Beam workers, inherit."""
@@ -54,11 +54,19 @@ def import_function(path: str) -> Any:
     """Returns the function with the path `package.module:function`.
 
     Raises:
-        ImportError: The module does not exist.
-        AttributeError: The module has no such function.
+        UserError: It cannot be imported; the message names the line of the user's folder that failed.
     """
     module, _, name = path.partition(":")
-    return getattr(import_user_module(module), name)
+    try:
+        found = import_user_module(module)
+    except Exception as error:
+        raise UserError(
+            f"{path} cannot be imported: {type(error).__name__}: {error}. Its module must lie beside the YAML, or be "
+            f"installed where the pipeline runs.{_place(path, error)}"
+        ) from error
+    if not hasattr(found, name):
+        raise UserError(f"{path} cannot be imported: {module} has no {name!r}.{did_you_mean(name, vars(found))}")
+    return getattr(found, name)
 
 
 @contextmanager

@@ -47,11 +47,11 @@ from fullpass.trainer.insight.feature_information import (
     are_equal,
     commonest_share,
     find_duplicates,
-    inputs_by_feature,
     mutual_information,
     value_codes,
 )
 from fullpass.trainer.loss_config import levels_of
+from fullpass.trainer.models.model_inputs import inputs_by_feature
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.records.record_files import has_files, open_records
 from fullpass.trainer.train import train

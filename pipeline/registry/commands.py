@@ -136,7 +136,7 @@ def runs(
 def _print(found: list[Any], table: Callable[[], RenderableType], *, as_json: bool) -> None:
     """Prints records as JSON or as a table for people."""
     if as_json:
-        print_data(to_json_text([asdict(one) for one in found], indent=2))
+        print_data(to_json_text(found, indent=2))
     else:
         console().print(table())
 

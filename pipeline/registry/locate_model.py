@@ -12,6 +12,7 @@ from rich.tree import Tree
 
 from fullpass.base.errors import UserError, listed
 from fullpass.components.push import push
+from fullpass.pipeline.printing import short_value
 from fullpass.pipeline.registry.list_versions import code_text
 from fullpass.pipeline.root.layout import metadata_above
 from fullpass.pipeline.startup import noise_to
@@ -122,7 +123,7 @@ def tree(record: LineageRecord) -> RenderableType:
     gates = root.add("gates")
     for name, facts in (lineage.get("gates") or {}).items():
         recorded = {key: value for key, value in facts.items() if key != "found"}
-        branch = _line(gates, name, ", ".join(f"{key} {_short(value)}" for key, value in recorded.items()))
+        branch = _line(gates, name, ", ".join(f"{key} {short_value(value)}" for key, value in recorded.items()))
         for found in facts.get("found", []):
             branch.add(Text(found))
     _line(root, "read from", record.source)
@@ -185,7 +186,3 @@ def _blessing(tree: Tree, blessing: dict[str, Any] | None) -> None:
     branch = tree.add(Text(f"blessing  {words}"))
     for reason in blessing["reasons"]:
         branch.add(Text(reason))
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,6 +1,6 @@
 """Calls user-defined functions in the graph: imports them by path and checks their results."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -80,7 +80,7 @@ def _check_output(function: str, name: Any, value: Any) -> None:
 
 
 def _call(path: str, columns: Mapping[str, tf.Tensor]) -> Any:
-    function = _import(path)
+    function = import_function(path)
     given = _Columns(columns)
     with own_code(path):
         try:
@@ -99,16 +99,6 @@ class _Columns(dict[str, tf.Tensor]):
     def __missing__(self, name: object) -> tf.Tensor:
         self.absent = name
         raise KeyError(name)
-
-
-def _import(path: str) -> Callable[[Mapping[str, tf.Tensor]], Any]:
-    try:
-        return import_function(path)
-    except Exception as error:
-        raise UserError(
-            f"{path} cannot be imported: {type(error).__name__}: {error}. Accepted: package.module:function of a "
-            "module that can be imported where the pipeline runs."
-        ) from error
 
 
 def _described(value: Any) -> str:

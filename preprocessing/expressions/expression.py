@@ -40,6 +40,7 @@ __all__ = [
     "lists_in",
     "parse",
     "past_literals",
+    "split_arguments",
 ]
 
 _WANTED = {"number": "numbers", "string": "strings", "boolean": "conditions (true or false)"}
@@ -79,6 +80,19 @@ def lists_in(expression: Expression) -> dict[str, str]:
                     found[column] = "number"
                 found.setdefault(column, "any")
     return found
+
+
+def split_arguments(call: Call) -> tuple[list[Node], list[str | int]]:
+    """Returns the arguments of a call that are evaluated, and the values of those that must be literals."""
+    function = TABLE[call.function]
+    evaluated: list[Node] = []
+    literals: list[str | int] = []
+    for index, argument in enumerate(call.arguments):
+        if isinstance(argument, Constant) and function.parameter(index).literal:
+            literals.append(argument.value if isinstance(argument.value, str) else int(argument.value))
+        else:
+            evaluated.append(argument)
+    return evaluated, literals
 
 
 def past_literals(expression: Expression, parameter: str) -> list[tuple[str, str | float]]:

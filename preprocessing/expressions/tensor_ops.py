@@ -29,7 +29,7 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.expressions.expression import Expression
+from fullpass.preprocessing.expressions.expression import Expression, split_arguments
 from fullpass.preprocessing.expressions.functions import EARTH_RADIUS_KM, TABLE
 from fullpass.preprocessing.expressions.number_text import LONGEST_NUMBER, NUMBER, number_text
 from fullpass.preprocessing.expressions.past_ops import PAST, PastColumn
@@ -115,13 +115,8 @@ def _call(node: Call, columns: Mapping[str, Value | PastColumn]) -> Value:
     function = TABLE[node.function]
     if function.reads_list:
         return _past(node, columns)
-    arguments: list[Value] = []
-    literals: list[str | int] = []
-    for index, argument in enumerate(node.arguments):
-        if isinstance(argument, Constant) and function.parameter(index).literal:
-            literals.append(argument.value if isinstance(argument.value, str) else int(argument.value))
-        else:
-            arguments.append(_evaluate(argument, columns))
+    evaluated, literals = split_arguments(node)
+    arguments = [_evaluate(argument, columns) for argument in evaluated]
     if function.null_propagating:
         return _propagate_null(NULL_PROPAGATING[node.function], *arguments, literals=literals)
     return NULL_HANDLING[node.function](*arguments)

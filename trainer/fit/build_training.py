@@ -11,13 +11,11 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.trainer.config import TrainingSpec
-from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.optimizer import learning_rate_of, make_optimizer, peak_learning_rate
 from fullpass.trainer.fit.steps import Blend, FineTunedVariable, Steps
 from fullpass.trainer.fit.strategy import needs_fixed_shapes, precision, use_xla
 from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin, initialize_from, keep_encodings
 from fullpass.trainer.input.placement import InModel, placement_of, refuse_text, with_preprocessing
-from fullpass.trainer.loss_config import levels_of
 from fullpass.trainer.models import image_encoders
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import ModelInput, model_inputs, same_shapes, transformed_outputs
@@ -87,19 +85,22 @@ def build_training(
         optimizer = make_optimizer(training, rate, policy)
         optimizer.build(model.trainable_variables)
     xla = use_xla(training, strategy, in_model is None and same_shapes(network.inputs))
-    deviation = train.counts.label_deviation if task == "regression" else 1.0
     steps = Steps(
         model=model,
         optimizer=optimizer,
-        loss=loss_of(task, training.loss, label_smoothing=training.label_smoothing, label_deviation=deviation),
+        loss=loss_of(
+            task,
+            training.loss,
+            label_smoothing=training.label_smoothing,
+            label_deviation=train.counts.label_deviation,
+        ),
         task=task,
-        levels=levels_of(training.loss),
-        monitored=monitored(task, training.loss),
         strategy=strategy,
         accumulate=training.accumulate,
         xla=xla,
         rate=rate,
         blend=_blend_of(network.inputs, training.seed),
+        declared=training.loss,
         fine_tuned=_fine_tuned_of(network, updates // training.max_epochs, strategy),
     )
     return BuiltTraining(network, steps, xla or needs_fixed_shapes(strategy), policy, weight_origins)

@@ -20,10 +20,9 @@ from scipy import optimize, special
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.fit.sampled_rows import SampledRows, halves
-from fullpass.trainer.models.tasks import probabilities_of
+from fullpass.trainer.models.tasks import HEAD, probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 
-HEAD = "head"
 _BEYOND_CHANCE = 2.0
 _BINS = 10
 _LARGEST = 10.0

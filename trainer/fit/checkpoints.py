@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from fullpass.base.json_text import to_json_text
 from fullpass.trainer.config import CheckpointConfig
+from fullpass.trainer.records.record_files import fingerprint_of
 
 _MIN_SECONDS = 10.0
 _SHARE_OF_TIME = 0.01
@@ -24,8 +25,7 @@ _SUMS = ("loss", "weight")
 
 def folder_for(work: str, files: Sequence[str], *what: Any) -> str:
     """Returns the checkpoint folder of a training, which depends on its data and configuration only."""
-    stats = [(file, stat.length, stat.mtime_nsec) for file in files for stat in [tf.io.gfile.stat(file)]]
-    text = json.dumps([stats, what], sort_keys=True)
+    text = json.dumps([fingerprint_of(files), what], sort_keys=True)
     return os.path.join(work, hashlib.sha256(text.encode()).hexdigest()[:20])
 
 

@@ -13,7 +13,7 @@ from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.loss_config import LossConfig
 from fullpass.trainer.models.losses import Loss, loss_of, pinball
 
-MONITOR: Mapping[Task, str] = {
+_MONITOR: Mapping[Task, str] = {
     "binary": "log_loss",
     "multiclass": "log_loss",
     "multilabel": "log_loss",
@@ -30,7 +30,7 @@ _BINS = 4096
 
 def monitored(task: Task, loss: LossConfig) -> str:
     """Returns the metric of the validation rows whose smallest value marks the best epoch."""
-    return "loss" if loss.judged_by_itself else MONITOR[task]
+    return "loss" if loss.judged_by_itself else _MONITOR[task]
 
 
 def shapes_of(task: Task, quantiles: int = 0) -> dict[str, tuple[int, ...]]:

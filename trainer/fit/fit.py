@@ -26,8 +26,7 @@ from fullpass.trainer.input.split_counts import rows_not_finite
 from fullpass.trainer.input.workers import Workers
 
 Report = Callable[[int, int, str, str, float | None], None]
-"""`progress.report`."""
-"""Is called with (done, total, unit, note) while training runs."""
+"""Is called like `progress.report` while training runs."""
 
 OnEpoch = Callable[[int, dict[str, float]], None]
 """Is called with the number of an epoch, from 1, and its metrics; those of the validation rows begin with `val_`."""

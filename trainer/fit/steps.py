@@ -14,9 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.fit.epoch_metrics import MONITOR, Sums, shapes_of, sums_of
+from fullpass.trainer.fit.epoch_metrics import Sums, monitored, shapes_of, sums_of
 from fullpass.trainer.fit.optimizer import WarmupDecay
-from fullpass.trainer.models.losses import Loss
+from fullpass.trainer.loss_config import LossConfig, levels_of
+from fullpass.trainer.models.losses import AUTO, Loss
 from fullpass.trainer.models.model_inputs import apply_model
 
 
@@ -120,8 +121,7 @@ class Steps:
         rate: The learning-rate schedule of the optimizer, if the training loop may reduce it.
         blend: How examples of a batch are blended with one another; None does not blend them.
         fine_tuned: The variables of fine-tuned networks, by id.
-        levels: The levels of the quantiles that the model outputs; empty without any.
-        monitored: The metric whose smallest value marks the best epoch; None uses that of the task.
+        declared: The key `training.loss`, whose function is `loss`.
     """
 
     model: keras.Model
@@ -134,13 +134,17 @@ class Steps:
     rate: WarmupDecay | None = None
     blend: Blend | None = None
     fine_tuned: Mapping[int, FineTunedVariable] = field(default_factory=dict)
-    levels: tuple[float, ...] = ()
-    monitored: str | None = None
+    declared: LossConfig = AUTO
 
     @property
     def monitor(self) -> str:
         """The metric whose smallest value marks the best epoch."""
-        return self.monitored or MONITOR[self.task]
+        return monitored(self.task, self.declared)
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The levels of the quantiles that the model outputs; empty without any."""
+        return levels_of(self.declared)
 
     def training(self) -> Loop:
         """Returns the loop that makes one update per batch; statistics: loss, weight."""

@@ -100,7 +100,7 @@ def load_data(
 
     shards: dict[str, SplitShard] = {}
     for name, of_split in files.items():
-        shards[name] = load_shard(of_split, workers, partial(load, name), len(names))
+        shards[name] = load_shard(of_split, workers, partial(load, name))
         if name == "train":
             check_label(label, names, shards[name].counts)
     for name, shard in shards.items():

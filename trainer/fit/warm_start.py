@@ -27,6 +27,7 @@ from fullpass.trainer.export.export_files import verify_export
 from fullpass.trainer.internals.tf_internals import variable_key
 from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.model_inputs import embedding_width, encodes_one_hot
+from fullpass.trainer.models.tasks import HEAD
 from fullpass.trainer.models.weight_semantics import (
     TOKEN,
     Label,
@@ -39,7 +40,6 @@ from fullpass.trainer.models.weight_semantics import (
 )
 
 FILE = "weights.json"
-HEAD = "head"
 _LOG = logging.getLogger(__name__)
 
 

@@ -14,9 +14,10 @@ import tensorflow_transform as tft
 
 from fullpass.base.processes import usable_cores
 from fullpass.trainer.config import InputConfig
-from fullpass.trainer.input.cache.block_cache import CachePlan, fingerprint_of
+from fullpass.trainer.input.cache.block_cache import CachePlan
 from fullpass.trainer.input.memory import available_memory
 from fullpass.trainer.input.service.client import DataService, find_service
+from fullpass.trainer.records.record_files import fingerprint_of
 
 MAX_READERS = 16
 _SMALLEST_WINDOW, _LARGEST_WINDOW = 1 << 20, 256 << 20

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -9,7 +10,7 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.load_split import Split
-from fullpass.trainer.input.split_counts import SplitCounts
+from fullpass.trainer.input.split_counts import SUMMED, SplitCounts
 from fullpass.trainer.input.workers import Workers
 
 
@@ -75,9 +76,7 @@ class SplitShard:
         return Batches(begin, steps)
 
 
-def load_shard(
-    files: Sequence[str], workers: Workers, load: Callable[[tuple[str, ...]], Split], classes: int
-) -> SplitShard:
+def load_shard(files: Sequence[str], workers: Workers, load: Callable[[tuple[str, ...]], Split]) -> SplitShard:
     """Loads this worker's shard of a split.
 
     Files are assigned so that all workers have about the same number of bytes. If there are too few files for that,
@@ -99,7 +98,7 @@ def load_shard(
         raise UserError(
             f"worker {', '.join(map(str, failed))} could not read its shard of the data; its log shows why."
         )
-    counts = _aggregated(split.counts, workers, classes) if own and workers.count > 1 else split.counts
+    counts = _aggregated(split.counts, workers) if own and workers.count > 1 else split.counts
     weighted_rows = workers.all_gather([split.counts.weighted_rows])[:, 0]
     return SplitShard(split, counts, own is not None, tuple(int(rows) for rows in weighted_rows), workers)
 
@@ -127,20 +126,14 @@ def _own_files(files: Sequence[str], workers: Workers) -> tuple[str, ...] | None
     return tuple(files[number] for number in parts[workers.index])
 
 
-def _aggregated(own: SplitCounts, workers: Workers, classes: int) -> SplitCounts:
-    scalars = [own.rows, own.weightless, own.weight, own.label_sum, own.label_squares]
-    scalars += [own.label_negative, own.label_zero]
-    table = workers.all_gather([*scalars, *own.class_rows, *own.class_weight]).sum(axis=0)
-    rows, weightless, weight, label_sum, label_squares, negative, zero = table[:7].tolist()
-    return SplitCounts(
-        rows=int(rows),
-        weightless=int(weightless),
-        class_rows=table[7 : 7 + classes].round().astype(np.int64),
-        class_weight=table[7 + classes :],
-        weight=weight,
-        label_sum=label_sum,
-        label_squares=label_squares,
-        not_finite={},
-        label_negative=int(negative),
-        label_zero=int(zero),
-    )
+def _aggregated(own: SplitCounts, workers: Workers) -> SplitCounts:
+    """Returns the counts of all workers together."""
+    mine = {name: np.asarray(getattr(own, name)) for name in SUMMED}
+    flat = np.concatenate([value.ravel() for value in mine.values()])
+    total = workers.all_gather(flat.tolist()).sum(axis=0)
+    ends = np.cumsum([value.size for value in mine.values()])
+    found: dict[str, Any] = {}
+    for (name, value), part in zip(mine.items(), np.split(total, ends[:-1]), strict=True):
+        whole = np.round(part) if value.dtype.kind == "i" else part
+        found[name] = whole.astype(value.dtype) if value.ndim else value.dtype.type(whole[0]).item()
+    return SplitCounts(**found, not_finite={})

@@ -68,6 +68,10 @@ class SplitCounts:
         return float(np.sqrt(max(0.0, self.label_squares / self.weight - self.label_mean**2)))
 
 
+SUMMED = tuple(each.name for each in fields(SplitCounts) if each.name not in ("not_finite", "widths"))
+"""The counts of which those of two parts add up."""
+
+
 def check_rows(name: str, counts: SplitCounts) -> None:
     """Raises UserError for a split without usable rows, or with values that are not finite."""
     if counts.rows == 0:
@@ -139,9 +143,8 @@ def rows_not_finite(block: Block) -> dict[str, int]:
 
 def add_counts(one: SplitCounts, other: SplitCounts) -> SplitCounts:
     """Returns the sum of two counts."""
-    names = [each.name for each in fields(SplitCounts) if each.name not in ("not_finite", "widths")]
     return SplitCounts(
-        **{name: getattr(one, name) + getattr(other, name) for name in names},
+        **{name: getattr(one, name) + getattr(other, name) for name in SUMMED},
         not_finite=dict(Counter(one.not_finite) + Counter(other.not_finite)),
         widths={name: max(one.widths.get(name, 0), other.widths.get(name, 0)) for name in {*one.widths, *other.widths}},
     )

@@ -3,7 +3,7 @@
 Rows are compared by the values that the model reads, so a category below `min_count` counts as unknown here too.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from sklearn.metrics import mutual_info_score
@@ -17,14 +17,6 @@ _BINS, _LABEL_BINS = 20, 10
 _ROWS_PER_VECTOR = 20
 _TIES = 10
 """Repeated values without which two features of distinct numbers would be one-to-one by nature."""
-
-
-def inputs_by_feature(inputs: Iterable[ModelInput]) -> dict[str, list[ModelInput]]:
-    """Returns the inputs of each feature; crosses are features of their own."""
-    found: dict[str, list[ModelInput]] = {}
-    for item in inputs:
-        found.setdefault(item.output.feature, []).append(item)
-    return found
 
 
 def value_codes(rows: SampledRows, inputs: Sequence[ModelInput]) -> np.ndarray:
@@ -44,7 +36,7 @@ def are_equal(rows: SampledRows, one: Sequence[ModelInput], other: Sequence[Mode
 
 def _values(rows: SampledRows, inputs: Sequence[ModelInput]) -> list[np.ndarray]:
     """Returns the values of all inputs, [rows, width] each; -0 is 0."""
-    tensors = [tensor for item in inputs for tensor in (item.keras_input, item.weights) if tensor is not None]
+    tensors = [tensor for item in inputs for tensor in item.tensors]
     return [np.ascontiguousarray(rows.features[tensor.name].reshape(len(rows), -1) + 0) for tensor in tensors]
 
 

@@ -13,6 +13,7 @@ from fullpass.trainer.fit.sampled_rows import SampledRows, rows_of, sample_rows
 from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.insight.permutation_importance import measure_importance
 from fullpass.trainer.insight.simple_reference import measure_reference
+from fullpass.trainer.models.model_inputs import inputs_by_feature
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 
@@ -67,12 +68,14 @@ def measure_alone(network: Network, train: SampledRows, evaluation: SampledRows,
     """
     if task == "multilabel" or min(len(np.unique(rows.labels)) for rows in (train, evaluation)) < 2:
         return []
-    inputs: dict[str, list[str]] = {}
-    for item in network.inputs.values():
-        if item.output.kind != "image" and not item.output.multi and item.width <= _WIDEST:
-            inputs.setdefault(item.output.feature, []).append(item.keras_input.name)
+    inputs = [
+        item
+        for item in network.inputs.values()
+        if item.output.kind != "image" and not item.output.multi and item.width <= _WIDEST
+    ]
     found: list[dict[str, Any]] = []
-    for feature, names in inputs.items():
+    for feature, items in inputs_by_feature(inputs).items():
+        names = [item.keras_input.name for item in items]
         value = _strength(_matrix(train, names), _matrix(evaluation, names), train, evaluation, task)
         column = getattr(network.config.features.get(feature), "column", None) or feature
         found.append({"feature": feature, "column": column, "value": value, "rows": len(evaluation)})

@@ -14,7 +14,7 @@ import tensorflow as tf
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.fit.sampled_rows import SampledRows, mean_and_reach
 from fullpass.trainer.models.losses import loss_of
-from fullpass.trainer.models.model_inputs import ModelInput
+from fullpass.trainer.models.model_inputs import inputs_by_feature
 from fullpass.trainer.models.weight_semantics import Network
 
 _LOG = logging.getLogger(__name__)
@@ -77,17 +77,15 @@ def _strongest(groups: Mapping[str, Sequence[str]], growth_of: _Growth) -> dict[
 def _groups(network: Network) -> Iterator[tuple[str, list[str]]]:
     """Yields each feature with the inputs that derive from it, crosses included."""
     crosses = {cross.feature_name: cross for cross in network.config.crosses}
-    of_feature: dict[str, list[ModelInput]] = {}
-    for item in network.inputs.values():
-        of_feature.setdefault(item.output.feature, []).append(item)
+    of_feature = inputs_by_feature(network.inputs.values())
     for feature in sorted(of_feature.keys() - crosses.keys()):
         parts = tuple(f"{feature}.{part}" for part in getattr(network.config.features.get(feature), "parts", ()))
         within = [name for name, cross in crosses.items() if set(cross.inputs) & {feature, *parts}]
         items = [item for name in (feature, *within) for item in of_feature.get(name, ())]
-        yield feature, [t.name for item in items for t in (item.keras_input, item.weights) if t is not None]
+        yield feature, [tensor.name for item in items for tensor in item.tensors]
 
 
 def _losses(logits: np.ndarray, rows: SampledRows, task: Task) -> np.ndarray:
     """Returns the loss of each row, float64 [rows]."""
-    loss = loss_of(task, label_deviation=float(rows.labels.std()) if task == "regression" else 1.0)
+    loss = loss_of(task, label_deviation=float(rows.labels.std()))
     return loss(tf.constant(rows.labels), tf.constant(logits)).numpy().astype(np.float64)

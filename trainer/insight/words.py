@@ -136,8 +136,13 @@ def reference_doubt(record: Mapping[str, Any], baselines: Sequence[Mapping[str, 
 def _is_beaten(reference: Mapping[str, Any]) -> bool:
     if reference["reference"] is None or reference["reach"] is None:
         return False
-    gain = reference["network"] - reference["reference"]
-    return bool((-gain if reference["metric"] == "rmse" else gain) > reference["reach"])
+    return bool(_gain(reference) > reference["reach"])
+
+
+def _gain(reference: Mapping[str, Any]) -> float:
+    """Returns by how much the model is better; negative if it is worse."""
+    difference = reference["network"] - reference["reference"]
+    return -difference if reference["metric"] == "rmse" else difference
 
 
 def reference_words(reference: Mapping[str, Any] | None) -> str:
@@ -153,12 +158,11 @@ def reference_words(reference: Mapping[str, Any] | None) -> str:
         return ""
     if reference["reference"] is None:
         return f"{reference['kind']} is known for no row of eval"
-    gain, reach = reference["network"] - reference["reference"], reference["reach"]
-    better = gain < 0 if reference["metric"] == "rmse" else gain > 0
+    gain, reach = _gain(reference), reference["reach"]
     within = "" if reach is None else f" ± {reach:.4f}"
-    verdict = f"{'better' if better else 'worse'} by {abs(gain):.4f}{within}"
+    verdict = f"{'better' if gain > 0 else 'worse'} by {abs(gain):.4f}{within}"
     if reach is not None and abs(gain) <= reach:
-        verdict = f"equal within chance ({gain:+.4f}{within})"
+        verdict = f"equal within chance ({reference['network'] - reference['reference']:+.4f}{within})"
     trained = f" on {reference['train_rows']:,} rows" if "train_rows" in reference else ""
     return (
         f"{reference['kind']}{trained} has {reference['metric']} "

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.errors import UserError, did_you_mean, prefix_errors
 from fullpass.base.user_modules import import_function, own_code
 from fullpass.preprocessing.features.image_feature import Augment, Cnn, ImageFeature, Pretrained, UserEncoder
 from fullpass.trainer.models.augment_images import AugmentImages
@@ -174,12 +174,8 @@ def of_user(images: keras.KerasTensor, config: UserEncoder, name: str) -> keras.
     Raises:
         UserError: There is no such function, or it does not return a vector.
     """
-    try:
+    with prefix_errors("features: encoder.module.function"):
         function = import_function(config.function)
-    except Exception as error:
-        raise UserError(
-            f"features: encoder.module.function: {config.function} cannot be imported: {type(error).__name__}: {error}."
-        ) from error
     with own_code(config.function, f"The images are {images.dtype} {images.shape}"):
         encoded = function(images, dict(config.options))
     if not isinstance(encoded, keras.KerasTensor) or len(encoded.shape) != 2 or encoded.shape[1] is None:

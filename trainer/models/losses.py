@@ -19,7 +19,7 @@ def loss_of(task: Task, loss: LossConfig = AUTO, *, label_smoothing: float = 0.0
 
     Args:
         label_smoothing: The share of every label that is spread over all classes.
-        label_deviation: The standard deviation of the labels of a regression, which is the unit of errors.
+        label_deviation: The standard deviation of the labels, which is the unit of the errors of a regression.
     """
     if task == "regression":
         return _regression_loss(loss, label_deviation or 1.0)

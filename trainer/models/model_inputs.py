@@ -1,7 +1,7 @@
 """The inputs of a model: one per transformed feature, with sizes read from the transform graph."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -96,6 +96,11 @@ class ModelInput:
         return self.output.image
 
     @property
+    def tensors(self) -> list[keras.KerasTensor]:
+        """The Keras inputs that hold it: its values and, if there are any, their weights."""
+        return [self.keras_input] if self.weights is None else [self.keras_input, self.weights]
+
+    @property
     def ids(self) -> keras.KerasTensor:
         """The ids that layers look up."""
         return self.keras_input if self.masked is None else self.masked
@@ -145,8 +150,15 @@ def model_inputs(
 
 def keras_inputs(inputs: Mapping[str, ModelInput]) -> dict[str, keras.KerasTensor]:
     """Returns the inputs of a keras.Model by their Keras names."""
-    tensors = [t for item in inputs.values() for t in (item.keras_input, item.weights) if t is not None]
-    return {tensor.name: tensor for tensor in tensors}
+    return {tensor.name: tensor for item in inputs.values() for tensor in item.tensors}
+
+
+def inputs_by_feature(inputs: Iterable[ModelInput]) -> dict[str, list[ModelInput]]:
+    """Returns the inputs of each feature; crosses are features of their own."""
+    found: dict[str, list[ModelInput]] = {}
+    for item in inputs:
+        found.setdefault(item.output.feature, []).append(item)
+    return found
 
 
 def same_shapes(inputs: Mapping[str, ModelInput]) -> bool:
@@ -351,14 +363,14 @@ def _encode(item: ModelInput, table: IdTable | None, inputs: Mapping[str, ModelI
     ids, weights, how = item.ids, item.weights, item.output.pooling
     if table is not None and (item.output.encoder is not None or item.output.attend_to is not None):
         candidate = inputs[item.output.attend_to].ids if item.output.attend_to is not None else None
-        pooled = None if item.output.encoder is not None else pool_of(item, "mean")
+        pooled = None if item.output.encoder is not None else _pool_of(item)
         return encode_in_order(item.output, table, ids, candidate, pooled)
     if table is None:
         return MultiHot(item.size, how)(ids, weights)
     if not item.output.multi:
         return table(ids)
     if how == "attention":
-        return pool_of(item, "mean")(table(ids), ids, *([] if weights is None else [weights]))
+        return _pool_of(item)(table(ids), ids, *([] if weights is None else [weights]))
     return pool_ids(table, ids, weights, how or "mean")
 
 
@@ -381,12 +393,11 @@ def pool_ids(table: IdTable, ids: keras.KerasTensor, weights: keras.KerasTensor 
     return Pool("max")(table(ids), ids)
 
 
-def pool_of(item: ModelInput, default: str) -> keras.layers.Layer:
-    """Returns the layer that pools the vectors of a row's ids; `default` applies if the feature declares no pooling."""
-    how = item.output.pooling or default
-    if how == "attention":
+def _pool_of(item: ModelInput) -> keras.layers.Layer:
+    """Returns the layer that pools the vectors of a row's ids, by their mean if the feature declares no pooling."""
+    if item.output.pooling == "attention":
         return declare_axes(AttentionPool(), stable_name=f"attention of {item.name}")
-    return Pool(how)
+    return Pool(item.output.pooling or "mean")
 
 
 def _as_matrix(items: Sequence[ModelInput]) -> keras.KerasTensor:

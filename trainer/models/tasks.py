@@ -17,6 +17,8 @@ from fullpass.trainer.loss_config import LossConfig, Quantile, levels_of
 from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.losses import AUTO
 
+HEAD = "head"
+"""The name of the layer that converts the output of a network to logits, or to the unit of the label."""
 _MIN_PROBABILITY = 1e-7
 LARGEST_LOGARITHM = 80.0
 
@@ -45,7 +47,7 @@ def add_head(
     if task == "regression":
         output = _regression_head(model.outputs[0], counts, loss)
     else:
-        output = Affine(1.0, _start(task, counts, class_weights), name="head")(model.outputs[0])
+        output = Affine(1.0, _start(task, counts, class_weights), name=HEAD)(model.outputs[0])
     return keras.Model(inputs, output, name=model.name)
 
 
@@ -113,7 +115,7 @@ def targets_of(labels: np.ndarray, scale: float, offset: float, loss: LossConfig
 def headed(output: keras.KerasTensor, task: Task, scale: float, offset: float, loss: LossConfig) -> keras.KerasTensor:
     """Returns logits, or predictions in the unit of the label, after the layer `head`."""
     if task != "regression":
-        return Affine(1.0, np.zeros(output.shape[-1]), name="head")(output)
+        return Affine(1.0, np.zeros(output.shape[-1]), name=HEAD)(output)
     return to_label_unit(output, scale, offset, loss)
 
 
@@ -137,7 +139,7 @@ def to_label_unit(output: keras.KerasTensor, scale: float, offset: float, loss: 
         loss: The key `training.loss`: logarithms are exponentiated; with quantiles, the prediction comes first.
     """
     columns = len(loss.levels) if isinstance(loss, Quantile) else 1
-    headed = Affine(scale, np.full(columns, offset), name="head")(output)
+    headed = Affine(scale, np.full(columns, offset), name=HEAD)(output)
     if isinstance(loss, Quantile):
         return WithPrediction(loss.middle, name="prediction_first")(headed)
     return Exponential(name="mean")(headed) if loss.logarithmic else headed

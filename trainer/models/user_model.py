@@ -1,12 +1,12 @@
 """Builds a user-defined model by its import path."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import keras
 import numpy as np
 
-from fullpass.base.errors import UserError, did_you_mean
-from fullpass.base.user_modules import import_user_module, own_code
+from fullpass.base.errors import UserError, prefix_errors
+from fullpass.base.user_modules import import_function, own_code
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import Module
 from fullpass.trainer.models.model_inputs import ModelInput, apply_model, keras_inputs
@@ -22,7 +22,8 @@ def build(inputs: Mapping[str, ModelInput], classes: int, config: Module, task: 
     Raises:
         UserError: There is no such function, or its result is not a suitable model.
     """
-    function = _function(config.function)
+    with prefix_errors("model.function"):
+        function = import_function(config.function)
     with own_code(config.function, _shapes(inputs)):
         model = function(dict(inputs), task, classes, dict(config.options))
     _check(config.function, model, inputs, classes)
@@ -43,22 +44,6 @@ def _shapes(inputs: Mapping[str, ModelInput]) -> str:
     return (
         f"The `keras_input`s are {', '.join(shapes[:_SHOWN])}{more}; `encode(inputs)` makes each float32 [batch, width]"
     )
-
-
-def _function(path: str) -> Callable[..., keras.Model]:
-    module_name, _, name = path.partition(":")
-    try:
-        module = import_user_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
-        raise UserError(
-            f"model.function: no module {module_name!r}. It must be importable where the pipeline runs: put it beside "
-            "the YAML, or install it."
-        ) from error
-    if not hasattr(module, name):
-        raise UserError(f"model.function: {module_name} has no {name!r}.{did_you_mean(name, vars(module))}")
-    return getattr(module, name)
 
 
 def _outputs_probabilities(model: keras.Model, inputs: Mapping[str, ModelInput]) -> bool:

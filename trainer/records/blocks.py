@@ -116,7 +116,7 @@ class Layout:
 
     def zeros(self, rows: int) -> Packed:
         """Returns rows of zeros; ragged features have no values."""
-        sizes = {key: 0 if key.startswith("values/") else rows for key in self.parts()}
+        sizes = {key: 0 if _are_values(key) else rows for key in self.parts()}
         return {key: tf.zeros([sizes[key], *shape], dtype) for key, (dtype, shape) in self.parts().items()}
 
     def parts(self) -> dict[str, tuple[tf.DType, tuple[int, ...]]]:
@@ -144,7 +144,7 @@ def layout_of(block: Block) -> Layout:
 
 def row_count(packed: Packed) -> tf.Tensor:
     """Returns the number of packed rows, int64 []."""
-    key = next(key for key in packed if not key.startswith("values/"))
+    key = next(key for key in packed if not _are_values(key))
     return tf.shape(packed[key], out_type=tf.int64)[0]
 
 
@@ -155,11 +155,9 @@ class Rows:
         """`packed` may be eager or symbolic."""
         self._packed = packed
         self._ragged = {
-            key: tf.RaggedTensor.from_row_lengths(
-                value, packed["lengths/" + key.removeprefix("values/")], validate=False
-            )
+            key: tf.RaggedTensor.from_row_lengths(value, packed[_lengths_of(key)], validate=False)
             for key, value in packed.items()
-            if key.startswith("values/")
+            if _are_values(key)
         }
 
     def take(self, start: tf.Tensor | int, stop: tf.Tensor | int) -> Packed:
@@ -175,6 +173,22 @@ class Rows:
         """Returns the rows with the indices `chosen`, int64 [n], in that order."""
         dense = {key: tf.gather(value, chosen) for key, value in self._packed.items() if key not in self._ragged}
         return dense | {key: tf.gather(ragged, chosen).values for key, ragged in self._ragged.items()}
+
+
+def gather_arrays(packed: Mapping[str, np.ndarray], chosen: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the rows of packed NumPy arrays with the indices `chosen`, int64 [n], in that order."""
+    found = {}
+    for key, value in packed.items():
+        if _are_values(key):
+            lengths = packed[_lengths_of(key)]
+            starts, taken = np.cumsum(lengths) - lengths, lengths[chosen]
+            ends = np.cumsum(taken)
+            # For each value of the chosen rows, its index among all values.
+            indices = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts[chosen] - (ends - taken), taken)
+            found[key] = value[indices]
+        else:
+            found[key] = value[chosen]
+    return found
 
 
 def join(parts: Sequence[Packed]) -> Packed:
@@ -258,6 +272,15 @@ def _lengths(column: Column) -> str:
 
 def _values(column: Column) -> str:
     return f"values/{column.name}"
+
+
+def _are_values(key: str) -> bool:
+    return key.startswith("values/")
+
+
+def _lengths_of(key: str) -> str:
+    """Returns the key of the lengths of the rows whose values have the key `key`."""
+    return "lengths/" + key.removeprefix("values/")
 
 
 def pack_bytes(layout: Layout, rows: Mapping[str, np.ndarray]) -> bytes:

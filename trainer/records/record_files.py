@@ -3,6 +3,7 @@
 import glob
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -38,6 +39,15 @@ def list_files(patterns: Sequence[str], split: str) -> tuple[str, ...]:
         raise UserError(f"split {split!r} has no files. Looked for: {', '.join(patterns) or 'nothing'}.")
     _check_shards(files, split)
     return tuple(files)
+
+
+def fingerprint_of(files: Sequence[str]) -> list[list[Any]]:
+    """Returns path, size and modification time of files, local or remote."""
+    found = []
+    for file in files:
+        stat = tf.io.gfile.stat(file)
+        found.append([file, int(stat.length), int(stat.mtime_nsec)])
+    return found
 
 
 def has_files(pattern: str) -> bool:

@@ -143,8 +143,7 @@ def grow_trees(
     train = bin_rows([of_train], unit.targets, bins, unseen=columns.unseen, factors=factors)
     validation = bin_rows([of_validation], unit.targets, bins)
     raw = keras.Input((len(names),), name="answer")
-    deviation = data.train.counts.label_deviation if label.task == "regression" else 1.0
-    criterion = loss_of(label.task, training.loss, label_deviation=deviation)
+    criterion = loss_of(label.task, training.loss, label_deviation=data.train.counts.label_deviation)
     head = keras.Model(raw, unit.head(raw))
 
     def rounds_of(categories: Mapping[str, float]) -> Rounds:

@@ -86,7 +86,7 @@ def choose_categories(
     for categories in CATEGORIES:
         rounds = rounds_of(categories)
         history = rounds.run(_TRIED, lambda *_: None, lambda *_: None, stops).history
-        losses.append(min(history[f"val_{monitored(rounds.task, rounds.training.loss)}"]))
+        losses.append(min(history[f"val_{rounds.monitor}"]))
     chosen = CATEGORIES[int(np.argmin(losses))]
     _LOG.info("trees: losses of %s; categories have the parameters %s", losses, chosen)
     return chosen
@@ -173,6 +173,11 @@ class Rounds:
             booster.add_valid(self.validation.dataset, "validation")
         self._sums = tf.function(self._sums_of, autograph=False, reduce_retracing=True)
 
+    @property
+    def monitor(self) -> str:
+        """The metric of the validation rows that growth watches."""
+        return monitored(self.task, self.training.loss)
+
     def run(self, epochs: tuple[int, int], report: Report, on_epoch: OnEpoch, stops: Sequence[int]) -> Fitted:
         """Grows trees until the validation rows no longer improves, all epochs are done, or the time limit is reached.
 
@@ -197,7 +202,7 @@ class Rounds:
             on_epoch(epoch, found)
             most = ROUNDS * epochs[epoch > epochs[0]]
             report(epoch * ROUNDS, most, "rounds", f"trees, at most {most:,} rounds", ends_at)
-            judged = found[f"val_{monitored(self.task, self.training.loss)}"]
+            judged = found[f"val_{self.monitor}"]
             if judged < best - (stopping.min_delta if stopping else 0.0):
                 best, self.best_epoch, self.logits = judged, epoch, logits
             if full or (stopping is not None and epoch - self.best_epoch >= stopping.patience):
@@ -211,7 +216,7 @@ class Rounds:
     def loss_of(self, members: Sequence["Rounds"]) -> float:
         """Returns the metric that growth watches, of the mean of boosters that have grown, on the validation rows."""
         mean = np.mean([one.logits for one in members], axis=0)
-        return self._metrics(mean)[monitored(self.task, self.training.loss)]
+        return self._metrics(mean)[self.monitor]
 
     def dumps(self) -> list[dict[str, Any]]:
         """Returns the trees that each booster had after the best epoch, as dumps of LightGBM."""

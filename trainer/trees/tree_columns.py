@@ -103,9 +103,7 @@ class SideBySide(keras.layers.Layer):
 
 def _column(item: ModelInput) -> keras.KerasTensor:
     if item.output.multi:
-        return MultiHot(item.size, item.output.pooling or "sum")(
-            item.keras_input, *([] if item.weights is None else [item.weights])
-        )
+        return MultiHot(item.size, item.output.pooling or "sum")(*item.tensors)
     return item.keras_input if len(item.keras_input.shape) == 2 else keras.layers.Reshape((1,))(item.keras_input)
 
 

@@ -38,10 +38,7 @@ class ModuleReader(Reader[ModuleSource]):
 
 
 def _call(path: str) -> Any:
-    try:
-        function = import_function(path)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"cannot be imported: {error}. The module must lie beside the YAML or be installed.") from error
+    function = import_function(path)
     with own_code(path):
         returned = function()
     return _own(returned, path) if isinstance(returned, Iterator) else returned

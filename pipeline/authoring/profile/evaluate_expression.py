@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
-from fullpass.preprocessing.expressions.expression import Expression
+from fullpass.preprocessing.expressions.expression import Expression, split_arguments
 from fullpass.preprocessing.expressions.functions import EARTH_RADIUS_KM, TABLE
 from fullpass.preprocessing.expressions.number_text import number_text, read_number
 from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership, Node
@@ -62,13 +62,8 @@ def _constant(node: Constant) -> np.ndarray:
 
 def _call(node: Call, columns: Mapping[str, np.ndarray]) -> np.ndarray:
     function = TABLE[node.function]
-    arguments: list[np.ndarray] = []
-    literals: list[str | int] = []
-    for index, argument in enumerate(node.arguments):
-        if isinstance(argument, Constant) and function.parameter(index).literal:
-            literals.append(argument.value if isinstance(argument.value, str) else int(argument.value))
-        else:
-            arguments.append(_evaluate(argument, columns))
+    evaluated, literals = split_arguments(node)
+    arguments = [_evaluate(argument, columns) for argument in evaluated]
     if not function.null_propagating:
         return NULL_HANDLING[node.function](*arguments)
     if (op := TEXT.get(node.function)) is not None:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-from fullpass.components.evaluation.class_results import FILE, read_class_results, to_json
+from fullpass.base.json_text import to_json_text
+from fullpass.components.evaluation.class_results import FILE, read_class_results
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.sampling_error import group_of
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
@@ -87,7 +88,7 @@ def test_rows_of_several_labels_have_classes_and_no_matrix():
 
 def test_classes_are_read_as_they_were_written(tmp_path):
     found = results(np.array([0.0, 0, 1]), np.array([[0.9, 0.1, 0], [0.2, 0.8, 0], [0.1, 0.9, 0]]), ("a", "b", "c"))
-    (tmp_path / FILE).write_text(to_json([found, None]))
+    (tmp_path / FILE).write_text(to_json_text([found, None]))
     assert "NaN" not in (tmp_path / FILE).read_text()
     read, none = read_class_results(str(tmp_path))
     assert none is None and repr(read) == repr(found)

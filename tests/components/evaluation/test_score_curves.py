@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation import score_curves as of_evaluation
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.sampling_error import COARSE
 from fullpass.components.evaluation.score_buckets import BUCKETS, SparseHistograms, bucket_of
-from fullpass.components.evaluation.score_curves import curves_of, to_json
+from fullpass.components.evaluation.score_curves import curves_of
 
 ROWS = 20_000
 
@@ -72,7 +73,7 @@ def test_rows_of_one_class_have_no_curves():
 def test_curves_are_read_as_they_were_written(tmp_path):
     written = curves(np.array([0.2, 0.7]), np.array([0.0, 1]))
     assert all(np.isnan(written.roc.error))  # without either row, only one class is left
-    (tmp_path / of_evaluation.FILE).write_text(to_json([written, None]))
+    (tmp_path / of_evaluation.FILE).write_text(to_json_text([written, None]))
     read, none = of_evaluation.read_curves(str(tmp_path))
     assert none is None and repr(read) == repr(written)
     assert of_evaluation.read_curves(str(tmp_path / "earlier")) == []

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from fullpass.base.user_modules import import_function, source_of, use_modules_of
+from fullpass.base.errors import UserError
+from fullpass.base.user_modules import import_function, import_user_module, source_of, use_modules_of
 from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.user_code import code_digest, declared_code_files, find_code, function_problem
@@ -111,6 +112,8 @@ def test_installed_modules_are_found_where_the_folder_has_none(tmp_path, clean_i
     use_modules_of(tmp_path)
     assert import_function("math:floor")(2.5) == 2
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        import_user_module("no_such_module")
+    with pytest.raises(UserError, match="no_such_module:f cannot be imported: ModuleNotFoundError: .*beside the YAML"):
         import_function("no_such_module:f")
 
 

@@ -176,7 +176,7 @@ rows = RowSpec(decode, lambda block: block, "binary", 2)
 for files in (even, few):
     for limit in (0, 10**9):
         plan = ReadingPlan(2, limit)
-        shard = load_shard(files, workers, lambda own: load_split("train", own, rows, plan), 2)
+        shard = load_shard(files, workers, lambda own: load_split("train", own, rows, plan))
         batches = shard.batches(BatchOrder(batch_size=32, shuffle=100, seed=3))
         seen = []
         for features, _, weight in batches.begin(1, 0).take(batches.steps * workers.replicas):
@@ -185,7 +185,7 @@ for files in (even, few):
         found.append({"by_file": shard.by_file, "steps": batches.steps, "seen": seen, "counts": counts,
                       "files": len(shard.split.files)})
 try:
-    load_shard(damaged, workers, lambda own: load_split("train", own, rows, ReadingPlan(2)), 2)
+    load_shard(damaged, workers, lambda own: load_split("train", own, rows, ReadingPlan(2)))
 except UserError as error:
     found.append(str(error))
 print(json.dumps(found))

@@ -257,7 +257,9 @@ def test_a_model_of_ones_own_gets_inputs_task_classes_and_options(module):
 
 
 def test_a_module_that_is_not_there():
-    with pytest.raises(UserError, match="no module 'own_model'.*beside the YAML"):
+    with pytest.raises(
+        UserError, match="model.function: own_model:build_model cannot be .*'own_model'.*beside the YAML"
+    ):
         build(own())
 
 

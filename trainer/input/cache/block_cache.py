@@ -16,7 +16,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,11 @@ class CachePlan:
     key: Mapping[str, Any]
     pool_bytes: int = 64 << 20
     scatter: bool = True
+
+    @property
+    def stored_key(self) -> dict[str, Any]:
+        """The key as an index holds it."""
+        return json.loads(json.dumps(dict(self.key)))
 
     @property
     def folder(self) -> Path:
@@ -120,7 +125,7 @@ def find_cache(plan: CachePlan) -> tuple[BlockCache | None, str]:
 
 def _read_index(plan: CachePlan, lock: object) -> BlockCache:
     index = state_file.read(plan.folder / INDEX, "It is written again.")
-    if index["format"] != FORMAT or index["key"] != json.loads(json.dumps(dict(plan.key))):
+    if index["format"] != FORMAT or index["key"] != plan.stored_key:
         raise ValueError(f"{INDEX} belongs to another cache")
     blocks = tuple(BlockFile(**block) for block in index["blocks"])
     return BlockCache(plan.folder, Layout.from_json(index["columns"]), blocks, index["about"], lock)
@@ -140,19 +145,10 @@ def _why_missing(plan: CachePlan) -> str:
             key = state_file.read(folder / INDEX, "")["key"]
         except (OSError, ValueError, KeyError):
             continue
-        wanted = json.loads(json.dumps(dict(plan.key)))
+        wanted = plan.stored_key
         changed = sorted(name for name in {*key, *wanted} if key.get(name) != wanted.get(name))
         return f"the existing cache differs in {', '.join(changed) or 'its settings'}"
     return f"no cache of split {plan.split!r} in {plan.root}"
-
-
-def fingerprint_of(files: Sequence[str]) -> list[list[Any]]:
-    """Returns path, size and modification time of files, local or remote."""
-    found = []
-    for file in files:
-        stat = tf.io.gfile.stat(file)
-        found.append([file, int(stat.length), int(stat.mtime_nsec)])
-    return found
 
 
 class Lock:

@@ -25,7 +25,15 @@ from fullpass.trainer.input.cache.block_cache import (
     remove_others,
 )
 from fullpass.trainer.input.split_counts import SplitCounts
-from fullpass.trainer.records.blocks import Layout, Packed, join_and_free, memory_bytes, pack_bytes
+from fullpass.trainer.records.blocks import (
+    Layout,
+    Packed,
+    gather_arrays,
+    join_and_free,
+    memory_bytes,
+    pack_bytes,
+    row_count,
+)
 
 _BLOCKS_PER_POOL = 64
 _SMALLEST_BLOCK = 4 << 10
@@ -111,9 +119,9 @@ class CacheWriter:
         if not self._pool:
             return
         size = self._pool_bytes
-        pool = {key: value.numpy() for key, value in join_and_free(self._pool).items()}
-        self._pool_bytes = 0
-        rows = len(next(value for key, value in pool.items() if not key.startswith("values/")))
+        joined = join_and_free(self._pool)
+        self._pool_bytes, rows = 0, int(row_count(joined))
+        pool = {key: value.numpy() for key, value in joined.items()}
         count = max(1, min(_BLOCKS_PER_POOL, size // _SMALLEST_BLOCK, rows))
         order = self._random.permutation(rows) if self._plan.scatter else np.arange(rows)
         for chosen in np.array_split(order, count):
@@ -121,7 +129,7 @@ class CacheWriter:
 
     def _write(self, pool: Mapping[str, np.ndarray], chosen: np.ndarray) -> None:
         name = f"block-{len(self._blocks):06d}.bin"
-        content = pack_bytes(self._layout, _rows(pool, chosen))
+        content = pack_bytes(self._layout, gather_arrays(pool, chosen))
         if shutil.disk_usage(self._plan.root).free < _SPARED + len(content):
             raise CacheFailed(f"the disk of {self._plan.root} has less than {_SPARED >> 30} GiB left")
         try:
@@ -203,19 +211,3 @@ class RowStore:
             self._writer.__exit__()
         self._writer = None
         self.status = f"streamed from the files, without a cache: {error}"
-
-
-def _rows(pool: Mapping[str, np.ndarray], chosen: np.ndarray) -> dict[str, np.ndarray]:
-    found = {}
-    for key, value in pool.items():
-        if key.startswith("values/"):
-            lengths = pool["lengths/" + key.removeprefix("values/")]
-            starts = np.cumsum(lengths) - lengths
-            taken = lengths[chosen]
-            ends = np.cumsum(taken)
-            # For each value of the chosen rows, its index in the pool.
-            indices = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts[chosen] - (ends - taken), taken)
-            found[key] = value[indices]
-        else:
-            found[key] = value[chosen]
-    return found
