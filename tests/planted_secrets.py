@@ -101,54 +101,24 @@ def _planted() -> list[Planted]:
     for number, text in enumerate(texts):
         secret = f"pL4nted{number:02d}Secret"
         planted.append(Planted(text.replace("{}", secret), secret))
-    # Tokens with a prefix of their issuer.
-    for prefix in (
-        "gh" + "p_",
-        "gl" + "pat-",
-        "h" + "f_",
-        "np" + "m_",
-        "xo" + "xb-",
-        "ya" + "29.",
-        "hv" + "s.",
-        "sk-" + "proj-",
-    ):
+    # Tokens with a prefix of their issuer, which is here in two parts, so that no scanner takes them for real.
+    for prefix in "gh p_, gl pat-, h f_, np m_, xo xb-, ya 29., hv s., sk- proj-".replace(" ", "").split(","):
         token = prefix + f"T0kens{len(planted)}" + "aB3" * 12
         planted.append(Planted(f"send {token[:44]} there", token[:44]))
-    for number, (before, after) in enumerate(
-        (
-            ("gl" + "cbt-64_", "aB3d" * 5),
-            ("S" + "K", "01ab" * 8),
-            ("key" + "-", "01ab" * 8),
-            ("dop_" + "v1_", "01ab" * 16),
-            ("shp" + "at_", "01ab" * 8),
-            ("lin_" + "api_", "aB3d" * 10),
-            ("AGE-SECRET-" + "KEY-1", "QA3Z" * 15),
-            ("dp." + "pt.", "aB3d" * 10),
-            ("dckr_" + "pat_", "aB3d" * 7),
-            ("AK" + "IA", "AB3D" * 4),
-            ("AI" + "za", "aB3d5" * 7),
-            ("GOC" + "SPX-", "aB3d" * 7),
-            ("aB3" + "8Q~", "aB3d" * 8),
-            ("da" + "pi", "01ab" * 8),
-            ("sk_" + "test_", "aB3d" * 6),
-            ("gs" + "k_", "aB3d" * 13),
-            ("S" + "G.", "aB3d" * 5 + "." + "aB3d" * 8),
-            ("aB3daB3daB3daB." + "atlasv1.", "aB3d" * 16),
-            ("py" + "pi-", "aB3d" * 8),
-            ("ATA" + "TT3", "aB3d" * 10),
-            ("nt" + "n_", "aB3d" * 11),
-            ("gl" + "sa_", "aB3d" * 10),
-            ("sntr" + "ys_", "aB3d" * 10),
-            ("NR" + "AK-", "AB3" * 9),
-            ("PM" + "AK-", "01ab" * 6 + "-" + "01" * 17),
-            ("fi" + "gd_", "aB3d" * 10),
-            ("123456789:" + "AA", "aB3" * 11),
-            ("pscale_" + "tkn_", "aB3d" * 10),
-            ("sbp" + "_", "01ab" * 10),
-            ("pu" + "l-", "01ab" * 10),
-            ("dbt" + "c_", "aB3d" * 10),
-        )
-    ):
+    issued = (
+        ("gl" + "cbt-64_", "aB3d" * 5), ("S" + "K", "01ab" * 8), ("key" + "-", "01ab" * 8),
+        ("dop_" + "v1_", "01ab" * 16), ("shp" + "at_", "01ab" * 8), ("lin_" + "api_", "aB3d" * 10),
+        ("AGE-SECRET-" + "KEY-1", "QA3Z" * 15), ("dp." + "pt.", "aB3d" * 10), ("dckr_" + "pat_", "aB3d" * 7),
+        ("AK" + "IA", "AB3D" * 4), ("AI" + "za", "aB3d5" * 7), ("GOC" + "SPX-", "aB3d" * 7),
+        ("aB3" + "8Q~", "aB3d" * 8), ("da" + "pi", "01ab" * 8), ("sk_" + "test_", "aB3d" * 6),
+        ("gs" + "k_", "aB3d" * 13), ("S" + "G.", "aB3d" * 5 + "." + "aB3d" * 8),
+        ("aB3daB3daB3daB." + "atlasv1.", "aB3d" * 16), ("py" + "pi-", "aB3d" * 8), ("ATA" + "TT3", "aB3d" * 10),
+        ("nt" + "n_", "aB3d" * 11), ("gl" + "sa_", "aB3d" * 10), ("sntr" + "ys_", "aB3d" * 10),
+        ("NR" + "AK-", "AB3" * 9), ("PM" + "AK-", "01ab" * 6 + "-" + "01" * 17), ("fi" + "gd_", "aB3d" * 10),
+        ("123456789:" + "AA", "aB3" * 11), ("pscale_" + "tkn_", "aB3d" * 10), ("sbp" + "_", "01ab" * 10),
+        ("pu" + "l-", "01ab" * 10), ("dbt" + "c_", "aB3d" * 10),
+    )  # fmt: skip
+    for number, (before, after) in enumerate(issued):
         planted.append(Planted(f"send {before}{after} there: {number}", before + after))
     return planted
 

@@ -108,96 +108,57 @@ def each(function):
 
 
 CASES = {
-    "to_text": (
-        (*STRINGS, *BYTES),
+    "to_text": ((*STRINGS, *BYTES),
         lambda column: to_text(column, strip=True, missing=MISSING)[0].to_pylist(),
-        each(lambda text: text and (None if text in MISSING else text.strip()) or None),
-    ),
+        each(lambda text: text and (None if text in MISSING else text.strip()) or None)),
     "convert text": ((*STRINGS, *BYTES), converted, each(present)),
-    "convert tokens": (
-        (*STRINGS, *BYTES),
+    "convert tokens": ((*STRINGS, *BYTES),
         lambda column: converted(column, token=True),
-        each(lambda text: present(text) and present(text).removesuffix(b".0")),
-    ),
+        each(lambda text: present(text) and present(text).removesuffix(b".0"))),
     "convert numbers": ((*STRINGS, *BYTES), lambda column: converted(column, "number"), each(number)),
-    "read_numbers": (
-        (pa.string(),),
-        lambda column: nan_as_none(read_numbers(column, missing=MISSING)[0]),
-        each(number),
-    ),
-    "convert separated": (
-        (*STRINGS, *BYTES),
+    "read_numbers": ((pa.string(),),
+        lambda column: nan_as_none(read_numbers(column, missing=MISSING)[0]), each(number)),
+    "convert separated": ((*STRINGS, *BYTES),
         lambda column: converted(column, many=True, separator="|"),
-        each(lambda text: present(text) and [present(part) or b"" for part in text.split("|")]),
-    ),
-    "convert lists": (
-        TEXT_LISTS,
+        each(lambda text: present(text) and [present(part) or b"" for part in text.split("|")])),
+    "convert lists": (TEXT_LISTS,
         lambda column: converted(column, many=True),
-        each(lambda texts: [present(text) or b"" for text in texts] if texts else None),
-    ),
-    "convert lists of one": (
-        TEXT_LISTS,
-        converted,
-        each(lambda texts: present(texts[0]) if texts and len(texts) == 1 else None),
-    ),
-    "convert vectors": (
-        TEXT_LISTS,
+        each(lambda texts: [present(text) or b"" for text in texts] if texts else None)),
+    "convert lists of one": (TEXT_LISTS,
+        converted, each(lambda texts: present(texts[0]) if texts and len(texts) == 1 else None)),
+    "convert vectors": (TEXT_LISTS,
         lambda column: converted(column, "vector", width=1),
-        each(lambda texts: [number(texts[0])] if texts and len(texts) == 1 and number(texts[0]) else None),
-    ),
-    "null_where": (
-        (pa.string(), pa.large_string(), *BYTES),
+        each(lambda texts: [number(texts[0])] if texts and len(texts) == 1 and number(texts[0]) else None)),
+    "null_where": ((pa.string(), pa.large_string(), *BYTES),
         without_every_second,
-        lambda texts: [text.encode() if text is not None and i % 2 else None for i, text in enumerate(texts)],
-    ),
-    "contents": (
-        (*STRINGS, *BYTES),
+        lambda texts: [text.encode() if text is not None and i % 2 else None for i, text in enumerate(texts)]),
+    "contents": ((*STRINGS, *BYTES),
         lambda column: contents(pa.table({"x": column})).to_pylist(),
-        each(lambda text: b"" if text is None else b"\x1fx\x1f" + text.encode()),
-    ),
-    "hashes": (
-        (*STRINGS, *BYTES),
+        each(lambda text: b"" if text is None else b"\x1fx\x1f" + text.encode())),
+    "hashes": ((*STRINGS, *BYTES),
         lambda column: hashes(column).tolist(),
-        each(lambda text: int.from_bytes(hashlib.blake2b(stored(text), digest_size=8).digest(), "big")),
-    ),
+        each(lambda text: int.from_bytes(hashlib.blake2b(stored(text), digest_size=8).digest(), "big"))),
     "cell_tokens": ((*STRINGS, *BYTES), lambda column: cell_tokens(column).to_pylist(), each(token)),
-    "row_bytes": (
-        (*STRINGS, *BYTES),
-        lambda column: row_bytes(pa.table({"x": column})).tolist(),
-        each(lambda text: len(stored(text))),
-    ),
-    "read_dates": (
-        STRINGS,
-        lambda column: read_dates(column, "%Y-%m-%d").valid.tolist(),
-        each(lambda text: text == "2024-05-01"),
-    ),
-    "encode": (
-        BYTES,
+    "row_bytes": ((*STRINGS, *BYTES),
+        lambda column: row_bytes(pa.table({"x": column})).tolist(), each(lambda text: len(stored(text)))),
+    "read_dates": (STRINGS,
+        lambda column: read_dates(column, "%Y-%m-%d").valid.tolist(), each(lambda text: text == "2024-05-01")),
+    "encode": (BYTES,
         lambda column: encode({"x": column}).to_pylist(),
-        each(lambda text: example([] if text is None else [text.encode()])),
-    ),
-    "encode lists": (
-        (FULL,),
+        each(lambda text: example([] if text is None else [text.encode()]))),
+    "encode lists": ((FULL,),
         lambda column: encode({"x": column}).to_pylist(),
-        each(lambda texts: example([text.encode() for text in texts or ()])),
-    ),
-    "image_texts": (
-        TEXT_LISTS,
+        each(lambda texts: example([text.encode() for text in texts or ()]))),
+    "image_texts": (TEXT_LISTS,
         lambda column: [text is not None for text in image_texts(column).to_pylist()],
-        each(lambda texts: bool(texts) and texts[0] is not None),
-    ),
-    "tokens of the gate": (
-        BYTES,
+        each(lambda texts: bool(texts) and texts[0] is not None)),
+    "tokens of the gate": (BYTES,
+        gate_tokens, lambda texts: counted([text and text.removesuffix(".0") for text in texts])),
+    "lists of the gate": ((FULL,),
         gate_tokens,
-        lambda texts: counted([text and text.removesuffix(".0") for text in texts]),
-    ),
-    "lists of the gate": (
-        (FULL,),
-        gate_tokens,
-        lambda lists: counted([text.removesuffix(".0") or None for texts in lists for text in texts or [""]]),
-    ),
+        lambda lists: counted([text.removesuffix(".0") or None for texts in lists for text in texts or [""]])),
     "value_counts": (STRINGS, value_counts, counted),
-}
+}  # fmt: skip
 
 
 @pytest.mark.integration

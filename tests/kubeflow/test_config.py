@@ -15,22 +15,12 @@ MISTAKES = {
     "no number of cores": ("cpu: {request: 500m", "cpu: {request: half", 7, "defaults.cpu.request", "500m"),
     "no time": ("timeout: 2h", "timeout: 2 hours", 17, "nodes.Trainer.timeout", "90s, 30m, 2h"),
     "a relative mount": ("mount: /models}", "mount: models}", 8, "defaults.volumes[0].mount", 'text "models"'),
-    "a secret given": (
-        "AWS_ENDPOINT_URL: ",
-        "AWS_SECRET_ACCESS_KEY: ",
-        10,
-        "defaults.env.AWS_SECRET_ACCESS_KEY",
-        "credential",
-    ),
-    "a secret for nothing": (
-        "{name: store, env: {",
-        "{name: store, mount: , env: {}}, {name: x, env: {",
-        9,
-        "defaults.secrets[0]",
-        "give env",
-    ),
+    "a secret given": ("AWS_ENDPOINT_URL: ", "AWS_SECRET_ACCESS_KEY: ",
+        10, "defaults.env.AWS_SECRET_ACCESS_KEY", "credential"),
+    "a secret for nothing": ("{name: store, env: {", "{name: store, mount: , env: {}}, {name: x, env: {",
+        9, "defaults.secrets[0]", "give env"),
     "another taint": ("effect: NoSchedule", "effect: Never", 15, "nodes.Trainer.tolerations[0].effect", "NoExecute"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -34,9 +34,8 @@ evaluation:
 TRIPS = "fare,tips,company,started,hour,zone\n3.5,1,Acme,2024-02-29,7,12\n8.0,0,Blue,2024-03-01,23,40\n"
 
 
-def mistake(lines: Mapping[int, str], found: tuple) -> tuple:
-    """Returns a mistake: lines replaced in VALID, and what is found: path, line, and parts of the message as a list."""
-    path, line, *says = found
+def mistake(lines: Mapping[int, str], path: str, line: int, *says: str) -> tuple:
+    """Returns a mistake: lines replaced in VALID, and what is found: path, line, and parts of the message."""
     return lines, path, line, says
 
 

@@ -200,18 +200,13 @@ def test_a_comment_changes_nothing_that_the_cache_goes_by(compile_taxi, taxi_pac
                 "nodes.Trainer: /models is mounted twice: models at /models, other at /models",
             ],
         ),
-        (
-            "secrets: [{name: store,",
-            "secrets: [{name: models, mount: /keys}, {name: my.keys, mount: /more}, {name: store,",
-            ["defaults: models is mounted twice: models at /models, models at /keys", "'my.keys' cannot be mounted"],
-        ),
-        (
-            'kubeflow: "2.5"',
-            'kubeflow: "2.4"',
-            ["Kubeflow Pipelines 2.4 would not run", "'trainer': 2.4 does not support retries"],
-        ),
+        ("secrets: [{name: store,",
+         "secrets: [{name: models, mount: /keys}, {name: my.keys, mount: /more}, {name: store,",
+         ["defaults: models is mounted twice: models at /models, models at /keys", "'my.keys' cannot be mounted"]),
+        ('kubeflow: "2.5"', 'kubeflow: "2.4"',
+         ["Kubeflow Pipelines 2.4 would not run", "'trainer': 2.4 does not support retries"]),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_run_is_refused_when_it_is_compiled(compile_taxi, old, new, expected):
     with pytest.raises(UserError) as error:
         compile_taxi(ENVIRONMENT.replace(old, new))

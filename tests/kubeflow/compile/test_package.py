@@ -97,20 +97,13 @@ def importer(spec, address):
         (lambda s: s["root"]["dag"]["tasks"].update({"use-driver": task(s, "use")}), "use: its driver's name is taken"),
         (lambda s: task(s, "use")["componentRef"].update(name="comp-x"), "use: no component"),
         (lambda s: task(s, "use").update(dependentTasks=["gone"]), "use: waits for gone"),
-        (
-            lambda s: s["components"]["comp-make"]["outputDefinitions"]["artifacts"].clear(),
-            "use: make has no output out",
-        ),
-        (
-            lambda s: task(s, "make")["inputs"]["parameters"].pop("text"),
-            "make: text is declared or given alone",
-        ),
+        (lambda s: s["components"]["comp-make"]["outputDefinitions"]["artifacts"].clear(),
+         "use: make has no output out"),
+        (lambda s: task(s, "make")["inputs"]["parameters"].pop("text"), "make: text is declared or given alone"),
         (lambda s: give(s, 3.0), "make: text has another type"),
         (lambda s: s["root"]["inputDefinitions"]["parameters"]["n"].pop("defaultValue"), "n: no default"),
-        (
-            lambda s: container(s, "use")["args"].append("{{$.inputs.artifacts['other'].path}}"),
-            "exec-use: {{$.inputs.artifacts['other'].path}} is never replaced",
-        ),
+        (lambda s: container(s, "use")["args"].append("{{$.inputs.artifacts['other'].path}}"),
+         "exec-use: {{$.inputs.artifacts['other'].path}} is never replaced"),
         (lambda s: importer(s, {"runtimeParameter": "uri"}), "use: an importer's address must be an input of its DAG"),
         (
             lambda s: task(s, "use").update(
@@ -119,7 +112,7 @@ def importer(spec, address):
             "use: an exit task waits for one task",
         ),
     ],
-)
+)  # fmt: skip
 def test_the_lint_of_compiled_packages_sees_what_the_backend_would_not_run(change, finding):
     broken = copy.deepcopy(package())
     change(broken.pipeline)

@@ -173,7 +173,7 @@ def test_one_limit_holds_for_all_of_a_post(tell):
     with serving(Drip) as address:
         began = time.monotonic()
         said, _ = tell(Hook(url_env="A", timeout=1, retries=0), environment={"A": address})
-        assert time.monotonic() - began < 2.5
+        assert time.monotonic() - began < 20, "the whole answer takes 36 s"
     assert said == ["notify[0]: the address in A could not be notified of failure: it took longer than 1 s."]
 
 
@@ -192,8 +192,8 @@ def test_nothing_that_a_late_command_started_lives_on(tell, tmp_path):
 
 def test_a_command_that_leaves_something_in_the_background_has_ended_with_its_own_end(tell, tmp_path):
     began = time.monotonic()
-    assert tell(Hook(command=("sh", "-c", "sleep 5 & echo $! > left"), timeout=4)) == ([], [])
-    assert time.monotonic() - began < 3
+    assert tell(Hook(command=("sh", "-c", "sleep 60 & echo $! > left"), timeout=40)) == ([], [])
+    assert time.monotonic() - began < 20
     os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
 
 

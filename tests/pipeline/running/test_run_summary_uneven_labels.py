@@ -33,37 +33,21 @@ def numbers(rows, mean):
 @pytest.mark.parametrize(
     ("train", "evaluated", "words", "label"),
     [
-        (
-            texts(no=36_000, yes=630),
-            texts(no=7_700, yes=354),
-            ["label yes is 4.4% in split eval and 2.2% in all rows"],
-            KINDS,
-        ),
-        (
-            numbers(40_000, 0.02),
-            numbers(10_000, 0.05),
-            ["the mean of y is 0.05 in split eval and 0.026 in all rows"],
-            NUMBER,
-        ),
+        (texts(no=36_000, yes=630), texts(no=7_700, yes=354),
+         ["label yes is 4.4% in split eval and 2.2% in all rows"], KINDS),
+        (numbers(40_000, 0.02), numbers(10_000, 0.05),
+         ["the mean of y is 0.05 in split eval and 0.026 in all rows"], NUMBER),
         (texts(no=80, yes=20), texts(no=15, yes=5), [], KINDS),
         # One class in two spellings: half of the rows are true in both splits.
         (texts(**{"0": 100, "1": 100}), texts(true=50, false=50), [], TRUTH),
-        (
-            texts(**{"0": 100, "1": 100}),
-            texts(true=90, false=10, maybe=100),
-            ["label 1 is 90.0% in split eval and 63.3% in all rows"],
-            TRUTH,
-        ),
+        (texts(**{"0": 100, "1": 100}), texts(true=90, false=10, maybe=100),
+         ["label 1 is 90.0% in split eval and 63.3% in all rows"], TRUTH),
         # a is in 2 of 3 rows of both splits, alone or not; z is no class of the label.
         (texts(**{"a|b": 60, "a": 60, "|": 60}), texts(**{"a | b": 60, "a|z": 60, "|": 60, "z": 60}), [], LABELS),
-        (
-            texts(**{"a|b": 60, "a": 60, "|": 60}),
-            texts(**{"b|a": 120, "b": 60}),
-            ["label b is 100.0% in split eval and 66.7% in all rows"],
-            LABELS,
-        ),
+        (texts(**{"a|b": 60, "a": 60, "|": 60}), texts(**{"b|a": 120, "b": 60}),
+         ["label b is 100.0% in split eval and 66.7% in all rows"], LABELS),
     ],
-)
+)  # fmt: skip
 def test_labels_of_the_splits_of_a_run(tmp_path, train, evaluated, words, label):
     write(tmp_path, "train", train)
     write(tmp_path, "eval", evaluated)

@@ -14,309 +14,190 @@ TRIPS = "fare,tips,company,started,hour,zone\n3.5,1,Acme,2024-02-29,7,12\n"
 
 # Lines replaced in conftest.VALID, then what must be found: path, line, parts of the message.
 MISTAKES = {
-    "label is a feature": mistake(
-        {16: "  big_tipper: boolean"},
-        ("features.big_tipper", 16, "leaks the label", "big_tipper is what the model learns"),
-    ),
-    "derived from the label": mistake(
-        {7: "    big_tipper: tips > 0.2 * fare\n    twice: where(big_tipper, 2, 0)", 15: "  twice: number"},
-        ("features.twice", 16, "leaks the label", "twice is computed from big_tipper"),
-    ),
-    "label can be computed": mistake(
-        {15: "  fare: number\n  tips: number"},
-        ("label.name", 12, "computed from fare, tips", "features.tips reads tips"),
-    ),
-    "label can be computed from a derived column": mistake(
-        {7: "    big_tipper: tips > 0.2 * fare\n    rate: tips / fare", 15: "  rate: number"},
-        ("label.name", 13, "features.rate reads fare, tips"),
-    ),
-    "regression of a condition": mistake(
-        {13: "  task: regression", 20: "    rmse: {max: 1}"}, ("label.task", 13, "binary")
-    ),
-    "positive of a condition": mistake({13: "  task: binary\n  positive: 1"}, ("label.positive", 14, "Remove it")),
-    "weight of an unknown class": mistake(
-        {13: "  task: binary\n  class_weights: {yes: 2}"},
-        ("label.class_weights.yes", 14, "no such class", "Classes: 0, 1"),
-    ),
-    "weight is the label": mistake(
-        {13: "  task: binary\n  weight: big_tipper"}, ("label.weight", 14, "the label itself")
-    ),
-    "misspelt function": mistake(
-        {7: "    big_tipper: tips > fare * lgo(fare)"}, ("data.derive.big_tipper", 7, 'Did you mean "log"?', "^")
-    ),
-    "arithmetic on text": mistake(
-        {7: "    big_tipper: tips > company"},
-        ("data.derive.big_tipper", 7, 'string "company"', "types: {company: number}"),
-    ),
-    "text functions on a number": mistake(
-        {7: '    big_tipper: starts_with(zone, "1") and tips > 1'},
-        ("data.derive.big_tipper", 7, "types: {zone: string}"),
-    ),
-    "derived from itself": mistake(
-        {7: "    limit: limit + 1\n    big_tipper: tips > limit"}, ("data.derive.limit", 7, "reads itself")
-    ),
-    "derived from below": mistake(
-        {7: "    big_tipper: tips > limit\n    limit: 0.2 * fare"},
-        ("data.derive.big_tipper", 7, "reads limit, which is defined below it"),
-    ),
-    "derived name of a column": mistake(
-        {7: "    big_tipper: tips > fare\n    zone: fare + 1"}, ("data.derive.zone", 8, "new name")
-    ),
-    "derived text as a number": mistake(
-        {7: "    big_tipper: tips > fare\n    code: lower(company)", 15: "  code: number"},
-        ("features.code", 16, "reads code as a number", "gives a string"),
-    ),
-    "no such column": mistake(
-        {15: "  fare: number\n  compani: category"},
-        ("features.compani", 16, 'Did you mean "company"?', "Columns: fare, tips"),
-    ),
-    "no such column in a slice": mistake(
-        {20: "    auc: {min: 0.8}\n  slices: [[hor]]"}, ("evaluation.slices[0][0]", 21, 'Did you mean "hour"?')
-    ),
-    "no such split column": mistake({10: "    column: trip_id"}, ("data.split.column", 10, 'no column "trip_id"')),
-    "a number and a date": mistake(
-        {17: "  started: {type: date, column: fare}"},
-        ("features", 14, "features.fare reads a number", "features.started reads a string"),
-    ),
-    "no such file": mistake({5: "    path: trip.csv"}, ("data.source.path", 5, "trip.csv")),
-    "a folder": mistake({4: "    format: jsonl", 5: "    path: ."}, ("data.source.path", 5, "a folder")),
-    "no such package": mistake({5: "    path: package:no_such/x.csv"}, ("data.source.path", 5, "no_such")),
-    "no such file of a split": mistake(
-        {5: "    path: {train: trips.csv, eval: none.csv}", 8: "", 9: "", 10: ""},
-        ("data.source.path.eval", 5, "none.csv"),
-    ),
-    "a file named twice": mistake({5: "    path: [trips.csv, ./trips.csv]"}, ("data.source.path", 5, "named twice")),
-    "no paths": mistake({5: "    path: []"}, ("data.source.path", 5, "Received: nothing")),
-    "another format": mistake(
-        {4: "    format: parquet"}, ("data.source.format", 4, "parquet, but trips.csv is not: it begins with")
-    ),
-    "another separator": mistake(
-        {5: "    path: trips.tsv"}, ("data.source", 3, "one column only", 'Add separator: "\\t"')
-    ),
-    "empty file": mistake({5: "    path: empty.csv"}, ("data.source.path", 5, "empty.csv", "empty")),
-    "no such function of a source": mistake(
-        {4: "    format: module", 5: "    function: own:rows"},
-        ("data.source.function", 5, "no function 'rows'", "Functions there: preprocess"),
-    ),
-    "function of a source that wants more": mistake(
-        {4: "    format: module", 5: "    function: own:preprocess"},
-        ("data.source.function", 5, "preprocess(columns) is called as preprocess()"),
-    ),
-    "no file of any span": mistake(
-        {5: "    path: trips-{YYYY}.csv"}, ("data.source.path", 5, "matches no file", "trips-[")
-    ),
-    "no date": mistake({5: "    path: trips-{YYYY}-{DD}.csv"}, ("data.source.path", 5, "{DD} but no {MM}")),
-    "one path of several without spans": mistake(
-        {5: '    path: [trips.csv, "span-{SPAN}.csv"]'}, ("data.source.path", 5, "'trips.csv' has no span fields")
-    ),
-    "no such span column": mistake(
-        {10: "    ratios: {train: 8, eval: 2}\n  span: {column: start}"},
-        ("data.span.column", 11, 'no column "start"', 'Did you mean "started"?'),
-    ),
-    "a span column without dates": mistake(
-        {10: "    ratios: {train: 8, eval: 2}\n  span: {column: company, unit: month}"},
-        ("data.span", 11, "no row contains a span", "no date in the format iso"),
-    ),
-    "spans by path and by column": mistake(
-        {5: '    path: "span-{SPAN}.csv"', 10: "    ratios: {train: 8, eval: 2}\n  span: {column: started}"},
-        ("data.span", 11, "source.path already has span fields"),
-    ),
-    "a window without spans": mistake(
-        {10: "    ratios: {train: 8, eval: 2}\n  window: {spans: 3}"}, ("data.window.spans", 11, "no spans", "{YYYY}")
-    ),
-    "no eval split": mistake(
-        {10: "    ratios: {train: 8, validation: 2}"},
-        ("data.split.ratios", 10, "no eval split", "Rename validation to eval"),
-    ),
-    "no train split": mistake(
-        {10: "    ratios: {test: 8, eval: 2}"}, ("data.split.ratios", 10, "no train split", "Add it")
-    ),
-    "odd split name": mistake(
-        {10: "    ratios: {train: 8, eval: 1, a/b: 1}"}, ("data.split.ratios.a/b", 10, "letters, digits")
-    ),
-    "unreadable limit": mistake(
-        {9: "    method: time", 10: "    column: started\n    until: {train: 1 March}"},
-        ("data.split.until.train", 11, '"1 March"', "iso"),
-    ),
-    "limits out of order": mistake(
-        {9: "    method: time", 10: "    column: started\n    until: {train: 2024-03-01, test: 2024-02-01}"},
-        ("data.split.until.test", 11, "not later"),
-    ),
-    "rest named as another": mistake(
-        {9: "    method: time", 10: "    column: started\n    until: {train: 2024-03-01, eval: 2024-03-02}"},
-        ("data.split.until", 11, "two splits are named eval"),
-    ),
-    "a value of two splits": mistake(
-        {9: "    method: column", 10: "    column: company\n    values: {train: [a, b], eval: b}"},
-        ("data.split.values.eval", 11, '"b" already belongs to train'),
-    ),
-    "classes of a regression": mistake(
-        {9: "    method: stratified", 12: "  name: tips", 13: "  task: regression", 20: "    rmse: {max: 1}"},
-        ("data.split", 8, "tips is a number, not one of several classes", "Name a column"),
-    ),
-    "classes of several at once": mistake(
-        {9: "    method: stratified", 12: "  name: company", 13: "  task: multilabel\n  separator: '|'", 16: ""},
-        ("data.split", 8, "company holds several classes per row"),
-    ),
-    "split by a derived column": mistake(
-        {10: "    column: big_tipper"}, ("data.split.column", 10, "rows are split before")
-    ),
-    "cross of nothing": mistake(
-        section("crosses: [{inputs: [company, hours]}]"),
-        ("crosses[0].inputs[1]", 18, 'no feature "hours"', "Features: fare, company, started"),
-    ),
-    "cross of a number": mistake(
-        section("crosses: [{inputs: [company, fare]}]"), ("crosses[0].inputs[1]", 18, "fare is a number", "bucketize")
-    ),
-    "cross of a date": mistake(
-        section("crosses: [{inputs: [company, started]}]"),
-        ("crosses[0].inputs[1]", 18, "started.month, started.day_of_week, started.hour"),
-    ),
-    "cross of an unknown part": mistake(
-        section("crosses: [{inputs: [company, started.hours]}]"), ("crosses[0].inputs[1]", 18, 'Did you mean "hour"?')
-    ),
-    "cross of a cyclic part": mistake(
-        {17: "  started: {type: date, cyclic: true}", 18: "crosses: [{inputs: [company, started.hour]}]\nevaluation:"},
-        ("crosses[0].inputs[1]", 18, "not an id", "cyclic"),
-    ),
-    "cross of several values": mistake(
-        {
-            16: '  company: {type: category, separator: "|"}',
-            18: "crosses: [{inputs: [company, started.hour]}]\nevaluation:",
-        },
-        ("crosses[0].inputs[0]", 18, "several values per row"),
-    ),
+    "label is a feature": mistake({16: "  big_tipper: boolean"},
+        "features.big_tipper", 16, "leaks the label", "big_tipper is what the model learns"),
+    "derived from the label": mistake({7: "    big_tipper: tips > 0.2 * fare\n    twice: where(big_tipper, 2, 0)",
+        15: "  twice: number"},
+        "features.twice", 16, "leaks the label", "twice is computed from big_tipper"),
+    "label can be computed": mistake({15: "  fare: number\n  tips: number"},
+        "label.name", 12, "computed from fare, tips", "features.tips reads tips"),
+    "label can be computed from a derived column": mistake({
+        7: "    big_tipper: tips > 0.2 * fare\n    rate: tips / fare", 15: "  rate: number"},
+        "label.name", 13, "features.rate reads fare, tips"),
+    "regression of a condition": mistake({13: "  task: regression", 20: "    rmse: {max: 1}"},
+        "label.task", 13, "binary"),
+    "positive of a condition": mistake({13: "  task: binary\n  positive: 1"}, "label.positive", 14, "Remove it"),
+    "weight of an unknown class": mistake({13: "  task: binary\n  class_weights: {yes: 2}"},
+        "label.class_weights.yes", 14, "no such class", "Classes: 0, 1"),
+    "weight is the label": mistake({13: "  task: binary\n  weight: big_tipper"},
+        "label.weight", 14, "the label itself"),
+    "misspelt function": mistake({7: "    big_tipper: tips > fare * lgo(fare)"},
+        "data.derive.big_tipper", 7, 'Did you mean "log"?', "^"),
+    "arithmetic on text": mistake({7: "    big_tipper: tips > company"},
+        "data.derive.big_tipper", 7, 'string "company"', "types: {company: number}"),
+    "text functions on a number": mistake({7: '    big_tipper: starts_with(zone, "1") and tips > 1'},
+        "data.derive.big_tipper", 7, "types: {zone: string}"),
+    "derived from itself": mistake({7: "    limit: limit + 1\n    big_tipper: tips > limit"},
+        "data.derive.limit", 7, "reads itself"),
+    "derived from below": mistake({7: "    big_tipper: tips > limit\n    limit: 0.2 * fare"},
+        "data.derive.big_tipper", 7, "reads limit, which is defined below it"),
+    "derived name of a column": mistake({7: "    big_tipper: tips > fare\n    zone: fare + 1"},
+        "data.derive.zone", 8, "new name"),
+    "derived text as a number": mistake({7: "    big_tipper: tips > fare\n    code: lower(company)",
+        15: "  code: number"},
+        "features.code", 16, "reads code as a number", "gives a string"),
+    "no such column": mistake({15: "  fare: number\n  compani: category"},
+        "features.compani", 16, 'Did you mean "company"?', "Columns: fare, tips"),
+    "no such column in a slice": mistake({20: "    auc: {min: 0.8}\n  slices: [[hor]]"},
+        "evaluation.slices[0][0]", 21, 'Did you mean "hour"?'),
+    "no such split column": mistake({10: "    column: trip_id"}, "data.split.column", 10, 'no column "trip_id"'),
+    "a number and a date": mistake({17: "  started: {type: date, column: fare}"},
+        "features", 14, "features.fare reads a number", "features.started reads a string"),
+    "no such file": mistake({5: "    path: trip.csv"}, "data.source.path", 5, "trip.csv"),
+    "a folder": mistake({4: "    format: jsonl", 5: "    path: ."}, "data.source.path", 5, "a folder"),
+    "no such package": mistake({5: "    path: package:no_such/x.csv"}, "data.source.path", 5, "no_such"),
+    "no such file of a split": mistake({5: "    path: {train: trips.csv, eval: none.csv}", 8: "", 9: "", 10: ""},
+        "data.source.path.eval", 5, "none.csv"),
+    "a file named twice": mistake({5: "    path: [trips.csv, ./trips.csv]"}, "data.source.path", 5, "named twice"),
+    "no paths": mistake({5: "    path: []"}, "data.source.path", 5, "Received: nothing"),
+    "another format": mistake({4: "    format: parquet"},
+        "data.source.format", 4, "parquet, but trips.csv is not: it begins with"),
+    "another separator": mistake({5: "    path: trips.tsv"},
+        "data.source", 3, "one column only", 'Add separator: "\\t"'),
+    "empty file": mistake({5: "    path: empty.csv"}, "data.source.path", 5, "empty.csv", "empty"),
+    "no such function of a source": mistake({4: "    format: module", 5: "    function: own:rows"},
+        "data.source.function", 5, "no function 'rows'", "Functions there: preprocess"),
+    "function of a source that wants more": mistake({4: "    format: module", 5: "    function: own:preprocess"},
+        "data.source.function", 5, "preprocess(columns) is called as preprocess()"),
+    "no file of any span": mistake({5: "    path: trips-{YYYY}.csv"},
+        "data.source.path", 5, "matches no file", "trips-["),
+    "no date": mistake({5: "    path: trips-{YYYY}-{DD}.csv"}, "data.source.path", 5, "{DD} but no {MM}"),
+    "one path of several without spans": mistake({5: '    path: [trips.csv, "span-{SPAN}.csv"]'},
+        "data.source.path", 5, "'trips.csv' has no span fields"),
+    "no such span column": mistake({10: "    ratios: {train: 8, eval: 2}\n  span: {column: start}"},
+        "data.span.column", 11, 'no column "start"', 'Did you mean "started"?'),
+    "a span column without dates": mistake({
+        10: "    ratios: {train: 8, eval: 2}\n  span: {column: company, unit: month}"},
+        "data.span", 11, "no row contains a span", "no date in the format iso"),
+    "spans by path and by column": mistake({5: '    path: "span-{SPAN}.csv"',
+        10: "    ratios: {train: 8, eval: 2}\n  span: {column: started}"},
+        "data.span", 11, "source.path already has span fields"),
+    "a window without spans": mistake({10: "    ratios: {train: 8, eval: 2}\n  window: {spans: 3}"},
+        "data.window.spans", 11, "no spans", "{YYYY}"),
+    "no eval split": mistake({10: "    ratios: {train: 8, validation: 2}"},
+        "data.split.ratios", 10, "no eval split", "Rename validation to eval"),
+    "no train split": mistake({10: "    ratios: {test: 8, eval: 2}"},
+        "data.split.ratios", 10, "no train split", "Add it"),
+    "odd split name": mistake({10: "    ratios: {train: 8, eval: 1, a/b: 1}"},
+        "data.split.ratios.a/b", 10, "letters, digits"),
+    "unreadable limit": mistake({9: "    method: time", 10: "    column: started\n    until: {train: 1 March}"},
+        "data.split.until.train", 11, '"1 March"', "iso"),
+    "limits out of order": mistake({9: "    method: time",
+        10: "    column: started\n    until: {train: 2024-03-01, test: 2024-02-01}"},
+        "data.split.until.test", 11, "not later"),
+    "rest named as another": mistake({9: "    method: time",
+        10: "    column: started\n    until: {train: 2024-03-01, eval: 2024-03-02}"},
+        "data.split.until", 11, "two splits are named eval"),
+    "a value of two splits": mistake({9: "    method: column",
+        10: "    column: company\n    values: {train: [a, b], eval: b}"},
+        "data.split.values.eval", 11, '"b" already belongs to train'),
+    "classes of a regression": mistake({9: "    method: stratified", 12: "  name: tips", 13: "  task: regression",
+        20: "    rmse: {max: 1}"},
+        "data.split", 8, "tips is a number, not one of several classes", "Name a column"),
+    "classes of several at once": mistake({9: "    method: stratified", 12: "  name: company",
+        13: "  task: multilabel\n  separator: '|'", 16: ""},
+        "data.split", 8, "company holds several classes per row"),
+    "split by a derived column": mistake({10: "    column: big_tipper"},
+        "data.split.column", 10, "rows are split before"),
+    "cross of nothing": mistake(section("crosses: [{inputs: [company, hours]}]"),
+        "crosses[0].inputs[1]", 18, 'no feature "hours"', "Features: fare, company, started"),
+    "cross of a number": mistake(section("crosses: [{inputs: [company, fare]}]"),
+        "crosses[0].inputs[1]", 18, "fare is a number", "bucketize"),
+    "cross of a date": mistake(section("crosses: [{inputs: [company, started]}]"),
+        "crosses[0].inputs[1]", 18, "started.month, started.day_of_week, started.hour"),
+    "cross of an unknown part": mistake(section("crosses: [{inputs: [company, started.hours]}]"),
+        "crosses[0].inputs[1]", 18, 'Did you mean "hour"?'),
+    "cross of a cyclic part": mistake({17: "  started: {type: date, cyclic: true}",
+        18: "crosses: [{inputs: [company, started.hour]}]\nevaluation:"},
+        "crosses[0].inputs[1]", 18, "not an id", "cyclic"),
+    "cross of several values": mistake({16: '  company: {type: category, separator: "|"}',
+        18: "crosses: [{inputs: [company, started.hour]}]\nevaluation:"},
+        "crosses[0].inputs[0]", 18, "several values per row"),
     "cross of a cross": mistake(
         section("crosses:\n- {name: a, inputs: [company, started.hour]}\n- {inputs: [a, company]}"),
-        ("crosses[1].inputs[0]", 20, "a cross itself"),
-    ),
-    "names that collide": mistake(
-        {15: "  fare: {type: number, indicator: true}\n  fare.missing: {type: number, column: hour}"},
-        ('features["fare.missing"]', 16, "fare.missing_xf", "as features.fare does"),
-    ),
+        "crosses[1].inputs[0]", 20, "a cross itself"),
+    "names that collide": mistake({
+        15: "  fare: {type: number, indicator: true}\n  fare.missing: {type: number, column: hour}"},
+        'features["fare.missing"]', 16, "fare.missing_xf", "as features.fare does"),
     "crosses of one name": mistake(
         section("crosses:\n- {inputs: [company, started.hour]}\n- {inputs: [company, started.hour]}"),
-        ("crosses[1]", 20, "as crosses[0] does"),
-    ),
-    "no vocabulary file": mistake(
-        {16: "  company: {type: category, vocabulary: {file: companies.txt}}"},
-        ("features.company.vocabulary.file", 16, "no such file"),
-    ),
-    "embedding shared with nobody": mistake(
-        {16: "  company: {type: category, encoding: {shared: firm}}"},
-        ("features.company.encoding.shared", 16, "no other feature shares firm"),
-    ),
-    "embedding of different ids": mistake(
-        {16: "  company: {type: category, encoding: {shared: z}}\n  zone: {type: category, encoding: {shared: z}}"},
-        ("features.zone.encoding.shared", 17, "features.company assigns ids in another way"),
-    ),
-    "embedding of two widths": mistake(
-        {
-            16: "  zone: {type: category, identity: {size: 9}, encoding: {embedding: 4, shared: z}}\n"
-            "  hour: {type: category, identity: {size: 9}, encoding: {embedding: 8, shared: z}}"
-        },
-        ("features.hour.encoding.embedding", 17, "another width"),
-    ),
+        "crosses[1]", 20, "as crosses[0] does"),
+    "no vocabulary file": mistake({16: "  company: {type: category, vocabulary: {file: companies.txt}}"},
+        "features.company.vocabulary.file", 16, "no such file"),
+    "embedding shared with nobody": mistake({16: "  company: {type: category, encoding: {shared: firm}}"},
+        "features.company.encoding.shared", 16, "no other feature shares firm"),
+    "embedding of different ids": mistake({
+        16: "  company: {type: category, encoding: {shared: z}}\n  zone: {type: category, encoding: {shared: z}}"},
+        "features.zone.encoding.shared", 17, "features.company assigns ids in another way"),
+    "embedding of two widths": mistake({
+        15: "  zone: {type: category, identity: {size: 9}, encoding: {embedding: 4, shared: z}}",
+        16: "  hour: {type: category, identity: {size: 9}, encoding: {embedding: 8, shared: z}}"},
+        "features.hour.encoding.embedding", 16, "another width"),
     "crosses beside a function": mistake(
         section("preprocessing: own:preprocess\ncrosses: [{inputs: [company, started.hour]}]"),
-        ("crosses", 19, "not used"),
-    ),
-    "slots kept by spans where there are none": mistake(
-        {16: "  company: {type: category, vocabulary: {stable_ids: {keep_spans: 9}}}"},
-        ("features.company.vocabulary.stable_ids.keep_spans", 16, "the source has no spans", "or give keep_models"),
-    ),
-    "stable ids of a function of one's own": mistake(
-        section("stable_ids: true\npreprocessing: own:preprocess"),
-        ("stable_ids", 18, "`preprocessing` replaces the transforms"),
-    ),
-    "a warm start from nothing": mistake(
-        section("training: {warm_start: serving/7}"),
-        ("training.warm_start", 18, "no exported model in", "serving/7", "Accepted: none, blessed"),
-    ),
-    "slice of a derived column": mistake(
-        {20: "    auc: {min: 0.8}\n  slices: [[big_tipper]]"}, ("evaluation.slices[0][0]", 21, "a derived column")
-    ),
-    "slice of a vector": mistake(
-        {15: "  zone: {type: vector, width: 2}", 20: "    auc: {min: 0.8}\n  slices: [[zone]]"},
-        ("evaluation.slices[0][0]", 21, "zone holds several values"),
-    ),
-    "slice twice": mistake(
-        {20: "    auc: {min: 0.8}\n  slices: [[hour], [hour]]"}, ("evaluation.slices[1]", 21, "is already given above")
-    ),
-    "empty slice": mistake(
-        {20: "    auc: {min: 0.8}\n  slices: [[]]"}, ("evaluation.slices[0]", 21, "always measured")
-    ),
-    "no such module": mistake(
-        section("model: {kind: module, function: no_such_module:build}"),
-        ("model.function", 18, "no module 'no_such_module'"),
-    ),
-    "smoothed numbers": mistake(
-        {
-            7: "    tip_rate: tips / fare",
-            12: "  name: tip_rate",
-            13: "  task: regression",
-            18: "training: {label_smoothing: 0.1}\nevaluation:",
-            20: "    rmse: {max: 1}",
-        },
-        ("training.label_smoothing", 18, "regression"),
-    ),
-    "decision of a number": mistake(
-        {
-            7: "    tip_rate: tips / fare",
-            12: "  name: tip_rate",
-            13: "  task: regression",
-            19: "  decision: {metric: f1}\n  thresholds:",
-            20: "    rmse: {max: 1}",
-        },
-        ("evaluation.decision", 19, "is for binary labels", "regression"),
-    ),
-    "metric of one of two classes": mistake(
-        {20: '    "recall[yes]": {min: 0.5}'},
-        ('evaluation.thresholds["recall[yes]"]', 20, "recall[yes] is for multiclass and multilabel", "binary"),
-    ),
-    "loss of another task": mistake(
-        section("training: {loss: poisson}"), ("training.loss", 18, "poisson is not for binary", "auto, focal")
-    ),
-    "pushed into the root": mistake(section("push: {to: runs/serving}"), ("push.to", 18, "inside root (runs)")),
-    "root inside what is pushed": mistake(section("root: serving/runs"), ("root", 18, "inside push.to (serving)")),
-    "pushed to an address": mistake(
-        section("push: {to: s3://bucket/serving}"), ("push.to", 18, "folder on this machine", "s3://bucket/serving")
-    ),
-    "root at an address": mistake(
-        section("root: gs://bucket/runs"), ("root", 18, "folder on this machine", "gs://bucket/runs")
-    ),
-    "misspelt runner": mistake(section("beam: {runner: flnk}"), ("beam.runner", 18, 'Did you mean "flink"?')),
-    "workers of another runner": mistake(section("beam: {runner: flink, workers: 4}"), ("beam.workers", 18, "direct")),
-    "option with dashes": mistake(section("beam: {options: {--region: x}}"), ("beam.options.--region", 18, "region.")),
-    "option of our own": mistake(
-        section("beam: {options: {direct_num_workers: 2}}"), ("beam.options.direct_num_workers", 18, "beam.workers")
-    ),
-    "limits of a column that nothing reads": mistake(
-        section("gates: {drift: {features: {fere: ignore}}}"),
-        ("gates.drift.features.fere", 18, 'Did you mean "fare"?', "Accepted: company, fare, started, tips."),
-    ),
-    "limits of the label among the features": mistake(
-        section("gates: {drift: {features: {big_tipper: {js: 0.1}}}}"),
-        ("gates.drift.features.big_tipper", 18, "gates.label"),
-    ),
-    "limits of a derived column": mistake(
-        {
-            7: "    rate: tips / fare\n    big_tipper: rate > 0.2",
-            18: "gates: {drift: {features: {rate: ignore}}}\nevaluation:",
-        },
-        ("gates.drift.features.rate", 19, "derived column"),
-    ),
-    "a policy that there is none of": mistake(
-        section("gates: {drift: {policy: halt}}"), ("gates.drift.policy", 18, "halt", "stop")
-    ),
-    "a limit out of range": mistake(
-        section("gates: {drift: {js: 2.0}}"), ("gates.drift.js", 18, "2.0", "above 0 and at most 1")
-    ),
-    "limits that say nothing": mistake(
-        section("gates: {drift: {features: {fare: {}}}}"),
-        ("gates.drift.features.fare", 18, "js, linf, max_missing_change"),
-    ),
-}
+        "crosses", 19, "not used"),
+    "slots kept by spans where there are none": mistake({
+        16: "  company: {type: category, vocabulary: {stable_ids: {keep_spans: 9}}}"},
+        "features.company.vocabulary.stable_ids.keep_spans", 16, "the source has no spans", "or give keep_models"),
+    "stable ids of a function of one's own": mistake(section("stable_ids: true\npreprocessing: own:preprocess"),
+        "stable_ids", 18, "`preprocessing` replaces the transforms"),
+    "a warm start from nothing": mistake(section("training: {warm_start: serving/7}"),
+        "training.warm_start", 18, "no exported model in", "serving/7", "Accepted: none, blessed"),
+    "slice of a derived column": mistake({20: "    auc: {min: 0.8}\n  slices: [[big_tipper]]"},
+        "evaluation.slices[0][0]", 21, "a derived column"),
+    "slice of a vector": mistake({15: "  zone: {type: vector, width: 2}",
+        20: "    auc: {min: 0.8}\n  slices: [[zone]]"},
+        "evaluation.slices[0][0]", 21, "zone holds several values"),
+    "slice twice": mistake({20: "    auc: {min: 0.8}\n  slices: [[hour], [hour]]"},
+        "evaluation.slices[1]", 21, "is already given above"),
+    "empty slice": mistake({20: "    auc: {min: 0.8}\n  slices: [[]]"}, "evaluation.slices[0]", 21, "always measured"),
+    "no such module": mistake(section("model: {kind: module, function: no_such_module:build}"),
+        "model.function", 18, "no module 'no_such_module'"),
+    "smoothed numbers": mistake({7: "    tip_rate: tips / fare", 12: "  name: tip_rate", 13: "  task: regression",
+        18: "training: {label_smoothing: 0.1}\nevaluation:", 20: "    rmse: {max: 1}"},
+        "training.label_smoothing", 18, "regression"),
+    "decision of a number": mistake({7: "    tip_rate: tips / fare", 12: "  name: tip_rate", 13: "  task: regression",
+        19: "  decision: {metric: f1}\n  thresholds:", 20: "    rmse: {max: 1}"},
+        "evaluation.decision", 19, "is for binary labels", "regression"),
+    "metric of one of two classes": mistake({20: '    "recall[yes]": {min: 0.5}'},
+        'evaluation.thresholds["recall[yes]"]', 20, "recall[yes] is for multiclass and multilabel", "binary"),
+    "loss of another task": mistake(section("training: {loss: poisson}"),
+        "training.loss", 18, "poisson is not for binary", "auto, focal"),
+    "pushed into the root": mistake(section("push: {to: runs/serving}"), "push.to", 18, "inside root (runs)"),
+    "root inside what is pushed": mistake(section("root: serving/runs"), "root", 18, "inside push.to (serving)"),
+    "pushed to an address": mistake(section("push: {to: s3://bucket/serving}"),
+        "push.to", 18, "folder on this machine", "s3://bucket/serving"),
+    "root at an address": mistake(section("root: gs://bucket/runs"),
+        "root", 18, "folder on this machine", "gs://bucket/runs"),
+    "misspelt runner": mistake(section("beam: {runner: flnk}"), "beam.runner", 18, 'Did you mean "flink"?'),
+    "workers of another runner": mistake(section("beam: {runner: flink, workers: 4}"), "beam.workers", 18, "direct"),
+    "option with dashes": mistake(section("beam: {options: {--region: x}}"), "beam.options.--region", 18, "region."),
+    "option of our own": mistake(section("beam: {options: {direct_num_workers: 2}}"),
+        "beam.options.direct_num_workers", 18, "beam.workers"),
+    "limits of a column that nothing reads": mistake(section("gates: {drift: {features: {fere: ignore}}}"),
+        "gates.drift.features.fere", 18, 'Did you mean "fare"?', "Accepted: company, fare, started, tips."),
+    "limits of the label among the features": mistake(section("gates: {drift: {features: {big_tipper: {js: 0.1}}}}"),
+        "gates.drift.features.big_tipper", 18, "gates.label"),
+    "limits of a derived column": mistake({7: "    rate: tips / fare\n    big_tipper: rate > 0.2",
+        18: "gates: {drift: {features: {rate: ignore}}}\nevaluation:"},
+        "gates.drift.features.rate", 19, "derived column"),
+    "a policy that there is none of": mistake(section("gates: {drift: {policy: halt}}"),
+        "gates.drift.policy", 18, "halt", "stop"),
+    "a limit out of range": mistake(section("gates: {drift: {js: 2.0}}"),
+        "gates.drift.js", 18, "2.0", "above 0 and at most 1"),
+    "limits that say nothing": mistake(section("gates: {drift: {features: {fare: {}}}}"),
+        "gates.drift.features.fare", 18, "js, linf, max_missing_change"),
+}  # fmt: skip
 
 # Lines replaced, then what is allowed though it looks like a mistake.
 ALLOWED = {

@@ -5,54 +5,35 @@ import pytest
 from tests.pipeline.conftest import TRIPS, mistake
 
 MISTAKES = {
-    "misspelt metric": mistake({20: "    acu: {min: 0.8}"}, ("evaluation.thresholds.acu", 20, 'Did you mean "auc"?')),
-    "metric of quantiles without any": mistake(
-        {12: "  name: tips", 13: "  task: regression", 20: "    pinball: {max: 1}"},
-        ("evaluation.thresholds.pinball", 20, "pinball is for models of quantiles", "kind: quantile"),
-    ),
-    "coverage of a quantile without any": mistake(
-        {12: "  name: tips", 13: "  task: regression", 20: "    coverage[0.9]: {min: 0.85}"},
-        ('evaluation.thresholds["coverage[0.9]"]', 20, "coverage[0.9] is for models of quantiles", "kind: quantile"),
-    ),
-    "coverage of a level that is not predicted": mistake(
-        {
-            12: "  name: tips",
-            13: "  task: regression",
-            20: "    coverage[0.8]: {min: 0.75}\ntraining: {loss: {kind: quantile, levels: [0.1, 0.9]}}",
-        },
-        ('evaluation.thresholds["coverage[0.8]"]', 20, "no quantile of level 0.8", "coverage[0.1], coverage[0.9]"),
-    ),
-    "metric of another task": mistake(
-        {20: "    auc: {min: 0.8}\n  metrics: [auc, rmse]"}, ("evaluation.metrics[1]", 21, "rmse is for regression")
-    ),
-    "lower bound where less is better": mistake(
-        {20: "    log_loss: {min: 0.4}"}, ("evaluation.thresholds.log_loss.min", 20, "log_loss: {max: 0.4}")
-    ),
-    "calibration against the last blessed": mistake(
-        {20: "    calibration: {not_worse_than: blessed}"},
-        ("evaluation.thresholds.calibration.not_worse_than", 20, "calibration: {min: 0.9, max: 1.1}"),
-    ),
-    "a newest span where there are no spans": mistake(
-        {20: "    auc: {newest_span: {min: 0.8}}"},
-        ("evaluation.thresholds.auc.newest_span", 20, "the source has no spans", "{YYYY}-{MM}-{DD}"),
-    ),
-    "a lower bound of a loss on the newest span": mistake(
-        {5: "    path: span-{SPAN}.csv", 20: "    log_loss: {newest_span: {min: 0.4}}"},
-        ("evaluation.thresholds.log_loss.newest_span.min", 20, "log_loss: {max: 0.4}"),
-    ),
-    "thresholds on slices where there are none": mistake(
-        {20: "    auc: {slices: {min: 0.8}}"},
-        ("evaluation.thresholds.auc.slices", 20, "evaluation.slices is empty", "slices: [[company]]"),
-    ),
-    "thresholds on slices of the newest span where there are none": mistake(
-        {5: "    path: span-{SPAN}.csv", 20: "    auc: {newest_span: {slices: {min: 0.8}}}"},
-        ("evaluation.thresholds.auc.newest_span.slices", 20, "evaluation.slices is empty"),
-    ),
-    "a lower bound of a loss on slices": mistake(
-        {20: "    log_loss: {slices: {min: 0.4}}\n  slices: [[company]]"},
-        ("evaluation.thresholds.log_loss.slices.min", 20, "log_loss: {max: 0.4}"),
-    ),
-}
+    "misspelt metric": mistake({20: "    acu: {min: 0.8}"}, "evaluation.thresholds.acu", 20, 'Did you mean "auc"?'),
+    "metric of quantiles without any": mistake({12: "  name: tips", 13: "  task: regression",
+        20: "    pinball: {max: 1}"},
+        "evaluation.thresholds.pinball", 20, "pinball is for models of quantiles", "kind: quantile"),
+    "coverage of a quantile without any": mistake({12: "  name: tips", 13: "  task: regression",
+        20: "    coverage[0.9]: {min: 0.85}"},
+        'evaluation.thresholds["coverage[0.9]"]', 20, "coverage[0.9] is for models of quantiles", "kind: quantile"),
+    "coverage of a level that is not predicted": mistake({12: "  name: tips", 13: "  task: regression",
+        20: "    coverage[0.8]: {min: 0.75}\ntraining: {loss: {kind: quantile, levels: [0.1, 0.9]}}"},
+        'evaluation.thresholds["coverage[0.8]"]', 20, "no quantile of level 0.8", "coverage[0.1], coverage[0.9]"),
+    "metric of another task": mistake({20: "    auc: {min: 0.8}\n  metrics: [auc, rmse]"},
+        "evaluation.metrics[1]", 21, "rmse is for regression"),
+    "lower bound where less is better": mistake({20: "    log_loss: {min: 0.4}"},
+        "evaluation.thresholds.log_loss.min", 20, "log_loss: {max: 0.4}"),
+    "calibration against the last blessed": mistake({20: "    calibration: {not_worse_than: blessed}"},
+        "evaluation.thresholds.calibration.not_worse_than", 20, "calibration: {min: 0.9, max: 1.1}"),
+    "a newest span where there are no spans": mistake({20: "    auc: {newest_span: {min: 0.8}}"},
+        "evaluation.thresholds.auc.newest_span", 20, "the source has no spans", "{YYYY}-{MM}-{DD}"),
+    "a lower bound of a loss on the newest span": mistake({5: "    path: span-{SPAN}.csv",
+        20: "    log_loss: {newest_span: {min: 0.4}}"},
+        "evaluation.thresholds.log_loss.newest_span.min", 20, "log_loss: {max: 0.4}"),
+    "thresholds on slices where there are none": mistake({20: "    auc: {slices: {min: 0.8}}"},
+        "evaluation.thresholds.auc.slices", 20, "evaluation.slices is empty", "slices: [[company]]"),
+    "thresholds on slices of the newest span where there are none": mistake({5: "    path: span-{SPAN}.csv",
+        20: "    auc: {newest_span: {slices: {min: 0.8}}}"},
+        "evaluation.thresholds.auc.newest_span.slices", 20, "evaluation.slices is empty"),
+    "a lower bound of a loss on slices": mistake({20: "    log_loss: {slices: {min: 0.4}}\n  slices: [[company]]"},
+        "evaluation.thresholds.log_loss.slices.min", 20, "log_loss: {max: 0.4}"),
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

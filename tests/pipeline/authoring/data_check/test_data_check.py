@@ -71,143 +71,86 @@ def test_good_data_has_no_findings(tmp_path):
     assert "nothing to report" in findings_table(report)
 
 
-def case(changes, found, **options):
-    """Returns columns to replace, other arguments of `problems`, and what is found: severity, path, message."""
-    return changes, options, found
+def case(changes, severity, path, message, **options):
+    """Returns columns to replace, other arguments of `problems`, and what is found."""
+    return changes, options, (severity, path, message)
 
 
 CASES = {
-    "numbers above the budget": case(
-        {"age": replaced(columns()["age"], "?", 0.05)},
-        ("error", "features.age", '5.00% of cells are no number, such as "?"'),
-    ),
-    "numbers within the budget": case(
-        {"age": replaced(columns()["age"], "forty", 0.001)},
-        ("warning", "features.age", '0.10% of cells are no number, such as "forty"'),
-    ),
-    "a word that means missing": case(
-        {"city": replaced(columns()["city"], "?", 0.05)}, ("warning", "features.city", 'holds "?" in 5.0% of its rows')
-    ),
-    "constant": case({"city": ["Oslo"] * ROWS}, ("warning", "features.city", 'is "Oslo" in every row')),
-    "empty": case({"city": [""] * ROWS}, ("warning", "features.city", "no value in any sampled row")),
-    "nearly unique": case(
-        {"city": [f"id {i}" for i in range(ROWS)]},
-        ("warning", "features.city", "1,000 values in 1,000 rows: nearly all different"),
-    ),
-    "far above top_k": case(
-        {"city": [f"c{i % 100}" for i in range(ROWS)]},
-        ("warning", "features.city.vocabulary.top_k", "90% of rows get no id"),
-        features="{city: {type: category, vocabulary: {top_k: 10}}}",
-    ),
-    "none of the tokens": case(
-        {},
-        ("error", "features.city.vocabulary.tokens", "100.0% of values of city are none of the tokens"),
-        features="{city: {type: category, vocabulary: {tokens: [Paris]}}}",
-    ),
-    "outside of identity": case(
-        {"age": np.arange(ROWS) % 10},
-        ("warning", "features.age.identity", '20.0% of values of age are not whole numbers 0 .. 7, such as "8", "9"'),
-        features="{age: {type: category, identity: {size: 8}}}",
-    ),
-    "a number that the graph does not read as an id": case(
-        {"age": ["1e0", *["1"] * 49] * (ROWS // 50)},
-        ("warning", "features.age.identity", '2.0% of values of age are not whole numbers 0 .. 7, such as "1e0"'),
-        features="{age: {type: category, identity: {size: 8}}}",
-    ),
-    "neither true nor false": case(
-        {"member": replaced(columns()["member"], "perhaps", 0.05)},
-        ("warning", "features.member", 'neither true nor false, such as "perhaps"'),
-    ),
-    "never true nor false": case(
-        {"member": ["a", "b"] * (ROWS // 2)}, ("error", "features.member", "100.0% of values are neither")
-    ),
-    "dates in another format": case(
-        {"joined": [f"{d}/12/2023" for d in range(1, 26)] * 40},
-        ("error", "features.joined", 'do not fit the format iso, such as "1/12/2023", "10/12/2023"'),
-    ),
-    "some dates do not fit": case(
-        {"joined": replaced(columns()["joined"], "soon", 0.05)},
-        ("warning", "features.joined", '5.0% of values do not fit the format iso, such as "soon"'),
-    ),
-    "duration in another format": case(
-        {"city": ["1.2.2023"] * (ROWS - 1) + ["2.2.2023"]},
-        ("error", "features.wait", "column city: 100.0% of values do not fit the format iso"),
-        features="{wait: {type: duration, start: joined, end: city}}",
-    ),
-    "a column that is not there": case(
-        {},
-        ("error", "features.agee", "no column 'agee' in the data. Did you mean \"age\"?"),
-        features="{agee: number, city: category}",
-    ),
-    "too many labels missing": case(
-        {"y": replaced(columns()["y"], "", 0.2)},
-        ("error", "label.max_missing", "20.2% of train rows have no usable label; max_missing allows 5.0%"),
-    ),
-    "some labels of no meaning": case(
-        {"y": replaced(columns()["y"], "maybe", 0.02)},
-        ("warning", "label.name", 'values such as "maybe" are no labels of task binary'),
-    ),
-    "labels that the task cannot read": case(
-        {"y": columns()["city"]},
-        ("error", "label.name", "no row has a label that task binary can read. Its values are"),
-    ),
-    "one label only": case(
-        {"y": [1] * ROWS}, ("error", "label.name", "every row has the same label, the positive class")
-    ),
-    "positive never seen": case(
-        {"y": ["ham", "eggs"] * (ROWS // 2)},
-        ("error", "label.name", "the negative class. positive is 'spam'."),
-        label="{name: y, task: binary, positive: spam}",
-    ),
-    "a rare label": case(
-        {"y": replaced([0] * ROWS, 1, 0.005)}, ("warning", "label.name", "the positive class occurs in 0.50% of rows")
-    ),
-    "a rare class": case(
-        {"y": replaced(columns()["city"], "Mars", 0.003)},
-        ("warning", "label.name", '1 classes occur in fewer than 10 rows, such as "Mars"'),
-        label="{name: y, task: multiclass}",
-    ),
-    "outliers of the label": case(
-        {"y": replaced(columns()["age"], 1e7, 0.0011)},
-        ("warning", "label.name", "y reaches 1e+07"),
-        label="{name: y, task: regression}",
-    ),
-    "a leak": case(
-        {"age": columns()["y"] * 3.5 + 1}, ("warning", "features.age", "alone predicts the label: AUC 1.00")
-    ),
-    "weights": case(
-        {"age": replaced(columns()["age"], "-1", 0.5)},
-        ("warning", "label.weight", "50.0% of rows weigh 0"),
-        features="{city: category}",
-        label="{name: y, task: binary, weight: age}",
-    ),
-    "rows of another width": case(
-        {},
-        ("error", "data.bad_rows", "50 of 1,050 rows (4.76%) cannot be read: 2 cells, expected 5; for example '1,2'"),
-        extra=[["1", "2"]] * 50,
-    ),
-    "duplicates that stay together": case(
-        {},
-        ("warning", "data.split", "99 of 1,100 rows (9.0%) repeat an earlier row"),
-        extra=[["1", "Oslo", "yes", "2023-01-01", "1"]] * 100,
-    ),
-    "duplicates that chance parts": case(
-        {},
-        ("warning", "data.split", "They can fall into both train and eval"),
-        extra=[["1", "Oslo", "yes", "2023-01-01", "1"]] * 100,
-        data="  split: {method: random}\n",
-    ),
-    "a split that gets nothing": case(
-        {},
-        ("error", "data.split", "no row falls into split eval"),
-        data="  split: {method: time, column: joined, until: {train: '2030-01-01'}}\n",
-    ),
-    "rows that fit no split": case(
-        {},
-        ("error", "data.split", "of rows fit no split by city; commonest values"),
-        data="  split: {method: column, column: city, values: {train: Oslo, eval: Rome}}\n",
-    ),
-}
+    "numbers above the budget": case({"age": replaced(columns()["age"], "?", 0.05)},
+        "error", "features.age", '5.00% of cells are no number, such as "?"'),
+    "numbers within the budget": case({"age": replaced(columns()["age"], "forty", 0.001)},
+        "warning", "features.age", '0.10% of cells are no number, such as "forty"'),
+    "a word that means missing": case({"city": replaced(columns()["city"], "?", 0.05)},
+        "warning", "features.city", 'holds "?" in 5.0% of its rows'),
+    "constant": case({"city": ["Oslo"] * ROWS}, "warning", "features.city", 'is "Oslo" in every row'),
+    "empty": case({"city": [""] * ROWS}, "warning", "features.city", "no value in any sampled row"),
+    "nearly unique": case({"city": [f"id {i}" for i in range(ROWS)]},
+        "warning", "features.city", "1,000 values in 1,000 rows: nearly all different"),
+    "far above top_k": case({"city": [f"c{i % 100}" for i in range(ROWS)]},
+        "warning", "features.city.vocabulary.top_k", "90% of rows get no id",
+        features="{city: {type: category, vocabulary: {top_k: 10}}}"),
+    "none of the tokens": case({},
+        "error", "features.city.vocabulary.tokens", "100.0% of values of city are none of the tokens",
+        features="{city: {type: category, vocabulary: {tokens: [Paris]}}}"),
+    "outside of identity": case({"age": np.arange(ROWS) % 10},
+        "warning", "features.age.identity", '20.0% of values of age are not whole numbers 0 .. 7, such as "8", "9"',
+        features="{age: {type: category, identity: {size: 8}}}"),
+    "a number that the graph does not read as an id": case({"age": ["1e0", *["1"] * 49] * (ROWS // 50)},
+        "warning", "features.age.identity", '2.0% of values of age are not whole numbers 0 .. 7, such as "1e0"',
+        features="{age: {type: category, identity: {size: 8}}}"),
+    "neither true nor false": case({"member": replaced(columns()["member"], "perhaps", 0.05)},
+        "warning", "features.member", 'neither true nor false, such as "perhaps"'),
+    "never true nor false": case({"member": ["a", "b"] * (ROWS // 2)},
+        "error", "features.member", "100.0% of values are neither"),
+    "dates in another format": case({"joined": [f"{d}/12/2023" for d in range(1, 26)] * 40},
+        "error", "features.joined", 'do not fit the format iso, such as "1/12/2023", "10/12/2023"'),
+    "some dates do not fit": case({"joined": replaced(columns()["joined"], "soon", 0.05)},
+        "warning", "features.joined", '5.0% of values do not fit the format iso, such as "soon"'),
+    "duration in another format": case({"city": ["1.2.2023"] * (ROWS - 1) + ["2.2.2023"]},
+        "error", "features.wait", "column city: 100.0% of values do not fit the format iso",
+        features="{wait: {type: duration, start: joined, end: city}}"),
+    "a column that is not there": case({},
+        "error", "features.agee", "no column 'agee' in the data. Did you mean \"age\"?",
+        features="{agee: number, city: category}"),
+    "too many labels missing": case({"y": replaced(columns()["y"], "", 0.2)},
+        "error", "label.max_missing", "20.2% of train rows have no usable label; max_missing allows 5.0%"),
+    "some labels of no meaning": case({"y": replaced(columns()["y"], "maybe", 0.02)},
+        "warning", "label.name", 'values such as "maybe" are no labels of task binary'),
+    "labels that the task cannot read": case({"y": columns()["city"]},
+        "error", "label.name", "no row has a label that task binary can read. Its values are"),
+    "one label only": case({"y": [1] * ROWS},
+        "error", "label.name", "every row has the same label, the positive class"),
+    "positive never seen": case({"y": ["ham", "eggs"] * (ROWS // 2)},
+        "error", "label.name", "the negative class. positive is 'spam'.",
+        label="{name: y, task: binary, positive: spam}"),
+    "a rare label": case({"y": replaced([0] * ROWS, 1, 0.005)},
+        "warning", "label.name", "the positive class occurs in 0.50% of rows"),
+    "a rare class": case({"y": replaced(columns()["city"], "Mars", 0.003)},
+        "warning", "label.name", '1 classes occur in fewer than 10 rows, such as "Mars"',
+        label="{name: y, task: multiclass}"),
+    "outliers of the label": case({"y": replaced(columns()["age"], 1e7, 0.0011)},
+        "warning", "label.name", "y reaches 1e+07", label="{name: y, task: regression}"),
+    "a leak": case({"age": columns()["y"] * 3.5 + 1}, "warning", "features.age", "alone predicts the label: AUC 1.00"),
+    "weights": case({"age": replaced(columns()["age"], "-1", 0.5)},
+        "warning", "label.weight", "50.0% of rows weigh 0", features="{city: category}",
+        label="{name: y, task: binary, weight: age}"),
+    "rows of another width": case({},
+        "error", "data.bad_rows", "50 of 1,050 rows (4.76%) cannot be read: 2 cells, expected 5; for example '1,2'",
+        extra=[["1", "2"]] * 50),
+    "duplicates that stay together": case({},
+        "warning", "data.split", "99 of 1,100 rows (9.0%) repeat an earlier row",
+        extra=[["1", "Oslo", "yes", "2023-01-01", "1"]] * 100),
+    "duplicates that chance parts": case({},
+        "warning", "data.split", "They can fall into both train and eval",
+        extra=[["1", "Oslo", "yes", "2023-01-01", "1"]] * 100, data="  split: {method: random}\n"),
+    "a split that gets nothing": case({},
+        "error", "data.split", "no row falls into split eval",
+        data="  split: {method: time, column: joined, until: {train: '2030-01-01'}}\n"),
+    "rows that fit no split": case({},
+        "error", "data.split", "of rows fit no split by city; commonest values",
+        data="  split: {method: column, column: city, values: {train: Oslo, eval: Rome}}\n"),
+}  # fmt: skip
 
 
 @pytest.mark.integration

@@ -14,163 +14,100 @@ from tests.pipeline.conftest import mistake, section
 
 # Lines replaced in conftest.VALID, then what must be found: path, line, parts of the message.
 MISTAKES = {
-    "name with capitals": mistake({1: "name: Taxi"}, ("name", 1, "lower-case", 'text "Taxi"')),
-    "name that Kubeflow refuses": mistake({1: "name: taxi-"}, ("name", 1, "inner dashes", 'text "taxi-"')),
-    "misspelt section": mistake({14: "featurs:"}, ("featurs", 14, 'Did you mean "features"?')),
-    "key of another section": mistake(
-        {18: "thresholds:", 19: "  x: 1", 20: ""}, ("thresholds", 18, "belongs under evaluation")
-    ),
-    "misspelt key": mistake(
-        {5: "    path: trips.csv\n    missng: [x]"}, ("data.source.missng", 6, 'Did you mean "missing"?')
-    ),
-    "unknown key of a feature": mistake(
-        {15: "  fare: {type: number, transform: [log1p]}"},
-        (
-            "features.fare.transform",
-            15,
-            'Did you mean "transforms"?',
-            "Accepted: type, column, compute_at, missing, indicator, transforms, encoding",
-        ),
-    ),
-    "misspelt format": mistake(
-        {4: "    format: cvs"}, ("data.source.format", 4, '"cvs"', 'Did you mean "csv"?', "parquet")
-    ),
-    "no format": mistake({4: ""}, ("data.source", 3, "the key format is missing", "source: {format: csv")),
-    "misspelt method": mistake({9: "    method: hsh"}, ("data.split.method", 9, 'Did you mean "hash"?')),
-    "bare split": mistake(
-        {8: "  split: hash", 9: "", 10: ""}, ("data.split", 8, 'text "hash"', "split: {method: hash")
-    ),
-    "bare label": mistake(
-        {11: "label: big_tipper", 12: "", 13: ""}, ("label", 11, "label: {name: big_tipper, task: binary}")
-    ),
-    "no task": mistake({13: ""}, ("label.task", 11, "missing", '"binary"', '"regression"')),
-    "misspelt task": mistake({13: "  task: binnary"}, ("label.task", 13, 'text "binnary"', 'Did you mean "binary"?')),
-    "list of features": mistake(
-        {14: "features: [fare, company]", 15: "", 16: "", 17: ""},
-        ("features", 14, "a list of 2", "features: {fare: number, company: category}"),
-    ),
-    "no features": mistake({14: "features: {}", 15: "", 16: "", 17: ""}, ("features", 14, "an empty mapping")),
-    "misspelt feature type": mistake({16: "  company: categroy"}, ("features.company", 16, 'Did you mean "category"?')),
-    "no feature type": mistake({15: "  fare: {missing: mean}"}, ("features.fare", 15, "the key type is missing")),
-    "number as feature type": mistake(
-        {15: "  fare: 5"}, ("features.fare", 15, "the number 5", "Accepted types: number")
-    ),
-    "empty feature": mistake({15: "  fare:"}, ("features.fare", 15, "nothing (null)", "fare: {type: number")),
-    "bare type that needs keys": mistake(
-        {15: "  fare: {type: duration, start: a}"}, ("features.fare.end", 15, "missing")
-    ),
-    "bare transform": mistake(
-        {15: "  fare: {type: number, transforms: z_score}"},
-        ("features.fare.transforms", 15, 'text "z_score"', "Write a list: [z_score]"),
-    ),
-    "misspelt transform": mistake(
-        {15: "  fare:\n    type: number\n    transforms:\n    - log1p\n    - z_scor"},
-        ("features.fare.transforms[1]", 19, 'unknown transform "z_scor"', 'Did you mean "z_score"?'),
-    ),
-    "transform of another type": mistake(
-        {15: "  fare: {type: number, transforms: [{pca: {dimensions: 2}}]}"},
-        ("features.fare.transforms[0]", 15, 'unknown transform "pca"', "log1p, sqrt, power"),
-    ),
-    "transform that needs keys": mistake(
-        {15: "  fare: {type: number, transforms: [power]}"},
-        ("features.fare.transforms[0].power.exponent", 15, "missing", "a number"),
-    ),
-    "two transforms in one item": mistake(
-        {15: "  fare: {type: number, transforms: [{log1p: {}, sqrt: {}}]}"},
-        ("features.fare.transforms[0]", 15, "one transform per item", "log1p, sqrt"),
-    ),
-    "text for a number": mistake(
-        {15: '  fare: {type: number, transforms: [{clip: {min: "0"}}]}'},
-        ("features.fare.transforms[0].clip.min", 15, 'text "0"', "a number", "Remove the quotes"),
-    ),
-    "bounds in the wrong order": mistake(
-        {15: "  fare: {type: number, transforms: [{clip: {min: 5, max: 2}}]}"},
-        ("features.fare.transforms[0].clip", 15, "min must be below max"),
-    ),
-    "misspelt word": mistake(
-        {15: "  fare: {type: number, missing: medain}"},
-        ("features.fare.missing", 15, '"median"', "or a number", 'Did you mean "median"?'),
-    ),
-    "yes for true": mistake(
-        {15: "  fare: {type: number, indicator: yes}"},
-        ("features.fare.indicator", 15, 'text "yes"', "true or false", "write true"),
-    ),
-    "number for text": mistake(
-        {16: "  company: {type: category, vocabulary: {tokens: [a, 7]}}"},
-        ("features.company.vocabulary.tokens[1]", 16, "the number 7", "Put it in quotes"),
-    ),
-    "two ways to ids": mistake(
-        {16: "  company: {type: category, hash: {buckets: 9}, identity: {size: 3}}"},
-        ("features.company", 16, "give one of vocabulary, hash, identity"),
-    ),
-    "misspelt key deep inside": mistake(
-        {16: "  company: {type: category, encoding: {embeding: 8}}"},
-        ("features.company.encoding.embeding", 16, 'Did you mean "embedding"?'),
-    ),
-    "number out of range": mistake(
-        {16: "  company: {type: category, encoding: {embedding: 0}}"},
-        ("features.company.encoding.embedding", 16, "the number 0", '"auto" or a whole number of at least 1'),
-    ),
-    "unknown date directive": mistake(
-        {17: '  started: {type: date, format: "%Y-%q"}'}, ("features.started.format", 17, "%q", "Accepted: %Y")
-    ),
-    "unknown part of a date": mistake(
-        {17: "  started: {type: date, parts: [mont]}"}, ("features.started.parts", 17, "'mont'")
-    ),
-    "model of another name": mistake(
-        section("model: {kind: xgboost}"), ("model.kind", 18, 'unknown kind "xgboost". Did you mean "trees"?')
-    ),
-    "misspelt model": mistake(section("model: wide_dep"), ("model", 18, 'Did you mean "wide_deep"?')),
-    "key of another model": mistake(
-        section("model: {kind: linear, hidden: [5]}"), ("model.hidden", 18, "unknown key", "Accepted: kind, l1, l2")
-    ),
-    "no import path": mistake(
-        section("model: {kind: module, function: my_model.build}"),
-        ("model.function", 18, "an import path such as package.module:function"),
-    ),
-    "fraction for a count": mistake(section("training: {epochs: 1.5}"), ("training.epochs", 18, "a whole number")),
-    "bare threshold": mistake(
-        {20: "    auc: 0.8"},
-        ("evaluation.thresholds.auc", 20, "the number 0.8", "auc: {min: 0.8, not_worse_than: blessed}"),
-    ),
-    "empty threshold": mistake({20: "    auc: {}"}, ("evaluation.thresholds.auc", 20, "at least one of min, max")),
-    "tolerance alone": mistake(
-        {20: "    auc: {min: 0.8, tolerance: 0.1}"},
-        ("evaluation.thresholds.auc", 20, "tolerance requires not_worse_than"),
-    ),
-    "bare slice": mistake(
-        {20: "    auc: {min: 0.8}\n  slices: [hour]"}, ("evaluation.slices[0]", 21, "Write a list: [hour]")
-    ),
-    "one cross as a mapping": mistake(section("crosses: {inputs: [a]}"), ("crosses", 18, "a dash")),
-    "cross of one": mistake(section("crosses: [{inputs: [company]}]"), ("crosses[0].inputs", 18, "at least 2")),
-    "four fields of cron": mistake(section('schedule: {cron: "0 3 * *"}'), ("schedule.cron", 18, "five fields")),
-    "hour 25": mistake(section('schedule: {cron: "0 25 * * *"}'), ("schedule.cron", 18, "hour takes 0 to 23")),
-    "stands twice": mistake({17: "  fare: category"}, ("features.fare", 17, "is given twice, first in line 15")),
-    "variable": mistake({5: "    path: ${HOME}/trips.csv"}, ("data.source.path", 5, "${HOME}", "not substituted")),
-    "credential": mistake(
-        section("beam: {options: {api_key: hunter2}}"), ("beam.options.api_key", 18, "credential", "environment")
-    ),
-    "credential in the name of a column": mistake(
-        section("beam: {options: {'redis://:hunter2@cache/0': 1}}"), ("beam.options", 18, "a name in it", "a login")
-    ),
-    "credential under an unknown key": mistake(section("password: hunter2"), ("password", 18, "credential")),
-    "login in an address": mistake(
-        section("beam: {options: {flink_master: 'http://me:hunter2@host'}}"),
-        ("beam.options.flink_master", 18, "a login"),
-    ),
-    "infinity": mistake(
-        {15: "  fare: {type: number, missing: .inf}"}, ("features.fare.missing", 15, "no finite number")
-    ),
-    "tag of Python": mistake(
-        {15: "  fare: !!python/name:os.system number"}, ("features.fare", 15, "tags", "remove it")
-    ),
-    "list as key": mistake({15: "  ? [a, b]\n  : number"}, ("features", 15, "a list cannot be a key")),
-    "template": mistake({15: "  fare: {{ type }}"}, ("features.fare", 15, "a mapping cannot be a key", "in quotes")),
-    "empty name": mistake({15: '  "": number'}, ('features[""]', 15, "must not be empty")),
-    "files and split": mistake(
-        {5: "    path: {train: trips.csv, eval: trips.csv}"}, ("data", 2, "split has no effect; remove one of them")
-    ),
-}
+    "name with capitals": mistake({1: "name: Taxi"}, "name", 1, "lower-case", 'text "Taxi"'),
+    "name that Kubeflow refuses": mistake({1: "name: taxi-"}, "name", 1, "inner dashes", 'text "taxi-"'),
+    "misspelt section": mistake({14: "featurs:"}, "featurs", 14, 'Did you mean "features"?'),
+    "key of another section": mistake({18: "thresholds:", 19: "  x: 1", 20: ""},
+        "thresholds", 18, "belongs under evaluation"),
+    "misspelt key": mistake({5: "    path: trips.csv\n    missng: [x]"},
+        "data.source.missng", 6, 'Did you mean "missing"?'),
+    "unknown key of a feature": mistake({15: "  fare: {type: number, transform: [log1p]}"},
+        "features.fare.transform", 15, 'Did you mean "transforms"?',
+        "Accepted: type, column, compute_at, missing, indicator, transforms, encoding"),
+    "misspelt format": mistake({4: "    format: cvs"},
+        "data.source.format", 4, '"cvs"', 'Did you mean "csv"?', "parquet"),
+    "no format": mistake({4: ""}, "data.source", 3, "the key format is missing", "source: {format: csv"),
+    "misspelt method": mistake({9: "    method: hsh"}, "data.split.method", 9, 'Did you mean "hash"?'),
+    "bare split": mistake({8: "  split: hash", 9: "", 10: ""}, "data.split", 8, 'text "hash"', "split: {method: hash"),
+    "bare label": mistake({11: "label: big_tipper", 12: "", 13: ""},
+        "label", 11, "label: {name: big_tipper, task: binary}"),
+    "no task": mistake({13: ""}, "label.task", 11, "missing", '"binary"', '"regression"'),
+    "misspelt task": mistake({13: "  task: binnary"}, "label.task", 13, 'text "binnary"', 'Did you mean "binary"?'),
+    "list of features": mistake({14: "features: [fare, company]", 15: "", 16: "", 17: ""},
+        "features", 14, "a list of 2", "features: {fare: number, company: category}"),
+    "no features": mistake({14: "features: {}", 15: "", 16: "", 17: ""}, "features", 14, "an empty mapping"),
+    "misspelt feature type": mistake({16: "  company: categroy"}, "features.company", 16, 'Did you mean "category"?'),
+    "no feature type": mistake({15: "  fare: {missing: mean}"}, "features.fare", 15, "the key type is missing"),
+    "number as feature type": mistake({15: "  fare: 5"}, "features.fare", 15, "the number 5", "Accepted types: number"),
+    "empty feature": mistake({15: "  fare:"}, "features.fare", 15, "nothing (null)", "fare: {type: number"),
+    "bare type that needs keys": mistake({15: "  fare: {type: duration, start: a}"},
+        "features.fare.end", 15, "missing"),
+    "bare transform": mistake({15: "  fare: {type: number, transforms: z_score}"},
+        "features.fare.transforms", 15, 'text "z_score"', "Write a list: [z_score]"),
+    "misspelt transform": mistake({15: "  fare:\n    type: number\n    transforms:\n    - log1p\n    - z_scor"},
+        "features.fare.transforms[1]", 19, 'unknown transform "z_scor"', 'Did you mean "z_score"?'),
+    "transform of another type": mistake({15: "  fare: {type: number, transforms: [{pca: {dimensions: 2}}]}"},
+        "features.fare.transforms[0]", 15, 'unknown transform "pca"', "log1p, sqrt, power"),
+    "transform that needs keys": mistake({15: "  fare: {type: number, transforms: [power]}"},
+        "features.fare.transforms[0].power.exponent", 15, "missing", "a number"),
+    "two transforms in one item": mistake({15: "  fare: {type: number, transforms: [{log1p: {}, sqrt: {}}]}"},
+        "features.fare.transforms[0]", 15, "one transform per item", "log1p, sqrt"),
+    "text for a number": mistake({15: '  fare: {type: number, transforms: [{clip: {min: "0"}}]}'},
+        "features.fare.transforms[0].clip.min", 15, 'text "0"', "a number", "Remove the quotes"),
+    "bounds in the wrong order": mistake({15: "  fare: {type: number, transforms: [{clip: {min: 5, max: 2}}]}"},
+        "features.fare.transforms[0].clip", 15, "min must be below max"),
+    "misspelt word": mistake({15: "  fare: {type: number, missing: medain}"},
+        "features.fare.missing", 15, '"median"', "or a number", 'Did you mean "median"?'),
+    "yes for true": mistake({15: "  fare: {type: number, indicator: yes}"},
+        "features.fare.indicator", 15, 'text "yes"', "true or false", "write true"),
+    "number for text": mistake({16: "  company: {type: category, vocabulary: {tokens: [a, 7]}}"},
+        "features.company.vocabulary.tokens[1]", 16, "the number 7", "Put it in quotes"),
+    "two ways to ids": mistake({16: "  company: {type: category, hash: {buckets: 9}, identity: {size: 3}}"},
+        "features.company", 16, "give one of vocabulary, hash, identity"),
+    "misspelt key deep inside": mistake({16: "  company: {type: category, encoding: {embeding: 8}}"},
+        "features.company.encoding.embeding", 16, 'Did you mean "embedding"?'),
+    "number out of range": mistake({16: "  company: {type: category, encoding: {embedding: 0}}"},
+        "features.company.encoding.embedding", 16, "the number 0", '"auto" or a whole number of at least 1'),
+    "unknown date directive": mistake({17: '  started: {type: date, format: "%Y-%q"}'},
+        "features.started.format", 17, "%q", "Accepted: %Y"),
+    "unknown part of a date": mistake({17: "  started: {type: date, parts: [mont]}"},
+        "features.started.parts", 17, "'mont'"),
+    "model of another name": mistake(section("model: {kind: xgboost}"),
+        "model.kind", 18, 'unknown kind "xgboost". Did you mean "trees"?'),
+    "misspelt model": mistake(section("model: wide_dep"), "model", 18, 'Did you mean "wide_deep"?'),
+    "key of another model": mistake(section("model: {kind: linear, hidden: [5]}"),
+        "model.hidden", 18, "unknown key", "Accepted: kind, l1, l2"),
+    "no import path": mistake(section("model: {kind: module, function: my_model.build}"),
+        "model.function", 18, "an import path such as package.module:function"),
+    "fraction for a count": mistake(section("training: {epochs: 1.5}"), "training.epochs", 18, "a whole number"),
+    "bare threshold": mistake({20: "    auc: 0.8"},
+        "evaluation.thresholds.auc", 20, "the number 0.8", "auc: {min: 0.8, not_worse_than: blessed}"),
+    "empty threshold": mistake({20: "    auc: {}"}, "evaluation.thresholds.auc", 20, "at least one of min, max"),
+    "tolerance alone": mistake({20: "    auc: {min: 0.8, tolerance: 0.1}"},
+        "evaluation.thresholds.auc", 20, "tolerance requires not_worse_than"),
+    "bare slice": mistake({20: "    auc: {min: 0.8}\n  slices: [hour]"},
+        "evaluation.slices[0]", 21, "Write a list: [hour]"),
+    "one cross as a mapping": mistake(section("crosses: {inputs: [a]}"), "crosses", 18, "a dash"),
+    "cross of one": mistake(section("crosses: [{inputs: [company]}]"), "crosses[0].inputs", 18, "at least 2"),
+    "four fields of cron": mistake(section('schedule: {cron: "0 3 * *"}'), "schedule.cron", 18, "five fields"),
+    "hour 25": mistake(section('schedule: {cron: "0 25 * * *"}'), "schedule.cron", 18, "hour takes 0 to 23"),
+    "stands twice": mistake({17: "  fare: category"}, "features.fare", 17, "is given twice, first in line 15"),
+    "variable": mistake({5: "    path: ${HOME}/trips.csv"}, "data.source.path", 5, "${HOME}", "not substituted"),
+    "credential": mistake(section("beam: {options: {api_key: hunter2}}"),
+        "beam.options.api_key", 18, "credential", "environment"),
+    "credential in the name of a column": mistake(section("beam: {options: {'redis://:hunter2@cache/0': 1}}"),
+        "beam.options", 18, "a name in it", "a login"),
+    "credential under an unknown key": mistake(section("password: hunter2"), "password", 18, "credential"),
+    "login in an address": mistake(section("beam: {options: {flink_master: 'http://me:hunter2@host'}}"),
+        "beam.options.flink_master", 18, "a login"),
+    "infinity": mistake({15: "  fare: {type: number, missing: .inf}"}, "features.fare.missing", 15, "no finite number"),
+    "tag of Python": mistake({15: "  fare: !!python/name:os.system number"}, "features.fare", 15, "tags", "remove it"),
+    "list as key": mistake({15: "  ? [a, b]\n  : number"}, "features", 15, "a list cannot be a key"),
+    "template": mistake({15: "  fare: {{ type }}"}, "features.fare", 15, "a mapping cannot be a key", "in quotes"),
+    "empty name": mistake({15: '  "": number'}, 'features[""]', 15, "must not be empty"),
+    "files and split": mistake({5: "    path: {train: trips.csv, eval: trips.csv}"},
+        "data", 2, "split has no effect; remove one of them"),
+}  # fmt: skip
 
 # Lines replaced, line of the error, column, parts of the message.
 NO_YAML = {

@@ -26,20 +26,14 @@ TAGS = column("tags", ["a|b", "a", "b|c|a", "c"] * 20)
         (ONE_TWO, None, {"name": "y", "task": "binary", "positive": 2}),
         (FARE, None, {"name": "fare", "task": "regression"}),
         (GRADE, None, {"name": "grade", "task": "multiclass"}),
-        (
-            column("x", ["a\nb", "c", "d"] * 30),
-            None,
-            {"name": "x", "task": "multiclass", "classes": ["a\nb", "c", "d"]},
-        ),
+        (column("x", ["a\nb", "c", "d"] * 30), None,
+         {"name": "x", "task": "multiclass", "classes": ["a\nb", "c", "d"]}),
         (GRADE, "regression", {"name": "grade", "task": "regression"}),
         (TAGS, None, {"name": "tags", "task": "multilabel", "separator": "|"}),
-        (
-            column("x", [None] * 5 + ["a", "b"] * 30),
-            None,
-            {"name": "x", "task": "binary", "classes": ["a", "b"], "max_missing": 0.1},
-        ),
+        (column("x", [None] * 5 + ["a", "b"] * 30), None,
+         {"name": "x", "task": "binary", "classes": ["a", "b"], "max_missing": 0.1}),
     ],
-)
+)  # fmt: skip
 def test_the_label_section_follows_from_the_values(of, task, settings):
     found = label_section(of, task)
     assert dict(found.settings) == settings
