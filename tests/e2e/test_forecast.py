@@ -46,9 +46,7 @@ def test_a_forecast_is_trained_measured_and_watched(tmp_path):
     owner("run", "pipeline.yaml")
     told = owner.summary()
     # Train are the rows before 2024-01-23 (until, less the gap of 2d), eval those of 25 January to 3 February.
-    assert {split: told["rows"][split] for split in ("train", "eval")} == {"train": 22 * SHOPS, "eval": 10 * SHOPS}, (
-        told
-    )
+    assert (told["rows"]["train"], told["rows"]["eval"]) == (22 * SHOPS, 10 * SHOPS), told
     measured = json.loads(owner("evaluate", "latest", "pipeline.yaml", "--json"))
     assert (measured["rows"], measured["examples"], measured["unlabelled"]) == (288, 272, 16), measured
     # The same rows with the lists that predict makes of raw events: the model's error is that of numpy.

@@ -194,10 +194,8 @@ def test_back_and_forward_again_and_what_is_served_is_said(owner):
     assert (second["state"], first["state"]) == ("served", "kept")
     spans = {"first": "2026-03-02", "last": "2026-03-03", "count": 2}
     assert (second["spans"], second["rows"]) == (spans, 2 * ROWS)
-    assert (second["blessed_by"], second["code"].split(",")[0]) == (
-        "Evaluator",
-        facts_of(owner.serving / "current")["code"]["fullpass"],
-    )
+    release = facts_of(owner.serving / "current")["code"]["fullpass"]
+    assert (second["blessed_by"], second["code"].split(",")[0]) == ("Evaluator", release)
     assert str(first["version"]) in owner("rollback")
     assert [version["state"] for version in owner.say("models")] == ["put aside", "served"]
     assert owner.lineage("latest")["spans"][-1]["span"] == "2026-03-02"
