@@ -18,6 +18,7 @@ from fullpass.kubeflow.compile.package import Package, to_yaml
 from fullpass.kubeflow.image_requirements import LEFT_OUT, direct_dependencies, lock_entries
 from tests.kubeflow.conftest import REPOSITORY
 from tests.kubeflow.test_image_requirements import LOCK, PROJECT, names
+from tests.test_wheel import LAYERS, expected_files, files_below
 
 DOCKERFILE = (REPOSITORY / "kubeflow" / "Dockerfile").read_text()
 
@@ -117,17 +118,8 @@ def test_what_is_copied_installs_as_the_whole_project(tmp_path):
     pip = [sys.executable, "-m", "pip", *shlex.split(command)[1:], "--target", str(installed)]
     done = subprocess.run(pip, cwd=source, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-
-    def files(root):
-        found = {path.relative_to(root) for path in root.rglob("*") if path.is_file()}
-        return {str(path) for path in found if "__pycache__" not in path.parts}
-
-    layers = {"components", "kubeflow", "pipeline", "preprocessing", "trainer"}
-    expected = {"__init__.py", "__main__.py", "py.typed"} | {
-        f"{folder}/{name}" for folder in {*layers, "base"} for name in files(REPOSITORY / "fullpass" / folder)
-    }
-    assert {"fullpass", *layers} == set(folders)
-    assert files(installed / "fullpass") == expected - {"kubeflow/Dockerfile", "kubeflow/requirements-gpu.txt"}
+    assert {"fullpass", *LAYERS} == set(folders)
+    assert {f"fullpass/{name}" for name in files_below(installed / "fullpass")} == expected_files()
     assert {path.name.partition("-")[0] for path in installed.iterdir()} == {"fullpass", "bin"}
 
 

@@ -6,7 +6,6 @@ own library behind its gRPC interface, and the object store is a real S3 server.
 
 import base64
 import datetime
-import ipaddress
 import json
 import ssl
 from collections.abc import Iterator
@@ -18,14 +17,11 @@ from typing import Any
 
 import grpc
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from tests.live.metadata_service import StoredMetadata, metadata_service
 from tests.live.servers import free_port, listens, server
-from tests.loopback import QuietHandler, serving
+from tests.loopback import QuietHandler, self_signed, serving
 
 NAMESPACE, BUCKET = "kubeflow", "artifacts"
 KEY, SECRET = "fullpass", "a-secret-of-this-check"
@@ -113,32 +109,12 @@ def _kubernetes(account: Path, store: str) -> Iterator[int]:
 
 def _certificate(account: Path) -> tuple[str, str]:
     """Writes the files of a service account, and a self-signed certificate for loopback."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kubernetes")])
-    now = datetime.datetime.now(datetime.UTC)
-    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    files = {
-        "ca.crt": certificate.public_bytes(serialization.Encoding.PEM),
-        "token": b"a-token-of-this-check",
-        "namespace": NAMESPACE.encode(),
-    }
+    certificate, key = self_signed()
+    files = {"ca.crt": certificate, "token": b"a-token-of-this-check", "namespace": NAMESPACE.encode()}
     for file, content in files.items():
         (account / file).write_bytes(content)
     private = account.parent / "kubernetes.key"
-    form = serialization.PrivateFormat.TraditionalOpenSSL
-    private.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+    private.write_bytes(key)
     return str(account / "ca.crt"), str(private)
 
 

@@ -116,10 +116,14 @@ def draw_report(page: Page, fullpass: list[str], label: str, folder: Path, path:
     subprocess.run([*fullpass, "init", TRIPS, "--label", label, "-o", str(made)], check=True)
     subprocess.run([*fullpass, "run", str(made)], check=True)
     report = next(made.parent.glob("runs/*/Report/report/*/report.html"))
-    text = report.read_text(encoding="utf-8").replace(str(folder), "~")
-    report.write_text(text, encoding="utf-8")
-    page.show(report.as_uri(), width=1000)
-    page.screenshot(path, height=1600)
+    draw_page(page, report, path, height=1600, folder=folder, shown="~")
+
+
+def draw_page(page: Page, file: Path, path: Path, *, height: int, folder: Path, shown: str = "~/taxi") -> None:
+    """Draws the top of a page, in which another name is shown for the folder of the run."""
+    file.write_text(file.read_text(encoding="utf-8").replace(str(folder), shown), encoding="utf-8")
+    page.show(file.as_uri(), width=1000)
+    page.screenshot(path, height=height)
 
 
 def shrink(path: Path) -> None:
@@ -152,10 +156,7 @@ def main() -> None:
         draw_terminal(page, lines, "fullpass run pipeline.yaml", FOLDER / "run.png")
 
         report = next(Path(folder).glob("runs/taxi/Report/report/*/report.html"))
-        text = report.read_text(encoding="utf-8").replace(folder, "~/taxi")
-        report.write_text(text, encoding="utf-8")
-        page.show(report.as_uri(), width=1000)
-        page.screenshot(FOLDER / "report.png", height=1000)
+        draw_page(page, report, FOLDER / "report.png", height=1000, folder=Path(folder))
         page.show(report.as_uri(), width=390, phone=True, dark=True)
         page.screenshot(FOLDER / "report-phone.png", height=1000)
 
@@ -167,10 +168,7 @@ def main() -> None:
         comparison = Path(folder) / "comparison.html"
         compared = ["compare", str(yaml), str(other), "--page", str(comparison)]
         subprocess.run([*fullpass, *compared], check=True)
-        text = comparison.read_text(encoding="utf-8").replace(folder, "~/taxi")
-        comparison.write_text(text, encoding="utf-8")
-        page.show(comparison.as_uri(), width=1000)
-        page.screenshot(FOLDER / "comparison.png", height=1000)
+        draw_page(page, comparison, FOLDER / "comparison.png", height=1000, folder=Path(folder))
         draw_notebook(page, Path(folder), FOLDER / "notebook.png")
         for label, name in REPORTS.items():
             draw_report(page, fullpass, label, Path(folder), FOLDER / name)

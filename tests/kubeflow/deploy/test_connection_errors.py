@@ -1,19 +1,15 @@
 """Every error of the API has a message that says how to fix it."""
 
-import datetime
-import ipaddress
 import socket
 import ssl
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from fullpass.base.errors import UserError
 from fullpass.kubeflow.deploy.api_requests import Cluster
 from fullpass.kubeflow.deploy.connection import Unreachable, client, error_text
 from fullpass.kubeflow.deploy.submit import RunSettings, start
+from tests.loopback import self_signed
 
 
 def test_nothing_answers():
@@ -27,18 +23,8 @@ def test_nothing_answers():
 @pytest.fixture
 def behind_tls(server, tmp_path):
     """The server behind a self-signed certificate; yields its URL and the file of the certificate."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
-    now = datetime.datetime.now(datetime.UTC)
-    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = builder.serial_number(1).not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1))
-    builder = builder.add_extension(names, critical=True)
-    certificate = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), True).sign(
-        key, hashes.SHA256()
-    )
-    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (tmp_path / "key.pem").write_bytes(key.private_bytes(*form))
-    (tmp_path / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    for name, content in zip(("ca.pem", "key.pem"), self_signed(), strict=True):
+        (tmp_path / name).write_bytes(content)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
     server.http.socket = context.wrap_socket(server.http.socket, server_side=True)
