@@ -135,6 +135,10 @@ def _keep(kept: np.ndarray, value: np.ndarray) -> np.ndarray:
     return np.where(kept, value, np.float32("nan"))
 
 
+def _where(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return _keep(_present(condition), np.where(condition == 1, a, b))
+
+
 def _haversine(lat1: np.ndarray, lon1: np.ndarray, lat2: np.ndarray, lon2: np.ndarray) -> np.ndarray:
     on_earth = (np.abs(lat1) <= 90) & (np.abs(lat2) <= 90) & (np.abs(lon1) <= 360) & (np.abs(lon2) <= 360)
     phi1, lambda1, phi2, lambda2 = (np.radians(x.astype(np.float64)) for x in (lat1, lon1, lat2, lon2))
@@ -202,7 +206,7 @@ TEXT: Mapping[str, Callable[..., object]] = {
 NULL_HANDLING: Mapping[str, Callable[..., np.ndarray]] = {
     "and": _and,
     "or": _or,
-    "where": lambda condition, a, b: _keep(_present(condition), np.where(condition == 1, a, b)),
+    "where": _where,
     "coalesce": lambda *values: functools.reduce(lambda a, b: np.where(_present(a), a, b), values),
     "is_missing": lambda a: np.where(_present(a), np.float32(0), np.float32(1)),
     "missing_if": lambda a, condition: _keep(condition == 0, a),
