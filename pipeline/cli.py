@@ -203,7 +203,7 @@ def run(
         Option(help="warn: train even if the data gate would stop the run; its findings are still shown."),
     ] = "stop",
     parallel: Annotated[
-        int | None, Option(min=1, help="Nodes that run at the same time.", show_default="one per core")
+        int | None, Option(min=1, help="Nodes that run at the same time.", show_default="one more than cores")
     ] = None,
     wait: Annotated[bool, Option("--wait", help="Wait for another run on the same root, instead of refusing.")] = False,
     summary: Annotated[

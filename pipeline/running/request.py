@@ -24,7 +24,8 @@ class RunRequest:
         fresh: Run every node, even if nothing has changed.
         span: The newest span to train on, as a date or number, or A:B; by default the newest existing span.
         gate: `warn` trains even if the data gate would stop the run, and reports the findings.
-        parallel: Maximum number of nodes that run at a time; by default the number of cores this process may use.
+        parallel: Maximum number of nodes that run at a time; by default one more than the cores this process
+            may use, but one on a single core.
         wait: Wait for another run on the same root, instead of refusing.
         summary: File for a copy of the JSON summary, which is also written beside the logs.
         events: Whether to print the events of the nodes for the process that started the run

@@ -206,7 +206,7 @@ def run(
         )
     )
     with tempfile.TemporaryDirectory() as scratch, stop_signals() as received:
-        parallel = request.parallel or usable_cores()
+        parallel = request.parallel or nodes_at_once(usable_cores())
         nodes = _NodeScheduler(compiled, list(selection.start), parallel, log_dir, Path(scratch), listener)
         nodes.run(received, iter(meanwhile))
     result = RunResult(
@@ -220,6 +220,15 @@ def run(
     )
     listener(events.RunEnded(result=result))
     return result
+
+
+def nodes_at_once(cores: int) -> int:
+    """Returns the number of nodes that run at the same time: one more than cores, but one on a single core.
+
+    After the Trainer three nodes are ready. On two cores, the third would wait for the first two and then have a core
+    idle beside it.
+    """
+    return cores + 1 if cores > 1 else 1
 
 
 def _require_no_tensorflow_runtime() -> None:

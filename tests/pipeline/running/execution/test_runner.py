@@ -134,7 +134,8 @@ def test_steps_are_taken_in_the_process_of_the_run_while_nodes_run(run, tmp_path
     assert taken == [os.getpid()] * 2
 
 
-def test_no_more_nodes_run_at_once_than_allowed(run):
+def most_at_once(run, **options) -> int:
+    """Returns the largest number of nodes that ran at the same time, of six that do not depend on each other."""
     going, most = set(), 0
 
     def listen(event: Event) -> None:
@@ -145,8 +146,18 @@ def test_no_more_nodes_run_at_once_than_allowed(run):
             going.discard(event.result.id)
         most = max(most, len(going))
 
-    assert run(*[toys.Touch().with_id(f"T{i}") for i in range(6)], parallel=3, listener=listen).ok
-    assert most == 3
+    assert run(*[toys.Touch().with_id(f"T{i}") for i in range(6)], **options, listener=listen).ok
+    return most
+
+
+def test_no_more_nodes_run_at_once_than_allowed(run):
+    assert most_at_once(run, parallel=3) == 3
+
+
+@pytest.mark.parametrize(("cores", "nodes"), [(1, 1), (2, 3)])
+def test_one_more_node_runs_at_once_than_there_are_cores_unless_there_is_one(run, monkeypatch, cores: int, nodes: int):
+    monkeypatch.setattr(runner, "usable_cores", lambda: cores)
+    assert most_at_once(run) == nodes
 
 
 def test_many_nodes_share_the_metadata(run):
