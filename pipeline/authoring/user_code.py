@@ -18,11 +18,11 @@ from functools import cached_property
 from pathlib import Path
 
 from fullpass.base.errors import did_you_mean
+from fullpass.base.files import is_address
 from fullpass.base.user_modules import FOLDER_VARIABLE, find_source, source_of
 from fullpass.components.library_versions import version
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import ImageFeature
 from fullpass.preprocessing.features.image_feature import Pretrained, UserEncoder
 from fullpass.trainer.config import Module
@@ -63,16 +63,26 @@ def model_functions(config: PipelineConfig) -> list[str]:
     return of_encoders + ([config.model.function] if isinstance(config.model, Module) else [])
 
 
-def weight_files(config: PreprocessingConfig) -> list[str]:
-    """Returns the paths of the initial weights of image encoders."""
-    encoders = [f.encoder for f in config.features.values() if isinstance(f, ImageFeature)]
-    return sorted({encoder.weights for encoder in encoders if isinstance(encoder, Pretrained)})
+def user_functions(config: PipelineConfig) -> list[str]:
+    """Returns the `module:function` paths of the user's code."""
+    return config.preprocessing_config.functions + model_functions(config)
 
 
-def vocabulary_files(config: PreprocessingConfig) -> list[str]:
-    """Returns the paths of vocabulary files."""
+def weight_files(loaded: Loaded) -> list[str]:
+    """Returns the files of initial weights: of image encoders, and of the export that a warm start names."""
+    features, training = loaded.config.preprocessing_config.features, loaded.config.training
+    encoders = [feature.encoder for feature in features.values() if isinstance(feature, ImageFeature)]
+    files = {loaded.resolve(encoder.weights) for encoder in encoders if isinstance(encoder, Pretrained)}
+    if training.begins_from_folder and not is_address(training.warm_start):
+        files |= set(matching_files(loaded.resolve(training.warm_start)))
+    return sorted(files)
+
+
+def vocabulary_files(loaded: Loaded) -> list[str]:
+    """Returns the vocabulary files."""
+    config = loaded.config.preprocessing_config
     vocabularies = [getattr(holder, "vocabulary", None) for holder in (*config.features.values(), *config.crosses)]
-    return sorted({v.file for v in vocabularies if v is not None and v.file is not None})
+    return sorted({loaded.resolve(v.file) for v in vocabularies if v is not None and v.file is not None})
 
 
 def declared_code_files(loaded: Loaded) -> list[str]:
@@ -106,6 +116,12 @@ def code_digest(functions: list[str], files: Iterable[str] = ()) -> str:
     for path in code.files:
         digest.update(os.path.relpath(path, folder or path.anchor).encode() + b"\0" + _content(path))
     return digest.hexdigest()[:16]
+
+
+def user_digest(loaded: Loaded) -> str:
+    """Returns `code_digest` of all that a pipeline reads beside its YAML and its data; "" if that is nothing."""
+    files = [*vocabulary_files(loaded), *weight_files(loaded), *declared_code_files(loaded)]
+    return code_digest(user_functions(loaded.config), files)
 
 
 def beside_code(functions: list[str]) -> list[tuple[str, int, int]]:

@@ -47,6 +47,7 @@ from fullpass.preprocessing.columns.compute_at import materializes
 from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.image_feature import Pretrained
+from fullpass.preprocessing.features.sequences import SequenceSpec
 from fullpass.trainer.config import TrainerConfig
 
 
@@ -62,9 +63,15 @@ def with_absolute_files(config: PreprocessingConfig, resolve: Callable[[str], st
             return part
         return part.model_copy(update={"vocabulary": vocabulary.model_copy(update={"file": resolve(vocabulary.file)})})
 
+    def with_columns(sequence: SequenceSpec) -> SequenceSpec:
+        columns = {name: absolute(column) for name, column in sequence.columns.items()}
+        return sequence.model_copy(update={"columns": columns})
+
     features = {name: absolute(feature) for name, feature in config.features.items()}
+    # A node that reads the config makes the features of a sequence anew from its columns.
+    sequences = {name: with_columns(sequence) for name, sequence in config.sequences.items()}
     crosses = tuple(absolute(cross) for cross in config.crosses)
-    return config.model_copy(update={"features": features, "crosses": crosses})
+    return config.model_copy(update={"features": features, "sequences": sequences, "crosses": crosses})
 
 
 @dataclass(frozen=True)
@@ -189,15 +196,14 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
 
     # Digests are computed from the files of this machine; `preprocessing` holds the paths of the nodes' machine.
     read_by_code = declared_code_files(loaded)
-    vocabularies = [loaded.resolve(file) for file in vocabulary_files(declared)]
-    code = f"{code_digest(declared.functions, [*vocabularies, *read_by_code])} {paths.libraries}".strip()
-    weights = [loaded.resolve(file) for file in weight_files(declared)]
+    of_graph = code_digest(declared.functions, [*vocabulary_files(loaded), *read_by_code])
+    code = f"{of_graph} {paths.libraries}".strip()
     training: dict[str, Any] = {
         "name": config.name,
         "preprocessing": preprocessing.model_dump(mode="json"),
         "trainer": trainer_config(config, paths).model_dump(mode="json"),
         "source": config.data.source.description(),
-        "code": code_digest(model_functions(config) + declared.functions, [*weights, *read_by_code]),
+        "code": code_digest(model_functions(config) + declared.functions, [*weight_files(loaded), *read_by_code]),
     }
     joins = {name: join.description() for name, join in config.data.joins.items() if join.serve == "given"}
     if joins:

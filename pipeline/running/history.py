@@ -14,7 +14,10 @@ from pathlib import Path
 
 from fullpass.base.redact import redact
 from fullpass.components.ingest.sources.files import fingerprint
+from fullpass.components.ingest.spans.ingest_request import spans_read
 from fullpass.components.ingest.spans.spans import Window
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.user_code import user_digest
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, opened
@@ -41,7 +44,7 @@ class RunRecord:
 
     Attributes:
         outcome: One of success, not_blessed, gate_stop, failure or interrupted.
-        config: Digest of the sections of the YAML that determine the model.
+        config: Digest of the sections of the YAML and of the user's code that determine the model.
         trained: Whether the run evaluated a model that was trained on its whole window.
         occasion: Key of the schedule's occasion; empty for a run by hand.
         unit, first, last: Its window; None for a source without spans.
@@ -200,15 +203,19 @@ def _insert(database: sqlite3.Connection, table: str, record: RunRecord | Occasi
     database.execute(f"INSERT OR REPLACE INTO {table} ({_names(type(record))}) VALUES ({marks})", values)
 
 
-def data_digest(window: Window) -> str:
-    """Returns 16 hex digits that change with the data of a window."""
-    parts: list[tuple[object, ...]] = [(span.number, span.version, fingerprint(span.files)) for span in window.spans]
-    numbers = {span.number for span in window.spans}
+def data_digest(config: PipelineConfig, window: Window) -> str:
+    """Returns 16 hex digits that change with the data of a window, and of earlier spans whose rows its rows see."""
+    spans = spans_read(config.ingest_config, window)
+    parts: list[tuple[object, ...]] = [(span.number, span.version, fingerprint(span.files)) for span in spans]
+    numbers = {span.number for span in spans}
     parts += [(name, fingerprint(tables.seen_by(numbers).files)) for name, tables in window.tables.items()]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-def config_digest(config: PipelineConfig) -> str:
-    """Returns 16 hex digits that change with every setting of the YAML that affects training."""
-    text = config.model_dump_json(exclude=set(_NO_DATA))
+def config_digest(loaded: Loaded) -> str:
+    """Returns 16 hex digits that change with every setting of the YAML, and with the user's code, that affect training.
+
+    The folder of the user's modules has been set (`use_modules_of`).
+    """
+    text = loaded.config.model_dump_json(exclude=set(_NO_DATA)) + user_digest(loaded)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

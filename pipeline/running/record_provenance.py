@@ -14,7 +14,7 @@ from fullpass.base.processes import run_bounded
 from fullpass.base.redact import redact_yaml
 from fullpass.base.tfx_line import line
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.authoring.user_code import code_digest, model_functions
+from fullpass.pipeline.authoring.user_code import code_digest, user_functions
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.trainer.export.run_provenance import RUN_FACTS_VARIABLE
 
@@ -61,11 +61,6 @@ def code_facts(functions: list[str], commit: str | None) -> dict[str, str | None
         "commit": commit,
         "line": line(),
     }
-
-
-def user_functions(config: PipelineConfig) -> list[str]:
-    """Returns the `module:function` paths of the user's code."""
-    return config.preprocessing_config.functions + model_functions(config)
 
 
 def config_hash(config: PipelineConfig) -> str:

@@ -55,8 +55,8 @@ def record(finished: FinishedRun) -> RunRecord:
         unit=window.unit,
         first=window.spans[0].number if window.unit else None,
         last=window.spans[-1].number if window.unit else None,
-        data=data_digest(window),
-        config=config_digest(finished.loaded.config),
+        data=data_digest(finished.loaded.config, window),
+        config=config_digest(finished.loaded),
         trained=result.ok and summary.verdict is not None and not reused,
         pushed_to=summary.pushed_to,
     )

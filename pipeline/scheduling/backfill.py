@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fullpass.base.errors import UsageError, UserError
 from fullpass.base.stop_signals import stop_signals
+from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import WITH_VERDICT, ExitCode
@@ -41,9 +42,9 @@ def backfill(
 ) -> int:
     """Runs the pipeline for each existing span of a range, oldest first, or only for the last of them.
 
-    A step is completed if a run has trained on the same window of the same files with the same config. So a stopped
-    backfill continues when it is started again. The model of a step is not pushed if a newer span was already trained
-    on: the served model stays that of the newest data.
+    A step is completed if a run has trained on the same window of the same files with the same config and the same code
+    of the user. So a stopped backfill continues when it is started again. The model of a step is not pushed if a newer
+    span was already trained on: the served model stays that of the newest data.
 
     Args:
         spans: A:B, both included, like `--span` of a run.
@@ -60,6 +61,7 @@ def backfill(
         raise UsageError(f"{spans}: a backfill takes the first and the last span, such as 2013-01-01:2013-02-28.")
     layout = RootLayout(pipeline_root(loaded, root))
     claim_root(layout.root)
+    use_modules_of(loaded.folder)
     window = find_window(loaded.config.data, loaded.resolve, spans, index=layout.span_index)
     steps = _steps(loaded, window, layout, last_only=last_only)
     open_ones = [step for step in steps if step.done is None]
@@ -82,13 +84,13 @@ def backfill(
 
 
 def _steps(loaded: Loaded, window: Window, layout: RootLayout, *, last_only: bool) -> list[Step]:
-    history, config = History(layout.root), config_digest(loaded.config)
+    history, config = History(layout.root), config_digest(loaded)
     newest = history.newest_trained(window.unit)
     steps = []
     for span in window.spans[-1:] if last_only else window.spans:
         label = window.label(span.number)
         own = find_window(loaded.config.data, loaded.resolve, label, index=layout.span_index)
-        done = history.trained_on(last=span.number, data=data_digest(own), config=config)
+        done = history.trained_on(last=span.number, data=data_digest(loaded.config, own), config=config)
         behind = newest is not None and newest.last is not None and newest.last > span.number
         steps.append(Step(label, "Evaluator" if behind else None, done))
     return steps

@@ -50,7 +50,7 @@ class Source:
             # Nothing or only a part has arrived, or a remote source is unreachable for a while.
             return self.unseen(str(error))
         if unit is None:
-            fresh = run is None or data_digest(window) != run.data
+            fresh = run is None or data_digest(loaded.config, window) != run.data
             available = frozenset() if marked is None else marked
             ready = marked is None or _marker(loaded) is not None or bool(marked)
             return SourceState(_marker_unit(loaded), available, spans=False, ready=ready, fresh=fresh, run=run_id)

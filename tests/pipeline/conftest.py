@@ -1,5 +1,6 @@
 """A small valid pipeline file and what is found wrong with an edited one."""
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -49,6 +50,13 @@ def folder(tmp_path: Path) -> Path:
     """A folder with the data that VALID reads."""
     (tmp_path / "trips.csv").write_text(TRIPS)
     return tmp_path
+
+
+@pytest.fixture
+def clean_imports(monkeypatch):
+    """Import paths and modules as they were before."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", sys.modules.copy())
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from fullpass.base.json_text import parse_json
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.sources.files import SourceFile, fingerprint
+from fullpass.components.ingest.spans.span_files import Span
 from fullpass.components.ingest.spans.span_pattern import spans_at, spans_before
 from fullpass.components.ingest.spans.spans import Window, span_fingerprint
 from fullpass.components.library_versions import READING, version
@@ -94,6 +95,13 @@ class Request:
             other != span and any(first <= other - span <= last for first, last in self.reaches)
         )
 
+    def _reaching(self, window: Window) -> "Request":
+        """Returns the request with the numbers of spans over which the rows of a window see others."""
+        histories, shifted = self.config.history.values(), self.config.shifted
+        before = max((spans_before(window.unit, history.longest) for history in histories), default=0)
+        shifts = shifted.columns.values() if shifted else ()
+        return replace(self, spans_before=before, reaches=tuple(spans_at(window.unit, shift) for shift in shifts))
+
     def _common(self) -> dict[str, Any]:
         return {
             "config": self.config.model_dump(mode="json"),
@@ -112,11 +120,7 @@ class Request:
         common["config"]["source"].pop("path", None)
         for join in common["config"]["joins"].values():
             join["source"].pop("path", None)
-        before = max(
-            (spans_before(window.unit, history.longest) for history in self.config.history.values()), default=0
-        )
-        shifts = self.config.shifted.columns.values() if self.config.shifted else ()
-        reaching = replace(self, spans_before=before, reaches=tuple(spans_at(window.unit, shift) for shift in shifts))
+        reaching = self._reaching(window)
         every, spans = [*window.earlier, *window.spans], []
         for span in window.spans:
             seen = [other for other in every if reaching.sees(span.number, other.number)]
@@ -132,6 +136,14 @@ class Request:
         return replace(
             reaching, spans=tuple(spans), spanned=window.unit is not None, past=past, joined=dict(window.tables)
         )
+
+
+def spans_read(config: IngestConfig, window: Window) -> tuple[Span, ...]:
+    """Returns the spans on which the records of a window depend: its own, and earlier ones whose rows they see."""
+    reaching = Request(config, (), (), gzip=False)._reaching(window)
+    numbers = [span.number for span in window.spans]
+    earlier = (span for span in window.earlier if any(reaching.sees(number, span.number) for number in numbers))
+    return (*earlier, *window.spans)
 
 
 def _next_version(number: int, fingerprint: str, known: Collection[KnownSpan]) -> int:

@@ -15,18 +15,13 @@ from typing import Any
 from ml_metadata import proto
 
 from fullpass.base import state_file
+from fullpass.components.ingest.spans.ingest_request import spans_read
 from fullpass.components.ingest.spans.spans import Window
 from fullpass.components.internals.tfx_internals import constants
 from fullpass.components.library_versions import COMPUTING, version
 from fullpass.components.push.push import rolled_back_origins
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.authoring.user_code import (
-    beside_code,
-    code_digest,
-    declared_code_files,
-    vocabulary_files,
-    weight_files,
-)
+from fullpass.pipeline.authoring.user_code import beside_code, user_digest, user_functions
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.root.sqlite_files import state_of
 from fullpass.pipeline.running.execution import events
@@ -39,7 +34,7 @@ from fullpass.pipeline.running.execution.records import (
     locked_store,
     node_of,
 )
-from fullpass.pipeline.running.record_provenance import source_digest, user_functions
+from fullpass.pipeline.running.record_provenance import source_digest
 
 _WHOLE = frozenset({Status.OK, Status.CACHED})
 
@@ -65,16 +60,14 @@ def inputs_of(loaded: Loaded, root: Path, window: Window) -> str:
     These are the config, the data, the user's code, the files beside it, those of vocabularies and weights, Fullpass's
     own code, the versions of the libraries that compute, and the models that a rollback has put aside.
     """
-    preprocessing = loaded.config.preprocessing_config
-    files = [loaded.resolve(file) for file in (*vocabulary_files(preprocessing), *weight_files(preprocessing))]
-    functions = user_functions(loaded.config)
     target = Path(loaded.resolve(loaded.config.push.to))
     decide = [
         loaded.config.model_dump(mode="json"),
         [str(loaded.folder), str(root), str(target)],
         repr(window),
-        code_digest(functions, [*files, *declared_code_files(loaded)]),
-        beside_code(functions),
+        repr(spans_read(loaded.config.ingest_config, window)),
+        user_digest(loaded),
+        beside_code(user_functions(loaded.config)),
         source_digest(),
         [version(package) for package in COMPUTING],
         sorted(rolled_back_origins(target)),

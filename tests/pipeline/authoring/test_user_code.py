@@ -59,13 +59,6 @@ def test_the_modules_beside_the_yaml_are_the_user_s_and_break_nothing(own_folder
     assert b"own_fare" in (graph / "transformed_metadata" / "schema.pbtxt").read_bytes()
 
 
-@pytest.fixture
-def clean_imports(monkeypatch):
-    """Import paths and modules as they were before."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "modules", sys.modules.copy())
-
-
 def test_the_modules_of_the_user_come_last(own_folder, clean_imports):
     before = list(sys.path)
     use_modules_of(own_folder)

@@ -4,7 +4,8 @@ import pytest
 
 from fullpass.components.ingest.spans.spans import Window
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.running.build import RunPaths, build_nodes
+from fullpass.pipeline.running.build import RunPaths, build_nodes, with_absolute_files
+from fullpass.preprocessing.config import PreprocessingConfig
 
 YAML = """\
 name: pictures
@@ -39,3 +40,25 @@ def test_weights_for_a_cluster_are_digested_here_and_read_there(tmp_path):
         settings.append(next(node for node in nodes if node.id == "Trainer").exec_properties["custom_config"])
     assert settings[0] == settings[1] != settings[2]
     assert "/cluster/m.weights.h5" in settings[0]
+
+
+SEQUENCE = """\
+name: visits
+data: {source: {format: jsonl, path: visits.jsonl}}
+label: {name: bought, task: binary}
+features:
+  shop: {type: category, vocabulary: {file: words/shops.txt}}
+sequences:
+  seen: {columns: {item: {type: category, vocabulary: {file: words/items.txt}}}}
+"""
+
+
+@pytest.mark.integration
+def test_a_node_finds_each_vocabulary_file_from_any_folder(tmp_path):
+    (tmp_path / "pipeline.yaml").write_text(SEQUENCE)
+    config = with_absolute_files(
+        load(tmp_path / "pipeline.yaml").config.preprocessing_config, lambda path: f"/at/{path}"
+    )
+    read = PreprocessingConfig.model_validate_json(config.model_dump_json())  # as a node does
+    files = {name: feature.vocabulary.file for name, feature in read.features.items()}
+    assert files == {"shop": "/at/words/shops.txt", "seen.item": "/at/words/items.txt"}

@@ -3,6 +3,7 @@
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.spans.spans import SpanNotFoundError, find_window
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
@@ -31,7 +32,7 @@ def done(loaded, folder, *numbers):
             "first": number,
             "last": number,
         }
-        digests = {"data": data_digest(window), "config": config_digest(loaded.config)}
+        digests = {"data": data_digest(loaded.config, window), "config": config_digest(loaded)}
         History(folder / "runs" / "taxi").record(RunRecord(f"r{number}", started="", ended="", **facts, **digests))
 
 
@@ -60,7 +61,34 @@ def test_of_another_config_nothing_is_done(spans, folder, edited):
     done(spans, folder, 1, 2)
     other = load(edited({5: '    path: "d/{SPAN}.csv"', 15: "  fare: {type: number, transforms: [log1p]}"}))
     same = load(edited({5: '    path: "d/{SPAN}.csv"', 18: "push: {keep: 9}\nevaluation:"}))
-    assert config_digest(same.config) == config_digest(spans.config) != config_digest(other.config)
+    assert config_digest(same) == config_digest(spans) != config_digest(other)
+
+
+HISTORY = """
+  history: {past: {entity: company, at: started, columns: [fare]}}
+  derive:
+    seen: past_count(past.at)
+    big_tipper: tips > 0.2 * fare"""
+
+
+def test_a_step_is_done_again_if_its_rows_see_an_earlier_span_that_changed(spans, folder, edited):
+    loaded = load(edited({5: '    path: "d/{SPAN}.csv"', 6: HISTORY.strip("\n"), 7: "", 15: "  seen: number"}))
+    done(loaded, folder, 1, 2, 4)
+    said = []
+    assert backfill(loaded, "1:4", say=said.append) == 0 and said[1] == "3 steps, 3 done already"
+    (folder / "d" / "2.csv").write_text((folder / "trips.csv").read_text() * 2)
+    backfill(loaded, "1:4", say=said.append)
+    assert said[3] == "3 steps, 1 done already", "spans 2 and 4 read the new rows"
+
+
+def test_a_step_is_done_again_after_a_change_of_the_users_code(folder, edited, clean_imports):
+    (folder / "mine.py").write_text("def make(columns):\n    return columns['fare'] * 2\n")
+    loaded = load(edited({15: "  fare: {type: custom, columns: {fare: number}, function: 'mine:make'}"}))
+    use_modules_of(loaded.folder)
+    digest = config_digest(loaded)
+    assert config_digest(loaded) == digest
+    (folder / "mine.py").write_text("def make(columns):\n    return columns['fare'] * 3\n")
+    assert config_digest(loaded) != digest
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_without_spans_the_files_say_whether_there_is_anything_new(source, folde
     seen = source_.look()
     assert (seen.spans, seen.fresh, seen.unit, seen.available) == (False, True, "day", frozenset({15710}))
     loaded = source_._loaded
-    digest = data_digest(find_window(loaded.config.data, loaded.resolve))
+    digest = data_digest(loaded.config, find_window(loaded.config.data, loaded.resolve))
     run = RunRecord("1", "", "", "success", 0, digest, "", True)
     History(folder / "runs" / "taxi").record(run)
     assert not source_.look().fresh
@@ -94,7 +94,7 @@ def test_a_changed_table_is_something_new(source, folder, arrive):
     joins = "trips.csv\n  joins: {planes: {source: {format: csv, path: planes.csv}, on: company}}"
     seen = source(joins.replace("trips.csv", 'trips.csv"', 1) + '  # "')
     loaded = seen._loaded
-    digest = data_digest(find_window(loaded.config.data, loaded.resolve))
+    digest = data_digest(loaded.config, find_window(loaded.config.data, loaded.resolve))
     History(folder / "runs" / "taxi").record(RunRecord("1", "", "", "success", 0, digest, "", True))
     assert not seen.look().fresh
     arrive("planes.csv", rows=3)
