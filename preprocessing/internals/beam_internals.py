@@ -17,6 +17,7 @@ from weakref import ref
 import apache_beam as beam
 import apache_beam.pipeline
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.direct import direct_runner
 from apache_beam.transforms import userstate
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils import interactive_utils
@@ -26,6 +27,11 @@ from apache_beam.utils.windowed_value import WindowedValue
 from fullpass.preprocessing.internals.prism import without_prism
 
 __all__ = ["GlobalWindows", "Shared", "WindowedValue", "inspect_steps_once", "local_pipeline", "skip_ipython"]
+
+ASK_FOR_IPYTHON = tuple(
+    module for module in (interactive_utils, apache_beam.pipeline, direct_runner) if hasattr(module, "is_in_ipython")
+)
+"""Modules that call `is_in_ipython` by a name of their own; of the runner only that of Beam from 2.77 on does."""
 
 _inspect = userstate.get_dofn_specs
 _is_in_ipython = interactive_utils.is_in_ipython
@@ -55,5 +61,5 @@ def skip_ipython() -> None:
     def is_in_ipython() -> bool:
         return "IPython" in sys.modules and _is_in_ipython()
 
-    interactive_utils.is_in_ipython = is_in_ipython
-    apache_beam.pipeline.is_in_ipython = is_in_ipython  # imported by name
+    for module in ASK_FOR_IPYTHON:
+        vars(module)["is_in_ipython"] = is_in_ipython

@@ -6,8 +6,8 @@ import math
 import pandas as pd
 import pytest
 
+from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.class_results import Cell, ClassResults
-from fullpass.components.evaluation.class_results import to_json as classes_to_json
 from fullpass.components.evaluation.measured_metrics import MeasuredRows, to_json
 from fullpass.pipeline.running import outcome_tables as tables
 from fullpass.pipeline.running.outcome import Metrics
@@ -29,7 +29,7 @@ def evaluation(tmp_path) -> str:
     (tmp_path / "curves.json").write_text(json.dumps([curves, None]))
     pairs = {("yes", "yes"): 5, ("yes", "no"): 2, ("no", "yes"): 1, ("no", "no"): 7}
     cells = tuple(Cell(*pair, weight, 0.5, math.nan) for pair, weight in pairs.items())
-    (tmp_path / "classes.json").write_text(classes_to_json([ClassResults((), 2, cells), None]))
+    (tmp_path / "classes.json").write_text(to_json_text([ClassResults((), 2, cells), None]))
     return str(tmp_path)
 
 

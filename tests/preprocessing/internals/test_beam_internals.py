@@ -4,11 +4,9 @@ import sys
 from collections import Counter
 
 import apache_beam as beam
-import apache_beam.pipeline
 from apache_beam.coders import VarIntCoder
 from apache_beam.testing.util import assert_that
 from apache_beam.transforms import userstate
-from apache_beam.utils import interactive_utils
 
 from fullpass.preprocessing.internals import beam_internals
 from fullpass.preprocessing.internals.beam_internals import GlobalWindows, Shared, WindowedValue, local_pipeline
@@ -61,7 +59,7 @@ def test_each_step_is_inspected_once_and_keeps_its_states(monkeypatch):
 
 
 def test_a_pipeline_imports_no_ipython(monkeypatch):
-    for module in (interactive_utils, apache_beam.pipeline):
+    for module in beam_internals.ASK_FOR_IPYTHON:
         monkeypatch.setattr(module, "is_in_ipython", module.is_in_ipython)
     for name in [name for name in sys.modules if name.partition(".")[0] == "IPython"]:
         monkeypatch.delitem(sys.modules, name)
