@@ -1,7 +1,12 @@
 """Shared functions of the tests of readers."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+
+from fullpass.components.ingest.config import DataConfig, IngestConfig
+from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.readers.read_source import find_inputs, parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.sources.files import SourceFile, resolve_path
@@ -33,6 +38,23 @@ def read_input(file: SourceFile, source, columns):
             numbers += batch.numbers.tolist()
         bad += reading.take_bad()
     return rows, numbers, bad
+
+
+def ingested_parts(ingestion: Ingestion) -> Iterator[tuple[Reading, list[pa.Table]]]:
+    """Yields each part of the files of an ingestion as it has been read, with tables of its usable rows."""
+    for file in ingestion.files:
+        for part in parts_of(file, ingestion.config.source):
+            reading, tables = ingestion.reading(file, part), []
+            for _, rows in ingestion.read(reading):
+                arrays, good = ingestion.convert(reading, rows)
+                tables.append(pa.table(arrays).filter(pa.array(good)))
+            yield reading, tables
+
+
+def ingest_config_of(data: DataConfig) -> IngestConfig:
+    """Returns the configuration of an ingestion of `data:`, of which all derived columns are computed."""
+    shared = IngestConfig.model_fields.keys() & DataConfig.model_fields.keys()
+    return IngestConfig(**{name: getattr(data, name) for name in shared})
 
 
 def inputs(source, folder):

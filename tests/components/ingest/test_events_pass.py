@@ -5,21 +5,20 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.config import DataConfig, IngestConfig
+from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.history import recomputed
 from fullpass.components.ingest.ingest import finish, run
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
-from fullpass.components.ingest.readers.read_source import parts_of
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans import spans
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, read_request
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
+from tests.components.ingest.reading_tools import ingest_config_of, ingested_parts
 
 TRIPS = {"entity": "who", "at": "when", "columns": ["fare", "shop"]}
 FARE = RawColumn("trips.fare", "number", many=True)
@@ -31,22 +30,12 @@ START = datetime(2024, 1, 10, tzinfo=UTC)
 def requested(folder, data, columns=COLUMNS, span=None, known=()):
     """Returns the request for a window as the executor reads it, without the spans that are known."""
     declared = DataConfig.model_validate({"source": {"format": "csv", "path": "{YYYY}-{MM}-{DD}.csv"}, **data})
-    config = IngestConfig(
-        source=declared.source,
-        split=declared.split,
-        records=declared.records,
-        bad_rows=declared.bad_rows,
-        derive=declared.derive,
-        joins=declared.joins,
-        history=declared.history,
-        span=declared.span,
-    )
 
     def resolve(path):
         return resolve_path(path, folder)
 
     window = spans.find_window(declared, resolve, span)
-    request = Request(config, ("train", "eval"), columns, gzip=False)
+    request = Request(ingest_config_of(declared), ("train", "eval"), columns, gzip=False)
     request = request.with_window(window, known)
     return request, read_request(request.to_json(known=known))
 
@@ -58,17 +47,12 @@ def ingested(folder, request):
     made = with_histories(with_joins(made, request, f"{work}/joins"), request, f"{work}/history")
     found, bad, counts = {}, [], {}
     for ingestion in made:
-        for file in ingestion.files:
-            for part in parts_of(file, request.config.source):
-                reading = ingestion.reading(file, part)
-                for _, rows in ingestion.read(reading):
-                    arrays, good = ingestion.convert(reading, rows)
-                    for row in pa.table(arrays).filter(pa.array(good)).to_pylist():
-                        found[int(row["id"])] = row
-                bad += reading.take_bad()
-                for name, counted in reading.histories.items():
-                    for key, number in counted.items():
-                        counts[name, key] = counts.get((name, key), 0) + number
+        for reading, tables in ingested_parts(ingestion):
+            found |= {int(row["id"]): row for table in tables for row in table.to_pylist()}
+            bad += reading.take_bad()
+            for name, counted in reading.histories.items():
+                for key, number in counted.items():
+                    counts[name, key] = counts.get((name, key), 0) + number
     read = {path.rsplit("/", 1)[-1] for path in made[0].histories[0].files}
     return found, bad, counts, read
 
@@ -144,22 +128,21 @@ def test_lists_equal_a_loop_over_all_rows(tmp_path, within, max_length):
 
 @pytest.mark.integration
 def test_a_span_alone_has_the_lists_of_all_spans_together_and_reads_only_the_days_within(tmp_path):
-    of_day = days_of_trips(tmp_path, seed=1, days=6)
+    days_of_trips(tmp_path, seed=1, days=6)
     late = trip(900, "ann", (START + timedelta(days=4, hours=12)).isoformat(), "99")  # arrives with the last day
     path = tmp_path / "2024-01-15.csv"
     path.write_text(f"{path.read_text()}{late}\n")
-    data = {"history": {"trips": {**TRIPS, "within": "1d"}}}
-    together, _, _, _ = ingested(tmp_path, requested(tmp_path, {**data, "window": {"spans": "all"}})[1])
-    every, _ = requested(tmp_path, {**data, "window": {"spans": "all"}})
+    data = {"history": {"trips": {**TRIPS, "within": "1d"}}, "window": {"spans": "all"}}
+    every, all_anew = requested(tmp_path, data)
+    together, _, _, _ = ingested(tmp_path, all_anew)
     known = [KnownSpan(span.number, span.fingerprint, 0) for span in every.spans[:-1]]
-    _, request = requested(tmp_path, {**data, "window": {"spans": "all"}}, known=known)
+    _, request = requested(tmp_path, data, known=known)
     assert [span.label for span in request.spans] == ["2024-01-15"]
     alone, _, _, read = ingested(tmp_path, request)
     assert read == {"2024-01-13.csv", "2024-01-14.csv", "2024-01-15.csv"}
     assert {n: plain(row) for n, row in alone.items()} == {n: plain(together[n]) for n in alone}
     seen_by = [n for n, row in together.items() if 99.0 in (row["trips.fare"] or ())]
     assert seen_by and {n >= 300 for n in seen_by} == {True}, "an event is seen before its day arrives"
-    assert of_day
 
 
 def test_a_span_that_sees_a_changed_day_is_ingested_again_and_no_other(tmp_path):

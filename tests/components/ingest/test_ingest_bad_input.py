@@ -1,6 +1,7 @@
 """A whole ingestion of each kind of bad input: the error message, and no half-written split is left."""
 
 import gzip
+import io
 import sys
 import textwrap
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.components.ingest.writing.manifest import MANIFEST
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests import REPOSITORY, warm_process
 from tests.components.ingest import ingesting
@@ -30,99 +32,81 @@ def csv(**options):
 
 
 def nothing_is_left(folder):
-    return not list((folder / "examples").glob("Split-*")) and not (folder / "out" / "ingest.json").exists()
+    return not list((folder / "examples").glob("Split-*")) and not (folder / "examples" / MANIFEST).exists()
 
 
-def missing_file(folder):
-    return csv(path="trips.csv")
+def parquet(fares):
+    """Returns the bytes of a Parquet file with these fares."""
+    file = io.BytesIO()
+    pq.write_table(pa.table({"fare": fares, "zone": ["z"] * len(fares)}), file)
+    return file.getvalue()
 
 
-def empty_file(folder):
-    (folder / "a.csv").write_text("")
-    return csv()
-
-
-def header_only(folder):
-    (folder / "a.csv").write_text("fare,zone\n")
-    return csv()
-
-
-def folder_without_matches(folder):
-    (folder / "data").mkdir()
-    (folder / "data" / "notes.md").write_text("fare")
-    return csv(path="data")
-
-
-def renamed_column(folder):
-    (folder / "a.csv").write_text(GOOD)
-    (folder / "b.csv").write_text(GOOD.replace("fare,zone", "fares,zone"))
-    return csv()
-
-
-def truncated_gzip(folder):
-    packed = gzip.compress((GOOD * 50).encode())
-    (folder / "a.csv").write_text(GOOD)
-    (folder / "b.csv.gz").write_bytes(packed[: len(packed) // 2])
-    return csv()
-
-
-def corrupt_tfrecord(folder):
-    write_records(folder / "a.tfrecord", [example({"fare": float(i)}) for i in range(20)])
-    data = bytearray((folder / "a.tfrecord").read_bytes())
+def records_of_which_one_is_corrupt(path):
+    write_records(path, [example({"fare": float(i)}) for i in range(20)])
+    data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
-    (folder / "a.tfrecord").write_bytes(data)
-    return {"format": "tfrecord", "path": "a.tfrecord"}
+    path.write_bytes(data)
 
 
-def parquet_cut_short(folder):
-    pq.write_table(pa.table({"fare": [1.0] * 1000, "zone": ["z"] * 1000}), folder / "a.parquet")
-    data = (folder / "a.parquet").read_bytes()
-    (folder / "a.parquet").write_bytes(data[: len(data) - 100])
-    return {"format": "parquet", "path": "a.parquet"}
-
-
-def types_that_differ(folder):
-    pq.write_table(pa.table({"fare": [1.5] * 20, "zone": ["z"] * 20}), folder / "a.parquet")
-    times = pa.array([0] * 20, pa.timestamp("s"))
-    pq.write_table(pa.table({"fare": times, "zone": ["z"] * 20}), folder / "b.parquet")
-    return {"format": "parquet", "path": "*.parquet"}
-
-
-def no_password(folder):
-    return {"format": "sql", "url": "postgresql://reader@localhost/x", "query": "trips", "password_env": "NO_SUCH_PW"}
-
-
-def column_twice(folder):
-    (folder / "a.csv").write_text(GOOD.replace("fare,zone", "fare,zone,zone"))
-    return csv()
-
-
-def same_file_twice(folder):
-    (folder / "a.csv").write_text(GOOD)
-    return csv(path=("a.csv", "*.csv"))
-
-
+PACKED = gzip.compress((GOOD * 50).encode())
+TIMES = pa.array([0] * 20, pa.timestamp("s"))
+PARQUET = {"format": "parquet", "path": "*.parquet"}
+WITHOUT_PASSWORD = {
+    "format": "sql", "url": "postgresql://reader@localhost/x", "query": "trips", "password_env": "NO_SUCH_PW"
+}  # fmt: skip
+# What is wrong -> the files (text, bytes, or a function that writes the file), the source, and the message.
 REFUSED = {
-    missing_file: r"data.source.path: 'trips.csv' is no file. Looked for: .*trips.csv",
-    empty_file: r"a.csv: the file is empty; a header line with the column names was expected",
-    header_only: r"no rows in .*a.csv; only a header line, or nothing",
-    folder_without_matches: r"'data' is a folder without files that end in .csv",
-    renamed_column: r"""b.csv: no column 'fare'. Did you mean "fares"\? Columns of the file: fares, zone. If it was""",
-    truncated_gzip: r"b.csv.gz: reading stopped: Compressed file ended .* Is the file cut short",
-    corrupt_tfrecord: r"a.tfrecord: reading stopped: record \d+ is corrupt",
-    parquet_cut_short: r"a.parquet: reading stopped: .*Is the file cut short",
-    types_that_differ: r"b.parquet: column 'fare' is of the type timestamp\[.*\], but is read as a number. Declare a",
-    no_password: r"the environment variable NO_SUCH_PW is not set.*Set it where the pipeline runs",
-    column_twice: r"a.csv: column 'zone' appears twice; rename one",
-    same_file_twice: r"a.csv is named twice. Every file must be read once",
-}
+    "missing file": ({}, csv(path="trips.csv"), r"data.source.path: 'trips.csv' is no file. Looked for: .*trips.csv"),
+    "empty file": ({"a.csv": ""}, csv(), r"a.csv: the file is empty; a header line with the column names was expected"),
+    "header only": ({"a.csv": "fare,zone\n"}, csv(), r"no rows in .*a.csv; only a header line, or nothing"),
+    "folder without matches": (
+        {"data/notes.md": "fare"}, csv(path="data"), r"'data' is a folder without files that end in .csv",
+    ),
+    "renamed column": (
+        {"a.csv": GOOD, "b.csv": GOOD.replace("fare,zone", "fares,zone")}, csv(),
+        r"""b.csv: no column 'fare'. Did you mean "fares"\? Columns of the file: fares, zone. If it was""",
+    ),
+    "truncated gzip": (
+        {"a.csv": GOOD, "b.csv.gz": PACKED[: len(PACKED) // 2]}, csv(),
+        r"b.csv.gz: reading stopped: Compressed file ended .* Is the file cut short",
+    ),
+    "corrupt record": (
+        {"a.tfrecord": records_of_which_one_is_corrupt}, {"format": "tfrecord", "path": "a.tfrecord"},
+        r"a.tfrecord: reading stopped: record \d+ is corrupt",
+    ),
+    "Parquet cut short": (
+        {"a.parquet": parquet([1.0] * 1000)[:-100]}, PARQUET, r"a.parquet: reading stopped: .*Is the file cut short",
+    ),
+    "types that differ": (
+        {"a.parquet": parquet([1.5] * 20), "b.parquet": parquet(TIMES)}, PARQUET,
+        r"b.parquet: column 'fare' is of the type timestamp\[.*\], but is read as a number. Declare a",
+    ),
+    "no password": (
+        {}, WITHOUT_PASSWORD, r"the environment variable NO_SUCH_PW is not set.*Set it where the pipeline runs",
+    ),
+    "column twice": (
+        {"a.csv": GOOD.replace("fare,zone", "fare,zone,zone")}, csv(),
+        r"a.csv: column 'zone' appears twice; rename one",
+    ),
+    "same file twice": (
+        {"a.csv": GOOD}, csv(path=("a.csv", "*.csv")), r"a.csv is named twice. Every file must be read once",
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("spoil", REFUSED, ids=lambda spoil: spoil.__name__)
-def test_what_cannot_be_read_is_refused_in_words(tmp_path, monkeypatch, spoil):
+@pytest.mark.parametrize(("files", "source", "says"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_be_read_is_refused_in_words(tmp_path, monkeypatch, files, source, says):
     monkeypatch.delenv("NO_SUCH_PW", raising=False)
-    with pytest.raises(Exception, match=REFUSED[spoil]) as error:
-        ingest(tmp_path, spoil(tmp_path))
+    for name, content in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        if callable(content):
+            content(path)
+        else:
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(Exception, match=says) as error:
+        ingest(tmp_path, source)
     causes = [error.value]
     while causes[-1].__cause__ is not None:
         causes.append(causes[-1].__cause__)
@@ -162,11 +146,13 @@ def test_over_budget_gives_the_three_commonest_reasons_with_examples(tmp_path):
     rows = "free,z\n" * 5 + "1,2,3\n" * 4 + "1e300,z\n" * 3 + "1,2,3,4\n"
     (tmp_path / "a.csv").write_text(GOOD + rows)
     with pytest.raises(UserError) as error:
-        ingest(tmp_path, csv())
+        ingest(tmp_path, csv(), bad_rows=0.2)
     lines = str(error.value).splitlines()
+    assert "13 of 53 rows cannot be used; data.bad_rows allows 20.00% of rows" in lines[0]
     assert [line.split(" x ")[0].strip() for line in lines[1:-1]] == ["5", "4", "3"]
     assert all("; first: " in line and "row " in line for line in lines[1:-1])
     assert "raise data.bad_rows" in lines[-1]
+    assert nothing_is_left(tmp_path)
 
 
 def test_files_of_one_name_in_two_folders_are_two_files(tmp_path):

@@ -1,9 +1,9 @@
 """Joined rows of whole ingestions through Beam, read back by TensorFlow."""
 
 import json
+from pathlib import Path
 
 import pytest
-import tensorflow as tf
 from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
@@ -17,6 +17,8 @@ from fullpass.components.ingest.spans.spans import Window
 from fullpass.components.ingest.writing.manifest import read_manifest
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.row_keys import TABLES
+from tests.components.ingest.ingesting import row_id
+from tests.record_files import read_examples
 
 pytestmark = pytest.mark.integration
 COLUMNS = (
@@ -54,12 +56,10 @@ def ingest(folder, *, split, serve="lookup", beam_args=()):
 
 def rows(artifact, split):
     found = {}
-    for path in sorted(tf.io.gfile.glob(f"{artifact.uri}/Split-{split}/*")):
-        for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
-            cells = tf.train.Example.FromString(record).features.feature
-            seats, maker = cells["planes.seats"].float_list.value, cells["planes.maker"].bytes_list.value
-            plane = cells["plane"].bytes_list.value[0].decode()
-            found[cells["fullpass_row"].int64_list.value[0]] = (plane, *seats, *(text.decode() for text in maker))
+    for cells in read_examples(*Path(artifact.uri, f"Split-{split}").iterdir()):
+        seats, maker = cells["planes.seats"].float_list.value, cells["planes.maker"].bytes_list.value
+        plane = cells["plane"].bytes_list.value[0].decode()
+        found[row_id(cells)] = (plane, *seats, *(text.decode() for text in maker))
     return found
 
 
@@ -94,7 +94,7 @@ def test_rows_are_joined_and_counted(flights):
     assert artifact.get_int_custom_property("unmatched_planes") == unmatched
     facts = {"planes": {"files": [str(flights / "planes.csv")], "rows": 5}}
     assert json.loads(artifact.get_string_custom_property(JOINS)) == facts
-    assert tf.io.gfile.listdir(f"{artifact.uri}/{TABLES}") == ["planes.arrow"]
+    assert [path.name for path in Path(artifact.uri, TABLES).iterdir()] == ["planes.arrow"]
 
 
 def test_rows_can_be_split_by_a_joined_column(flights):

@@ -11,12 +11,12 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.ingestion import ingestion_of
-from fullpass.components.ingest.readers.read_source import parts_of
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans import spans
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, read_request
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.columns.raw_columns import raw_columns
+from tests.components.ingest.reading_tools import ingested_parts
 
 START = pd.Timestamp("2024-01-01", tz="UTC")
 FORECAST = {"ahead": "3d", "season": "5d", "entity": "shop", "at": "day"}
@@ -49,16 +49,10 @@ def ingested(folder, request):
     made = with_histories([ingestion_of(request, span, work) for span in request.spans], request, f"{work}/history")
     found, left_out, bad = {}, Counter(), []
     for ingestion in made:
-        for file in ingestion.files:
-            for part in parts_of(file, request.config.source):
-                reading = ingestion.reading(file, part)
-                for _, rows in ingestion.read(reading):
-                    arrays, good = ingestion.convert(reading, rows)
-                    for row in np.flatnonzero(good).tolist():
-                        cells = {name: array[row].as_py() for name, array in arrays.items()}
-                        found[int(cells["id"])] = cells
-                bad += reading.take_bad()
-                left_out += reading.left_out
+        for reading, tables in ingested_parts(ingestion):
+            found |= {int(row["id"]): row for table in tables for row in table.to_pylist()}
+            bad += reading.take_bad()
+            left_out += reading.left_out
     return found, left_out, bad, {path.rsplit("/", 1)[-1] for path in made[0].forecast.files}
 
 
@@ -88,9 +82,7 @@ def days_of_sales(folder, days=12, seed=0):
                 rows.append((number, shop, at, day, sales))
                 number += 1
         draw.shuffle(lines)
-        (folder / f"{START + timedelta(days=day):%Y-%m-%d}.csv").write_text(
-            "\n".join(["id,shop,day,sales", *lines, ""])
-        )
+        write(folder / f"{START + timedelta(days=day):%Y-%m-%d}.csv", lines)
     return pd.DataFrame(rows, columns=["id", "shop", "at", "span", "sales"])
 
 

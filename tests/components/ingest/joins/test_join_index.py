@@ -12,11 +12,12 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig
 from fullpass.components.ingest.ingestion import Ingestion, with_joins
 from fullpass.components.ingest.joins import build_index
-from fullpass.components.ingest.readers.read_source import find_inputs, parts_of
+from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.joined_tables import find_tables
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from tests.components.ingest.reading_tools import ingested_parts
 
 NUMBER = "number"
 TEXT = "string"
@@ -46,14 +47,10 @@ def joined(folder, joins, columns, *, left="rows.csv", max_fraction=0.0):
     ingestion = Ingestion(config, files, request.splits, columns, str(folder), gzip=False)
     (ingestion,) = with_joins([ingestion], request, str(folder / f"index-{len(list(folder.iterdir()))}"))
     tables, unmatched, bad = [], {}, []
-    for file in files:
-        for part in parts_of(file, config.source):
-            reading = ingestion.reading(file, part)
-            for _, rows in ingestion.read(reading):
-                arrays, good = ingestion.convert(reading, rows)
-                tables.append(pa.table(arrays).filter(pa.array(good)))
-            unmatched = {name: unmatched.get(name, 0) + n for name, n in reading.unmatched.items()}
-            bad += reading.take_bad()
+    for reading, of_part in ingested_parts(ingestion):
+        tables += of_part
+        unmatched = {name: unmatched.get(name, 0) + n for name, n in reading.unmatched.items()}
+        bad += reading.take_bad()
     return pa.concat_tables(tables), unmatched, bad
 
 

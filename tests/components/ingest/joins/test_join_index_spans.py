@@ -2,17 +2,16 @@
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.config import DataConfig, IngestConfig
+from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
-from fullpass.components.ingest.readers.read_source import parts_of
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from tests.components.ingest.reading_tools import ingest_config_of, ingested_parts
 
 DAYS = pd.date_range("2024-01-01", periods=5)
 COLUMNS = (RawColumn("id", "number"), RawColumn("weather.temp", "number"), RawColumn("weather.sky", "string"))
@@ -53,9 +52,7 @@ def requested(folder, join, data, spans="latest", window=5):
     join = {"source": {"format": "csv", "path": "weather/{YYYY}-{MM}-{DD}.csv"}, "on": "place", **join}
     config = DataConfig.model_validate({**data, "joins": {"weather": join}, "window": {"spans": window}})
     found = find_window(config, lambda path: resolve_path(path, folder), spans)
-    taken = ("source", "split", "records", "bad_rows", "joins", "span")
-    ingest = IngestConfig(**{name: getattr(config, name) for name in taken})
-    return Request(ingest, ("train", "eval"), COLUMNS, gzip=False).with_window(found, ())
+    return Request(ingest_config_of(config), ("train", "eval"), COLUMNS, gzip=False).with_window(found, ())
 
 
 def joined(request, folder):
@@ -64,13 +61,10 @@ def joined(request, folder):
     found, counts = {}, []
     for ingestion in with_joins(ingestions, request, str(folder / f"index-{len(list(folder.iterdir()))}")):
         unmatched = 0
-        for file in ingestion.files:
-            for part in parts_of(file, ingestion.config.source):
-                reading = ingestion.reading(file, part)
-                for _, rows in ingestion.read(reading):
-                    table = pa.table(ingestion.convert(reading, rows)[0])
-                    found |= zip(table["id"].to_pylist(), table["weather.temp"].to_pylist(), strict=True)
-                unmatched += reading.unmatched["weather"]
+        for reading, tables in ingested_parts(ingestion):
+            for table in tables:
+                found |= zip(table["id"].to_pylist(), table["weather.temp"].to_pylist(), strict=True)
+            unmatched += reading.unmatched["weather"]
         counts.append(ingestion.joins[0].count(ingestion.span, unmatched))
     return found, counts
 

@@ -13,15 +13,8 @@ from fullpass.components.ingest.sources.path_matches import match_paths
 from fullpass.components.ingest.spans.span_files import find_spans
 
 FILES = (
-    "a.csv",
-    "b/a.csv",
-    "b/c/a.csv",
-    "b/c/d/a.csv",
-    "b/c/d/x1.csv",
-    ".hidden/a.csv",
-    "b/.h.csv",
-    "e/x[1].csv",
-    "e/f/b.txt",
+    *("a.csv", "b/a.csv", "b/c/a.csv", "b/c/d/a.csv", "b/c/d/x1.csv"),
+    *(".hidden/a.csv", "b/.h.csv", "e/x[1].csv", "e/f/b.txt"),
 )
 PATTERNS = (
     *("*.csv", "*/a.csv", "**/*.csv", "**", "**/", "*/", "b/**", "b/**/a.csv", "**/c/**/*.csv", "**/d/*", ".*/*.csv"),

@@ -9,7 +9,7 @@ import pytest
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.config import DataConfig, IngestConfig, SpanColumn
+from fullpass.components.ingest.config import BadRows, DataConfig, SpanColumn
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans.span_column import NO_SPAN, span_numbers
 from fullpass.components.ingest.spans.span_pattern import parse_span
@@ -17,6 +17,7 @@ from fullpass.components.ingest.spans.spans import SpanNotFoundError, find_windo
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
 from tests.components.ingest.ingesting import row_id
+from tests.components.ingest.reading_tools import ingest_config_of
 from tests.record_files import read_examples
 
 COLUMNS = (RawColumn("fare", "number"),)
@@ -139,15 +140,7 @@ def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
     days = [f"2013-01-0{5 + i // 40},{i}" for i in range(120)]
     write(tmp_path, *days[:100], "?,100", "1,2,3", *days[100:])
     found = window(tmp_path, "2013-01-05:latest")
-    declared = data()
-    config = IngestConfig(
-        source=declared.source,
-        split=declared.split,
-        records=declared.records,
-        bad_rows=declared.bad_rows.model_copy(update={"max_fraction": 0.5}),
-        span=declared.span,
-        split_leakage=declared.split_leakage,
-    )
+    config = ingest_config_of(data()).model_copy(update={"bad_rows": BadRows(max_fraction=0.5)})
     ingests = [
         Ingestion(
             config, span.files, ("train", "eval"), COLUMNS, str(tmp_path / f"out{span.number}"), False, span=span.number

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.config import DataConfig, IngestConfig
+from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.readers.read_source import columns_of
 from fullpass.components.ingest.sources import storage
@@ -23,6 +23,18 @@ from fullpass.components.ingest.spans.span_files import Span
 from fullpass.components.ingest.spans.span_pattern import label_of, number_of, parse_pattern, parse_span, ranges
 from fullpass.components.ingest.spans.spans import SpanNotFoundError, Window, find_window, has_spans, select
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from tests.components.ingest.reading_tools import ingest_config_of
+
+
+class StoreInMemory(MemoryFileSystem):
+    """The memory of fsspec under another name, the `protocol` of a subclass, for what a driver does its own way."""
+
+    def __init_subclass__(cls):
+        fsspec.register_implementation(cls.protocol, cls, clobber=True)
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.replace(f"{cls.protocol}://", "memory://"))
 
 
 def window(folder: Path, path, asked=None, spans=1):
@@ -142,14 +154,10 @@ def test_spans_are_found_at_addresses():
 def test_spans_that_arrive_at_an_address_are_seen_by_a_process_that_looked_before(monkeypatch):
     """Drivers of object stores cache a listing for the life of the process, and a scheduler lives for months."""
 
-    class Remembering(MemoryFileSystem):
+    class Remembering(StoreInMemory):
         protocol = "remembering"
         listings: dict = {}
         asked = 0
-
-        @classmethod
-        def _strip_protocol(cls, path):
-            return super()._strip_protocol(path.replace("remembering://", "memory://"))
 
         def ls(self, path, detail=True, **more):
             if path not in self.listings:
@@ -162,7 +170,6 @@ def test_spans_that_arrive_at_an_address_are_seen_by_a_process_that_looked_befor
 
     now = 100.0
     monkeypatch.setattr(storage, "monotonic", lambda: now)
-    fsspec.register_implementation("remembering", Remembering, clobber=True)
     memory = fsspec.filesystem("memory")
     look = lambda: list(names(window(Path("/"), "remembering://arrive/{YYYY}-{MM}.csv", spans="all")))  # noqa: E731
     memory.pipe("/arrive/2013-01.csv", b"a\n1\n")
@@ -177,19 +184,14 @@ def test_spans_that_arrive_at_an_address_are_seen_by_a_process_that_looked_befor
 def test_a_file_is_the_same_whether_it_was_listed_or_asked_for():
     """s3fs returns more details for a listed file; a cache keyed by these would miss."""
 
-    class Telling(MemoryFileSystem):
+    class Telling(StoreInMemory):
         protocol = "telling"
         more: dict = {}
-
-        @classmethod
-        def _strip_protocol(cls, path):
-            return super()._strip_protocol(path.replace("telling://", "memory://"))
 
         def info(self, path, **more):
             content = self.store[self._strip_protocol(path)].getvalue()
             return {"name": path, "size": len(content), "type": "file", "ETag": f'"{hash(content)}"', **self.more}
 
-    fsspec.register_implementation("telling", Telling, clobber=True)
     fsspec.filesystem("memory").pipe("/tells/a.csv", b"a\n1\n")
     [asked] = find("telling://tells/a.csv")
     Telling.more = {"Key": "tells/a.csv", "StorageClass": "STANDARD"}
@@ -202,20 +204,15 @@ def test_a_file_is_the_same_whether_it_was_listed_or_asked_for():
 def test_a_folder_that_a_store_could_not_list_is_no_folder_without_files():
     """Drivers omit such a folder from a glob, and its span would look as if it did not exist."""
 
-    class Failing(MemoryFileSystem):
+    class Failing(StoreInMemory):
         protocol = "failing"
         down = False
-
-        @classmethod
-        def _strip_protocol(cls, path):
-            return super()._strip_protocol(path.replace("failing://", "memory://"))
 
         def ls(self, path, detail=True, **more):
             if self.down and path.rstrip("/").endswith("/02"):
                 raise OSError("503 SlowDown")
             return super().ls(path, detail, **more)
 
-    fsspec.register_implementation("failing", Failing, clobber=True)
     for month in ("01", "02"):
         fsspec.filesystem("memory").pipe(f"/fails/2013/{month}/a.csv", b"a\n1\n")
     path = "failing://fails/{YYYY}/{MM}/*.csv"
@@ -350,9 +347,7 @@ COLUMNS = (RawColumn("a", "number"),)
 def request(file=FILE, known=(), columns=COLUMNS, path="{SPAN}.csv", version=0, table=TABLE, on="a", **data):
     joins = {"t": {"source": {"format": "csv", "path": path}, "on": on}}
     config = DataConfig.model_validate({"source": {"format": "csv", "path": path}, "joins": joins, **data})
-    taken = ("source", "split", "records", "bad_rows", "joins")
-    ingest = {name: getattr(config, name) for name in taken}
-    asked = Request(IngestConfig(**ingest), config.split_names, tuple(columns), gzip=False)
+    asked = Request(ingest_config_of(config), config.split_names, tuple(columns), gzip=False)
     tables = {"t": Tables((table,))}
     return asked.with_window(Window("number", (Span(5, (file,), version),), tables=tables), known)
 
