@@ -14,14 +14,13 @@ USUAL = Tolerance(rtol=1e-5, atol=1e-5)
 AUTO = Tolerance(rtol=1e-5, atol="auto")
 
 
-def compared(left, right, tolerance=USUAL):
-    return compare(
-        {"x_xf": np.array(left)},
-        {"x_xf": np.array(right)},
-        pair="one = other",
-        row_name=(ROWS + [f"c.csv, row {row}" for row in range(2, len(left))]).__getitem__,
-        tolerance=tolerance,
-    )[0]
+def named_row(row):
+    return ROWS[row] if row < len(ROWS) else f"c.csv, row {row - 1}"
+
+
+def compared(left, right, tolerance=USUAL, **more):
+    features = ({"x_xf": np.array(values)} for values in (left, right))
+    return compare(*features, pair="one = other", row_name=named_row, tolerance=tolerance, **more)[0]
 
 
 def test_equal_within_tolerance():
@@ -37,9 +36,8 @@ def test_large_scores_may_differ_by_steps_of_float32():
 
 def test_the_relative_part_is_of_the_right_value_and_the_absolute_part_is_for_small_ones():
     only_relative, only_absolute = Tolerance(rtol=0.1, atol=0), Tolerance(rtol=0, atol=0.1)
-    assert (
-        compared([90.0, 0.0, 90.0], [100.0, 0.0, 81.0], only_relative).mismatches == 1
-    )  # 9 of 81 is more than a tenth
+    # 9 of 81 is more than a tenth.
+    assert compared([90.0, 0.0, 90.0], [100.0, 0.0, 81.0], only_relative).mismatches == 1
     assert compared([0.05, 100.05, 0.2], [0.0, 100.0, 0.0], only_absolute).mismatches == 1
     assert compared([1.0, np.inf, -np.inf], [np.inf, np.inf, np.inf], only_relative).mismatches == 2
 
@@ -62,13 +60,11 @@ def test_the_deviation_is_that_of_all_batches_so_far_and_of_probabilities_at_lea
     for part in np.split(values, [10, 400]):
         spread = spread.plus(part)
     assert spread.deviation == pytest.approx(values.std(), rel=1e-12)
-    first = compare({"x": values}, {"x": values}, pair="p", row_name=ROWS.__getitem__, tolerance=AUTO)
     before = Comparison()
-    before.add(first)
-    near, same = {"x": np.array([2e-5, 0.0])}, {"x": np.zeros(2)}
+    before.add([compared(values, values, AUTO)])
 
     def mismatches(**more):
-        return compare(near, same, pair="p", row_name=ROWS.__getitem__, tolerance=AUTO, **more)[0].mismatches
+        return compared([2e-5, 0.0], [0.0, 0.0], AUTO, **more).mismatches
 
     assert (mismatches(), mismatches(before=before), mismatches(least_deviation=1.0)) == (1, 0, 1)
     assert mismatches(least_deviation=3.0) == 0
@@ -85,10 +81,9 @@ def test_the_deviation_is_that_of_all_batches_so_far_and_of_probabilities_at_lea
     ],
 )
 def test_the_cause_is_told_by_evidence(left, right, again, cause):
-    left, right, again = ({"x": np.array(values)} for values in (left, right, again))
-    wrong = compare(left, right, pair="p", row_name=ROWS.__getitem__, tolerance=AUTO, again=lambda: again)
+    wrong = compared(left, right, AUTO, again=lambda: {"x_xf": np.array(again)})
     with pytest.raises(UserError, match=cause):
-        check(wrong)
+        check([wrong])
 
 
 def test_the_rows_of_a_batch_follow_from_their_size():
@@ -123,13 +118,8 @@ def test_text_must_be_equal():
 
 def test_features_and_rows_must_be_on_both_sides():
     with pytest.raises(UserError, match="on one side only: y_xf"):
-        compare(
-            {"x_xf": np.zeros(1)},
-            {"x_xf": np.zeros(1), "y_xf": np.zeros(1)},
-            pair="",
-            row_name=ROWS.__getitem__,
-            tolerance=USUAL,
-        )
+        one = {"x_xf": np.zeros(1)}
+        compare(one, {**one, "y_xf": np.zeros(1)}, pair="", row_name=named_row, tolerance=USUAL)
     with pytest.raises(UserError, match="x_xf has 3 rows on one side and 2 on the other"):
         compared([1, 2, 3], [1, 2])
 
