@@ -20,7 +20,9 @@ _FORBIDDEN = (
     "fullpass tfx tfx_bsl tensorflow_transform tensorflow_data_validation tensorflow_model_analysis apache_beam "
     "keras tf_keras pydantic"
 )
-_SINGLE_CALLS = 200
+_SINGLE_CALLS, _BATCH_CALLS = 200, 5
+_ENOUGH_SECONDS = 1.0
+"""A slow model answers fewer calls, until they have taken this long."""
 _BATCH_ROWS = 1000
 _BATCH_BYTES = 32 << 20
 
@@ -58,7 +60,7 @@ def main(directory: Path) -> dict[str, Any]:
     batch_rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // row_bytes))
     many = _columns(tf, description, [rows[i % len(rows)] for i in range(batch_rows)])
     single = _seconds(lambda: by_column(**one), _SINGLE_CALLS)
-    batch = _seconds(lambda: by_column(**many), 5)
+    batch = _seconds(lambda: by_column(**many), _BATCH_CALLS)
     return {
         "rows": len(rows),
         "load_seconds": load_seconds,
@@ -140,9 +142,10 @@ def _numbers(values: Any) -> list[float]:
 
 
 def _seconds(call: Callable[[], Any], times: int) -> list[float]:
+    """Returns the seconds of at most `times` calls, after one that is not measured."""
     call()
-    seconds = []
-    for _ in range(times):
+    seconds: list[float] = []
+    while len(seconds) < times and sum(seconds) < _ENOUGH_SECONDS:
         started = time.perf_counter()
         call()
         seconds.append(time.perf_counter() - started)
