@@ -71,26 +71,26 @@ def gradient(theta, x, y, w):
     return np.concatenate([x.T @ (w * error), [np.sum(w * error)]]) / w.sum()
 
 
-@pytest.mark.parametrize("size", [pytest.param(16, marks=pytest.mark.long), 20, ROWS])
-def test_an_update_is_the_gradient_of_the_weighted_mean(size):
+@pytest.mark.parametrize(
+    ("size", "penalty", "micro_batches"),
+    [
+        (20, 0.0, 1),
+        (ROWS, 0.1, 1),
+        (20, 0.1, 3),
+        (20, 0.1, 100),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in ((16, 0.0, 1), (20, 0.1, 2), (20, 0.1, 16))),
+    ],
+)
+def test_an_update_is_the_gradient_of_the_weighted_mean_and_the_penalty(size, penalty, micro_batches):
     x, y, w = data()
-    model = linear_model()
-    fit(model, batches(x, y, w, size), batches(x, y, w, ROWS))
-    theta = np.zeros(4)
+    model = linear_model(penalty)
+    model.layers[-1].kernel.assign(np.ones((3, 1)))
+    fit(model, batches(x, y, w, size), batches(x, y, w, ROWS), accumulate=micro_batches)
+    theta = np.array([1.0, 1, 1, 0])
     for first in range(0, ROWS, size):
         part = slice(first, first + size)
-        theta -= 0.5 * gradient(theta, x[part], y[part], w[part])
+        theta -= 0.5 * (gradient(theta, x[part], y[part], w[part]) + 2 * penalty * np.array([*theta[:3], 0]))
     np.testing.assert_allclose(np.concatenate([model.get_weights()[0][:, 0], model.get_weights()[1]]), theta, atol=1e-5)
-
-
-def test_a_penalty_adds_its_gradient():
-    x, y, w = data()
-    model = linear_model(penalty=0.1)
-    model.layers[-1].kernel.assign(np.ones((3, 1)))
-    fit(model, batches(x, y, w, ROWS), batches(x, y, w, ROWS))
-    theta = np.array([1.0, 1, 1, 0])
-    theta -= 0.5 * (gradient(theta, x, y, w) + [0.2, 0.2, 0.2, 0])
-    np.testing.assert_allclose(model.get_weights()[0][:, 0], theta[:3], atol=1e-5)
 
 
 def test_rows_of_weight_0_change_nothing():
@@ -283,19 +283,6 @@ def test_float16_trains_with_a_scaled_loss():
     assert isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
     fitted = fit(model, batches(x, y, w, 16), batches(x, y, w, ROWS), optimizer=optimizer, epochs=10)
     assert fitted.history["val_log_loss"][-1] < 0.5 * fitted.history["val_log_loss"][0]
-
-
-@pytest.mark.parametrize("micro_batches", [*(pytest.param(n, marks=pytest.mark.long) for n in (2, 16)), 3, 100])
-def test_a_gradient_in_micro_batches_is_that_of_the_whole_batch(micro_batches):
-    x, y, w = data()
-    model = linear_model(penalty=0.1)
-    model.layers[-1].kernel.assign(np.ones((3, 1)))
-    fit(model, batches(x, y, w, 20), batches(x, y, w, ROWS), accumulate=micro_batches)
-    theta = np.array([1.0, 1, 1, 0])
-    for first in range(0, ROWS, 20):
-        part = slice(first, first + 20)
-        theta -= 0.5 * (gradient(theta, x[part], y[part], w[part]) + 0.2 * np.array([*theta[:3], 0]))
-    np.testing.assert_allclose(np.concatenate([model.get_weights()[0][:, 0], model.get_weights()[1]]), theta, atol=1e-5)
 
 
 def test_xla_changes_nothing():
