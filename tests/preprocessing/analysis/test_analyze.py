@@ -42,6 +42,13 @@ def table(**columns):
     return pa.table(usual | columns)
 
 
+def transformed(config, output, rows, *, without=("label", "row_id", "example_weight"), **options):
+    """Returns the outputs of the graph for rows that are one batch, by name."""
+    transform = BatchTransformer(output, adapter_of(raw_schema(config)), without=list(without))
+    (batch,) = (transform(batch) for batch in raw_batches(config, rows, **options))
+    return batch.to_pydict()
+
+
 def test_a_table_of_any_types_becomes_a_graph_that_transforms_others(tmp_path, monkeypatch):
     config, traces = preprocessing(), []
 
@@ -56,12 +63,10 @@ def test_a_table_of_any_types_becomes_a_graph_that_transforms_others(tmp_path, m
     assert (domains["company_xf"].min, domains["company_xf"].max) == (0, 3), "missing, unknown, and two companies"
     assert output.vocabulary_by_name("vocabulary_company") == [b"b", b"a"]
     assert {feature.name for feature in output.raw_metadata.schema.feature} >= {"company", "fare", "position", "tip"}
-    transform = BatchTransformer(output, adapter_of(raw_schema(config)), without=["example_weight"])
     later = pa.table(
         {"fare": [3.0, None], "company": ["new", "a"], "position": [[7.0, 8.0], [9.0, 10.0]], "more": [1, 2]}
     )
-    (batch,) = (transform(batch) for batch in raw_batches(config, later, serving=True))
-    assert batch.to_pydict() == {
+    assert transformed(config, output, later, without=["example_weight"], serving=True) == {
         "company_xf": [[1], [3]],
         "fare_xf": [[0.5], [1.0]],
         "position_xf": [[7, 8], [9, 10]],
@@ -98,10 +103,8 @@ def test_an_analyzer_that_needs_a_vocabulary_is_computed_in_a_second_pass(tmp_pa
     monkeypatch.setattr(analyze, "analyze_on_beam", None)
     output = analyze.analyze_table(config, list(raw_batches(config, table())), str(tmp_path / "graph"))
     assert output.vocabulary_by_name("vocabulary_company") == [b"b"], "those that stand twice"
-    transform = BatchTransformer(output, adapter_of(raw_schema(config)), without=["label", "row_id", "example_weight"])
-    (batch,) = (transform(batch) for batch in raw_batches(config, table(company=["z b b", "", "a", "b"])))
     known, unknown = 1 + math.log(5 / 3), 1 + math.log(5 / 2)
-    assert batch.to_pydict() == {
+    assert transformed(config, output, table(company=["z b b", "", "a", "b"])) == {
         "company_xf": [[1, 2], [], [1], [2]],
         "company.weight_xf": [pytest.approx(row) for row in ([unknown / 3, 2 * known / 3], [], [unknown], [known])],
     }
@@ -114,6 +117,5 @@ def test_an_analyzer_of_users_code_that_needs_a_vocabulary_is_computed_on_beam(t
     output = analyze_table(
         config, list(raw_batches(config, table(company=["b", "b", "b", "a"]))), str(tmp_path / "graph")
     )
-    transform = BatchTransformer(output, adapter_of(raw_schema(config)), without=["label", "row_id", "example_weight"])
-    (batch,) = (transform(batch) for batch in raw_batches(config, table()))
-    assert batch.to_pydict() == {"rank_xf": [[0.75], [-0.25], [-0.25], [-1.25]]}, "ranks 1, 0, 0 and -1 less 1 / 4"
+    found = transformed(config, output, table())
+    assert found == {"rank_xf": [[0.75], [-0.25], [-0.25], [-1.25]]}, "ranks 1, 0, 0 and -1 less 1 / 4"
