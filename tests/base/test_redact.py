@@ -6,13 +6,7 @@ import time
 
 import pytest
 
-from fullpass.base.redact import (
-    RedactedText,
-    redact,
-    redact_setting,
-    redact_tree,
-    redact_yaml,
-)
+from fullpass.base.redact import RedactedText, redact, redact_setting, redact_tree, redact_yaml
 from fullpass.base.secret_formats import BLANK, SHAPES, find_shape, is_secret_setting
 from tests.planted_secrets import ORDINARY, PLANTED
 
@@ -127,32 +121,9 @@ def grows_in_proportion(search, seed: str) -> bool:
 
 
 BEGINNINGS = (
-    "a_",
-    "a-",
-    "a.",
-    "--a-",
-    "A=",
-    "x@",
-    " -p",
-    "://a:",
-    "://a:1",
-    "mysql ",
-    "eyJ",
-    "eyJa-",
-    "pwd={",
-    "password:{",
-)
-BEGINNINGS += (
-    "password:a{",
-    '"password":',
-    "authorization: ",
-    "cookie:  ",
-    "$a",
-    "\\",
-    "?key=a",
-    "--token ",
-    "- ",
-    "\n",
+    *("a_", "a-", "a.", "--a-", "A=", "x@", " -p", "://a:", "://a:1", "mysql ", "eyJ", "eyJa-", "pwd={"),
+    *("password:{", "password:a{", '"password":', "authorization: ", "cookie:  ", "$a", "\\", "?key=a"),
+    *("--token ", "- ", "\n"),
 )
 
 

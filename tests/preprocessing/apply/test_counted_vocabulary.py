@@ -2,11 +2,11 @@
 
 import pytest
 
+from fullpass.preprocessing.apply.counted_vocabulary import Limits, _CountCoder, _MostFrequent
+
 
 def chosen(counts, parts=1, **limits):
     """Combines counts in `parts` parts, as workers do."""
-    from fullpass.preprocessing.apply.counted_vocabulary import Limits, _MostFrequent
-
     combiner = _MostFrequent(Limits(**{"coverage": 1.0, "top_k": None, "min_count": 1} | limits))
     accumulators = [combiner.create_accumulator() for _ in range(parts)]
     for index, (token, count) in enumerate(counts.items()):
@@ -43,7 +43,5 @@ def test_trimming_keeps_the_most_frequent():
 
 
 def test_cached_counts_keep_any_bytes():
-    from fullpass.preprocessing.apply.counted_vocabulary import _CountCoder
-
     for pair in ((b"\xff\x00\n", 3), ("日".encode(), 2**40)):
         assert _CountCoder().decode_cache(_CountCoder().encode_cache(pair)) == pair

@@ -1,22 +1,21 @@
 """The transformed label and weight, for every task."""
 
 import pytest
+import tensorflow as tf
+from tensorflow_transform import annotators
+from tensorflow_transform.graph_context import TFGraphContext
+
+from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.label import label as apply_label
+from fullpass.preprocessing.config import PreprocessingConfig
 
 NUMBERS = {"features": {"x": "number"}}
 
 
 def label(declared, values, weight=None, **types):
     """Returns label and weight of examples, without analysis."""
-    import tensorflow as tf
-    from tensorflow_transform import annotators
-    from tensorflow_transform.graph_context import TFGraphContext
-
-    from fullpass.preprocessing.apply.column_tensors import Columns
-    from fullpass.preprocessing.apply.label import label as apply_label
-    from fullpass.preprocessing.config import PreprocessingConfig
-
     config = PreprocessingConfig.model_validate({**NUMBERS, "label": {"name": "y", **declared}, "types": types})
-    inputs = {"y": sparse(tf, values)} | ({} if weight is None else {"w": sparse(tf, weight)})
+    inputs = {"y": sparse(values)} | ({} if weight is None else {"w": sparse(weight)})
     traced = tf.function(lambda inputs: apply_label(config.label, Columns(inputs, config)), autograph=False)
     # An analyzer is traced in a context of TF Transform, as in a run.
     with TFGraphContext(tf.Module()), annotators.object_tracker_scope(annotators.ObjectTracker()):
@@ -26,7 +25,7 @@ def label(declared, values, weight=None, **types):
     return result["label"].numpy().tolist(), result["example_weight"].numpy().tolist()
 
 
-def sparse(tf, values):
+def sparse(values):
     rows = [[i, 0] for i, value in enumerate(values) if value is not None]
     present = [value for value in values if value is not None]
     return tf.SparseTensor(tf.constant(rows, tf.int64, [len(rows), 2]), tf.constant(present), [len(values), 1])

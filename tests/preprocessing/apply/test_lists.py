@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+from fullpass.base.errors import UserError
 from fullpass.preprocessing.columns.outputs import vocabulary_name
+from fullpass.preprocessing.columns.raw_columns import raw_columns
+from fullpass.preprocessing.config import PreprocessingConfig
 
 pytestmark = pytest.mark.integration
 
@@ -114,10 +117,6 @@ def test_a_vocabulary_is_learned_over_the_columns_that_share_it(assert_transform
 
 
 def test_a_column_is_a_list_or_a_single_value():
-    from fullpass.base.errors import UserError
-    from fullpass.preprocessing.columns.raw_columns import raw_columns
-    from fullpass.preprocessing.config import PreprocessingConfig
-
     features = {"a": {"type": "category", "list": True}, "b": {"type": "category", "column": "a"}}
     label = {"name": "y", "task": "regression"}
     with pytest.raises(UserError, match="a list for features.a and a single value for features.b"):

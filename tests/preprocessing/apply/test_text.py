@@ -3,8 +3,12 @@
 import math
 
 import pytest
+import tensorflow as tf
+from sklearn.feature_extraction.text import CountVectorizer
 
+from fullpass.preprocessing.apply.text import tokenize
 from fullpass.preprocessing.columns.outputs import vocabulary_name
+from fullpass.preprocessing.features.feature import TextFeature
 
 
 def text(**fields):
@@ -103,29 +107,19 @@ def test_subwords(assert_transform):
     ],
 )
 def test_tokens(fields, texts, tokens):
-    import tensorflow as tf
+    assert tokens_of(texts, **fields) == tokens
 
-    from fullpass.preprocessing.apply.text import tokenize
-    from fullpass.preprocessing.features.feature import TextFeature
 
+def tokens_of(texts, **fields):
     tokenized = tokenize(tf.constant(texts), TextFeature(type="text", **fields))
-    ragged = tokenized.in_rows(tokenized.values).to_list()
-    assert [[token.decode() for token in row] for row in ragged] == tokens
+    return [[token.decode() for token in row] for row in tokenized.in_rows(tokenized.values).to_list()]
 
 
 def test_runs_within_words_are_those_of_scikit_learn():
-    import tensorflow as tf
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    from fullpass.preprocessing.apply.text import tokenize
-    from fullpass.preprocessing.features.feature import TextFeature
-
     texts = ["where is my card", "i do not have a card", "", "déjà vu x"]
     runs = CountVectorizer(analyzer="char_wb", ngram_range=(2, 4)).build_analyzer()
-    feature = TextFeature(type="text", tokenize="word_characters", ngrams=(2, 4))
-    tokenized = tokenize(tf.constant(texts), feature)
-    rows = tokenized.in_rows(tokenized.values).to_list()
-    assert [sorted(token.decode() for token in row) for row in rows] == [sorted(runs(text)) for text in texts]
+    found = tokens_of(texts, tokenize="word_characters", ngrams=(2, 4))
+    assert list(map(sorted, found)) == [sorted(runs(text)) for text in texts]
 
 
 @pytest.mark.parametrize(
@@ -138,13 +132,9 @@ def test_runs_within_words_are_those_of_scikit_learn():
     ],
 )
 def test_what_does_not_go_with_subwords(fields, expected):
-    from fullpass.preprocessing.features.feature import TextFeature
-
     with pytest.raises(ValueError, match=expected):
         TextFeature.model_validate({"type": "text", "tokenize": "subwords", **fields})
 
 
 def test_subwords_learn_8000_pieces_by_default():
-    from fullpass.preprocessing.features.feature import TextFeature
-
     assert TextFeature.model_validate({"type": "text", "tokenize": "subwords"}).vocabulary.top_k == 8000
