@@ -6,19 +6,15 @@ from sklearn import metrics as sk
 
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.sampling_error import group_of
-from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
-from fullpass.components.evaluation.slice_states import SliceAccumulator, SliceKey
+from fullpass.components.evaluation.scored_rows import Scored
+from fullpass.components.evaluation.slice_states import SliceKey
+from tests.components.evaluation import measured_rows
 
 CLASSES = ("ape", "bear", "cat", "dog")
 OF_ALL = (
-    "balanced_accuracy",
-    "mcc",
-    "macro_precision",
-    "macro_recall",
-    "macro_f1",
-    "weighted_precision",
-    "weighted_recall",
-    "weighted_f1",
+    *("balanced_accuracy", "mcc"),
+    *("macro_precision", "macro_recall", "macro_f1"),
+    *("weighted_precision", "weighted_recall", "weighted_f1"),
 )
 TOP = ("top_2_accuracy", "top_3_accuracy", "top_5_accuracy")
 AREAS = ("macro_auc", "weighted_auc")
@@ -35,16 +31,7 @@ def multiclass(rows=1500, seed=3):
 
 
 def measured(names, labels, scores, weights, zones=None, classes=CLASSES, parts=1, **more):
-    """Returns the measurements of rows that are added in parts and merged, and the place of each slice."""
-    one = SliceAccumulator(names, (("zone",),) if zones is not None else (), None, 1)
-    states = []
-    for part in np.array_split(np.arange(len(labels)), parts):
-        columns = {} if zones is None else {"zone": Codes(zones[part], (0.0, 1.0, 2.0))}
-        of_rows = {name: values[part] for name, values in more.items()}
-        scored = Scored(labels[part], weights[part], scores[part], classes=classes, **of_rows)
-        states.append(one.add(one.start(), ScoredRows(part, np.zeros(len(part), np.int64), columns, (scored,))))
-    state = one.merge(states)
-    return one.measure(state), state.places
+    return measured_rows.measured(names, Scored(labels, weights, scores, classes=classes, **more), zones, parts)
 
 
 def of_sklearn(labels, scores, weights):

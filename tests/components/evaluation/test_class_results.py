@@ -8,16 +8,16 @@ from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.class_results import FILE, read_class_results
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.sampling_error import group_of
-from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
+from fullpass.components.evaluation.scored_rows import Scored
 from fullpass.components.evaluation.slice_states import SliceAccumulator
+from tests.components.evaluation.measured_rows import scored_by
 
 
 def results(labels, scores, names, metrics=("macro_f1", "macro_auc"), weights=None):
     """Returns the classes of one model that scores the rows."""
     one = SliceAccumulator(metrics, (), None, 1)
     scored = Scored(labels, np.ones(len(labels)) if weights is None else weights, scores, classes=names)
-    state = one.add(one.start(), ScoredRows(np.arange(len(labels)), np.zeros(len(labels), np.int64), {}, (scored,)))
-    (found,) = one.classes(one.merge([state]))
+    (found,) = one.classes(one.merge([one.add(one.start(), scored_by(scored))]))
     return found
 
 

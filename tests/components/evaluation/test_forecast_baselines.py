@@ -10,14 +10,10 @@ from fullpass.components.evaluation.sampling_error import group_of
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
 from fullpass.components.evaluation.slice_states import SliceAccumulator
 from fullpass.preprocessing.features.label import Label
+from tests.components.evaluation.measured_rows import scored_by
 
 FORECAST = {"ahead": "7d", "season": "365d", "entity": "shop", "at": "day"}
 NOW, SEASON = "y now", "y last season"
-
-
-def batch(columns, models, first=0):
-    ids = np.arange(first, first + len(models.labels))
-    return ScoredRows(ids, np.zeros(len(ids), int), columns, (models,))
 
 
 def measured(label, *batches):
@@ -33,7 +29,7 @@ def test_a_regression_is_measured_on_the_rows_that_have_the_baseline():
     values, codes = rng.normal(size=50), rng.integers(-1, 50, 600)
     labels, scores, weights = rng.normal(size=600), rng.normal(size=600), rng.integers(0, 3, 600).astype(float)
     columns = {NOW: Codes(codes, tuple(values)), SEASON: Codes(np.full(600, -1), ())}
-    whole = batch(columns, Scored(labels, weights, scores))
+    whole = scored_by(Scored(labels, weights, scores), columns=columns)
     parts = [
         ScoredRows(whole.row_ids[part], whole.spans[part],
                    {n: Codes(c.codes[part], c.values) for n, c in columns.items()}, (whole.models[0].chosen(part),))
@@ -72,7 +68,7 @@ def test_a_last_class_is_right_or_wrong_and_an_unknown_class_is_left_out(label, 
     codes = Codes(np.array([0, 0, 1, 2 if len(values) > 2 else 1]), values)
     labels = np.array([1.0, 0.0, 1.0, 1.0])
     model = Scored(labels, np.ones(4), np.asarray(scores, float), classes=classes)
-    found, _ = measured(label, batch({NOW: codes, SEASON: codes}, model))
+    found, _ = measured(label, scored_by(model, columns={NOW: codes, SEASON: codes}))
     assert (found["last value"]["network"], found["last value"]["reference"]) == pytest.approx(expected)
     assert found["last value"]["metric"] == "accuracy"
 

@@ -6,8 +6,10 @@ import pytest
 from fullpass.components.evaluation.confidence import GROUPS, quantile
 from fullpass.components.evaluation.metric_terms import FORMULAS, TERMS
 from fullpass.components.evaluation.sampling_error import group_of, sums_without_each
-from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
+from fullpass.components.evaluation.scored_rows import Scored
 from fullpass.components.evaluation.slice_states import SliceAccumulator
+from tests.components.evaluation import measured_rows
+from tests.components.evaluation.measured_rows import scored_by
 
 METRICS = ("accuracy", "mse", "auc", "auc_pr")
 
@@ -20,8 +22,7 @@ def measured(seed, rows=3000):
     old = np.clip(new + rng.normal(0, 0.02, rows), 0, 1)
     models = tuple(Scored(labels, np.ones(rows), scores) for scores in (new, old))
     one = SliceAccumulator(METRICS, (), None, 2)
-    ids = seed * 2**36 + np.arange(rows)
-    return models, one.measure(one.add(one.start(), ScoredRows(ids, np.zeros(rows), {}, models)))
+    return models, one.measure(one.add(one.start(), scored_by(*models, first=seed * 2**36)))
 
 
 def test_groups_are_equal_in_size_and_follow_from_the_id_alone():
@@ -64,16 +65,13 @@ def test_without_rows_there_is_no_error():
 def test_the_error_of_an_auc_of_few_positive_rows_is_unknown(positives, known):
     rng = np.random.default_rng(2)
     labels = (np.arange(2000) < positives) * 1.0
-    rows = ScoredRows(np.arange(2000), np.zeros(2000), {}, (Scored(labels, np.ones(2000), rng.random(2000)),))
-    one = SliceAccumulator(("auc", "accuracy"), (), None, 1)
-    errors = one.measure(one.add(one.start(), rows)).errors[0]
+    found, _ = measured_rows.measured(("auc", "accuracy"), Scored(labels, np.ones(2000), rng.random(2000)))
+    errors = found.errors[0]
     assert np.isfinite(errors["auc"][0]) == known and np.isfinite(errors["accuracy"][0])
 
 
 def test_the_error_of_a_share_that_never_failed_follows_the_rule_of_three():
-    rows = ScoredRows(np.arange(300), np.zeros(300), {}, (Scored(np.ones(300), np.ones(300), np.full(300, 0.9)),))
-    one = SliceAccumulator(("accuracy",), (), None, 1)
-    found = one.measure(one.add(one.start(), rows))
+    found, _ = measured_rows.measured(("accuracy",), Scored(np.ones(300), np.ones(300), np.full(300, 0.9)))
     assert found.values[0]["accuracy"][0] == 1
     assert quantile(0.95) * found.errors[0]["accuracy"][0] == pytest.approx(3 / 300)
 

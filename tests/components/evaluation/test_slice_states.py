@@ -9,6 +9,7 @@ from fullpass.components.evaluation import slice_states
 from fullpass.components.evaluation.measure_rows import measured_of
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
 from fullpass.components.evaluation.slice_states import SliceAccumulator, SliceKey
+from tests.components.evaluation.measured_rows import measured, scored_by
 
 NEWEST = 5
 ZONES = (b"north", b"south")
@@ -112,10 +113,10 @@ def test_metrics_of_quantiles_compare_if_the_levels_are_equal(levels, unlike):
     labels = np.arange(4.0)
     of = [(np.stack([labels - 1, labels + 1], axis=1), known) if known else () for known in levels]
     models = tuple(Scored(labels, np.ones(4), labels, *quantiles) for quantiles in of)
-    rows = ScoredRows(np.arange(4), np.zeros(4, np.int64), {}, models)
+    rows = scored_by(*models)
     state = one.merge([one.start(), one.add(one.start(), rows)])
     assert one.unlike(state) == unlike
-    assert [measured.unlike for measured in measured_of(one, state)] == [unlike] * 2
+    assert [one_of.unlike for one_of in measured_of(one, state)] == [unlike] * 2
 
 
 def test_rows_without_a_label_count_nowhere_whatever_they_hold():
@@ -142,17 +143,8 @@ def test_a_score_that_is_no_number_makes_the_metrics_none():
     assert all(np.isnan(values[0][name][0]) and np.isfinite(values[1][name][0]) for name in names)
 
 
-def regression(labels, scores, weights, groups=None, batches=3, metrics=("r2", "explained", "mse", "example_count")):
-    """Returns the measurements of rows that are added in several batches and merged, and the places of the slices."""
-    one = SliceAccumulator(metrics, (("zone",),) if groups is not None else (), None, 1)
-    states = []
-    for part in np.array_split(np.arange(len(labels)), batches):
-        columns = {} if groups is None else {"zone": Codes(groups[part], tuple(map(float, range(groups.max() + 1))))}
-        scored = Scored(labels[part], weights[part], scores[part])
-        rows = ScoredRows(part, np.zeros(len(part), np.int64), columns, (scored,))
-        states.append(one.add(one.start(), rows))
-    state = one.merge(states)
-    return one.measure(state), state.places
+def regression(labels, scores, weights, groups=None, metrics=("r2", "explained", "mse", "example_count")):
+    return measured(metrics, Scored(labels, weights, scores), groups, parts=3)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-6, 1.0, 1e6, 1e280])
