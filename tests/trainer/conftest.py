@@ -175,14 +175,17 @@ def exported(planted: Callable[[str], Prepared], made_once: Callable[..., Any]) 
             run_fn(copy.fn_args(folder / "output", model="wide_deep", training=training))
             shutil.rmtree(copy.directory)
             (folder / "output" / "Format-Serving").rename(folder / "moved")
-            model_run = folder / "output" / "model_run"
-            return Exported(
-                prepared, folder / "moved", model_run, json.loads((model_run / "training.json").read_text())
-            )
+            output = folder / "output"
+            return Exported(prepared, folder / "moved", output / "model_run", training_of(output))
 
         return made_once(f"exported-{task}", export)
 
     return of_task
+
+
+def training_of(folder: Path) -> dict[str, Any]:
+    """Returns the content of training.json, of a training with the outputs that `fn_args(folder)` names."""
+    return json.loads((folder / "model_run" / "training.json").read_text())
 
 
 def prepare_by_hand(

@@ -21,6 +21,7 @@ from fullpass.trainer.models.model_inputs import apply_model
 from fullpass.trainer.records.blocks import join
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import training_record
+from tests.trainer.conftest import Prepared, training_of
 
 TASKS = ("binary", "multiclass", "multilabel", "regression")
 pytestmark = pytest.mark.integration
@@ -31,8 +32,9 @@ def eval_labels(exported, task) -> list:
     return [row[column] for row in exported(task).prepared.rows["eval"]]
 
 
-def eval_records(exported, task) -> list[bytes]:
-    by_shard = exported(task).prepared.records("raw", "eval")
+def eval_records(prepared: Prepared) -> list[bytes]:
+    """Returns the raw examples of eval in the order of the rows."""
+    by_shard = prepared.records("raw", "eval")
     return [by_shard[i % 2][i // 2] for i in range(sum(map(len, by_shard)))]
 
 
@@ -43,7 +45,7 @@ def answers(exported) -> Callable[[str], dict[str, np.ndarray]]:
     @cache
     def of_task(task):
         loaded = tf.saved_model.load(str(exported(task).directory))
-        given = loaded.signatures["serving_default"](examples=tf.constant(eval_records(exported, task)))
+        given = loaded.signatures["serving_default"](examples=tf.constant(eval_records(exported(task).prepared)))
         return {name: value.numpy() for name, value in given.items()}
 
     return of_task
@@ -115,7 +117,7 @@ def test_the_export_agrees_with_the_metrics_of_training(exported, answers, task)
 def test_the_exports_answer_with_tensorflow_alone(exported, answers, tmp_path: Path):
     """Runs in a fresh process, in another folder, which imports only TensorFlow."""
     requests = {
-        task: [str(exported(task).directory), [record.hex() for record in eval_records(exported, task)[:20]]]
+        task: [str(exported(task).directory), [record.hex() for record in eval_records(exported(task).prepared)[:20]]]
         for task in TASKS
     }
     (tmp_path / "requests.json").write_text(json.dumps(requests))
@@ -132,7 +134,7 @@ print(json.dumps([scores, sorted(packages)]))
 """
     done = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     scores, packages = json.loads(done.stdout)
-    assert not {"preprocessing", "trainer", "tfx", "tensorflow_transform", "tfx_bsl", "tf_keras"} & set(packages)
+    assert not {"fullpass", "tfx", "tensorflow_transform", "tfx_bsl", "tf_keras"} & set(packages)
     for task in TASKS:
         np.testing.assert_allclose(scores[task], answers(task)["scores"][:20], rtol=1e-5)
 
@@ -336,13 +338,11 @@ def test_the_export_predicts_with_the_threshold_of_the_decision(planted, tmp_pat
     arguments = prepared.fn_args(tmp_path, model="linear", training={"epochs": 1, "learning_rate": 0.01})
     arguments.custom_config["decision"] = {"cost": {"false_positive": 1, "false_negative": 4}}
     run_fn(arguments)
-    decision = json.loads((tmp_path / "model_run" / "training.json").read_text())["decision"]
+    decision = training_of(tmp_path)["decision"]
     export = tmp_path / "Format-Serving"
     assert json.loads((export / DESCRIPTION).read_text())["decision"] == decision
-    by_shard = prepared.records("raw", "eval")
-    records = [by_shard[i % 2][i // 2] for i in range(sum(map(len, by_shard)))]
     signature = tf.saved_model.load(str(export)).signatures["serving_default"]
-    found = {name: value.numpy() for name, value in signature(examples=tf.constant(records)).items()}
+    found = {name: value.numpy() for name, value in signature(examples=tf.constant(eval_records(prepared))).items()}
     said = found["prediction"] == b"yes"
     assert 0 < decision["threshold"] < 0.5 and said.sum() > (found["scores"] > 0.5).sum()
     assert np.array_equal(said, found["scores"] > np.float32(decision["threshold"]))

@@ -24,10 +24,10 @@ from fullpass.components.ingest.sources.config import (
     TfdsSource,
     TfRecordSource,
 )
-from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import input_files, input_source, read_as_of
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.components.ingest.reading_tools import raw, read_file
+from tests.components.predict.predicted_rows import input_rows
 
 X_KIND = raw(x="number", kind="string")
 
@@ -37,8 +37,7 @@ def csv_source(**options):
 
 
 def batches(source, path, raw_columns, **read_as):
-    how = input_source(source.description(), str(path), read_as)
-    return list(InputRows(input_files(how.source, str(path)), how, raw_columns))
+    return list(input_rows(source.description(), path, raw_columns, read_as=read_as))
 
 
 def values(source, path, raw_columns, **read_as):
@@ -273,8 +272,7 @@ def test_files_of_a_folder_in_the_order_of_their_names(tmp_path):
 def test_absent_columns_are_known_after_the_last_row(tmp_path):
     lines = [json.dumps({"x": 1.0} if i < 20_000 else {"kind": "a"}) for i in range(20_001)]
     path = write(tmp_path / "a.jsonl", "\n".join(lines))
-    how = input_source({"format": "jsonl"}, str(path), {})
-    rows = InputRows(input_files(how.source, str(path)), how, X_KIND)
+    rows = input_rows({"format": "jsonl"}, path, X_KIND)
     assert rows.absent == ("x", "kind")
     next(iter(rows))
     assert rows.absent == ("kind",)
@@ -340,23 +338,18 @@ def test_a_file_without_joined_columns_is_joined_or_refused(tmp_path):
     join = Join(source=csv_source(), on="place", as_of={"left": "at", "right": "at", "within": "1h"})
     write(tmp_path / "table.csv", "place,at,temp\nA,2024-01-01T00:00,1\nB,2024-01-01T00:00,2\n")
     path = write(tmp_path / "rows.csv", "place,at,fare\nB,2024-01-01T00:30,5\nA,soon,6\nB,2024-01-01T09:00,7\n")
-    columns = raw(**{"fare": "number", "weather.temp": "number"})
-    how = input_source(csv_source().description(), str(path), {})
-    files = input_files(how.source, str(path))
+    columns, trained = raw(**{"fare": "number", "weather.temp": "number"}), csv_source().description()
     with pytest.raises(UserError, match=r"rows.csv: the columns weather.temp are absent.*--join weather=PATH"):
-        list(InputRows(files, how, columns, (), ("weather",)))
-
-    def files_of(file):
-        return input_files(input_source(csv_source().description(), str(file), {}).source, str(file))
-
-    table = files_of(tmp_path / "table.csv")
+        list(input_rows(trained, path, columns, joins=("weather",)))
+    of_table = input_source(trained, str(tmp_path / "table.csv"), {})
+    table = input_files(of_table.source, str(tmp_path / "table.csv"))
     index = build_index("weather", join, Tables(table), columns.values(), 0, str(tmp_path / "index"))
-    (batch,) = InputRows(files, how, columns, (index,), ("weather",))
+    (batch,) = input_rows(trained, path, columns, tables=(index,), joins=("weather",))
     assert batch.inputs["fare"].tolist() == [5, 7]
     np.testing.assert_array_equal(batch.inputs["weather.temp"], [2, np.nan])
     assert batch.good.tolist() == [True, False, True] and batch.bad[0].reason == "no date of the format iso"
     given = write(tmp_path / "given.csv", "fare,weather.temp\n5,30\n")
-    (batch,) = InputRows(files_of(given), how, columns, (index,), ("weather",))
+    (batch,) = input_rows(trained, given, columns, tables=(index,), joins=("weather",))
     assert batch.inputs["weather.temp"].tolist() == [30]
 
 
@@ -364,11 +357,9 @@ def test_a_file_without_joined_columns_is_joined_or_refused(tmp_path):
 def test_a_file_without_the_lists_of_a_history_is_refused(tmp_path, name, text):
     group = "data.history.trips"
     lists = {n: RawColumn(n, "number", many=True, group=group) for n in ("trips.at", "trips.fare")}
-    path = write(tmp_path / name, text)
-    how = input_source(csv_source().description(), str(path), {})
+    columns = {**raw(fare="number"), **lists}
     with pytest.raises(UserError, match=r"no column 'trips\.at'.* the oldest event first: trips\.at, trips\.fare;"):
-        list(InputRows(input_files(how.source, str(path)), how, {**raw(fare="number"), **lists}))
+        batches(csv_source(), write(tmp_path / name, text), columns)
     given = write(tmp_path / "given.jsonl", '{"fare": 5, "trips.at": [60, 5], "trips.fare": [1, 2]}\n{"fare": 6}\n')
-    how = input_source({"format": "jsonl"}, str(given), {})
-    (batch,) = InputRows(input_files(how.source, str(given)), how, {**raw(fare="number"), **lists})
+    (batch,) = input_rows({"format": "jsonl"}, given, columns)
     np.testing.assert_array_equal(batch.inputs["trips.at"], [[60, 5], [np.nan, np.nan]])

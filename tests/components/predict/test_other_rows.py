@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from fullpass.base.errors import UsageError, UserError
-from fullpass.components.predict.input_rows import InputRows
-from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.components.predict.other_rows import with_events, with_tables
 from fullpass.components.predict.predict import Exported
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.columns.raw_columns import events_of_serving, serving_columns
+from tests.components.predict.predicted_rows import input_rows
 
 CONFIG = {
     "name": "a",
@@ -69,9 +68,7 @@ def model(tmp_path):
 
 def test_events_before_a_row_become_its_lists(model, tmp_path):
     model = with_events(model, {"trips": str(tmp_path / "events.csv")}, str(tmp_path))
-    path = str(tmp_path / "rows.csv")
-    how = input_source(model.source, path, {})
-    (batch,) = InputRows(input_files(how.source, path), how, model.columns, histories=model.histories)
+    (batch,) = input_rows(model.source, tmp_path / "rows.csv", model.columns, histories=model.histories)
     assert [(row.row, row.column, row.reason) for row in batch.bad] == [(6, "when", "no date of the format iso")]
     assert batch.good.tolist() == [True, True, True, True, False, True]
     nan = np.nan
@@ -90,9 +87,7 @@ def test_lists_that_the_input_has_are_kept(model, tmp_path):
         '{"trips.at": [5], "trips.double": [7], "trips.shop": ["z"]}\n'
         '{"trips.at": [1, 2], "trips.double": [7, 8], "trips.shop": ["z", "y"]}\n'
     )
-    path = str(tmp_path / "rows.jsonl")
-    how = input_source(model.source, path, {})
-    (batch,) = InputRows(input_files(how.source, path), how, model.columns, histories=model.histories)
+    (batch,) = input_rows(model.source, tmp_path / "rows.jsonl", model.columns, histories=model.histories)
     newest_first = "not the ages of events, the oldest first"
     assert [(row.row, row.column, row.reason, row.text) for row in batch.bad] == [
         (2, "trips.at", newest_first, "[1, 2]")
@@ -123,17 +118,14 @@ def test_tables_are_joined_in_the_order_of_the_yaml(tmp_path, order):
     model = Exported(Path("none"), lambda: {}, columns, {}, (), (), {"format": "csv"},
                      joins={name: join.description() for name, join in list(joins.items())[::order]})  # fmt: skip
     (tmp_path / "a.csv").write_text("k,id\nx,16777217\ny,16777216\n")
-    (tmp_path / "b.jsonl").write_text(
-        '{"id": " 16777217", "v": " 1"}\n{"id": "16777216", "v": "2"}\n'
-    )  # of CSV, blanks go
+    # Of CSV, blanks go.
+    (tmp_path / "b.jsonl").write_text('{"id": " 16777217", "v": " 1"}\n{"id": "16777216", "v": "2"}\n')
     (tmp_path / "rows.csv").write_text("k\nx\ny\n")
-    path = str(tmp_path / "rows.csv")
-    how = input_source(model.source, path, {})
     given = {"b": f"{tmp_path}/b.jsonl", "a": f"{tmp_path}/a.csv"}
 
     def rows(tables):
         index = with_tables(model, tables, f"{tmp_path}/{len(tables)}").tables
-        return list(InputRows(input_files(how.source, path), how, columns, index, model.joins))
+        return list(input_rows(model.source, tmp_path / "rows.csv", columns, tables=index, joins=model.joins))
 
     (batch,) = rows(given)
     assert {name: cells.tolist() for name, cells in batch.inputs.items()} == {"a.id": [2**24, 2**24], "b.v": [1, 2]}

@@ -17,7 +17,8 @@ from fullpass.components.evaluation.score_rows import Scorer
 from fullpass.components.evaluation.slice_states import SliceAccumulator
 from fullpass.components.predict.predict import Tally, find_export, load_export, predict_file, predict_tables
 from fullpass.trainer.run_fn import run_fn
-from tests.trainer.conftest import to_examples
+from tests.components.predict.predicted_rows import read_back
+from tests.trainer.conftest import to_examples, training_of
 
 pytestmark = pytest.mark.integration
 COLUMNS = ("x", "trip miles", "kind", "city", "tags", "note")
@@ -57,7 +58,7 @@ def write_csv(path: Path, rows, names=COLUMNS) -> Path:
 def test_csv_to_json_lines(model, rows, scores, tmp_path):
     source = write_csv(tmp_path / "in.csv", rows)
     done = predict_file(model, str(source), str(tmp_path / "out.jsonl"))
-    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    found = read_back([tmp_path / "out.jsonl"])
     assert (done.rows, done.bad, done.absent, done.quarantine) == (25, 0, ("position",), None)
     assert [row["id"] for row in found] == [f"r{number}" for number in range(25)]
     assert list(found[0]) == ["id", *COLUMNS, "prediction", "probability_no", "probability_yes", "bad_row"]
@@ -94,8 +95,7 @@ def test_json_lines_with_vectors_to_parquet(model, rows, scores, tmp_path):
 def test_parquet_to_csv(model, rows, scores, tmp_path):
     pq.write_table(pa.table({name: [row[name] for row in rows] for name in COLUMNS}), tmp_path / "in.parquet")
     predict_file(model, str(tmp_path / "in.parquet"), str(tmp_path / "out.csv"))
-    with (tmp_path / "out.csv").open(newline="") as file:
-        found = list(csv.DictReader(file))
+    found = read_back([tmp_path / "out.csv"])
     np.testing.assert_allclose([float(row["probability_yes"]) for row in found], scores(COLUMNS), rtol=1e-4)
 
 
@@ -103,14 +103,6 @@ def test_formats_can_be_given(model, rows, tmp_path):
     source = write_csv(tmp_path / "in.dat", rows)
     predict_file(model, str(source), str(tmp_path / "out.dat"), read_as={"format": "csv"}, target_format="jsonl")
     assert len((tmp_path / "out.dat").read_text().splitlines()) == 25
-
-
-def test_missing_tokens_and_blanks_are_read_as_at_ingest(model, tmp_path):
-    (tmp_path / "in.csv").write_text("x,kind\n 0.5 , a \nNA,a\n,a\n")
-    (table,) = predict_tables(model, str(tmp_path / "in.csv"))
-    (tmp_path / "same.jsonl").write_text('{"x": 0.5, "kind": "a"}\n{"kind": "a"}\n{"x": null, "kind": "a"}\n')
-    (same,) = predict_tables(model, str(tmp_path / "same.jsonl"))
-    assert table["probability_yes"] == same["probability_yes"]
 
 
 def retold(model, copy: Path, **source):
@@ -123,35 +115,34 @@ def retold(model, copy: Path, **source):
     return load_export(copy)
 
 
-def test_text_is_decoded_and_quoted_as_the_source_says(model, tmp_path):
-    """The export states that the model was trained on `encoding: latin-1` and `quoting: false`."""
-    copied = retold(model, tmp_path / "model", encoding="latin-1", quoting=False)
-    (tmp_path / "in.csv").write_text('x,kind,note\n0.5,a,5" caf\u00e9\n', encoding="latin-1")
+@pytest.mark.parametrize(
+    ("source", "text", "same"),
+    [
+        ({}, "x,kind\n 0.5 , a \nNA,a\n,a\n", [{"x": 0.5}, {}, {"x": None}]),
+        (
+            {"encoding": "latin-1", "quoting": False},
+            'x,kind,note\n0.5,a,5" café\n',
+            [{"x": 0.5, "note": '5" café'}],
+        ),
+        ({"separator": ";", "decimal": ",", "missing_in": {"x": ["-9"]}}, "x;kind\n0,5;a\n-9,0;a\n", [{"x": 0.5}, {}]),
+    ],
+    ids=["as the planted rows", "decoded and quoted", "cut and read"],
+)
+def test_text_is_read_as_the_export_says_of_its_source(model, tmp_path, source, text, same):
+    copied = retold(model, tmp_path / "model", **source)
+    (tmp_path / "in.csv").write_text(text, encoding=source.get("encoding", "utf-8"))
     (table,) = predict_tables(copied, str(tmp_path / "in.csv"))
-    assert table["note"].to_pylist() == ['5" caf\u00e9']
-    (tmp_path / "same.jsonl").write_text('{"x": 0.5, "kind": "a", "note": "5\\" caf\u00e9"}\n', encoding="utf-8")
-    (same,) = predict_tables(model, str(tmp_path / "same.jsonl"))
-    assert table["probability_yes"] == same["probability_yes"]
-
-
-def test_cells_are_cut_and_read_as_the_source_says(model, tmp_path):
-    """The export states that the model was trained on `separator: ;`, `decimal: ,` and `missing_in: {x: [-9]}`."""
-    copied = retold(model, tmp_path / "model", separator=";", decimal=",", missing_in={"x": ["-9"]})
-    (tmp_path / "in.csv").write_text("x;kind\n0,5;a\n-9,0;a\n")
-    (table,) = predict_tables(copied, str(tmp_path / "in.csv"))
-    (tmp_path / "same.jsonl").write_text('{"x": 0.5, "kind": "a"}\n{"kind": "a"}\n')
-    (same,) = predict_tables(model, str(tmp_path / "same.jsonl"))
-    assert table["probability_yes"] == same["probability_yes"]
+    (tmp_path / "same.jsonl").write_text("".join(json.dumps({"kind": "a", **row}) + "\n" for row in same))
+    (expected,) = predict_tables(model, str(tmp_path / "same.jsonl"))
+    assert table["probability_yes"] == expected["probability_yes"]
+    if "note" in same[0]:
+        assert table["note"] == expected["note"]
 
 
 def test_a_regression_predicts_numbers(exported, rows, tmp_path):
-    predict_file(
-        load_export(exported("regression").directory),
-        str(write_csv(tmp_path / "in.csv", rows)),
-        str(tmp_path / "o.csv"),
-    )
-    with (tmp_path / "o.csv").open(newline="") as file:
-        found = list(csv.DictReader(file))
+    source = write_csv(tmp_path / "in.csv", rows)
+    predict_file(load_export(exported("regression").directory), str(source), str(tmp_path / "o.csv"))
+    found = read_back([tmp_path / "o.csv"])
     prices = np.array([row["price"] for row in rows])
     assert list(found[0])[-2:] == ["prediction", "bad_row"]
     assert np.corrcoef([float(row["prediction"]) for row in found], prices)[0, 1] > 0.9
@@ -173,16 +164,14 @@ def test_quantiles_are_columns_of_their_own(planted, rows, tmp_path):
     predict_file(
         load_export(tmp_path / "Format-Serving"), str(write_csv(tmp_path / "in.csv", rows)), str(tmp_path / "o.csv")
     )
-    with (tmp_path / "o.csv").open(newline="") as file:
-        found = list(csv.DictReader(file))
+    found = read_back([tmp_path / "o.csv"])
     quantiles = np.array([[float(row[f"quantile_{level}"]) for level in (0.1, 0.5, 0.9)] for row in found])
     assert (np.diff(quantiles, axis=1) > 0).all()
     assert [float(row["prediction"]) for row in found] == quantiles[:, 1].tolist()
-    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    record = training_of(tmp_path)
     shares = {level: record["history"][f"val_coverage_{level}"][record["best_epoch"] - 1] for level in (0.1, 0.5, 0.9)}
     loaded = tf.saved_model.load(str(tmp_path / "Format-Serving"))
-    files = [(file, "GZIP" if file.endswith(".gz") else "") for file in prepared.files("raw", "eval")]
-    records = [record for file in files for record in tf.data.TFRecordDataset(*file).as_numpy_iterator()]
+    records = sum(prepared.records("raw", "eval"), [])
     quantiles = loaded.signatures["serving_default"](examples=tf.constant(records))["quantiles"].numpy()
     prices = np.array([tf.train.Example.FromString(r).features.feature["price"].float_list.value[0] for r in records])
     assert list(shares.values()) == pytest.approx((prices[:, None] <= quantiles).mean(axis=0), abs=0.01)
@@ -255,7 +244,7 @@ def test_bad_rows_are_kept_aside_and_all_others_are_answered(model, tmp_path, su
     done = predict_file(model, str(tmp_path / "in.csv"), str(tmp_path / f"out.{suffix}"))
     assert (done.rows, done.bad, done.quarantine) == (5, 3, str(tmp_path / f"out.{suffix}.quarantine.jsonl"))
 
-    found = read_back(tmp_path / f"out.{suffix}")
+    found = read_back([tmp_path / f"out.{suffix}"])
     assert [row["kind"] or None for row in found] == ["a", "c", None, "b", None]
     assert [row["bad_row"] or None for row in found] == [
         None,
@@ -270,7 +259,7 @@ def test_bad_rows_are_kept_aside_and_all_others_are_answered(model, tmp_path, su
     np.testing.assert_allclose(probabilities, same["probability_yes"].to_numpy(), rtol=1e-6)
 
     file = str(tmp_path / "in.csv")
-    assert read_back(tmp_path / f"out.{suffix}.quarantine.jsonl") == [
+    assert read_back([tmp_path / f"out.{suffix}.quarantine.jsonl"]) == [
         {"file": file, "row": 3, "column": "x", "reason": "not a number", "text": "oops"},
         {"file": file, "row": 4, "column": None, "reason": "1 cells, expected 3", "text": "3"},
         {"file": file, "row": 6, "column": None, "reason": "4 cells, expected 3", "text": "1,2,3,4"},
@@ -285,18 +274,10 @@ def test_bad_rows_are_kept_aside_and_all_others_are_answered(model, tmp_path, su
     assert not (tmp_path / f"out.{suffix}.quarantine.jsonl").exists(), "it was that of another output"
 
 
-def read_back(path: Path) -> list[dict]:
-    """Returns the rows of an output file, read with Python's own readers."""
-    if path.suffix == ".parquet":
-        return pq.read_table(path).to_pylist()
-    with path.open(newline="") as file:
-        return [json.loads(line) for line in file] if path.suffix == ".jsonl" else list(csv.DictReader(file))
-
-
 def test_a_vector_of_another_length_is_named(model, tmp_path):
     done = predict_text(model, tmp_path, '{"position": [1, 2]}\n{"position": [1, 2, 3]}\n', "in.jsonl")
-    assert done.bad == 1 and read_back(tmp_path / "out.csv")[0]["prediction"]
-    (bad,) = read_back(tmp_path / "out.csv.quarantine.jsonl")
+    assert done.bad == 1 and read_back([tmp_path / "out.csv"])[0]["prediction"]
+    (bad,) = read_back([tmp_path / "out.csv.quarantine.jsonl"])
     assert (bad["row"], bad["column"], bad["reason"]) == (2, "position", "not 2 numbers long")
     assert bad["text"] == "[1, 2, 3]"
 

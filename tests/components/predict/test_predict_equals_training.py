@@ -25,11 +25,10 @@ from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.readers.reader import WHOLE
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.sources.formats import Source
-from fullpass.components.predict.input_rows import InputRows
-from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.preprocessing.columns.compute_at import raw_name
 from fullpass.trainer.input.decoder import Decoder
 from tests.components.ingest.reading_tools import raw
+from tests.components.predict.predicted_rows import input_rows
 
 pytestmark = pytest.mark.integration
 
@@ -171,8 +170,7 @@ def trained_on(source, columns, folder):
 
 def predicted_from(source, path, columns):
     """Returns the raw columns that predict passes to a model, and the bad rows."""
-    how = input_source(source.description(), str(path), {})
-    batches = list(InputRows(input_files(how.source, str(path)), how, columns))
+    batches = list(input_rows(source.description(), path, columns))
     values = {name: np.concatenate([batch.inputs[name] for batch in batches if batch.inputs]) for name in columns}
     return values, [(row.row, row.column, row.reason) for batch in batches for row in batch.bad]
 

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import fsspec
-import pyarrow.parquet as pq
 import pytest
 
 from fullpass.base.errors import UserError
@@ -18,6 +17,7 @@ from fullpass.components.predict.predict import load_export, predict_file
 from fullpass.components.predict.predict_parts import Batch, predict_parts
 from fullpass.pipeline.config import BeamConfig
 from fullpass.pipeline.running.beam_args import prediction_args
+from tests.components.predict.predicted_rows import read_back
 
 pytestmark = pytest.mark.integration
 HERE = lambda size: prediction_args(BeamConfig(), data_bytes=size)  # noqa: E731
@@ -46,17 +46,6 @@ def files(exported, tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(lines, "PART_BYTES", (folder / "a.csv").stat().st_size // 5)
     monkeypatch.setattr("fullpass.components.ingest.read_tasks.PART_BYTES", 1)
     return folder
-
-
-def read_back(paths) -> list[dict]:
-    found: list[dict] = []
-    for path in sorted(paths):
-        if path.suffix == ".parquet":
-            found += pq.read_table(path).to_pylist()
-        else:
-            with path.open(newline="") as file:
-                found += [json.loads(row) for row in file] if path.suffix == ".jsonl" else list(csv.DictReader(file))
-    return found
 
 
 @pytest.mark.parametrize(
