@@ -13,7 +13,8 @@ In every data set (benchmarks/model_sets.py, package_sets.py) a fifth of the row
 - autogluon: the preset `medium_quality` with a minute, if `--autogluon` names the Python of an environment that has
   autogluon.tabular with its libraries of boosted trees. AutoGluon needs other packages than TFX.
 `network` is `ours` with the default network where `init` wrote `model: {kind: auto}`, on the first seed only. All
-models are measured on the held-out rows by AUC, accuracy or root mean squared error.
+models are measured on the held-out rows by AUC, accuracy or root mean squared error. Of `ours`, `network` and
+`autogluon`, which run as commands, the peak memory is known too.
 
 Every result is printed as a line of JSON. `--read` reads such lines from files, so a long measurement can be made in
 parts.
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.common import FULLPASS, time_command
+from benchmarks.common import FULLPASS, Timing, time_command
 from benchmarks.model_sets import SETS as MODEL_SETS
 from benchmarks.model_sets import DataSet
 from benchmarks.package_sets import PACKAGE_SETS
@@ -59,6 +60,7 @@ class Result:
         scores: Model -> metric on the held-out rows.
         seconds: Model -> CPU seconds of training; for `ours`, of `init` and the whole run.
         seed: Seed that selects the held-out rows.
+        peaks: Model -> peak MiB of the largest process of training; empty in lines of earlier versions.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Result:
     scores: Mapping[str, float]
     seconds: Mapping[str, float]
     seed: int = 0
+    peaks: Mapping[str, float] = field(default_factory=dict)
 
     def ranks(self) -> dict[str, int]:
         """Returns the rank of each model except `network`, 1 for the best; equal scores share the better rank."""
@@ -80,7 +83,10 @@ class Result:
 
     def joined(self, other: "Result") -> "Result":
         """Returns the result with the models of both; `other` has the same set and seed."""
-        return replace(self, scores={**self.scores, **other.scores}, seconds={**self.seconds, **other.seconds})
+        peaks = {**self.peaks, **other.peaks}
+        return replace(
+            self, scores={**self.scores, **other.scores}, seconds={**self.seconds, **other.seconds}, peaks=peaks
+        )
 
 
 def measure(name: str, seed: int, models: Sequence[str], autogluon: str | None = None) -> Result:
@@ -92,20 +98,23 @@ def measure(name: str, seed: int, models: Sequence[str], autogluon: str | None =
     data = SETS[name]()
     order = np.random.default_rng(seed).permutation(len(data.label))
     held_out = np.isin(np.arange(len(order)), order[: len(order) // 5])
-    scores, seconds = {}, {}
+    scores, seconds, peaks = {}, {}, {}
     for model in models:
         if model in BOOSTERS and data.text is not None:
             continue
-        if model in ("ours", "network"):
-            answers, seconds[model] = _ours(data, held_out, network=model == "network")
-        elif model == "autogluon":
-            answers, seconds[model] = _of_autogluon(data, held_out, str(autogluon))
+        if model in ("ours", "network", "autogluon"):
+            if model == "autogluon":
+                answers, timings = _of_autogluon(data, held_out, str(autogluon))
+            else:
+                answers, timings = _ours(data, held_out, network=model == "network")
+            seconds[model] = sum(timing.cpu for timing in timings)
+            peaks[model] = max(timing.peak_mib for timing in timings)
         else:
             began = time.process_time()
             answers = (_of_booster if model in BOOSTERS else _of_sklearn)(model, data, held_out)
             seconds[model] = time.process_time() - began
         scores[model] = metric(data.task, data.label[held_out], answers)
-    return Result(name, data.task, scores, seconds, seed)
+    return Result(name, data.task, scores, seconds, seed, peaks)
 
 
 def metric(task: str, truth: np.ndarray, answers: np.ndarray) -> float:
@@ -119,8 +128,8 @@ def metric(task: str, truth: np.ndarray, answers: np.ndarray) -> float:
     return float(roc_auc_score(truth == max(truth), answers))
 
 
-def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.ndarray, float]:
-    """Returns the predictions of the pipeline that `init` writes, for the held-out rows, and its CPU seconds.
+def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.ndarray, list[Timing]]:
+    """Returns the predictions of the pipeline that `init` writes, for the held-out rows, and what both commands took.
 
     With `network`, the default network is trained where `init` wrote `auto`; otherwise the pipeline is unchanged.
     """
@@ -130,11 +139,11 @@ def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.nda
         _write(directory / "new.csv", data, held_out)
         config, out = directory / "pipeline.yaml", directory / "out.csv"
         init = [*FULLPASS, "init", f"{directory}/rows.csv", "--label", "label", "--task", data.task, "-o", str(config)]
-        spent = time_command(init, log=directory / "init.log").cpu
+        timings = [time_command(init, log=directory / "init.log")]
         if network:
             text = config.read_text()
             config.write_text(text.replace("\nmodel: {kind: auto}", "\nmodel: {kind: wide_deep}"))
-        spent += time_command([*FULLPASS, "run", str(config)], log=directory / "run.log").cpu
+        timings.append(time_command([*FULLPASS, "run", str(config)], log=directory / "run.log"))
         export = max(directory.glob("runs/*/Trainer/model/*/Format-Serving"))
         command = [*FULLPASS, "predict", str(export), str(directory / "new.csv"), "-o", str(out)]
         time_command(command, log=directory / "predict.log")
@@ -144,20 +153,20 @@ def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.nda
     if answer not in rows[0]:
         answer = sorted(column for column in rows[0] if column.startswith("probability_"))[-1]
     values = [row[answer] for row in rows]
-    return np.array(values) if data.task == "multiclass" else np.array(values, float), spent
+    return np.array(values) if data.task == "multiclass" else np.array(values, float), timings
 
 
-def _of_autogluon(data: DataSet, held_out: np.ndarray, python: str) -> tuple[np.ndarray, float]:
-    """Returns the predictions of AutoGluon for the held-out rows, and its CPU seconds."""
+def _of_autogluon(data: DataSet, held_out: np.ndarray, python: str) -> tuple[np.ndarray, list[Timing]]:
+    """Returns the predictions of AutoGluon for the held-out rows, and what it took."""
     with tempfile.TemporaryDirectory(prefix="bench_models_") as folder:
         directory = Path(folder)
         _write(directory / "rows.csv", data, ~held_out)
         _write(directory / "new.csv", data, held_out)
         command = [python, "benchmarks/autogluon_side.py", folder, data.task, str(_AUTOGLUON_SECONDS)]
-        spent = time_command(command, log=directory / "run.log").cpu
+        timings = [time_command(command, log=directory / "run.log")]
         with (directory / "out.csv").open(newline="") as file:
             values = [row["prediction"] for row in csv.DictReader(file)]
-    return np.array(values) if data.task == "multiclass" else np.array(values, float), spent
+    return np.array(values) if data.task == "multiclass" else np.array(values, float), timings
 
 
 def _write(path: Path, data: DataSet, chosen: np.ndarray) -> None:
@@ -273,14 +282,17 @@ def _codes(column: np.ndarray, fit: np.ndarray) -> np.ndarray:
 def print_results(results: Sequence[Result]) -> None:
     """Prints one line per data set with the mean over its seeds, and the mean rank of each model."""
     models = [model for model in MODELS if any(model in result.scores for result in results)]
-    table = Table(title="rows set aside: mean over seeds, and processor seconds of learning")
-    for heading in ("set", "metric", *models, *(f"{model}, s" for model in models if model != "constant")):
+    measured = [model for model in models if any(model in result.peaks for result in results)]
+    table = Table(title="rows set aside: mean over seeds, processor seconds of learning, and its peak memory")
+    units = [*(f"{model}, s" for model in models if model != "constant"), *(f"{model}, MiB" for model in measured)]
+    for heading in ("set", "metric", *models, *units):
         table.add_column(heading, justify="left" if heading in ("set", "metric") else "right")
     for name in dict.fromkeys(result.name for result in results):
         of_set = [result for result in results if result.name == name]
         means = [_mean([r.scores.get(model) for r in of_set], 4) for model in models]
         spent = [_mean([r.seconds.get(model) for r in of_set], 0) for model in models if model != "constant"]
-        table.add_row(name, _METRICS[of_set[0].task], *means, *spent)
+        peaks = [_mean([r.peaks.get(model) for r in of_set], 0) for model in measured]
+        table.add_row(name, _METRICS[of_set[0].task], *means, *spent, *peaks)
     console = Console(width=180)
     console.print(table)
     behind = Table(title="of all sets and seeds")

@@ -127,7 +127,7 @@ _SMALL_UP_TO = 1_500
 
 
 def auto_network(train_rows: int) -> WideDeep:
-    """Returns the network of `model: auto`: the default, or a small one up to 1,500 train rows."""
+    """Returns the network of `model: auto`, and of `init`: the default, or a small one up to 1,500 train rows."""
     return SMALL_NETWORK if train_rows <= _SMALL_UP_TO else WideDeep(kind="wide_deep")
 
 

@@ -60,12 +60,12 @@ class Output:
     padding only: of any length (a VarLenFeature, without zeros except in sequences), or [batch, max_length]. The
     transformed schema has the domain of every `ids`. `image` is pixels [batch, height, width, channels], declared by
     `image`: uint8 in training, int64 in TF Transform. weights: name of the transformed feature with a float32 weight
-    per id, if any, which is of any length too. unseen: number of ids, from 0, for missing and unknown values; 0 if that
-    number is unknown. pooling: pooling of the ids of a row, if configured. encoder: encoder that reads at most
-    `longest` ids in order instead. attend_to: the transformed feature with the id that they are compared with. table:
-    name of the embedding, if its vocabulary is shared. sequence: the sequence that contains it as a column. Its rows
-    then hold 0 for missing values too, which makes all columns of a sequence equally long; a number is the id 2, a
-    missing number the id 1, and the number is the weight of the id.
+    per id, if any, which is of any length too. tf_idf: whether these are by tf-idf. unseen: number of ids, from 0, for
+    missing and unknown values; 0 if that number is unknown. pooling: pooling of the ids of a row, if configured.
+    encoder: encoder that reads at most `longest` ids in order instead. attend_to: the transformed feature with the id
+    that they are compared with. table: name of the embedding, if its vocabulary is shared. sequence: the sequence that
+    contains it as a column. Its rows then hold 0 for missing values too, which makes all columns of a sequence equally
+    long; a number is the id 2, a missing number the id 1, and the number is the weight of the id.
     """
 
     name: str
@@ -82,6 +82,7 @@ class Output:
     attend_to: str | None = None
     table: str | None = None
     sequence: str | None = None
+    tf_idf: bool = False
 
 
 def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
@@ -175,8 +176,9 @@ def _outputs_of(name: str, feature: Feature, config: PreprocessingConfig) -> Ite
     elif isinstance(feature, BooleanFeature):
         yield Output(key, name, "ids", encoding="one_hot", unseen=1)
     elif isinstance(feature, TextFeature):
-        weights = weight_name(name) if feature.output == "tf_idf" else None
-        output = replace(ids(feature.encoding, 0), multi=True, weights=weights)
+        tf_idf = feature.output == "tf_idf"
+        weights = weight_name(name) if tf_idf else None
+        output = replace(ids(feature.encoding, 0), multi=True, weights=weights, tf_idf=tf_idf)
         yield replace(output, encoder=feature.encoder, longest=feature.max_length)
     elif isinstance(feature, ImageFeature):
         yield Output(key, name, "image", image=feature)

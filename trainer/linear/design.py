@@ -16,8 +16,8 @@ _IMAGE_RANK, _MAX_PIXELS = 4, 16
 class Design:
     """Rows as a sparse matrix: numbers standardized by the train rows and clipped to 10 deviations, ids one-hot.
 
-    Lists of ids and texts are bags: the number of occurrences, or the sum of weights, per id except 0. Images are
-    subsampled to at most 16 pixels a side, whose values are numbers.
+    Lists of ids and texts are bags: the number of occurrences, or the sum of weights, per id except 0; of weights by
+    tf-idf each row has length 1. Images are subsampled to at most 16 pixels a side, whose values are numbers.
 
     Attributes:
         moments: Mean and deviation of the numbers of an input, float [width] each, by name of transformed feature.
@@ -52,6 +52,9 @@ class Design:
         amounts = np.ones(ids.shape) if item.weights is None else rows.features[item.weights.name].reshape(ids.shape)
         if item.output.multi:
             amounts = np.where(ids == 0, 0.0, amounts)  # 0 pads lists of ids
+        if item.output.tf_idf:
+            length = np.sqrt((amounts**2).sum(axis=1, keepdims=True))
+            amounts = amounts / np.where(length > 0, length, 1.0)
         starts = ids.shape[1] * np.arange(len(rows) + 1)
         return sparse.csr_matrix((amounts.ravel(), ids.ravel(), starts), shape=(len(rows), item.size))
 

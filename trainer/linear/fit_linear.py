@@ -42,7 +42,7 @@ _FOLDS = 5
 _MAX_ROWS, _CHOICE_ROWS = 50_000, 10_000
 """The most rows that a model is fitted on, and that its penalty is chosen on."""
 _MOST_WEIGHTS = 1 << 21
-_ITERATIONS, _TOLERANCE = 200, 1e-8
+_ITERATIONS, _TOLERANCE, _LOGISTIC_TOLERANCE = 200, 1e-8, 1e-5
 _LOSSES = {"auto", "squared", "poisson", "log_normal"}
 
 
@@ -161,7 +161,7 @@ class _Regression:
     ) -> _Weights:
         if len(self._factors):
             weights = weights * self._factors[labels]
-        model = linear_model.LogisticRegression(C=1 / penalty, max_iter=_ITERATIONS)
+        model = linear_model.LogisticRegression(C=1 / penalty, max_iter=_ITERATIONS, tol=_LOGISTIC_TOLERANCE)
         model.fit(columns, labels, weights / weights.mean())
         kernel, bias = model.coef_.T, model.intercept_
         if self.outputs == 1 or len(model.classes_) == self.outputs:
@@ -226,7 +226,8 @@ def _model(
         add(layer, single, [item.keras_input for item in single])
     for item in inputs.values():
         if item.output.multi:
-            add(IdTable(item.size, outputs), [item], item.keras_input, item.weights, pool="sum")
+            how = "sqrt_n" if item.output.tf_idf else "sum"
+            add(IdTable(item.size, outputs), [item], item.keras_input, item.weights, pool=how)
     bias = Bias(name="bias")
     total = bias(keras.layers.Add()(parts) if len(parts) > 1 else parts[0])
     bias.set_weights([found.bias])

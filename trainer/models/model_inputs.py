@@ -106,6 +106,17 @@ class ModelInput:
         return self.keras_input if self.masked is None else self.masked
 
     @property
+    def linear_pooling(self) -> str:
+        """How the linear part combines the weights of several ids: `sum`, unless the feature declares a pooling.
+
+        Weights by tf-idf are brought to length 1 (`sqrt_n`): else those of a long text are many times smaller than
+        those of a short one, and all are so small that training takes many times the epochs. Attention would need
+        embeddings; the mean is used instead.
+        """
+        how = self.output.pooling or ("sqrt_n" if self.output.tf_idf else "sum")
+        return "mean" if how == "attention" else how
+
+    @property
     def name(self) -> str:
         """The name of the transformed feature."""
         return self.output.name

@@ -129,8 +129,7 @@ def _id_logits(
 ) -> list[keras.KerasTensor]:
     """Returns the linear part over ids, [batch, classes] each: one for all single ids, one per multi-valued feature.
 
-    A multi-valued feature contributes the sum over its ids, weighted if they have weights, or uses its declared
-    pooling. Attention would need embeddings; the mean is used instead.
+    A multi-valued feature contributes the sum over its ids, or another `linear_pooling`, weighted if they have weights.
     """
     ids = [item for item in inputs.values() if item.output.kind == "ids"]
     single = [item for item in ids if not item.output.multi]
@@ -143,9 +142,10 @@ def _id_logits(
         table = IdTable(
             item.size, classes, embeddings_initializer="zeros", embeddings_regularizer=penalty, name=f"ids_{i}"
         )
-        declare_axes(table, stable_name=f"ids of {item.name}", embeddings=([ids_part(item)], LOGITS))
-        how = "mean" if item.output.pooling == "attention" else item.output.pooling or "sum"
-        found.append(pool_ids(table, item.keras_input, item.weights, how))
+        # A warm start must not take weights of another unit.
+        stable_name = f"ids of {item.name}{', of length 1' * item.output.tf_idf}"
+        declare_axes(table, stable_name=stable_name, embeddings=([ids_part(item)], LOGITS))
+        found.append(pool_ids(table, item.keras_input, item.weights, item.linear_pooling))
     return found
 
 

@@ -20,7 +20,7 @@ from fullpass.pipeline.authoring.data_check.data_check import check_sample
 from fullpass.pipeline.authoring.init.propose_features import with_fast_encoder
 from fullpass.pipeline.authoring.init.propose_joins import propose_joins, with_column
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
-from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
+from fullpass.pipeline.authoring.init.propose_split import other_splits, ratios_of, split_line
 from fullpass.pipeline.authoring.init.select_columns import (
     SelectedColumns,
     combine_columns,
@@ -34,11 +34,10 @@ from fullpass.pipeline.authoring.profile.column_profile import counted, shown
 from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.config import SMALL_NETWORK
+from fullpass.trainer.config import SMALL_NETWORK, auto_network
 
 ROWS = 20_000
 """Default number of rows in the sample."""
-_SMALL = 2_000
 _BLEND_FROM = 200
 """Fewer rows do not tell which of several models is better (docs/training.md)."""
 _BLEND_UP_TO = 200_000
@@ -236,7 +235,7 @@ def _model(
     if linear is not None:
         return [
             YamlLine("model", linear, "one weight per word and class: texts alone need no more"),
-            YamlLine("training", {"learning_rate": 0.01}, "larger than usual, for a linear model"),
+            YamlLine("training", {"learning_rate": 0.01 if "l2" in linear else 0.02}, "large, for a linear model"),
         ]
     many = (profile.sample.total or rows) > _BLEND_UP_TO
     if rows >= _BLEND_FROM and not sequences and chosen.guess.task != "multilabel":
@@ -246,7 +245,8 @@ def _model(
         if not many and kinds <= _OF_BLEND:
             why = "boosted trees, a network and a linear model, blended if that is better; or write one of their kinds"
             return [YamlLine("model", {"kind": "auto"}, why)]
-    if rows < _SMALL:
+    ratios = ratios_of(profile)
+    if auto_network(rows * ratios["train"] // sum(ratios.values())) == SMALL_NETWORK:
         model = SMALL_NETWORK.model_dump(mode="json", exclude_unset=True)
         return [YamlLine("model", model, f"small, for {rows:,} rows")]
     return [YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")]

@@ -35,7 +35,7 @@ def test_outputs_in_the_order_of_the_yaml():
         Output("at.hour_xf", "at", "dense"),
         Output("at.weekend_xf", "at", "ids", unseen=1),
         Output("at.epoch_xf", "at", "dense"),
-        Output("review_xf", "review", "ids", multi=True, weights="review.weight_xf"),
+        Output("review_xf", "review", "ids", multi=True, weights="review.weight_xf", tf_idf=True),
         Output("zip_xf", "zip", "dense"),
         Output("place_xf", "place", "dense"),
         Output("own_xf", "own", "ids"),

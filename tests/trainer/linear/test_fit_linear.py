@@ -29,12 +29,15 @@ def standardized(rows, train):
 
 
 def with_ids(rows, train):
-    """Returns the numbers, `kind` one-hot, and the numbers of each of the `tags` and the weights of words."""
+    """Returns the numbers, `kind` one-hot, the numbers of each of the `tags`, and words by tf-idf, of length 1."""
     kinds = np.eye(5)[rows.features["kind_xf"]]
     tags = np.stack([(rows.features["tags_xf"] == i).sum(axis=1) for i in range(1, 5)], axis=1)
     words, weights = rows.features["note_xf"], rows.features["note.weight_xf"]
     bags = np.stack([(weights * (words == i)).sum(axis=1) for i in range(1, 9)], axis=1)
-    return np.hstack([standardized(rows, train), kinds, tags, bags])
+    lengths = np.sqrt((bags**2).sum(axis=1, keepdims=True))
+    return np.hstack(
+        [standardized(rows, train), kinds, tags, np.divide(bags, lengths, where=lengths > 0, out=0 * bags)]
+    )
 
 
 def test_a_regression_is_a_ridge_in_closed_form(planted):

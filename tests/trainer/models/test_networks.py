@@ -116,6 +116,17 @@ def test_a_linear_model_is_a_sum_of_weights():
 MLP = {"kind": "mlp", "hidden": [16], "dropout": 0.0}
 
 
+def test_a_linear_model_reads_a_long_text_like_a_short_one():
+    """Rows of weights by tf-idf have length 1: 3 and 4 are 3 / 5 and 4 / 5, and half of them are the same."""
+    ids, weights = keras.Input((None,), name="m", dtype="int64"), keras.Input((None,), name="w")
+    of_text = Output("m", "m", "ids", multi=True, weights="w", tf_idf=True)
+    model = build("linear", {"m": ModelInput(ids, of_text, 4, weights=weights)})
+    model.set_weights([np.array([[9.0], [1.0], [2.0], [5.0]]), np.array([0.5])])
+    rows = {"m": np.array([[1, 2, 0], [1, 2, 0], [3, 0, 0], [0, 0, 0]])}
+    rows["w"] = np.array([[3.0, 4.0, 0.0], [1.5, 2.0, 0.0], [0.01, 0.0, 0.0], [0.0, 0.0, 0.0]], "float32")
+    np.testing.assert_allclose(model(rows)[:, 0], [0.6 + 1.6 + 0.5, 2.7, 5.5, 0.5], rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     "kind", ["linear", *(pytest.param(kind, marks=pytest.mark.long) for kind in (MLP, "wide_deep"))]
 )
