@@ -6,18 +6,25 @@ from itertools import islice
 from typing import TypeVar
 
 from fullpass.base.progress import report
+from fullpass.preprocessing.values.byte_batches import BATCH_BYTES
 from fullpass.trainer.records.record_files import record_batches
 
 _Parsed = TypeVar("_Parsed")
 
 
 class RecordReader:
-    """Reads files and reports progress. note: text about the current step, shown with the progress."""
+    """Reads files and reports progress.
 
-    def __init__(self, note: str, rows: int | None, batch_rows: int = 8192):
+    Args:
+        note: Text about the current step, shown with the progress.
+        rows: The rows of all files, if they are known.
+        batch_bytes: The largest size of a batch of more than one example.
+    """
+
+    def __init__(self, note: str, rows: int | None, batch_rows: int = 8192, batch_bytes: int = BATCH_BYTES):
         self._note = note
         self._rows = rows
-        self._batch_rows = batch_rows
+        self._batch_rows, self._batch_bytes = batch_rows, batch_bytes
         self._done = 0
 
     def batches(self, path: str) -> Iterator[list[bytes]]:
@@ -26,7 +33,9 @@ class RecordReader:
         Raises:
             UserError: The file is damaged.
         """
-        for records in record_batches(path, rows=self._batch_rows) if path else ():
+        if not path:
+            return
+        for records in record_batches(path, rows=self._batch_rows, most_bytes=self._batch_bytes):
             yield records
             self._done += len(records)
             report(self._done, self._rows, "rows", self._note)

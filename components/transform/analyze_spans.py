@@ -17,10 +17,17 @@ from fullpass.components.accumulate import AccumulateFiles, FileAccumulator
 from fullpass.components.read_records import RecordReader
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
-from fullpass.components.transform.read_examples import ANALYZED_SPLIT, ReadExamples, ToRecordBatches, parser_of
+from fullpass.components.transform.read_examples import (
+    ANALYZED_SPLIT,
+    ReadExamples,
+    ToRecordBatches,
+    batch_bytes_of,
+    parser_of,
+)
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
 from fullpass.preprocessing.analysis.analyze import BatchAccumulator, analyze_on_beam, merge_states, write_graph
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
+from fullpass.preprocessing.config import PreprocessingConfig
 
 _Part = tuple[int, EncodedStates]
 """Index of a span, and its encoded accumulator states."""
@@ -161,7 +168,8 @@ class _AnalyzeFiles(FileAccumulator):
 
     def __init__(self, function: Function, plan: _Plan, rows: int | None):
         self._function, self._plan = function, plan
-        self._reader = RecordReader("train analysed", rows)
+        config = PreprocessingConfig.model_validate_json(function.preprocessing)
+        self._reader = RecordReader("train analysed", rows, batch_bytes=batch_bytes_of(config))
 
     def start(self, constants: Any) -> None:
         accumulators = _of(self._function, self._plan.absent)

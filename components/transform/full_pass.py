@@ -24,7 +24,7 @@ from fullpass.components.transform.analyzer_cache import AnalyzerCache
 from fullpass.components.transform.apply_graph import ApplyGraph, TransformedRows
 from fullpass.components.transform.column_writer import ColumnWriter
 from fullpass.components.transform.own_outputs import id_sizes
-from fullpass.components.transform.read_examples import ANALYZED_SPLIT, ReadExamples
+from fullpass.components.transform.read_examples import ANALYZED_SPLIT, ReadExamples, batch_bytes_of
 from fullpass.preprocessing.analysis.traced_preprocessing import Function
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -153,7 +153,8 @@ def _transform(full_pass: FullPass, pipeline: beam.Pipeline, graph: beam.PCollec
     schema, shared = full_pass.schema.SerializeToString(), Shared()
     written = []
     for split, files in full_pass.examples.items():
-        read = ReadExamples(files, f"{split} transformed", full_pass.rows.get(split))
+        size = batch_bytes_of(full_pass.preprocessing)
+        read = ReadExamples(files, f"{split} transformed", full_pass.rows.get(split), size)
         raw = pipeline | f"Raw[{split}]" >> read
         apply = ApplyGraph(full_pass.preprocessing, schema, split, shared)
         applied = raw | f"Transform[{split}]" >> beam.ParDo(apply, beam.pvalue.AsSingleton(graph))

@@ -10,11 +10,15 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.components.read_records import RecordReader
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RAW_TRAIN_ROW
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.feature import TextFeature
 from fullpass.preprocessing.internals.tfx_bsl_internals import ExamplesToRecordBatchDecoder
+from fullpass.preprocessing.values.byte_batches import BATCH_BYTES
 from fullpass.preprocessing.values.raw_batches import as_train_rows
 from fullpass.trainer.input.raw_examples import RawExamples
 
 ANALYZED_SPLIT = "train"
+_BYTES_WITH_TEXTS = 4 << 20
 
 _DTYPES = {schema_pb2.FLOAT: tf.float32, schema_pb2.INT: tf.int64, schema_pb2.BYTES: tf.string}
 
@@ -47,17 +51,24 @@ def _examples(dtypes: tuple[tuple[str, tf.DType], ...]) -> RawExamples:
     return RawExamples(dict(dtypes))
 
 
+def batch_bytes_of(config: PreprocessingConfig) -> int:
+    """Returns the largest size of a batch: small with texts, whose tokens take a hundred times the bytes."""
+    has_texts = any(isinstance(feature, TextFeature) for feature in config.features.values())
+    return _BYTES_WITH_TEXTS if has_texts else BATCH_BYTES
+
+
 class ReadExamples(beam.PTransform):
     """Reads TFRecord files as lists of serialized examples.
 
     Args:
         note: Text about the current step, shown with the progress.
+        batch_bytes: The largest size of a list of more than one example.
     """
 
-    def __init__(self, paths: Sequence[str], note: str, rows: int | None):
+    def __init__(self, paths: Sequence[str], note: str, rows: int | None, batch_bytes: int = BATCH_BYTES):
         super().__init__()
         self._paths = list(paths)
-        self._reader = RecordReader(note, rows)
+        self._reader = RecordReader(note, rows, batch_bytes=batch_bytes)
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         read = beam.ParDo(_ReadFile(self._reader)).with_output_types(list[bytes])
