@@ -106,10 +106,12 @@ def server_words(address: str) -> str:
     """
     try:
         parts = urlsplit(address)
-        port = f":{parts.port}" if parts.port else ""
+        host, port = parts.hostname, f":{parts.port}" if parts.port else ""
     except ValueError:
         return ADDRESS_VARIABLE
-    return f"{parts.scheme}://{parts.hostname}{port}" if parts.hostname else redact(address)
+    if not host:
+        return redact(address)
+    return f"{parts.scheme}://[{host}]{port}" if ":" in host else f"{parts.scheme}://{host}{port}"
 
 
 def _record(run: TrackedRun, seconds: float, environment: Mapping[str, str]) -> tuple[str | None, str | None]:

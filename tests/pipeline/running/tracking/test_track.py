@@ -95,7 +95,7 @@ def test_without_an_address_the_variable_is_named():
     "address, words",
     [
         ("https://user:pass@host.example/path?token=x", "https://host.example"),
-        ("http://[::1]:5000", "http://::1:5000"),
+        ("http://me:a@[::1]:5000/x", "http://[::1]:5000"),
         ("databricks", "databricks"),
         ("http://host:port", "MLFLOW_TRACKING_URI"),
     ],
