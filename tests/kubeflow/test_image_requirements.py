@@ -73,7 +73,7 @@ def test_the_lock_of_the_image_leaves_development_out_and_changes_nothing_else()
 
 
 def test_the_small_variant_holds_what_its_packages_declare_and_nothing_of_tensorflow():
-    """Compares with the installed packages; only TFX declares more than it imports here (test_imports)."""
+    """Compares with the installed packages; only TFX declares more than it imports here (test_entrypoint_imports)."""
     small = set(names(variant_entries("small", LOCK, PROJECT, ["sources"])))
     full = set(names(variant_entries("cpu", LOCK, PROJECT, ["sources"])))
     assert small < full and len(small) < len(full) / 3

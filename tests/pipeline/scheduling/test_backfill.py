@@ -9,6 +9,8 @@ from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
 from fullpass.pipeline.scheduling.backfill import backfill
 
+PATH = '    path: "d/{SPAN}.csv"'
+
 
 @pytest.fixture
 def spans(edited, folder):
@@ -17,23 +19,16 @@ def spans(edited, folder):
     (folder / "d").mkdir()
     for number in (1, 2, 4, 5):
         (folder / "d" / f"{number}.csv").write_text(rows)
-    return load(edited({5: '    path: "d/{SPAN}.csv"'}))
+    return load(edited({5: PATH}))
 
 
 def done(loaded, folder, *numbers):
     """Records runs that trained on these spans, as runs do."""
     for number in numbers:
         window = find_window(loaded.config.data, loaded.resolve, str(number))
-        facts = {
-            "outcome": "success",
-            "exit_code": 0,
-            "trained": True,
-            "unit": "number",
-            "first": number,
-            "last": number,
-        }
-        digests = {"data": data_digest(loaded.config, window), "config": config_digest(loaded)}
-        History(folder / "runs" / "taxi").record(RunRecord(f"r{number}", started="", ended="", **facts, **digests))
+        digests = data_digest(loaded.config, window), config_digest(loaded)
+        record = RunRecord(f"r{number}", "", "", "success", 0, *digests, True, unit="number", first=number, last=number)
+        History(folder / "runs" / "taxi").record(record)
 
 
 def test_what_is_done_is_not_done_again(spans, folder):
@@ -57,11 +52,15 @@ def test_what_changed_since_is_to_be_done_and_a_step_that_fails_stops_it(spans, 
     assert "label" in open(log).read()
 
 
-def test_of_another_config_nothing_is_done(spans, folder, edited):
+@pytest.mark.integration
+def test_of_another_config_nothing_is_done_and_of_another_push_all(spans, folder, edited):
     done(spans, folder, 1, 2)
-    other = load(edited({5: '    path: "d/{SPAN}.csv"', 15: "  fare: {type: number, transforms: [log1p]}"}))
-    same = load(edited({5: '    path: "d/{SPAN}.csv"', 18: "push: {keep: 9}\nevaluation:"}))
-    assert config_digest(same) == config_digest(spans) != config_digest(other)
+    other = load(edited({5: PATH, 15: "  fare: {type: number, transforms: [log1p]}"}))
+    same = load(edited({5: PATH, 18: "push: {keep: 9}\nevaluation:"}))
+    spans.file.write_text("name: nothing\n")  # any run is refused at once
+    for loaded, code, counted in ((same, 0, "2 steps, 2 done already"), (other, 2, "2 steps, 0 done already")):
+        said = []
+        assert (backfill(loaded, "1:2", say=said.append), said[1]) == (code, counted)
 
 
 HISTORY = """
@@ -72,7 +71,7 @@ HISTORY = """
 
 
 def test_a_step_is_done_again_if_its_rows_see_an_earlier_span_that_changed(spans, folder, edited):
-    loaded = load(edited({5: '    path: "d/{SPAN}.csv"', 6: HISTORY.strip("\n"), 7: "", 15: "  seen: number"}))
+    loaded = load(edited({5: PATH, 6: HISTORY.strip("\n"), 7: "", 15: "  seen: number"}))
     done(loaded, folder, 1, 2, 4)
     said = []
     assert backfill(loaded, "1:4", say=said.append) == 0 and said[1] == "3 steps, 3 done already"
