@@ -22,6 +22,7 @@ from tfx.types.standard_artifacts import Examples, Model
 
 from fullpass.base import progress
 from fullpass.base.errors import UserError
+from tests.waiting import until
 
 
 def pipeline_of(root: Path, nodes: Sequence[BaseNode], *, cache: bool = True, name: str = "toy") -> Pipeline:
@@ -43,11 +44,7 @@ def write_rows(directory: str, values: Sequence[int]) -> None:
 
 
 def wait_until(path: Path) -> None:
-    deadline = time.monotonic() + 120
-    while not path.exists():
-        if time.monotonic() > deadline:
-            raise TimeoutError(path)
-        time.sleep(0.01)
+    until(path.exists, 120)
 
 
 @component

@@ -8,13 +8,13 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from fullpass.pipeline.config import EVENTS, Hook
 from fullpass.pipeline.running.notifications import Payload, notify
 from tests.loopback import QuietHandler, serving
+from tests.waiting import is_alive, until
 
 PAYLOAD = Payload("failure", "taxi: failure", "taxi", "/x/pipeline.yaml", 1, span="2013-01-05", metrics={"auc": 0.9})
 
@@ -181,13 +181,8 @@ def test_nothing_that_a_late_command_started_lives_on(tell, tmp_path):
     command = ("sh", "-c", "sleep 300 & echo $! > grandchild; sleep 300")
     said, _ = tell(Hook(command=command, timeout=1))
     assert "it took longer than 1 s and was stopped" in said[0]
-    stat = Path(f"/proc/{(tmp_path / 'grandchild').read_text().strip()}/stat")
-    for _ in range(50):
-        # It is gone, or waits as a zombie for the first process of the machine.
-        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
-            return
-        time.sleep(0.1)
-    raise AssertionError("the grandchild lives on")
+    grandchild = int((tmp_path / "grandchild").read_text())
+    until(lambda: not is_alive(grandchild), 60)
 
 
 def test_a_command_that_leaves_something_in_the_background_has_ended_with_its_own_end(tell, tmp_path):

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,7 @@ import pytest
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import run_process
 from tests import REPOSITORY
-
-
-def until(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+from tests.waiting import until
 
 
 def python(code, *arguments):
@@ -77,11 +70,5 @@ def test_the_command_is_that_of_these_modules_wherever_it_is_started(tmp_path):
     (tmp_path / "pipeline").mkdir()
     (tmp_path / "pipeline" / "__init__.py").write_text("raise RuntimeError('not this one')")
     command = RunRequest(span="5", wait=True).command(Path("no.yaml"))
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2 and "no such file" in done.stderr

@@ -18,6 +18,7 @@ from fullpass.base.errors import UserError
 from fullpass.pipeline.running.execution import node_process
 from fullpass.pipeline.running.execution.events import NodeResult, Status
 from fullpass.pipeline.running.execution.node_process import NodeProcess, Outcome
+from tests.waiting import is_alive, until
 
 RUN_FIRST = True
 OK = Outcome(status=Status.OK, outputs=2)
@@ -48,26 +49,11 @@ def end(process: NodeProcess) -> NodeResult:
 
 
 def wait_for(path: Path) -> str:
-    deadline = time.monotonic() + 300
-    while not (path.exists() and path.read_text()):
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.01)
-    return path.read_text()
+    return until(lambda: path.exists() and path.read_text())
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process that is not our child is there and not a zombie."""
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
-
-
-def until_gone(pid: int) -> bool:
-    deadline = time.monotonic() + 300
-    while is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return not is_alive(pid)
+def wait_until_gone(pid: int) -> None:
+    until(lambda: not is_alive(pid))
 
 
 def test_the_outcome_comes_back(begin):
@@ -216,10 +202,7 @@ def test_progress_is_read_while_the_node_runs(begin, tmp_path: Path):
         return OK
 
     process = begin(work)
-    deadline = time.monotonic() + 300
-    while process.read_progress() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    found = process.read_progress()
+    found = until(process.read_progress)
     (tmp_path / "seen").write_text("yes")
     assert (found.done, found.total, found.unit, found.note) == (3, 10, "rows", "file a")
     assert end(process).status == Status.OK
@@ -269,7 +252,7 @@ def test_children_that_a_node_leaves_behind_are_ended(begin, tmp_path: Path):
         return OK
 
     end(begin(work))
-    assert until_gone(int((tmp_path / "pid").read_text()))
+    wait_until_gone(int((tmp_path / "pid").read_text()))
 
 
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(3600)"
@@ -296,7 +279,8 @@ time.sleep(3600)
     assert is_alive(int(node)) and is_alive(int(child))
     runner.kill()
     runner.wait(300)
-    assert until_gone(int(node)) and until_gone(int(child))
+    wait_until_gone(int(node))
+    wait_until_gone(int(child))
 
 
 def test_waiting_returns_the_first_that_ends(begin):
