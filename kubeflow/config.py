@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from fullpass.kubeflow.kfp_internals import Release
 from fullpass.pipeline.config import BeamConfig
 from fullpass.pipeline.schedule_config import CronLine
-from fullpass.preprocessing.spec import Count, Flag, Name, Spec
+from fullpass.preprocessing.spec import Count, EnvironmentVariable, Flag, Name, Spec
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)?")
@@ -69,7 +69,6 @@ Bytes = Annotated[str, _checked_by(byte_count)]
 Cores = Annotated[str, _checked_by(cores)]
 Time = Annotated[str, _checked_by(seconds)]
 MountPath = Annotated[str, Field(pattern=r"^/.+$")]
-Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Overridden = TypeVar("Overridden", bound=Spec)
 
 
@@ -194,7 +193,7 @@ class Secret(Spec):
 
     name: Name
     """Name of the secret."""
-    env: dict[Variable, Name] = Field(default_factory=dict)
+    env: dict[EnvironmentVariable, Name] = Field(default_factory=dict)
     """Environment variable -> key of the secret."""
     mount: MountPath | None = None
     """Folder in which every key is mounted as a file."""
@@ -250,7 +249,7 @@ class NodeConfig(Spec):
     node_selector: dict[Name, str] = Field(default_factory=dict)
     """Labels that the machine must have; TPUs need two labels: accelerator and topology."""
     tolerations: tuple[Toleration, ...] = ()
-    env: dict[Variable, str] = Field(default_factory=dict)
+    env: dict[EnvironmentVariable, str] = Field(default_factory=dict)
     """Environment variable -> value, readable by anyone; credentials belong in `secrets`."""
     secrets: tuple[Secret, ...] = ()
     volumes: tuple[Volume, ...] = ()

@@ -20,13 +20,14 @@ from fullpass.preprocessing.features.history import lists_of
 from fullpass.preprocessing.features.ids import StableIds
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.sequences import SequenceSpec, keys_of, with_columns_of
-from fullpass.preprocessing.spec import Count, Flag, Name, NonNegative, Spec
+from fullpass.preprocessing.spec import Count, EnvironmentVariable, Flag, ImportPath, Name, NonNegative, Spec
 from fullpass.trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep
 from fullpass.trainer.tuning.config import TuningConfig
 
 Event = Literal["success", "not_blessed", "gate_stop", "failure", "skipped"]
 EVENTS: tuple[Event, ...] = get_args(Event)
-EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+PIPELINE_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 
 ADDRESS_VARIABLE = "MLFLOW_TRACKING_URI"
 """Environment variable with the server's address; MLflow's client reads it, and the variables of logins and tokens."""
@@ -103,7 +104,7 @@ class MlflowConfig(Spec):
 class PipelineConfig(Spec):
     """One YAML file."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+    name: Annotated[str, Field(pattern=PIPELINE_NAME)]
     """Name of the pipeline, on Kubeflow too."""
     root: Name = "runs"
     """Folder of all artifacts and metadata."""
@@ -117,7 +118,7 @@ class PipelineConfig(Spec):
     """Categories computed from combinations of features."""
     stable_ids: StableIds | Flag = False
     """Of all learned vocabularies: ids of known tokens never change (docs/retraining.md)."""
-    preprocessing: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    preprocessing: ImportPath | None = None
     """Function that replaces the transforms of all features (docs/own-code.md)."""
     code_files: tuple[Name, ...] = ()
     """Files, patterns or folders that your functions read (docs/running.md)."""

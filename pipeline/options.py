@@ -18,6 +18,7 @@ Model = Annotated[
 ]
 Root = Annotated[Path | None, Option(help="Folder of the runs, instead of root of the YAML.")]
 RunRoot = Annotated[Path | None, Option(help="Folder of artifacts, metadata and logs, instead of root of the YAML.")]
+Json = Annotated[bool, Option("--json", help="Print JSON.")]
 Format = Annotated[
     str | None,
     Option(

@@ -14,7 +14,7 @@ from fullpass.preprocessing.features.ids import StableIds, Vocabulary, stable_id
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.sequences import SequenceSpec, keys_of, sequence_of, with_columns_of
 from fullpass.preprocessing.features.target_feature import TargetFeature
-from fullpass.preprocessing.spec import Flag, Name, Spec
+from fullpass.preprocessing.spec import Flag, ImportPath, Name, Spec
 
 ColumnType = Literal["number", "string"]
 
@@ -57,7 +57,7 @@ class PreprocessingConfig(Spec):
     """Raw columns that evaluation slices by; kept in the examples even if no feature reads them."""
     compute_at: ComputeAt = "transform"
     """Where features without their own `compute_at` are computed."""
-    function: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    function: ImportPath | None = None
     """`package.module:function` that replaces the transforms of all features: columns in, transformed features out."""
     stable_ids: StableIds | Flag = False
     """Default for all learned vocabularies."""

@@ -36,8 +36,12 @@ NonNegative = Annotated[int, Strict(), Field(ge=0)]
 Fraction = Annotated[float, Strict(), Field(ge=0, le=1)]
 Flag = Annotated[bool, Strict()]
 Name = Annotated[str, Field(min_length=1)]
-_DURATION = re.compile(r"^[0-9]{1,6}[smhd]$")
-Duration = Annotated[str, Field(pattern=_DURATION.pattern)]
+IMPORT_PATH = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+ImportPath = Annotated[str, Field(pattern=IMPORT_PATH)]
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+EnvironmentVariable = Annotated[str, Field(pattern=VARIABLE)]
+DURATION = r"^[0-9]{1,6}[smhd]$"
+Duration = Annotated[str, Field(pattern=DURATION)]
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -58,7 +62,7 @@ def microseconds(text: str) -> int:
 
 def wrong_length(text: str) -> str:
     """Returns what is expected in place of a text that is no Duration; "" for a Duration."""
-    return "" if _DURATION.fullmatch(text) else "a number and a unit, such as 90m, 12h or 7d"
+    return "" if re.fullmatch(DURATION, text) else "a number and a unit, such as 90m, 12h or 7d"
 
 
 class Spec(BaseModel):

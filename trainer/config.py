@@ -14,6 +14,7 @@ from fullpass.preprocessing.spec import (
     Duration,
     Flag,
     Fraction,
+    ImportPath,
     Name,
     NonNegative,
     SelectedBy,
@@ -141,7 +142,7 @@ class Module(_Network):
     """
 
     kind: Literal["module"]
-    function: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    function: ImportPath
     """Must be importable where the pipeline runs."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Passed to the function unchanged."""

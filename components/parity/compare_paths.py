@@ -24,11 +24,11 @@ from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
 from fullpass.trainer.export.signatures import column_keys
-from fullpass.trainer.input.decoder import decoder, read_blocks, without_gaps
+from fullpass.trainer.input.decoder import decoder, read_blocks
 from fullpass.trainer.input.placement import InModel, placement_of
 from fullpass.trainer.input.raw_examples import dense_columns
 from fullpass.trainer.models.model_inputs import transformed_outputs
-from fullpass.trainer.records.blocks import Block
+from fullpass.trainer.records.blocks import Block, without_gaps
 from fullpass.trainer.records.record_files import record_batches as read_file
 
 SPLIT = "eval"

@@ -24,7 +24,7 @@ from typing import Any
 from fullpass.base import link_safe_files, state_file
 from fullpass.base.errors import UserError
 from fullpass.base.redact import redact_tree
-from fullpass.trainer.export import export_files
+from fullpass.trainer.export.export_files import DESCRIPTION, ORIGIN, read_description, verify_export
 
 _ROLLED_BACK = "rolled_back-"
 _PENDING = ".pending-"
@@ -37,11 +37,8 @@ _DAMAGED = (
 )
 CURRENT = "current"
 """Link to the served version."""
-ORIGIN = Path("assets.extra") / "origin.json"
-"""File in every pushed version that names the model artifact from which it was copied."""
-DESCRIPTION = Path(export_files.DESCRIPTION)
-"""File in every export that describes its inputs and outputs and, under LINEAGE, its lineage."""
 LINEAGE = "lineage"
+"""Key of `fullpass.json`."""
 SERVING = "Format-Serving"
 """Folder of the export in an artifact of TFX's type Model."""
 
@@ -150,7 +147,7 @@ def description(export: Path) -> dict[str, Any]:
     Raises:
         DamagedState: The file is damaged.
     """
-    return export_files.read_description(str(export), _DAMAGED) or {}
+    return read_description(str(export), _DAMAGED) or {}
 
 
 def damage_of(version: Path, *, largest: float = float("inf")) -> str | None:
@@ -160,7 +157,7 @@ def damage_of(version: Path, *, largest: float = float("inf")) -> str | None:
         largest: Only the size is compared for a file with more bytes than this.
     """
     try:
-        export_files.verify_export(str(version), largest=largest)
+        verify_export(str(version), largest=largest)
     except state_file.DamagedState as error:
         return str(error)
     return None

@@ -25,7 +25,7 @@ def diagnose(
         Option(min=1, help="Features to leave out, with --features.", show_default="by the table, at most ten"),
     ] = None,
     write: Annotated[Path | None, Option(metavar="FILE", help="The shorter YAML to write, with --features.")] = None,
-    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Measure what slows the training of the newest run down and what to set; or what its features are worth."""
     if not features and (last is not None or write is not None):

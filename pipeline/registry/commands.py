@@ -42,7 +42,6 @@ Shown = TypeVar("Shown", bound="ShownPage")
 _Named = Annotated[
     Path, Option("--file", "-f", metavar="FILE|DIR", help="The YAML, or folder of models, of ids and numbers.")
 ]
-_Json = Annotated[bool, Option("--json", help="Print JSON.")]
 _Page = Annotated[Path | None, Option(metavar="FILE", help="Also write an HTML page.")]
 
 
@@ -109,7 +108,7 @@ def lineage(
 
 def models(
     target: options.Target = options.USUAL,
-    as_json: _Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """List the pushed models with their state, metrics, spans, configuration, code and who blessed them."""
     from fullpass.pipeline.registry import list_versions
@@ -123,7 +122,7 @@ def runs(
     file: options.File = options.USUAL,
     root: options.Root = None,
     last: Annotated[int, Option(min=1, help="Number of newest runs to list.")] = 20,
-    as_json: _Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """List the runs, refused and failed ones too: what changed since the run before, the verdict, the metrics."""
     from fullpass.pipeline.registry import list_runs
@@ -149,7 +148,7 @@ def compare(
         str | None, Option(metavar="ROWS", help="Labelled rows to measure both on, or a YAML that names them.")
     ] = None,
     page: _Page = None,
-    as_json: _Json = False,
+    as_json: options.Json = False,
     format_: options.Format = None,
     separator: options.Separator = None,
     columns: options.Columns = None,
@@ -174,7 +173,7 @@ def evaluate(
     rows: Annotated[str, Argument(metavar="ROWS", help="Labelled rows: a file, folder, glob or address; or a YAML.")],
     file: _Named = options.USUAL,
     page: _Page = None,
-    as_json: _Json = False,
+    as_json: options.Json = False,
     format_: options.Format = None,
     separator: options.Separator = None,
     columns: options.Columns = None,
@@ -267,7 +266,7 @@ def gc(
     keep_days: Annotated[float, Option(min=0, help="Also keep runs that are younger than this.")] = 30,
     root: options.Root = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Show what would be freed; change nothing.")] = False,
-    as_json: _Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Remove artifacts, caches, quarantine, logs and records that no kept run, pushed model or window needs."""
     from fullpass.pipeline.registry.retention.collect import collect

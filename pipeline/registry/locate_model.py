@@ -16,6 +16,7 @@ from fullpass.pipeline.printing import short_value
 from fullpass.pipeline.registry.list_versions import code_text
 from fullpass.pipeline.root.layout import metadata_above
 from fullpass.pipeline.startup import noise_to
+from fullpass.trainer.export.export_files import DESCRIPTION, ORIGIN
 
 LATEST = "latest"
 _SHOWN_SPANS = 40
@@ -56,7 +57,7 @@ def lineage_at(export: Path) -> LineageRecord:
             f"{export} contains no provenance, and no metadata lists it: its pipeline's root is not on this "
             "machine, and it was exported by an earlier version of Fullpass or not by `fullpass run`."
         )
-    return LineageRecord(lineage, str(export / push.DESCRIPTION))
+    return LineageRecord(lineage, str(export / DESCRIPTION))
 
 
 def recorded_as(export: Path) -> tuple[str | None, Path | None]:
@@ -65,7 +66,7 @@ def recorded_as(export: Path) -> tuple[str | None, Path | None]:
     A copy without its origin has left its pipeline, and its own record counts.
     """
     own = str(export.parent) if export.name == push.SERVING else None
-    uri = push.origin_of(export) if (export / push.ORIGIN).is_file() else own
+    uri = push.origin_of(export) if (export / ORIGIN).is_file() else own
     metadata = metadata_above(Path(uri)) if uri else None
     return uri, metadata if metadata and metadata.is_file() else None
 

@@ -14,7 +14,7 @@ from fullpass.preprocessing.features.ids import Encoding
 from fullpass.preprocessing.features.image_feature import ImageFeature
 from fullpass.preprocessing.features.number_features import CountFeature, DurationFeature, NumberFeature, VectorFeature
 from fullpass.preprocessing.features.target_feature import TargetFeature
-from fullpass.preprocessing.spec import Count, Name, SelectedBy, members_by_tag
+from fullpass.preprocessing.spec import Count, ImportPath, Name, SelectedBy, members_by_tag
 
 
 class CustomFeature(BaseFeature):
@@ -33,7 +33,7 @@ distance:
 """
 
     type: Literal["custom"]
-    function: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    function: ImportPath
     """The function."""
     columns: dict[Name, Literal["number", "string"]] = Field(min_length=1)
     """Raw or derived columns that it reads, and their types."""

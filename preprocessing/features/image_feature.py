@@ -6,11 +6,20 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from fullpass.preprocessing.features.base_feature import BaseFeature, ComputeAt
-from fullpass.preprocessing.spec import Count, Fraction, Name, NonNegative, SelectedBy, Spec, TaggedSpec, tag_of
+from fullpass.preprocessing.spec import (
+    Count,
+    Fraction,
+    ImportPath,
+    Name,
+    NonNegative,
+    SelectedBy,
+    Spec,
+    TaggedSpec,
+    tag_of,
+)
 
 Side = Annotated[int, Field(strict=True, ge=1, le=4096)]
 Factor = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
-ImportPath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 
 
 class Augment(Spec):

@@ -24,6 +24,7 @@ from fullpass.base import state_file
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.export.export_files import (
     DESCRIPTION,
+    EXTRA,
     FILES,
     LOOKUPS,
     NETWORK,
@@ -37,7 +38,6 @@ from fullpass.trainer.export.signatures import Served, column_keys, feature_keys
 from fullpass.trainer.input.raw_tensors import DTYPES
 from fullpass.trainer.models.model_inputs import apply_model
 
-EXTRA = "assets.extra"
 _SAME = 1e-4
 """The largest difference of logits between a network and its file, as a share of the largest logit."""
 _VERSIONS_OF = ("fullpass", "tensorflow", "keras", "tensorflow-transform")

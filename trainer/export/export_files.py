@@ -14,7 +14,9 @@ from fullpass.base.seals import Seal, damage_of, seal_of
 from fullpass.base.state_file import DamagedState
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
-DESCRIPTION = "assets.extra/fullpass.json"
+EXTRA = "assets.extra"
+"""Folder of the files that callers of an export need; TensorFlow does not read it."""
+DESCRIPTION = f"{EXTRA}/fullpass.json"
 """File of every export that describes it."""
 FILES = "files"
 """Key of `fullpass.json`: path in the export -> [bytes, CRC-32C]."""
@@ -24,8 +26,10 @@ SERVING_DEFAULT = "serving_default"
 SERVING_RAW = "serving_raw"
 SERVING_FEATURES = "serving_features"
 TRANSFORM_FEATURES = "transform_features"
-NETWORK = "assets.extra/network.keras"
+NETWORK = f"{EXTRA}/network.keras"
 """The network alone, which `keras.models.load_model` reads: transformed features by input name -> logits."""
+ORIGIN = f"{EXTRA}/origin.json"
+"""File in every pushed version that names the model artifact from which it was copied."""
 LABELS = "labels"
 """A function of the loaded export, not a signature."""
 _WHAT_TO_DO = "Restore the model from a copy, or push it again: fullpass run FILE --from Pusher --fresh."

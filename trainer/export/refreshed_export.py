@@ -12,8 +12,10 @@ from fullpass.preprocessing.apply.transform_graph import concrete_function
 from fullpass.preprocessing.columns.outputs import input_name
 from fullpass.trainer.export.export_files import (
     DESCRIPTION,
+    EXTRA,
     FILES,
     LOOKUPS,
+    ORIGIN,
     SERVING_DEFAULT,
     SERVING_FEATURES,
     SERVING_RAW,
@@ -23,9 +25,10 @@ from fullpass.trainer.export.export_files import (
     read_description,
 )
 from fullpass.trainer.export.joined_tables import JoinedTable
-from fullpass.trainer.export.signatures import completed, dense, request_signatures
+from fullpass.trainer.export.signatures import completed, request_signatures
 from fullpass.trainer.input.decoder import as_pixels
 from fullpass.trainer.input.raw_tensors import to_sparse
+from fullpass.trainer.records.blocks import dense
 
 
 class OpenExport:
@@ -72,9 +75,9 @@ class OpenExport:
         signatures = {name: loaded.signatures[name] for name in (SERVING_FEATURES, TRANSFORM_FEATURES)}
         signatures |= {SERVING_DEFAULT: module.serving_default, SERVING_RAW: module.serving_raw}
         tf.saved_model.save(module, str(pending), signatures=signatures)
-        shutil.copytree(self.folder / "assets.extra", pending / "assets.extra")
+        shutil.copytree(self.folder / EXTRA, pending / EXTRA)
         (pending / DESCRIPTION).unlink()
         described = {**self.description, LOOKUPS: {table.name: table.described() for table in tables}}
-        (pending / "assets.extra" / "origin.json").unlink(missing_ok=True)
+        (pending / ORIGIN).unlink(missing_ok=True)
         state_file.write(pending / DESCRIPTION, described | {FILES: listed_files(str(pending))}, indent=2)
         pending.rename(folder)

@@ -43,12 +43,13 @@ from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.export.eval_scores import scores_of
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_FEATURES, SERVING_RAW, TRANSFORM_FEATURES
 from fullpass.trainer.export.joined_tables import JoinedTable
-from fullpass.trainer.input.decoder import as_pixels, with_dense_label, without_gaps
+from fullpass.trainer.input.decoder import as_pixels, with_dense_label
 from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, names_by_dtype, no_rows, to_sparse
 from fullpass.trainer.loss_config import levels_of
 from fullpass.trainer.models.model_inputs import apply_model, transformed_outputs
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
+from fullpass.trainer.records.blocks import dense, without_gaps
 
 
 @dataclass(frozen=True)
@@ -230,12 +231,6 @@ def _outputs(served: Served, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         "probabilities": probabilities,
         "classes": tf.broadcast_to(names, tf.shape(probabilities)),
     }
-
-
-def dense(value: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
-    """Returns an output of the transform graph as a dense tensor."""
-    value = without_gaps(value)
-    return value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
 
 
 def completed(

@@ -36,6 +36,7 @@ _SECONDS_PER_CALL = 0.5
 _FIRST_CALL = 20
 _LONGEST_CALL = 2000
 _MAX_NAMES = 10
+_DIVERGED = "so training diverged: lower training.learning_rate, or set training.clip_norm (1.0, say)."
 
 
 class StoppedError(UserError):
@@ -214,8 +215,7 @@ class _Run:
         for name, value in found.items():
             if not math.isfinite(value):
                 raise UserError(
-                    f"{name} is {value} after epoch {state.epoch + 1}. All features and labels are finite, so training "
-                    "diverged: lower training.learning_rate, or set training.clip_norm (1.0, say)."
+                    f"{name} is {value} after epoch {state.epoch + 1}. All features and labels are finite, {_DIVERGED}"
                 )
         monitored = found[f"val_{fit.steps.monitor}"]
         if monitored < state.best - (fit.early_stopping.min_delta if fit.early_stopping else 0.0):
@@ -332,8 +332,7 @@ def explain_not_finite(begin: Callable[[int, int], tf.data.Dataset], epoch: int,
             )
     return UserError(
         f"the loss is not finite in epoch {epoch + 1}, after update {step + 1}. All features and labels of its "
-        "batches are finite, so training diverged: lower training.learning_rate, or set training.clip_norm (1.0, "
-        "say). The last checkpoint was written before this update."
+        f"batches are finite, {_DIVERGED} The last checkpoint was written before this update."
     )
 
 

@@ -23,7 +23,7 @@ from fullpass.base.errors import UserError
 from fullpass.preprocessing.columns.outputs import Output
 from fullpass.preprocessing.features.ids import Embedding
 from fullpass.trainer.config import TrainingConfig
-from fullpass.trainer.export.export_files import verify_export
+from fullpass.trainer.export.export_files import EXTRA, verify_export
 from fullpass.trainer.internals.tf_internals import variable_key
 from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.model_inputs import embedding_width, encodes_one_hot
@@ -100,7 +100,7 @@ def read_base(folder: str) -> BaseExport:
         UserError: The folder is not an export, or the export is damaged, has no `weights.json` or
             no network.
     """
-    path = f"{folder}/assets.extra/{FILE}"
+    path = f"{folder}/{EXTRA}/{FILE}"
     if not tf.io.gfile.exists(path):
         what = "was exported by a version that did not record the meaning of its weights"
         if not tf.io.gfile.exists(f"{folder}/saved_model.pb"):

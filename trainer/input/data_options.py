@@ -3,20 +3,17 @@
 import tensorflow as tf
 
 
-def data_options(
-    *, deterministic: bool = True, memory_budget: int | None = None, tuned: bool = True, early: bool = True
-) -> tf.data.Options:
+def data_options(*, memory_budget: int | None = None, tuned: bool = True, early: bool = True) -> tf.data.Options:
     """Returns the options.
 
     Args:
-        deterministic: Whether elements keep their order when parallel calls finish out of order.
         memory_budget: The bytes that autotuned prefetching may take; None leaves the default of tf.data.
         tuned: Whether tf.data autotunes parallelism while it runs; otherwise AUTOTUNE means all cores.
         early: Whether the first elements are computed before they are requested.
     """
     options = tf.data.Options()
     # A seed guarantees the order of rows, and evaluation is joined with row ids.
-    options.deterministic = deterministic
+    options.deterministic = True
     # Autotuning sets the number of parallel calls and the prefetch distance while training runs. A pipeline that is
     # read once ends before this helps, and rows in memory do not need it. The tuning thread may miss that an iterator
     # is deleted. The deletion then waits until the thread tunes again: 0 to 6 s were seen after a training of 6 s.

@@ -14,7 +14,7 @@ from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.input.placement import FeaturePlacement
 from fullpass.trainer.input.raw_tensors import to_dense
-from fullpass.trainer.records.blocks import IMAGE_RANK, Block, Column, Layout
+from fullpass.trainer.records.blocks import IMAGE_RANK, Block, Column, Layout, without_gaps
 from fullpass.trainer.records.record_files import BLOCK_ROWS, read_records
 
 Decode = Callable[[tf.Tensor], Block]
@@ -116,13 +116,6 @@ def _columns(placement: FeaturePlacement, raw: Mapping[str, object], computed: S
     if not placement.materialized:
         return list(raw)
     return sorted({*(placement.columns_at_input if computed else ()), *placement.columns_in_model})
-
-
-def without_gaps(value: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor | tf.RaggedTensor:
-    """Returns a transformed feature; a sparse one becomes ragged rows, which is its form in examples."""
-    if not isinstance(value, tf.SparseTensor):
-        return value
-    return tf.RaggedTensor.from_value_rowids(value.values, value.indices[:, 0], value.dense_shape[0], validate=False)
 
 
 def as_pixels(value: Any) -> Any:

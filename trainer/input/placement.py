@@ -24,6 +24,7 @@ from fullpass.preprocessing.columns.outputs import Output, feature_names, input_
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, to_sparse
+from fullpass.trainer.records.blocks import dense
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class InModel:
                 features |= self._on_host(raw)
         if self._on_device is not None:
             features |= self._on_device(raw)
-        return {name: _padded(features[name]) for name in self.names}
+        return {name: dense(features[name]) for name in self.names}
 
     def add_model_features(
         self, block: Mapping[str, tf.Tensor | tf.RaggedTensor]
@@ -179,10 +180,3 @@ class _Preprocess(keras.layers.Layer):
 
     def compute_output_spec(self, columns):
         return {name: keras.KerasTensor(shape, dtype) for name, shape, dtype in self._specs}
-
-
-def _padded(value: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
-    if not isinstance(value, tf.SparseTensor):
-        return value
-    rows = tf.RaggedTensor.from_value_rowids(value.values, value.indices[:, 0], value.dense_shape[0], validate=False)
-    return rows.to_tensor()

@@ -63,8 +63,7 @@ def _linear(inputs: Mapping[str, ModelInput], classes: int, config: Linear) -> k
         )
         columns = [numbers_part(item) for item in inputs.values() if item.output.kind != "ids"]
         parts.append(declare_axes(layer, kernel=(columns, LOGITS))(_concatenate(numbers)))
-    total = keras.layers.Add()(parts) if len(parts) > 1 else parts[0]
-    return declare_axes(Bias(name="bias"), bias=(LOGITS,))(total)
+    return declare_axes(Bias(name="bias"), bias=(LOGITS,))(_sum_of_logits(parts))
 
 
 def _mlp(inputs: Mapping[str, ModelInput], classes: int, config: Mlp) -> keras.KerasTensor:
@@ -189,8 +188,8 @@ def _logits_of(x: keras.KerasTensor, classes: int) -> keras.KerasTensor:
 
 def _sum_of_logits(parts: Sequence[keras.KerasTensor]) -> keras.KerasTensor:
     """Returns the sum of logits, [batch, classes] or [batch, members, classes] each; with members, their mean."""
-    if all(len(part.shape) == 2 for part in parts):
-        return keras.layers.Add()(list(parts)) if len(parts) > 1 else parts[0]
-    together = [part if len(part.shape) == 3 else keras.layers.Reshape((1, -1))(part) for part in parts]
-    total = keras.layers.Add()(together) if len(parts) > 1 else together[0]
-    return MeanOfMembers(name="mean_of_members")(total)
+    members = any(len(part.shape) == 3 for part in parts)
+    if members:
+        parts = [part if len(part.shape) == 3 else keras.layers.Reshape((1, -1))(part) for part in parts]
+    total = keras.layers.Add()(list(parts)) if len(parts) > 1 else parts[0]
+    return MeanOfMembers(name="mean_of_members")(total) if members else total

@@ -137,6 +137,19 @@ class Layout:
         return [column for column in self.columns if column.ragged]
 
 
+def without_gaps(value: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor | tf.RaggedTensor:
+    """Returns a transformed feature; a sparse one becomes ragged rows, which is its form in examples."""
+    if not isinstance(value, tf.SparseTensor):
+        return value
+    return tf.RaggedTensor.from_value_rowids(value.values, value.indices[:, 0], value.dense_shape[0], validate=False)
+
+
+def dense(value: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
+    """Returns a transformed feature as a dense tensor; rows of several values are padded with 0 or empty text."""
+    value = without_gaps(value)
+    return value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
+
+
 def layout_of(block: Block) -> Layout:
     """Returns the layout of an eager block."""
     return Layout(tuple(_column(name, value) for name, value in block.items()))

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from fullpass.base.errors import did_you_mean
-from fullpass.preprocessing.spec import Count, Flag, Name, Spec
+from fullpass.preprocessing.spec import Count, Flag, ImportPath, Name, Spec
 from fullpass.preprocessing.values.raw_text import RawText
 
 Paths = Name | tuple[Name, ...] | dict[Name, Name | tuple[Name, ...]]
 """A path, a list of paths, or paths per split; each may be a glob. Relative paths are relative to the YAML's folder;
 `package:NAME/PATH` is a file inside an installed Python package."""
-
-ImportPath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _ENCODINGS = ("utf-8", "latin-1", "cp1252", "utf-16", "cp1251", "shift_jis", "gb18030")

@@ -20,12 +20,17 @@ def match_paths(pattern: str) -> list[str]:
     `**` matches any number of folders. Hidden files and folders match only a name pattern that starts with a dot. A
     link to a folder above it is not followed.
     """
-    parts = re.sub(r"(?<![^/])(\*\*/)+", "**/", pattern).split("/")
+    parts = with_single_stars(pattern).split("/")
     level = next((n for n, part in enumerate(parts) if glob.has_magic(part)), None)
     if level is None:
         return [pattern] if os.path.lexists(pattern) else []
     start = "".join(f"{part}/" for part in parts[:level])
     return sorted(_below(start, parts[level:]))
+
+
+def with_single_stars(pattern: str) -> str:
+    """Returns a pattern in which several `**/` in a row, which match what one does, are one."""
+    return re.sub(r"(?<![^/])(\*\*/)+", "**/", pattern)
 
 
 def _below(start: str, parts: Sequence[str]) -> Iterator[str]:

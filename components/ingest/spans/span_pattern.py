@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
+from fullpass.components.ingest.sources.path_matches import with_single_stars
 
 Unit = Literal["number", "year", "month", "day", "hour"]
 
@@ -181,7 +182,7 @@ def parse_pattern(written: str, folder: str, pattern: str) -> SpanPattern:
         UserError: A field is unknown, fields contradict each other, the end of a field is ambiguous, or there are too
             many stars.
     """
-    pattern = re.sub(r"(?<![^/])(\*\*/)+", "**/", pattern)
+    pattern = with_single_stars(pattern)
     if any(len(_STARS.findall(name)) > _MOST_STARS for name in pattern.split("/")):
         raise _wrong(written, f"has a name with more than {_MOST_STARS} stars. Merge some: `a_*` matches `a_b_c` too.")
     if pattern.count("**/") > _MOST_STARS:

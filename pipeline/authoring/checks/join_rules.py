@@ -1,10 +1,10 @@
 """Checks of what a row is joined with: tables, earlier rows of its entity (history), its later label (forecast)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 from fullpass.base.errors import UserError, did_you_mean
-from fullpass.components.ingest.config import ColumnSplit, HashSplit, TimeSplit
+from fullpass.components.ingest.config import ColumnSplit, DataConfig, HashSplit, TimeSplit
 from fullpass.components.ingest.joins.config import is_joined, joined_columns
 from fullpass.components.ingest.spans.joined_tables import find_tables, require_tables
 from fullpass.components.ingest.spans.spans import find_window, span_unit
@@ -95,10 +95,7 @@ def check_histories(loaded: Loaded) -> Iterator[Finding]:
             yield Finding(keys, f"{name} is a join, too. Give one of them another name.")
         if name in unread:
             yield Finding(keys, f"nothing reads a list of it, such as past_count({name}.at). Use it, or remove it.")
-        for key, columns in (("entity", history.keys), ("at", (history.at,))):
-            for column in columns:
-                if column in data.derive:
-                    yield Finding((*keys, key), f"{column} is derived. Name a raw or joined column.")
+        yield from _derived(data, keys, entity=history.keys, at=(history.at,))
         for column in history.columns:
             if any(history_of(source, data.history) for source in with_source_columns([column], expressions)):
                 yield Finding((*keys, "columns"), f"{column} is computed from a history. Events hold no lists.")
@@ -171,10 +168,15 @@ def check_forecast_columns(loaded: Loaded) -> Iterator[Finding]:
     if forecast is None:
         return
     entity = (forecast.entity,) if isinstance(forecast.entity, str) else forecast.entity or ()
-    for key, columns in (("entity", entity), ("at", (forecast.at,))):
+    yield from _derived(data, _FORECAST, entity=entity, at=(forecast.at,))
+
+
+def _derived(data: DataConfig, keys: Keys, **columns_of: Sequence[str | None]) -> Iterator[Finding]:
+    """Yields the columns that keys below `keys` name and that are derived, which they cannot be."""
+    for key, columns in columns_of.items():
         for column in columns:
             if column in data.derive:
-                yield Finding((*_FORECAST, key), f"{column} is derived. Name a raw or joined column.")
+                yield Finding((*keys, key), f"{column} is derived. Name a raw or joined column.")
 
 
 def check_forecast_split(loaded: Loaded) -> Iterator[Finding]:

@@ -5,8 +5,9 @@ from typing import Any
 
 from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS
 from fullpass.pipeline.authoring.loading.problems import Keys
-from fullpass.pipeline.config import PipelineConfig
+from fullpass.pipeline.config import PIPELINE_NAME, PipelineConfig
 from fullpass.preprocessing.dates.date_format import PARTS
+from fullpass.preprocessing.spec import DURATION, IMPORT_PATH, VARIABLE
 
 Schema = dict[str, Any]
 """A JSON Schema, or a part of one."""
@@ -15,10 +16,10 @@ TAGS = ("type", "kind", "format", "method")
 _OF_A_CLASS = rf"^({'|'.join(OF_A_CLASS)})\[.+\]$"
 _PATTERNS = {
     _OF_A_CLASS: "the metric of one class, such as recall[CLASS]",
-    r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$": "an import path such as package.module:function",
-    r"^[0-9]{1,6}[smhd]$": "a duration such as 30s, 10m, 6h or 2d",
-    r"^[A-Za-z_][A-Za-z0-9_]*$": "the name of an environment variable",
-    r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$": "up to 63 lower-case letters, digits and inner dashes, such as taxi-tips",
+    IMPORT_PATH: "an import path such as package.module:function",
+    DURATION: "a duration such as 30s, 10m, 6h or 2d",
+    VARIABLE: "the name of an environment variable",
+    PIPELINE_NAME: "up to 63 lower-case letters, digits and inner dashes, such as taxi-tips",
 }
 _MOST_NAMES = 20
 

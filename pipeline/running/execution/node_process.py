@@ -22,6 +22,7 @@ from pathlib import Path
 from absl import logging as absl_logging
 
 from fullpass.base import progress
+from fullpass.base.files import write_atomically
 from fullpass.base.processes import end_with_parent, flush_streams, limit_arenas, usable_cores
 from fullpass.base.redact import redact_streams
 from fullpass.components.ingest.readers.crashes import CRASHES, NOTES_VARIABLE, crash_text, noted_files
@@ -233,9 +234,7 @@ def _outcome_of(work: Callable[[], Outcome]) -> Outcome:
 
 
 def _write_outcome(path: Path, outcome: Outcome) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
-    os.replace(temporary, path)
+    write_atomically(path, json.dumps(asdict(outcome)))
 
 
 def _read_outcome(process: NodeProcess) -> Outcome | None:

@@ -12,8 +12,6 @@ from fullpass.base.errors import UserError
 from fullpass.base.state_file import DamagedState
 from fullpass.components.push.push import (
     CURRENT,
-    DESCRIPTION,
-    ORIGIN,
     damage_of,
     description,
     folder_of,
@@ -25,7 +23,7 @@ from fullpass.components.push.push import (
     versions,
 )
 from fullpass.pipeline.registry.list_versions import read_versions
-from fullpass.trainer.export.export_files import FILES, listed_files
+from fullpass.trainer.export.export_files import DESCRIPTION, FILES, ORIGIN, listed_files
 from tests import REPOSITORY
 
 

@@ -20,10 +20,10 @@ from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
-from fullpass.trainer.input.decoder import decoder, read_blocks, without_gaps
+from fullpass.trainer.input.decoder import decoder, read_blocks
 from fullpass.trainer.input.placement import InModel, placement_of
 from fullpass.trainer.models.model_inputs import transformed_outputs
-from fullpass.trainer.records.blocks import join
+from fullpass.trainer.records.blocks import join, without_gaps
 from tests.record_files import example, read_examples, write_records
 
 pytestmark = pytest.mark.integration
