@@ -1,6 +1,6 @@
 """Shared functions of the tests of readers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +10,8 @@ from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.readers.read_source import find_inputs, parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.sources.files import SourceFile, resolve_path
+from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request
+from fullpass.components.ingest.spans.spans import find_window
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 
@@ -55,6 +57,19 @@ def ingest_config_of(data: DataConfig) -> IngestConfig:
     """Returns the configuration of an ingestion of `data:`, of which all derived columns are computed."""
     shared = IngestConfig.model_fields.keys() & DataConfig.model_fields.keys()
     return IngestConfig(**{name: getattr(data, name) for name in shared})
+
+
+def request_of(
+    folder: Path,
+    data: DataConfig,
+    ingest: IngestConfig,
+    columns: Sequence[RawColumn],
+    span: str | None = None,
+    known: Sequence[KnownSpan] = (),
+) -> Request:
+    """Returns the request for a window of the data, whose relative paths start at `folder`."""
+    window = find_window(data, lambda path: resolve_path(path, folder), span)
+    return Request(ingest, ("train", "eval"), tuple(columns), gzip=False).with_window(window, known)
 
 
 def inputs(source, folder):

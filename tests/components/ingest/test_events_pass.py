@@ -13,12 +13,10 @@ from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.history import recomputed
 from fullpass.components.ingest.ingest import finish, run
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
-from fullpass.components.ingest.sources.files import resolve_path
-from fullpass.components.ingest.spans import spans
-from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, read_request
+from fullpass.components.ingest.spans.ingest_request import KnownSpan, read_request
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
-from tests.components.ingest.reading_tools import ingest_config_of, ingested_parts
+from tests.components.ingest.reading_tools import ingest_config_of, ingested_parts, request_of
 
 TRIPS = {"entity": "who", "at": "when", "columns": ["fare", "shop"]}
 FARE = RawColumn("trips.fare", "number", many=True)
@@ -30,13 +28,7 @@ START = datetime(2024, 1, 10, tzinfo=UTC)
 def requested(folder, data, columns=COLUMNS, span=None, known=()):
     """Returns the request for a window as the executor reads it, without the spans that are known."""
     declared = DataConfig.model_validate({"source": {"format": "csv", "path": "{YYYY}-{MM}-{DD}.csv"}, **data})
-
-    def resolve(path):
-        return resolve_path(path, folder)
-
-    window = spans.find_window(declared, resolve, span)
-    request = Request(ingest_config_of(declared), ("train", "eval"), columns, gzip=False)
-    request = request.with_window(window, known)
+    request = request_of(folder, declared, ingest_config_of(declared), columns, span, known)
     return request, read_request(request.to_json(known=known))
 
 

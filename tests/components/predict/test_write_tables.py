@@ -1,6 +1,7 @@
 """Tables written to files and read back with Python's own readers."""
 
 import csv
+import datetime
 import json
 from pathlib import Path
 
@@ -63,8 +64,6 @@ def test_json_lines_are_written_as_others_read_them(tmp_path):
 
 
 def test_nan_and_dates_are_valid_json(tmp_path):
-    import datetime
-
     table = pa.table(
         {"x": [float("nan")], "day": [datetime.date(2024, 2, 29)], "raw": [b"\xff"], "all": [[b"a", b"b"]]}
     )
@@ -98,8 +97,6 @@ def test_parquet_is_written_as_others_read_it(tmp_path):
 
 
 def test_examples_are_written_as_tensorflow_reads_them(tmp_path):
-    import datetime
-
     import tensorflow as tf
 
     table = pa.table(

@@ -11,12 +11,10 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.ingestion import ingestion_of
-from fullpass.components.ingest.sources.files import resolve_path
-from fullpass.components.ingest.spans import spans
-from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, read_request
+from fullpass.components.ingest.spans.ingest_request import KnownSpan, read_request
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.columns.raw_columns import raw_columns
-from tests.components.ingest.reading_tools import ingested_parts
+from tests.components.ingest.reading_tools import ingested_parts, request_of
 
 START = pd.Timestamp("2024-01-01", tz="UTC")
 FORECAST = {"ahead": "3d", "season": "5d", "entity": "shop", "at": "day"}
@@ -34,12 +32,8 @@ def config_of(path="{YYYY}-{MM}-{DD}.csv", label=None, derive=None, forecast=FOR
 
 
 def requested(folder, config, known=(), span=None):
-    def resolve(path):
-        return resolve_path(path, folder)
-
-    columns = tuple(raw_columns(config.preprocessing_config).values())
-    request = Request(config.ingest_config, ("train", "eval"), columns, gzip=False)
-    whole = request.with_window(spans.find_window(config.data, resolve, span), known)
+    columns = raw_columns(config.preprocessing_config).values()
+    whole = request_of(folder, config.data, config.ingest_config, columns, span, known)
     return whole, read_request(whole.to_json(known=known))
 
 

@@ -7,11 +7,8 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
-from fullpass.components.ingest.sources.files import resolve_path
-from fullpass.components.ingest.spans.ingest_request import Request
-from fullpass.components.ingest.spans.spans import find_window
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from tests.components.ingest.reading_tools import ingest_config_of, ingested_parts
+from tests.components.ingest.reading_tools import ingest_config_of, ingested_parts, request_of
 
 DAYS = pd.date_range("2024-01-01", periods=5)
 COLUMNS = (RawColumn("id", "number"), RawColumn("weather.temp", "number"), RawColumn("weather.sky", "string"))
@@ -51,8 +48,7 @@ def frames(tmp_path):
 def requested(folder, join, data, spans="latest", window=5):
     join = {"source": {"format": "csv", "path": "weather/{YYYY}-{MM}-{DD}.csv"}, "on": "place", **join}
     config = DataConfig.model_validate({**data, "joins": {"weather": join}, "window": {"spans": window}})
-    found = find_window(config, lambda path: resolve_path(path, folder), spans)
-    return Request(ingest_config_of(config), ("train", "eval"), COLUMNS, gzip=False).with_window(found, ())
+    return request_of(folder, config, ingest_config_of(config), COLUMNS, spans)
 
 
 def joined(request, folder):

@@ -1,20 +1,33 @@
 """A file that is replaced, cut or appended to between the planning and the end of its reading is an error."""
 
 import os
+import sqlite3
 from dataclasses import replace
 
+import duckdb
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers import lines
 from fullpass.components.ingest.readers.read_source import find_inputs, parts_of, read
 from fullpass.components.ingest.readers.reader import Reading
-from fullpass.components.ingest.sources.config import CsvSource, JsonLinesSource, NumpySource, ParquetSource, TextSource
+from fullpass.components.ingest.sources.config import (
+    CsvSource,
+    JsonLinesSource,
+    NumpySource,
+    ParquetSource,
+    SqlSource,
+    TextSource,
+)
 from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.components.ingest.spans.spans import find_window
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from tests.image_files import encode_image
 
 SOURCES = {"csv": CsvSource, "jsonl": JsonLinesSource, "txt": TextSource, "npy": NumpySource, "parquet": ParquetSource}
 COLUMN = {"txt": "text", "npy": "data"}
@@ -79,8 +92,6 @@ def test_a_reader_notices_that_its_file_has_changed(tmp_path, monkeypatch, endin
 
 
 def test_a_remote_file_is_looked_at_again():
-    import fsspec
-
     memory = fsspec.filesystem("memory")
     with memory.open("/changing/x.csv", "w") as file:
         file.write("a\n1\n2\n")
@@ -95,10 +106,6 @@ def test_a_remote_file_is_looked_at_again():
 
 
 def test_a_folder_s_files_and_a_manifest_s_images_are_part_of_it(tmp_path):
-    from fullpass.components.ingest.config import DataConfig
-    from fullpass.components.ingest.spans.spans import find_window
-    from tests.image_files import encode_image
-
     def png(value: int) -> bytes:
         return encode_image(np.full((2, 2), value, dtype=np.uint8), "PNG", "L")
 
@@ -121,9 +128,6 @@ def test_a_folder_s_files_and_a_manifest_s_images_are_part_of_it(tmp_path):
 @pytest.mark.integration
 def test_a_query_that_reads_more_than_the_database_has_no_version(tmp_path):
     """A view over a file, a function of the time: what they return cannot be known from the database's file."""
-    duckdb = pytest.importorskip("duckdb")
-    from fullpass.components.ingest.sources.config import SqlSource
-
     (tmp_path / "d.csv").write_text("a\n1\n")
     with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
         connection.execute("create table own as select 1 as a")
@@ -141,10 +145,6 @@ def test_a_query_that_reads_more_than_the_database_has_no_version(tmp_path):
 
 
 def test_the_log_of_a_database_is_beside_the_file_that_a_link_leads_to(tmp_path):
-    import sqlite3
-
-    from fullpass.components.ingest.sources.config import SqlSource
-
     (tmp_path / "real").mkdir()
     connection = sqlite3.connect(tmp_path / "real" / "t.db")
     connection.execute("pragma journal_mode=wal")

@@ -10,6 +10,8 @@ import pytest
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import BadRows, DataConfig, SpanColumn
+from fullpass.components.ingest.ingest import finish, run
+from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans.span_column import NO_SPAN, span_numbers
 from fullpass.components.ingest.spans.span_pattern import parse_span
@@ -134,9 +136,6 @@ def test_path_and_column_do_not_both_tell_spans(tmp_path):
 
 @pytest.mark.integration
 def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
-    from fullpass.components.ingest.ingest import finish, run
-    from fullpass.components.ingest.ingestion import Ingestion
-
     days = [f"2013-01-0{5 + i // 40},{i}" for i in range(120)]
     write(tmp_path, *days[:100], "?,100", "1,2,3", *days[100:])
     found = window(tmp_path, "2013-01-05:latest")
