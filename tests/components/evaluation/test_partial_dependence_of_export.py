@@ -1,8 +1,11 @@
 """The partial dependence of a real export, against its outputs for serialized rows with a replaced column."""
 
 import pytest
+import tensorflow as tf
 
+from fullpass.components.evaluation.partial_dependence import dependence_of_export
 from fullpass.preprocessing.config import PreprocessingConfig
+from tests.trainer.conftest import to_examples
 
 pytestmark = pytest.mark.integration
 ROWS = 150
@@ -10,11 +13,6 @@ ROWS = 150
 
 
 def test_the_curves_are_the_means_of_the_answers_to_replaced_rows(exported):
-    import tensorflow as tf
-
-    from fullpass.components.evaluation.partial_dependence import dependence_of_export
-    from tests.trainer.conftest import to_examples
-
     trained = exported("regression")
     rows = trained.prepared.rows["eval"][:ROWS]
     config = PreprocessingConfig.model_validate(trained.prepared.preprocessing)

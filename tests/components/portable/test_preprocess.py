@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from fullpass.components.portable.preprocess import STEPS, fingerprint
 
@@ -44,8 +45,6 @@ _NAMED = {
 
 @pytest.mark.parametrize(("name", "inputs", "options"), CASES)
 def test_a_step_is_the_operation_of_its_name(name, inputs, options):
-    import tensorflow as tf
-
     given = dict(zip(_NAMED.get(name, ("input",)), inputs, strict=False))
     if name == "StringJoin":
         given = {"inputs": inputs}
@@ -62,8 +61,6 @@ def _dst(options):
 
 
 def test_texts_have_the_fingerprint_of_tensorflow():
-    import tensorflow as tf
-
     drawn = np.random.default_rng(0)
     texts = [drawn.bytes(length) for length in [*range(140), 192, 256, 257, 1000]]
     buckets = 2**62 + 1

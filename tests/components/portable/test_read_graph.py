@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.components.portable.preprocess import Preprocessing
+from fullpass.components.portable.read_graph import GraphReader
 
 pytestmark = pytest.mark.integration
 ROWS = [{"fare": 9.0, "city": "Rome", "tags": ["a", "b"]}, {"city": "Oslo"}, {"fare": None, "city": "", "tags": ["b"]}]
@@ -14,8 +16,6 @@ ROWS = [{"fare": 9.0, "city": "Rome", "tags": ["a", "b"]}, {"city": "Oslo"}, {"f
 
 @pytest.fixture(scope="module")
 def saved():
-    import tensorflow as tf
-
     module = tf.Module()
     keys = tf.lookup.KeyValueTensorInitializer(["Rome", "Oslo"], tf.constant([1, 2], tf.int64))
     module.table = tf.lookup.StaticHashTable(keys, -1)
@@ -45,8 +45,6 @@ def saved():
 
 
 def preprocessing_of(saved, folder, names):
-    from fullpass.components.portable.read_graph import GraphReader
-
     reader = GraphReader(saved.transform.get_concrete_function())
     inputs = reader.inputs({name: name for name in names})
     kinds = {"fare": ("number", False), "city": ("string", False), "tags": ("string", True)}
@@ -72,8 +70,6 @@ def test_rows_become_the_inputs_of_the_network(saved, tmp_path):
 
 
 def hash_of(text):
-    import tensorflow as tf
-
     return int(tf.strings.to_hash_bucket_fast(text, 5)) + 1
 
 

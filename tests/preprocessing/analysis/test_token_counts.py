@@ -7,13 +7,14 @@ import pyarrow as pa
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.preprocessing.analysis import token_counts, token_files
+from fullpass.preprocessing.analysis.token_counts import TokenCounts, decode, encode, merged, rank
+from fullpass.preprocessing.analysis.token_files import TOKENS
 
 WORDS = [f"w{number:x}".encode() for number in range(3000)] + [b"", b"\xff\x00", "日".encode()]
 
 
 def counted(tokens):
-    from fullpass.preprocessing.analysis.token_files import TOKENS
-
     found = Counter(tokens)
     return pa.table([list(found), list(found.values())], schema=TOKENS)
 
@@ -21,8 +22,6 @@ def counted(tokens):
 @pytest.fixture
 def bounded(monkeypatch):
     """Limits so small that 3,000 tokens take several files, which are read and merged in many steps."""
-    from fullpass.preprocessing.analysis import token_counts, token_files
-
     monkeypatch.setattr(token_counts, "MAX_TOKENS_IN_MEMORY", 500)
     monkeypatch.setattr(token_files, "READ_BYTES", 100_000)
     monkeypatch.setattr(token_counts, "_MERGED_ROWS", 64)
@@ -31,8 +30,6 @@ def bounded(monkeypatch):
 
 def states_of(drawn, folder, parts=3):
     """Returns the decoded accumulators of parts of the rows, which are added in batches."""
-    from fullpass.preprocessing.analysis.token_counts import TokenCounts, decode, encode
-
     states = []
     for part in np.array_split(drawn, parts):
         state = TokenCounts()
@@ -50,8 +47,6 @@ def expected(drawn, min_count, top_k):
 
 @pytest.mark.integration
 def test_tokens_in_files_rank_as_those_of_a_plain_count(bounded, tmp_path):
-    from fullpass.preprocessing.analysis.token_counts import merged, rank
-
     drawn = np.random.default_rng(3).integers(0, len(WORDS), 9000)
     states = states_of(drawn, str(tmp_path))
     assert all(len(state.files) == 1 and not state.in_memory for state in states)
@@ -66,8 +61,6 @@ def test_tokens_in_files_rank_as_those_of_a_plain_count(bounded, tmp_path):
 
 
 def test_few_tokens_stay_in_memory(tmp_path):
-    from fullpass.preprocessing.analysis.token_counts import merged, rank
-
     drawn = np.random.default_rng(3).integers(0, len(WORDS), 9000)
     ranked = rank(merged(states_of(drawn, str(tmp_path)), str(tmp_path)), min_count=2, top_k=100, folder=str(tmp_path))
     (table,) = ranked.tables()

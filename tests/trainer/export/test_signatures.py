@@ -5,8 +5,17 @@ import math
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import prediction_log_pb2
 
+from fullpass.components.serving_check.probe import _bytes_or_object
+from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.trainer.export.export import _write_requests
+from fullpass.trainer.export.sample_requests import read_samples, rest_body, to_row, write_samples
+from fullpass.trainer.export.signatures import column_keys
 from tests.record_files import example, read_records, write_records
+from tests.trainer.conftest import to_examples
 
 KEYS = ["city", "kind", "note", "position", "tags", "trip_miles", "x"]
 
@@ -24,22 +33,16 @@ KEYS = ["city", "kind", "note", "position", "tags", "trip_miles", "x"]
     ],
 )
 def test_keys_of_columns(columns, keys):
-    from fullpass.trainer.export.signatures import column_keys
-
     assert column_keys(columns) == dict(zip(columns, keys, strict=True))
 
 
 @pytest.fixture(scope="session")
 def loaded(exported):
-    import tensorflow as tf
-
     return tf.saved_model.load(str(exported("binary").directory))
 
 
 def raw_columns(rows) -> dict[str, object]:
     """Returns rows as inputs of `serving_raw`."""
-    import tensorflow as tf
-
     nan = float("nan")
 
     def texts(name):
@@ -57,10 +60,6 @@ def raw_columns(rows) -> dict[str, object]:
 
 
 def examples_of(rows):
-    import tensorflow as tf
-
-    from tests.trainer.conftest import to_examples
-
     return tf.constant(to_examples(rows))
 
 
@@ -108,9 +107,6 @@ def test_an_absent_column_is_missing_in_every_row(loaded, rows):
 
 def test_a_server_fills_in_the_inputs_that_a_request_lacks(exported, loaded):
     """TF Serving runs the graph in a session, where inputs that are not fed get the placeholders' defaults."""
-    import tensorflow as tf
-    from tensorflow.core.protobuf import saved_model_pb2
-
     directory = str(exported("binary").directory)
     saved = saved_model_pb2.SavedModel.FromString((exported("binary").directory / "saved_model.pb").read_bytes())
     signature = saved.meta_graphs[0].signature_def["serving_raw"]
@@ -125,31 +121,21 @@ def test_a_server_fills_in_the_inputs_that_a_request_lacks(exported, loaded):
 
 
 def test_columns_of_different_lengths_are_refused(loaded):
-    import tensorflow as tf
-
     with pytest.raises(tf.errors.InvalidArgumentError, match="columns differ in length"):
         loaded.serving_raw(x=tf.constant([1.0, 2.0]), kind=tf.constant(["a", "b", "c"]))
 
 
 def test_an_empty_batch_gives_an_empty_answer(loaded, rows):
-    import tensorflow as tf
-
     assert loaded.signatures["serving_default"](examples=tf.constant([], tf.string))["scores"].shape == (0,)
 
 
 def test_the_span_of_a_row_is_told_beside_its_features(loaded, rows):
-    import tensorflow as tf
-
-    from tests.trainer.conftest import to_examples
-
     # Day 20,516 modulo 4,096, the second file of that day, and its rows from 7 on.
     examples = to_examples(rows[:2], first=(36 << 15) + 1 << 36 | 7)
     assert loaded.signatures["transform_features"](examples=tf.constant(examples))["span"].numpy().tolist() == [36, 36]
 
 
 def test_transformed_features_are_those_of_training(exported, loaded, rows):
-    import tensorflow as tf
-
     prepared = exported("binary").prepared
     found = loaded.signatures["transform_features"](examples=examples_of(rows))
     spec = prepared.tft_output.transformed_feature_spec()
@@ -169,8 +155,6 @@ def test_transformed_features_are_those_of_training(exported, loaded, rows):
 
 
 def test_a_multilabel_label_is_dense_for_the_evaluator(exported):
-    import tensorflow as tf
-
     model = tf.saved_model.load(str(exported("multilabel").directory))
     rows = exported("multilabel").prepared.rows["eval"][:10]
     found = model.signatures["transform_features"](examples=examples_of(rows))["label"].numpy()
@@ -180,8 +164,6 @@ def test_a_multilabel_label_is_dense_for_the_evaluator(exported):
 
 @pytest.mark.parametrize("task", ["binary", "multilabel"])
 def test_labels_alone_are_those_of_transform_features(exported, task):
-    import tensorflow as tf
-
     model = tf.saved_model.load(str(exported(task).directory))
     examples = examples_of(exported(task).prepared.rows["eval"][:40])
     found, every = model.labels(examples), model.signatures["transform_features"](examples=examples)
@@ -205,8 +187,6 @@ def test_the_description_says_how_to_call_the_model(exported):
         ("x", "x", "number"),
     ]
     assert description["columns"][3]["width"] == 2
-    import tensorflow as tf
-
     assert description["versions"]["tensorflow"] == tf.version.VERSION
 
 
@@ -227,8 +207,6 @@ def test_sample_requests_are_the_first_raw_eval_rows(exported):
 
 def test_the_sample_body_is_what_a_server_takes(exported, loaded):
     """Reads the body as TF Serving does: by column, into tensors of the signature's dtypes."""
-    import tensorflow as tf
-
     folder = exported("binary").directory / "assets.extra"
     body = json.loads((folder / "request.json").read_text())
     assert body["signature_name"] == "serving_raw"
@@ -241,9 +219,6 @@ def test_the_sample_body_is_what_a_server_takes(exported, loaded):
 
 
 def test_warmup_requests_can_be_run(exported, loaded):
-    import tensorflow as tf
-    from tensorflow_serving.apis import prediction_log_pb2
-
     path = str(exported("binary").directory / "assets.extra" / "tf_serving_warmup_requests")
     logs = [prediction_log_pb2.PredictionLog.FromString(r.numpy()) for r in tf.data.TFRecordDataset(path)]
     requests = [log.predict_log.request for log in logs]
@@ -259,9 +234,6 @@ def test_warmup_requests_can_be_run(exported, loaded):
 
 
 def test_without_kept_rows_there_is_one_in_which_all_is_missing(tmp_path):
-    from fullpass.preprocessing.columns.raw_columns import RawColumn
-    from fullpass.trainer.export.sample_requests import read_samples, rest_body, to_row
-
     columns = {"a": RawColumn("a", "number"), "b": RawColumn("b", "string"), "c": RawColumn("c", "vector", 2)}
     rows = [to_row(example, columns) for example in read_samples(str(tmp_path))]
     assert rows == [{"a": None, "b": None, "c": None}]
@@ -271,21 +243,12 @@ def test_without_kept_rows_there_is_one_in_which_all_is_missing(tmp_path):
 
 
 def test_sample_numbers_are_as_short_as_they_were():
-    import tensorflow as tf
-
-    from fullpass.preprocessing.columns.raw_columns import RawColumn
-    from fullpass.trainer.export.sample_requests import to_row
-
     fare = tf.train.Feature(float_list=tf.train.FloatList(value=[12.45]))
     example = tf.train.Example(features=tf.train.Features(feature={"fare": fare})).SerializeToString()
     assert to_row(example, {"fare": RawColumn("fare", "number")}) == {"fare": 12.45}
 
 
 def test_sample_requests_hold_any_bytes_and_any_text(tmp_path):
-    from fullpass.components.serving_check.probe import _bytes_or_object
-    from fullpass.preprocessing.columns.raw_columns import RawColumn
-    from fullpass.trainer.export.export import _write_requests
-
     cells = [b"\xff\xfe", 'a\u2028b\u0085c\nd"'.encode(), "café".encode(), b"\xed\xa0\x80"]
     _write_requests(str(tmp_path), {"t": RawColumn("t", "string")}, [example({"t": cell}) for cell in cells])
     lines = (tmp_path / "requests.jsonl").read_text().splitlines()
@@ -297,8 +260,6 @@ def test_sample_requests_hold_any_bytes_and_any_text(tmp_path):
 
 
 def test_samples_of_large_rows_are_few(tmp_path):
-    from fullpass.trainer.export.sample_requests import read_samples, write_samples
-
     for name, sizes in {"small": [5, 6], "large": [3 << 20] * 3, "huge": [9 << 20, 5]}.items():
         write_records(tmp_path / name, (b"x" * size for size in sizes))
 
