@@ -1,5 +1,6 @@
 """tf.Examples of plain values, TFRecord files of them, and what such files hold by TensorFlow's own reader."""
 
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,15 @@ def read_examples(*paths: Path | str) -> Iterator[Any]:
     import tensorflow as tf
 
     return (tf.train.Example.FromString(record).features.feature for record in read_records(*paths))
+
+
+def record_offsets(content: bytes) -> list[int]:
+    """Returns where each record of an uncompressed TFRecord file begins: length, checksum, content, checksum."""
+    found, offset = [], 0
+    while offset < len(content):
+        found.append(offset)
+        offset += struct.unpack_from("<Q", content, offset)[0] + 16
+    return found
 
 
 def _compression(path: Path | str) -> str:

@@ -2,17 +2,16 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
+
+from fullpass.trainer.fit.epoch_metrics import metrics_of, sums_of
+from fullpass.trainer.models.losses import loss_of
 
 RANDOM = np.random.default_rng(1)
 ROWS = 60
 
 
 def measured(task, label, logits, weight, cuts=(0, 7, 8, ROWS)) -> dict[str, float]:
-    import tensorflow as tf
-
-    from fullpass.trainer.fit.epoch_metrics import metrics_of, sums_of
-    from fullpass.trainer.models.losses import loss_of
-
     totals: dict[str, np.ndarray] = {}
     for first, end in zip(cuts, cuts[1:], strict=False):
         part = [tf.constant(values[first:end]) for values in (label, logits, weight)]

@@ -218,9 +218,7 @@ def test_epochs_go_on_while_they_improve_and_no_further_than_allowed():
 def test_a_training_ends_when_its_time_is_over_and_keeps_the_best():
     """An epoch of eight updates that each wait 0.1 seconds does not fit into 0.3 seconds."""
     x, y, w = data()
-    late = asleep(0.1)
-    rows = batches(x, y, w, 8)
-    slowed = Batches(lambda *at: rows.begin(*at).map(lambda x, y, w: (x, late(y), w)).prefetch(1), rows.steps)
+    slowed = slow(batches(x, y, w, 8), 0.1)
     fitted = fit(linear_model(), slowed, batches(x, y, w, ROWS), epochs=1000, seconds=0.3, steps_per_call=1)
     assert (fitted.epochs, fitted.ended_by) == (1, "time")
     assert fitted.best_epoch == 1 and fitted.seconds < 10

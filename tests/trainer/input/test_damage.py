@@ -12,21 +12,11 @@ from fullpass.trainer.input.damage import check_features
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 from fullpass.trainer.records.frames import masked_crc
-from tests.record_files import example, read_records, write_records
+from tests.record_files import example, read_records, record_offsets, write_records
 
 pytestmark = pytest.mark.integration
 
 RECORDS = 300
-
-
-def frames(data: bytes) -> list[tuple[int, int]]:
-    """Returns (offset, content size) of every record, which is length, checksum, content, checksum."""
-    found, offset = [], 0
-    while offset < len(data):
-        (size,) = struct.unpack_from("<Q", data, offset)
-        found.append((offset, size))
-        offset += size + 16
-    return found
 
 
 def framed(record: bytes) -> bytes:
@@ -67,8 +57,8 @@ def load(shard: Path):
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (lambda content: flipped(content, frames(content)[41][0] + 20), "corrupted record at"),
-        (lambda content: flipped(content, frames(content)[10][0]), "corrupted record at"),
+        (lambda content: flipped(content, record_offsets(content)[41] + 20), "corrupted record at"),
+        (lambda content: flipped(content, record_offsets(content)[10]), "corrupted record at"),
         (lambda content: content + framed(b"no example"), "Could not parse example"),
         (lambda content: content[:-7], "truncated record at"),
     ],

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from fullpass.trainer.input.memory import available_memory
 
 
@@ -19,12 +21,13 @@ def test_a_machine_without_a_container(tmp_path):
     assert available_memory(tmp_path, 2048) == 2048
 
 
-def test_a_container_with_less_than_the_machine(tmp_path):
-    assert available_memory(container(tmp_path, "1000000", 400_000), 2_000_000) == 600_000
-
-
-def test_files_that_the_container_has_read_can_be_given_up(tmp_path):
-    assert available_memory(container(tmp_path, "1000000", 400_000, reclaimable=300_000), 2_000_000) == 900_000
+@pytest.mark.parametrize(
+    ("limit", "used", "reclaimable", "expected"),
+    [("1000", 400, 0, 600), ("1000", 400, 300, 900), ("max", 5, 0, 2048), ("100", 200, 0, 0)],
+    ids=["less than the machine", "files read can be given up", "no limit", "over the limit"],
+)
+def test_a_container(tmp_path, limit, used, reclaimable, expected):
+    assert available_memory(container(tmp_path, limit, used, reclaimable=reclaimable), 2048) == expected
 
 
 def test_the_limit_of_a_group_further_out_holds(tmp_path):
@@ -32,14 +35,6 @@ def test_the_limit_of_a_group_further_out_holds(tmp_path):
     (tmp_path / "sys/fs/cgroup/outer/memory.max").write_text("500\n")
     (tmp_path / "sys/fs/cgroup/outer/memory.current").write_text("450\n")
     assert available_memory(tmp_path, 2048) == 50
-
-
-def test_a_container_without_a_limit(tmp_path):
-    assert available_memory(container(tmp_path, "max", 5), 2048) == 2048
-
-
-def test_a_container_over_its_limit(tmp_path):
-    assert available_memory(container(tmp_path, "100", 200), 2048) == 0
 
 
 def test_this_machine_has_some():

@@ -17,9 +17,9 @@ from fullpass.preprocessing.apply.transform_batches import BatchTransformer
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.image_feature import ImageFeature
+from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
 from fullpass.trainer.export.sample_requests import write_samples
-from fullpass.trainer.fit.steps import FineTunedVariable, Steps
-from fullpass.trainer.fit.training_inputs import parse_fn_args
+from fullpass.trainer.fit.steps import Blend, FineTunedVariable, Steps
 from fullpass.trainer.input.decoder import decoder, read_blocks
 from fullpass.trainer.input.placement import InModel, placement_of
 from fullpass.trainer.models.image_encoders import encode_image, fine_tuned_variables
@@ -54,10 +54,6 @@ def example(picture, lies, price, number):
 
 def prepared_in(folder: Path, image, place="input") -> Prepared:
     """Writes raw examples of an image and a number, and a graph that is analyzed in this process."""
-    from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
-
-    from fullpass.preprocessing.columns.raw_schema import raw_schema
-
     declared = {
         "features": {"image": {"type": "image", "size": [12, 10], "compute_at": place, **image}, "price": "number"},
         "label": {"name": "lies", "task": "binary", "positive": "yes"},
@@ -108,8 +104,6 @@ def test_it_learns_what_the_pictures_show_and_answers_from_encoded_bytes(exporte
 
 def test_the_export_answers_as_the_trained_model_did(exported):
     """The scores of the trained model use the input function, those of the export its own graph."""
-    from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
-
     prepared, output = exported
     loaded = tf.saved_model.load(str(output / "Format-Serving"))
     records = list(record_files.read_records(*prepared.files("raw", "eval")))
@@ -124,11 +118,7 @@ def test_requests_hold_images_as_base64(exported):
 
 
 def test_pixels_are_normalised_by_their_mean_and_deviation_over_train(exported):
-    from fullpass.trainer.fit.training_data import load_data
-    from fullpass.trainer.input.workers import Workers
-
-    inputs = parse_fn_args(fn_args(exported[0], exported[1] / "again"))
-    data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, Workers(tf.distribute.get_strategy()))
+    data, *_ = exported[0].loaded(model="mlp", input={"compute_at": "input"})
     pictures, _ = drawn(ROWS["train"], 0)
     pixels = pictures.reshape(-1, 3).astype(np.float64)
     np.testing.assert_allclose(
@@ -197,9 +187,7 @@ def test_a_stride_halves_the_image_and_keeps_the_stages_after_it():
     assert sides(28, 2) == ([14, 14, 14, 7, 7], 64)
 
 
-def test_mixup_blends_images_and_labels_and_trains(tmp_path):
-    from fullpass.trainer.fit.steps import Blend
-
+def test_mixup_blends_images_and_labels():
     images = np.arange(4 * 2 * 2, dtype=np.uint8).reshape(4, 2, 2, 1) * 10
     blend = Blend(("image",), 0.5, seed=3)
     label, weight = tf.constant([0.0, 1.0, 0.0, 1.0]), tf.constant([1.0, 1.0, 2.0, 0.0])

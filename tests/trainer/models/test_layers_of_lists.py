@@ -2,9 +2,28 @@
 
 import json
 
+import keras
 import numpy as np
 import pyarrow as pa
 import pytest
+import tensorflow as tf
+
+from fullpass.components.ingest.writing.encode import encode
+from fullpass.components.predict.predict import load_export
+from fullpass.components.serving_check.probe import _columns, _example
+from fullpass.preprocessing.analysis.analyze import analyze_table
+from fullpass.preprocessing.columns.outputs import feature_names
+from fullpass.preprocessing.columns.raw_columns import serving_columns
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.values.convert import convert
+from fullpass.preprocessing.values.raw_batches import raw_batches
+from fullpass.trainer.config import TrainerConfig
+from fullpass.trainer.export.export import export_model
+from fullpass.trainer.export.signatures import Served
+from fullpass.trainer.input.raw_tensors import DTYPES
+from fullpass.trainer.models.layers import AttentionPool, MultiHot, Pool
+from fullpass.trainer.models.model_inputs import model_inputs, transformed_outputs
+from fullpass.trainer.models.networks import build_model
 
 TABLE = {
     "tags": [["a", "b", "a"], None, [], ["c", None, "b"], ["a", None], ["d"] * 5],
@@ -28,8 +47,6 @@ FEATURES = {
 
 @pytest.mark.parametrize("how", ["mean", "sum", "sqrt_n", "max"])
 def test_pooling_is_over_the_ids_that_are_not_zero(how):
-    from fullpass.trainer.models.layers import MultiHot, Pool
-
     ids = np.array([[1, 2, 1, 0], [0, 3, 0, 0], [0, 0, 0, 0]])
     weights = np.array([[2.0, 1.0, 1.0, 9.0], [5.0, 0.5, 5.0, 5.0], [1.0] * 4], np.float32)
     vectors = np.arange(24, dtype=np.float32).reshape(3, 4, 2) - 8
@@ -46,8 +63,6 @@ def test_pooling_is_over_the_ids_that_are_not_zero(how):
 
 
 def test_attention_begins_as_the_mean_and_leaves_padding_out():
-    from fullpass.trainer.models.layers import AttentionPool
-
     ids = np.array([[1, 2, 0], [0, 0, 0]])
     vectors = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     layer = AttentionPool()
@@ -60,13 +75,7 @@ def test_attention_begins_as_the_mean_and_leaves_padding_out():
 @pytest.mark.integration
 @pytest.mark.parametrize("kind", ["mlp", pytest.param("linear", marks=pytest.mark.long)])
 def test_an_export_answers_examples_and_json_alike(tmp_path, kind):
-    import tensorflow as tf
-
-    served, config = served_lists(tmp_path, kind)
-    from fullpass.components.ingest.writing.encode import encode
-    from fullpass.preprocessing.values.convert import convert
-    from fullpass.trainer.export.export import export_model
-
+    served = served_lists(tmp_path, kind)
     arrays = {
         name: convert(pa.array(TABLE[name]), column, strip=False, missing=()).flat
         for name, column in served.columns.items()
@@ -78,7 +87,7 @@ def test_an_export_answers_examples_and_json_alike(tmp_path, kind):
     assert len(np.unique(scores)) == len(TABLE["y"]), scores  # every row has a distinct score
 
     request = json.loads((tmp_path / "export/assets.extra/request.json").read_text())["inputs"]
-    given = {name: tf.constant(request[name], dtypes(served)[name]) for name in served.columns}
+    given = {name: tf.constant(request[name], DTYPES[column.type]) for name, column in served.columns.items()}
     np.testing.assert_allclose(loaded.signatures["serving_raw"](**given)["scores"], scores, rtol=1e-5)
     # Additional missing elements after a list change nothing.
     longer = {name: padded(value) if value.shape.rank == 2 else value for name, value in given.items()}
@@ -88,9 +97,6 @@ def test_an_export_answers_examples_and_json_alike(tmp_path, kind):
         for i in range(len(examples))
     ]
     np.testing.assert_allclose(one_by_one, scores, rtol=1e-5)
-
-    from fullpass.components.predict.predict import load_export
-    from fullpass.components.serving_check.probe import _columns, _example
 
     description = json.loads((tmp_path / "export/assets.extra/fullpass.json").read_text())
     rows = [json.loads(line) for line in (tmp_path / "export/assets.extra/requests.jsonl").read_text().splitlines()]
@@ -105,18 +111,6 @@ def test_an_export_answers_examples_and_json_alike(tmp_path, kind):
 
 def served_lists(folder, kind):
     """Returns the parts of an export of an untrained model on the table's lists."""
-    import keras
-
-    from fullpass.preprocessing.analysis.analyze import analyze_table
-    from fullpass.preprocessing.columns.outputs import feature_names
-    from fullpass.preprocessing.columns.raw_columns import serving_columns
-    from fullpass.preprocessing.config import PreprocessingConfig
-    from fullpass.preprocessing.values.raw_batches import raw_batches
-    from fullpass.trainer.config import TrainerConfig
-    from fullpass.trainer.export.signatures import Served
-    from fullpass.trainer.models.model_inputs import model_inputs, transformed_outputs
-    from fullpass.trainer.models.networks import build_model
-
     config = PreprocessingConfig.model_validate({"features": FEATURES, "label": {"name": "y", "task": "binary"}})
     output = analyze_table(config, list(raw_batches(config, pa.table(TABLE))), str(folder / "graph"))
     features = transformed_outputs(config, output)
@@ -124,17 +118,9 @@ def served_lists(folder, kind):
     keras.utils.set_random_seed(1)
     model = build_model(inputs, task="binary", classes=1, config=TrainerConfig.model_validate({"model": kind}).model)
     model.set_weights([np.random.default_rng(1).normal(0, 0.3, weight.shape) for weight in model.get_weights()])
-    return Served(model, output, serving_columns(config), feature_names(features), config.label, ("0", "1")), config
-
-
-def dtypes(served):
-    from fullpass.trainer.input.raw_tensors import DTYPES
-
-    return {name: DTYPES[column.type] for name, column in served.columns.items()}
+    return Served(model, output, serving_columns(config), feature_names(features), config.label, ("0", "1"))
 
 
 def padded(value):
-    import tensorflow as tf
-
     missing = "" if value.dtype == tf.string else float("nan")
     return tf.pad(value, [[0, 0], [0, 2]], constant_values=missing)

@@ -1,34 +1,39 @@
 """Encoders read ids in order: padding has no effect, and they learn an order that pooling cannot represent."""
 
+import keras
 import numpy as np
 import pytest
+
+from fullpass.preprocessing.columns.outputs import Output, outputs
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.ids import Embedding
+from fullpass.preprocessing.features.lists import ListOf
+from fullpass.trainer.config import Mlp
+from fullpass.trainer.models.model_inputs import ModelInput
+from fullpass.trainer.models.networks import build_model
+from fullpass.trainer.models.sequence_encoders import Last, MaskedMean, TargetAttention
 
 VOCABULARY, LONGEST = 24, 8
 
 
 def model_of(options, units=16):
     """Returns a model of `shown` and `seen`, and the input of the feature."""
-    import keras
-
-    from fullpass.preprocessing.columns.outputs import Output
-    from fullpass.preprocessing.features.ids import Embedding
-    from fullpass.preprocessing.features.lists import ListOf
-    from fullpass.trainer.config import Mlp
-    from fullpass.trainer.models.model_inputs import ModelInput
-    from fullpass.trainer.models.networks import build_model
-
     declared = ListOf.model_validate(options)
     shared = {"encoding": Embedding(embedding=units), "table": "shown"}
     seen = Output(
         "seen", "seen", "ids", multi=True, pooling=declared.pooling, encoder=declared.encoder, longest=LONGEST,
         attend_to=declared.attend_to, **shared,
     )  # fmt: skip
-    inputs = {
-        "shown": ModelInput(
-            keras.Input((), name="shown", dtype="int64"), Output("shown", "shown", "ids", **shared), 24
-        ),
-        "seen": ModelInput(keras.Input((None,), name="seen", dtype="int64"), seen, VOCABULARY),
-    }
+    shown = Output("shown", "shown", "ids", **shared)
+    return built(
+        {
+            "shown": ModelInput(keras.Input((), name="shown", dtype="int64"), shown, VOCABULARY),
+            "seen": ModelInput(keras.Input((None,), name="seen", dtype="int64"), seen, VOCABULARY),
+        }
+    )
+
+
+def built(inputs):
     keras.utils.set_random_seed(1)
     return build_model(inputs, task="binary", classes=1, config=Mlp(kind="mlp", hidden=[32]))
 
@@ -76,8 +81,6 @@ def test_padding_says_nothing_and_order_counts(options):
 
 
 def test_target_attention_is_a_mean_by_the_softmax_of_products():
-    from fullpass.trainer.models.sequence_encoders import Last, MaskedMean, TargetAttention
-
     rng = np.random.default_rng(0)
     vectors, keys = rng.normal(size=(2, 3, 4)).astype(np.float32), rng.normal(size=(2, 3, 5)).astype(np.float32)
     query, present = rng.normal(size=(2, 5)).astype(np.float32), np.array([[True, True, False], [False] * 3])
@@ -90,8 +93,6 @@ def test_target_attention_is_a_mean_by_the_softmax_of_products():
 
 def accuracy_of(model, train, evaluation, *, epochs):
     """Trains a binary model and returns its accuracy on `evaluation`."""
-    import keras
-
     loss = keras.losses.BinaryCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(3e-3), loss, metrics=[keras.metrics.BinaryAccuracy(threshold=0)])
     model.fit(*train, epochs=epochs, batch_size=128, verbose=0)
@@ -114,14 +115,6 @@ def test_an_order_and_a_candidate_are_learned_by_encoders_alone(options, learns)
 
 def sequence_model(how, units=16):
     """Returns a model of `shown` and a sequence of items and prices, with attention of `shown` to the items."""
-    import keras
-
-    from fullpass.preprocessing.columns.outputs import outputs
-    from fullpass.preprocessing.config import PreprocessingConfig
-    from fullpass.trainer.config import Mlp
-    from fullpass.trainer.models.model_inputs import ModelInput
-    from fullpass.trainer.models.networks import build_model
-
     item = {"type": "category", "vocabulary": {"shared_with": "shown"}}
     config = PreprocessingConfig.model_validate({
         "features": {"shown": {"type": "category", "encoding": {"embedding": units}}},
@@ -133,8 +126,7 @@ def sequence_model(how, units=16):
         weights = keras.Input((None,), name=output.weights) if output.weights else None
         ids = keras.Input((None,) if output.multi else (), name=output.name, dtype="int64")
         inputs[output.name] = ModelInput(ids, output, 3 if weights is not None else VOCABULARY, weights=weights)
-    keras.utils.set_random_seed(1)
-    return build_model(inputs, task="binary", classes=1, config=Mlp(kind="mlp", hidden=[32]))
+    return built(inputs)
 
 
 def sequence_task(rows, seed):

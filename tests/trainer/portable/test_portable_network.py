@@ -3,10 +3,21 @@
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from fullpass.base.errors import UserError
+from fullpass.components.portable.export_portable import WRITERS
+from fullpass.preprocessing.internals.tf_internals import frozen
+from fullpass.trainer.export.signatures import feature_keys
+from fullpass.trainer.fit.blend import blend
+from fullpass.trainer.fit.build_training import build_training
+from fullpass.trainer.fit.sampled_rows import sample_rows
+from fullpass.trainer.models.losses import AUTO
+from fullpass.trainer.models.model_inputs import apply_model
+from fullpass.trainer.portable.portable_network import portable_network
 
 pytestmark = pytest.mark.integration
 
@@ -40,10 +51,6 @@ def answers(request, planted, tmp_path_factory):
 
     The weights are random; trees are grown. Two kinds read every feature.
     """
-    from fullpass.trainer.fit.sampled_rows import sample_rows
-    from fullpass.trainer.models.model_inputs import apply_model
-    from fullpass.trainer.portable.portable_network import portable_network
-
     folder, found = tmp_path_factory.mktemp("portable"), {}
     for kind, (model, task, training) in request.param.items():
         prepared = planted(task)
@@ -64,10 +71,6 @@ def answers(request, planted, tmp_path_factory):
 
 def blend_of(prepared, model):
     """Returns the blend of three networks, as `model: auto` makes it."""
-    from fullpass.trainer.fit.blend import blend
-    from fullpass.trainer.fit.build_training import build_training
-    from fullpass.trainer.models.losses import AUTO
-
     made = {}
     for config in (model, {"kind": "linear"}, {"kind": "dcn", "hidden": [4]}):
         data, spec, strategy = prepared.loaded(model=config)
@@ -79,8 +82,6 @@ def blend_of(prepared, model):
 
 
 def network_of(prepared, model, training):
-    from fullpass.trainer.fit.build_training import build_training
-
     if model["kind"] == "trees":
         data, trained = prepared.trained(model=model, training=training)
         return data, trained.network.model
@@ -108,13 +109,6 @@ def test_keras_loads_it_without_fullpass(answers):
 @pytest.mark.parametrize("to", [pytest.param("litert", marks=pytest.mark.long), "onnx"])
 def test_other_runtimes_answer_like_keras(answers, to):
     """Writes the saved networks in another format, and runs them on other numbers of rows."""
-    import keras
-    import tensorflow as tf
-
-    from fullpass.components.portable.export_portable import WRITERS
-    from fullpass.preprocessing.internals.tf_internals import frozen
-    from fullpass.trainer.export.signatures import feature_keys
-
     folder, logits_of = answers
     for kind, (_, expected) in logits_of.items():
         model = keras.models.load_model(folder / f"{kind}.keras")
@@ -132,10 +126,6 @@ def test_other_runtimes_answer_like_keras(answers, to):
 
 
 def test_a_layer_of_a_user_is_refused_by_name():
-    import keras
-
-    from fullpass.trainer.portable.portable_network import portable_network
-
     class Doubled(keras.layers.Layer):
         def call(self, x):
             return 2 * x

@@ -33,7 +33,7 @@ from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.records.blocks import Column, Layout
 from fullpass.trainer.records.columns import as_columns, find_columns, layout_of_schema, publish_columns
 from fullpass.trainer.records.record_files import list_files
-from tests.record_files import write_records
+from tests.record_files import example, write_records
 
 VALUES: dict[str, list[list[float]]] = {
     "x": [[1.5], [-0.0], [3e38], [7.0], [2.0]],
@@ -265,15 +265,9 @@ def transformed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     folder, x = tmp_path_factory.mktemp("columns"), np.random.default_rng(0).normal(size=900).astype(np.float32)
     files = [str(folder / f"raw-{number}") for number in range(3)]
     for number, file in enumerate(files):
-        with tf.io.TFRecordWriter(file) as writer:
-            for row in range(300 * number, 300 * (number + 1)):
-                example = tf.train.Example()
-                feature = example.features.feature
-                feature["fullpass_row"].int64_list.value.append(row)
-                feature["x"].float_list.value.append(x[row])
-                feature["kind"].bytes_list.value.append(b"abcd"[row % 4 : row % 4 + 1])
-                feature["y"].float_list.value.append(row)
-                writer.write(example.SerializeToString())
+        rows = range(300 * number, 300 * (number + 1))
+        values = ({"fullpass_row": i, "x": float(x[i]), "kind": "abcd"[i % 4], "y": float(i)} for i in rows)
+        write_records(file, map(example, values))
     features = {"x": {"type": "number", "transforms": []}, "kind": {"type": "category", "vocabulary": {"min_count": 1}}}
     config = PreprocessingConfig.model_validate({"features": features, "label": {"name": "y", "task": "regression"}})
     full_pass = FullPass(
@@ -291,8 +285,8 @@ def transformed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     finish(full_pass)
     output = tft.TFTransformOutput(full_pass.graph)
     placement = placement_of(config, transformed_outputs(config, output))
-    rows = RowSpec(decoder(output, placement, placement.read), None, "regression", 0)
-    return Transformed(folder / "transformed", rows, x)
+    spec = RowSpec(decoder(output, placement, placement.read), None, "regression", 0)
+    return Transformed(folder / "transformed", spec, x)
 
 
 @pytest.mark.integration
