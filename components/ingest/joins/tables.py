@@ -1,5 +1,6 @@
 """The files of a joined table, and the spans whose rows see them."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ class Tables:
     """The files of a joined table.
 
     Attributes:
-        spans: The span of each file; None if the rows of all spans see all files.
+        spans: The span of each file, ascending; None if the rows of all spans see all files.
         before: A row sees the files of its own span and of this number of spans before it.
     """
 
@@ -25,8 +26,10 @@ class Tables:
         """Returns the files that rows of some spans see."""
         if self.spans is None:
             return self
-        pairs = list(zip(self.files, self.spans, strict=True))
-        seen = [(file, span) for file, span in pairs if any(0 <= n - span <= self.before for n in numbers)]
+        begin = bisect_left(self.spans, min(numbers, default=0) - self.before)
+        end = bisect_right(self.spans, max(numbers, default=0))
+        near = zip(self.files[begin:end], self.spans[begin:end], strict=True)
+        seen = [(file, span) for file, span in near if any(0 <= n - span <= self.before for n in numbers)]
         return replace(self, files=tuple(file for file, _ in seen), spans=tuple(span for _, span in seen))
 
 

@@ -4,11 +4,13 @@ import ast
 import gc
 import hashlib
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import fullpass
 from fullpass.base.json_text import parse_json
@@ -22,6 +24,8 @@ from fullpass.components.library_versions import READING, version
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 _PACKAGE = Path(fullpass.__file__).parent
+_NUMBER = attrgetter("number")
+_Numbered = TypeVar("_Numbered", "SpanRequest", Span)
 _CODE = ("components/ingest", "preprocessing/dates", "preprocessing/values")
 
 
@@ -85,15 +89,24 @@ class Request:
 
     def limited_to(self, spans: Sequence[SpanRequest]) -> "Request":
         """Returns the request for some of its spans, with the further spans that these see."""
-        others = [span for span in (*self.past, *self.spans) if span not in spans]
-        past = [other for other in others if any(self.sees(span.number, other.number) for span in spans)]
-        return replace(self, spans=tuple(spans), past=tuple(past))
+        numbers = {span.number for span in spans}
+        others = sorted((s for s in (*self.past, *self.spans) if s.number not in numbers), key=_NUMBER)
+        seen = {other.number for number in numbers for other in self._seen_by(number, others)}
+        past = tuple(other for other in others if other.number in seen)
+        return replace(self, spans=tuple(spans), past=past)
 
     def sees(self, span: int, other: int) -> bool:
         """Returns whether the records of a span depend on the rows of another."""
         return 0 < span - other <= self.spans_before or (
             other != span and any(first <= other - span <= last for first, last in self.reaches)
         )
+
+    def _seen_by(self, span: int, others: Sequence[_Numbered]) -> list[_Numbered]:
+        """Returns those of some spans, the oldest first, on whose rows the records of a span depend."""
+        back = max([self.spans_before, *(-first for first, _ in self.reaches)])
+        ahead = max([0, *(last for _, last in self.reaches)])
+        begin, end = bisect_left(others, span - back, key=_NUMBER), bisect_right(others, span + ahead, key=_NUMBER)
+        return [other for other in others[begin:end] if self.sees(span, other.number)]
 
     def _reaching(self, window: Window) -> "Request":
         """Returns the request with the numbers of spans over which the rows of a window see others."""
@@ -123,7 +136,7 @@ class Request:
         reaching = self._reaching(window)
         every, spans = [*window.earlier, *window.spans], []
         for span in window.spans:
-            seen = [other for other in every if reaching.sees(span.number, other.number)]
+            seen = reaching._seen_by(span.number, every)
             for name, tables in window.tables.items():
                 files = tables.seen_by({other.number for other in (span, *seen)}).files
                 common["config"]["joins"][name]["files"] = fingerprint(files)
@@ -141,9 +154,8 @@ class Request:
 def spans_read(config: IngestConfig, window: Window) -> tuple[Span, ...]:
     """Returns the spans on which the records of a window depend: its own, and earlier ones whose rows they see."""
     reaching = Request(config, (), (), gzip=False)._reaching(window)
-    numbers = [span.number for span in window.spans]
-    earlier = (span for span in window.earlier if any(reaching.sees(number, span.number) for number in numbers))
-    return (*earlier, *window.spans)
+    seen = {other.number for span in window.spans for other in reaching._seen_by(span.number, window.earlier)}
+    return (*(span for span in window.earlier if span.number in seen), *window.spans)
 
 
 def _next_version(number: int, fingerprint: str, known: Collection[KnownSpan]) -> int:

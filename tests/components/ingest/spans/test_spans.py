@@ -1,5 +1,6 @@
 """The span of a file, the spans of a run, and the conditions for ingesting a span again."""
 
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from fullpass.components.ingest.sources import storage
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile, resolve_path
 from fullpass.components.ingest.sources.storage import find
-from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, digest_of_code, read_request
+from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, digest_of_code, read_request, spans_read
 from fullpass.components.ingest.spans.span_files import Span
 from fullpass.components.ingest.spans.span_pattern import label_of, number_of, parse_pattern, parse_span, ranges
 from fullpass.components.ingest.spans.spans import SpanNotFoundError, Window, find_window, has_spans, select
@@ -350,6 +351,47 @@ def request(file=FILE, known=(), columns=COLUMNS, path="{SPAN}.csv", version=0, 
     asked = Request(ingest_config_of(config), config.split_names, tuple(columns), gzip=False)
     tables = {"t": Tables((table,))}
     return asked.with_window(Window("number", (Span(5, (file,), version),), tables=tables), known)
+
+
+HISTORY = {"past": {"entity": "a", "at": "at", "columns": ["a"]}}
+
+
+def request_of_days(numbers, spans, within=None, before=0):
+    """Returns the request for a window of days with a history and a table per day, and the spans that it reads."""
+    source = {"format": "csv", "path": "{YYYY}-{MM}-{DD}.csv"}
+    history = {} if within is None else {"past": {**HISTORY["past"], "within": f"{within}d"}}
+    data = DataConfig.model_validate({"source": source, "joins": {"t": {"source": source, "on": "a"}}})
+    taken = {name: getattr(data, name) for name in ("source", "split", "records", "bad_rows", "joins")}
+    config = IngestConfig.model_validate({**taken, "history": history})
+    files = {number: SourceFile(f"/data/{number}.csv", None, 10, "v1") for number in sorted(numbers)}
+    found = select("day", {number: Span(number, (file,)) for number, file in files.items()}, spans)
+    tables = Tables(tuple(files.values()), tuple(files), before)
+    asked = Request(config, ("train",), COLUMNS, gzip=False).with_window(replace(found, tables={"t": tables}), ())
+    return asked, [span.number for span in spans_read(config, found)]
+
+
+@given(
+    st.sets(st.integers(0, 40), min_size=1, max_size=20),
+    st.integers(1, 9),
+    st.none() | st.integers(1, 9),
+    st.integers(0, 5),
+)
+def test_the_spans_and_tables_that_are_read_are_those_in_reach(numbers, spans, within, before):
+    asked, read = request_of_days(numbers, spans, within, before)
+    own = {span.number for span in asked.spans}
+    reach = 0 if within is None else within + 1
+    assert read == sorted(n for n in numbers if n in own or any(0 < o - n <= reach for o in own))
+    assert [span.number for span in asked.limited_to(asked.spans).past] == [n for n in read if n not in own]
+    seen = asked.joined["t"].seen_by(read)
+    assert seen.spans == tuple(n for n in sorted(numbers) if any(0 <= r - n <= before for r in read))
+
+
+def test_a_window_is_not_compared_with_every_span_before_it(monkeypatch):
+    compared = []
+    monkeypatch.setattr(Request, "sees", lambda self, *pair: compared.append(pair) or False)
+    asked, read = request_of_days(range(20_000), 300, within=2)
+    asked.to_json()
+    assert len(read) == 300 and len(compared) < 10 * 300
 
 
 @pytest.mark.parametrize(
