@@ -147,10 +147,10 @@ def run(
         UserError: The run could not start: the span does not exist, or another run holds the root.
     """
     with ExitStack() as stack:
-        loaded = _loaded(pipeline) if rows is None else _read(pipeline)
+        loaded = _loaded(pipeline, span=span) if rows is None else _read(pipeline)
         at = pipeline_root(loaded, Path(root) if root else None)
         if rows is not None:
-            claim_root(at)
+            claim_root(at, loaded.config.name)
             table = write_parquet(rows, RootLayout(at).tables)
             loaded = _loaded(stack.enter_context(with_table(loaded, table)).file)
         summary = Path(stack.enter_context(tempfile.TemporaryDirectory()), SUMMARY)
@@ -363,8 +363,8 @@ def rollback(target: PipelineFile, to: int | None = None) -> int:
     return roll_back(_pushed(target), to)
 
 
-def _loaded(pipeline: PipelineFile, *, runs_here: bool = True) -> Loaded:
-    return pipeline if isinstance(pipeline, Loaded) else load_checked(Path(pipeline), runs_here=runs_here)
+def _loaded(pipeline: PipelineFile, *, runs_here: bool = True, span: str | None = None) -> Loaded:
+    return pipeline if isinstance(pipeline, Loaded) else load_checked(Path(pipeline), runs_here=runs_here, span=span)
 
 
 def _read(pipeline: PipelineFile) -> Loaded:

@@ -212,7 +212,7 @@ def run(
     events: Annotated[bool, Option("--events", hidden=True)] = False,
 ) -> None:
     """Run the pipeline on this machine, from raw data to a pushed model. Unchanged nodes are not repeated."""
-    loaded = load_checked(file)
+    loaded = load_checked(file, span=span)
     from fullpass.pipeline.registry.root_page import write_page_after_run
     from fullpass.pipeline.running.run import run as run_pipeline
 

@@ -47,7 +47,7 @@ def main() -> None:
     use_modules_of(loaded.folder)
     root = pipeline_root(loaded)
     layout = RootLayout(root)
-    claim_root(root)
+    claim_root(root, loaded.config.name)
     with run_lock(root, what="tfx run"):
         close_abandoned(layout.metadata, str(root), loaded.config.name)
         # TFX chooses its run id later.

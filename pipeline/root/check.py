@@ -1,5 +1,6 @@
 """Checks that a command makes before it uses a root: its SQLite files must be complete and undamaged."""
 
+import re
 from pathlib import Path
 
 from fullpass.base.errors import UserError
@@ -9,6 +10,8 @@ from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGE
 
 _SHOWN = 6
 _PATTERN_SIGNS = "*?[\\"
+_MARK = "Fullpass made this folder, and removes old files in it (fullpass gc)."
+_OWNER = re.compile(r"^pipeline: (?P<name>\S+)$", re.MULTILINE)
 
 
 def check_root(root: Path) -> None:
@@ -57,18 +60,28 @@ def check_own_root(root: Path) -> None:
         )
 
 
-def claim_root(root: Path) -> None:
-    """Makes a folder a root, and marks it.
+def claim_root(root: Path, name: str) -> None:
+    """Makes a folder the root of a pipeline, and marks it.
+
+    Args:
+        name: The name of the pipeline. A mark that an earlier release wrote names none.
 
     Raises:
-        UserError: The path is a file, or the folder holds something else.
+        UserError: The path is a file, or the folder holds something else, or it is the root of another pipeline.
     """
     check_own_root(root)
     try:
         root.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise UserError(f"{root}: the root must be a folder: {error.strerror}.") from error
-    RootLayout(root).mark.write_text("Fullpass made this folder, and removes old files in it (fullpass gc).\n")
+    mark = RootLayout(root).mark
+    owner = _OWNER.search(mark.read_text(encoding="utf-8", errors="replace")) if mark.is_file() else None
+    if owner is not None and owner["name"] != name:
+        raise UserError(
+            f"{root}: is the root of the pipeline {owner['name']}, and runs of {name} would be taken for its own. Name "
+            f"another folder, such as --root {root.with_name(name)}."
+        )
+    mark.write_text(f"{_MARK}\npipeline: {name}\n", encoding="utf-8")
 
 
 def check_model_folder(folder: Path, what: str) -> None:

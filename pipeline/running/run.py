@@ -28,6 +28,7 @@ from fullpass.pipeline.running.execution.display import display
 from fullpass.pipeline.running.execution.events import RunResult, new_run_id
 from fullpass.pipeline.running.execution.records import outputs
 from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, inputs_of, record_repeat, write_state
+from fullpass.pipeline.running.history import config_digest
 from fullpass.pipeline.running.notifications import notify
 from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
 from fullpass.pipeline.running.request import DEFAULTS, RunRequest, node_names
@@ -59,7 +60,7 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
     check_model_folder(root, "the root (root:, --root)")
     check_model_folder(Path(loaded.resolve(loaded.config.push.to)), "the folder of pushed models (push.to)")
     request.check_nodes(node_names(loaded.config))
-    claim_root(root)
+    claim_root(root, loaded.config.name)
     use_modules_of(loaded.folder)
 
     say = partial(_say, console)
@@ -92,12 +93,14 @@ class _EndedRun:
 
     Attributes:
         inputs: The digest of its inputs (execution/unchanged_run.py).
+        config: The digest of its settings and of the user's code at its start (history.py).
     """
 
     window: Window
     result: RunResult
     log: Path
     inputs: str
+    config: str
 
 
 def _say(console: Console, line: str) -> None:
@@ -119,13 +122,13 @@ def _execute(loaded: Loaded, root: Path, request: RunRequest, console: Console) 
     with noise_to(log):
         facts = run_facts(loaded, run_id)
         write_run_facts(facts, logs)
-        inputs = inputs_of(loaded, root, window)
+        inputs, config = inputs_of(loaded, root, window), config_digest(loaded)
         unchanged = find_unchanged(root, inputs) if request.whole and not request.fresh else None
     if unchanged is not None:
         with display(console, events=request.events) as listener:
             seconds = time.monotonic() - started
             result = record_repeat(unchanged, root, name, run_id, facts, listener, seconds)
-        return _EndedRun(window, result, log, inputs)
+        return _EndedRun(window, result, log, inputs, config)
     _say(console, "Loading TensorFlow, TFX and Beam ...")
     with noise_to(log), large_imports():
         import_frameworks(after_tensorflow=tensorflow_process.prepare)
@@ -143,7 +146,7 @@ def _execute(loaded: Loaded, root: Path, request: RunRequest, console: Console) 
         result = runner.run(
             pipeline, request, log_dir=logs, run_id=run_id, listener=listener, meanwhile=_import_for_nodes(log)
         )
-    return _EndedRun(window, result, log, inputs)
+    return _EndedRun(window, result, log, inputs, config)
 
 
 def _import_for_nodes(log: Path) -> Iterator[str]:
@@ -174,7 +177,7 @@ def _summarize_and_print(loaded: Loaded, root: Path, ended: _EndedRun, console: 
         print_summary(summary, result, console)
     with report_errors("The summary could not be written", log):
         run_summary.write_summary(summary, result, RootLayout(root).run_summary(result.run_id))
-    return FinishedRun(loaded, root, ended.window, result, summary, _exit_code(result, summary), whole)
+    return FinishedRun(loaded, root, ended.window, ended.config, result, summary, _exit_code(result, summary), whole)
 
 
 def _exit_code(result: RunResult, summary: Summary) -> ExitCode:

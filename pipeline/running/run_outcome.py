@@ -13,18 +13,19 @@ from fullpass.pipeline.exit_codes import ExitCode, outcome_of
 from fullpass.pipeline.printing import plain, report_errors
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution.events import RunResult, Status
-from fullpass.pipeline.running.history import OCCASION_VARIABLE, History, RunRecord, config_digest, data_digest
+from fullpass.pipeline.running.history import OCCASION_VARIABLE, History, RunRecord, data_digest
 from fullpass.pipeline.running.notifications import Payload, event_text
 from fullpass.pipeline.running.run_summary import Summary
 
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run that has ended."""
+    """A run that has ended. config: the digest of its settings and of the user's code at its start."""
 
     loaded: Loaded
     root: Path
     window: Window
+    config: str
     result: RunResult
     summary: Summary
     exit_code: ExitCode
@@ -56,7 +57,7 @@ def record(finished: FinishedRun) -> RunRecord:
         first=window.spans[0].number if window.unit else None,
         last=window.spans[-1].number if window.unit else None,
         data=data_digest(finished.loaded.config, window),
-        config=config_digest(finished.loaded),
+        config=finished.config,
         trained=result.ok and summary.verdict is not None and not reused,
         pushed_to=summary.pushed_to,
     )

@@ -91,7 +91,7 @@ def backfill(
     root: options.RunRoot = None,
 ) -> None:
     """Train a model for each span of a range. Completed steps are not repeated."""
-    loaded = load_checked(file)
+    loaded = load_checked(file, span=spans)
     from fullpass.pipeline.scheduling.backfill import backfill as fill
 
     raise typer.Exit(fill(loaded, spans, last_only=last_only, root=root, say=print_text))

@@ -38,7 +38,7 @@ def run(loaded: Loaded, *, root: Path | None = None) -> None:
     """
     config = schedule_of(loaded)
     folder = RootLayout(pipeline_root(loaded, root)).schedule
-    claim_root(folder.parent)
+    claim_root(folder.parent, loaded.config.name)
     with run_lock(folder, what="a scheduler"), stop_signals() as stop:
         scheduler = Scheduler(config, History(folder.parent), _deps(loaded, root, folder, stop))
         _say(f"scheduler of {loaded.config.name} started{_next(config)}")
@@ -60,7 +60,7 @@ def run_once(loaded: Loaded, *, root: Path | None = None, poll: float = _TICK_SE
     """
     config = schedule_of(loaded).model_copy(update={"cron": None, "new_span": False, "drift": False})
     folder = RootLayout(pipeline_root(loaded, root)).schedule
-    claim_root(folder.parent)
+    claim_root(folder.parent, loaded.config.name)
     with run_lock(folder, what="a scheduler"), stop_signals() as stop:
         now = datetime.now(UTC)
         occasion = Occasion(f"once {now.isoformat(timespec='seconds')}", "cron", now)

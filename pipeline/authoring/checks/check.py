@@ -69,13 +69,16 @@ def require(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
     return problems
 
 
-def load_checked(file: Path, *, runs_here: bool = True) -> Loaded:
+def load_checked(file: Path, *, runs_here: bool = True, span: str | None = None) -> Loaded:
     """Returns a pipeline file without errors; its warnings are printed to standard error.
+
+    Args:
+        span: The span or spans whose data is checked, as `--span` names them; None: the newest window.
 
     Raises:
         ConfigError: The file has errors; `problems` holds all problems of the file.
     """
-    loaded = load(file)
+    loaded = replace(load(file), span=span)
     for problem in require(loaded, runs_here=runs_here):
         print_text(problem.located(file), err=True)
     return loaded

@@ -7,9 +7,9 @@ from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.ingest.config import ColumnSplit, DataConfig, HashSplit, TimeSplit
 from fullpass.components.ingest.joins.config import is_joined, joined_columns
 from fullpass.components.ingest.spans.joined_tables import find_tables, require_tables
-from fullpass.components.ingest.spans.spans import find_window, span_unit
+from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.pipeline.authoring.checks.data_rules import columns_read
-from fullpass.pipeline.authoring.checks.source_rules import columns_of_table
+from fullpass.pipeline.authoring.checks.source_rules import columns_of_table, window_of
 from fullpass.pipeline.authoring.derived_columns import parsed
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
@@ -39,7 +39,7 @@ def check_complete_tables(loaded: Loaded) -> Iterator[Finding]:
     data = loaded.config.data
     try:
         tables = find_tables(data.joins, loaded.resolve, span_unit(data))
-        window = find_window(data.model_copy(update={"joins": {}}), loaded.resolve)
+        window = window_of(loaded, data.model_copy(update={"joins": {}}))
     except UserError:
         return  # other checks report it
     for name, span in product(tables, window.spans):

@@ -1,6 +1,7 @@
 """Checks of `data.source`: the files exist, have the declared format, and can be opened."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import PurePath
 
 from fullpass.base.errors import UserError
@@ -16,13 +17,27 @@ from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.spans.joined_tables import find_tables
 from fullpass.components.ingest.spans.span_pattern import ranges
-from fullpass.components.ingest.spans.spans import find_window, has_spans, span_unit
+from fullpass.components.ingest.spans.spans import Window, find_window, has_spans, span_unit
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.features.history import AGE
 
 _PATH: Keys = ("data", "source", "path")
 _SEPARATORS = ("\t", ";", "|", ",")
+
+
+def window_of(loaded: Loaded, data: DataConfig) -> Window:
+    """Returns the spans and files that a command will read, and those of the newest window if it names no span.
+
+    Data that is newer than the requested span may still be arriving. A span that is not there is told by the command.
+
+    Raises:
+        UserError: Files are missing, or patterns contradict each other.
+    """
+    if loaded.span is not None:
+        with suppress(UserError):
+            return find_window(data, loaded.resolve, loaded.span)
+    return find_window(data, loaded.resolve)
 
 
 def check_source(loaded: Loaded) -> Iterator[Finding]:
@@ -33,7 +48,7 @@ def check_source(loaded: Loaded) -> Iterator[Finding]:
     for keys, path in _paths(loaded):
         try:
             one = data.model_copy(update={"source": source.model_copy(update={"path": path})})
-            yield from _format_findings(source, find_window(one, loaded.resolve).files[0])
+            yield from _format_findings(source, window_of(loaded, one).files[0])
         except UserError as error:
             missing = True
             yield Finding(keys, _without_place(error))
@@ -41,7 +56,7 @@ def check_source(loaded: Loaded) -> Iterator[Finding]:
         yield Finding(_PATH, "Received: nothing. Accepted: a path, a list of paths, or paths per split.")
     elif not missing:
         try:
-            find_window(data, loaded.resolve)
+            window_of(loaded, data)
         except UserError as error:
             yield Finding(_PATH if isinstance(source, FileSource) else _PATH[:-1], _without_place(error))
 
@@ -89,7 +104,7 @@ def check_window(loaded: Loaded) -> Iterator[Finding]:
             )
         return
     try:
-        window = find_window(data.model_copy(update={"joins": {}}), loaded.resolve)
+        window = window_of(loaded, data.model_copy(update={"joins": {}}))
     except UserError as error:
         present = columns_present(loaded)
         # Other checks report problems of the source and absent columns.
@@ -163,7 +178,7 @@ def _first_file(loaded: Loaded) -> SourceFile | None:
     """Returns the first file; None if it is not found, has another format, or is a query of a server or a function."""
     source = loaded.config.data.source
     try:
-        file = next(iter(find_window(_without_column(loaded), loaded.resolve).files), None)
+        file = next(iter(window_of(loaded, _without_column(loaded)).files), None)
     except UserError:
         return None
     if file is None or (not isinstance(source, FileSource) and not file.size) or list(_format_findings(source, file)):

@@ -81,6 +81,8 @@ class Loaded:
     """The path as the user gave it."""
     text: str
     tree: Tree
+    span: str | None = None
+    """The span or spans that a command asks for, as `--span` names them; None: the newest."""
 
     @property
     def folder(self) -> Path:

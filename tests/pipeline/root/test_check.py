@@ -22,8 +22,8 @@ features: {a: number}
 def test_a_root_is_marked_and_another_folder_is_refused(tmp_path):
     """Names of our folders with the user's files in them, a file, files beside them: nothing is written there."""
     new = tmp_path / "runs" / "taxi"
-    claim_root(new)
-    claim_root(new)
+    claim_root(new, "taxi")
+    claim_root(new, "taxi")
     assert [path.name for path in new.iterdir()] == [".fullpass-root"]
     (new / "notes.txt").write_text("put there later")
     check_own_root(new)
@@ -36,13 +36,25 @@ def test_a_root_is_marked_and_another_folder_is_refused(tmp_path):
             (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name / file).write_text("precious")
         before = sorted((tmp_path / name).rglob("*"))
-        for claims in (claim_root, check_own_root):
+        for claims in (lambda root: claim_root(root, "taxi"), check_own_root):
             with pytest.raises(UserError, match=made[0].partition("/")[0]):
                 claims(tmp_path / name)
         assert sorted((tmp_path / name).rglob("*")) == before
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="must be a folder"):
-        claim_root(tmp_path / "file")
+        claim_root(tmp_path / "file", "taxi")
+
+
+def test_a_root_is_that_of_one_pipeline(tmp_path):
+    """Two pipelines in one root would skip the spans that the other trained on, and be compared with its data."""
+    claim_root(tmp_path / "runs", "taxi")
+    with pytest.raises(UserError, match="root of the pipeline taxi.*--root .*/tips"):
+        claim_root(tmp_path / "runs", "tips")
+    claim_root(tmp_path / "runs", "taxi")
+    RootLayout(tmp_path / "runs").mark.write_text("Fullpass made this folder, and removes old files in it.\n")
+    claim_root(tmp_path / "runs", "tips")
+    with pytest.raises(UserError, match="root of the pipeline tips"):
+        claim_root(tmp_path / "runs", "taxi")
 
 
 def test_the_root_of_an_earlier_release_is_known_by_its_records_and_nodes(tmp_path):
@@ -60,9 +72,9 @@ def test_the_root_of_an_earlier_release_is_known_by_its_records_and_nodes(tmp_pa
     (old / "Trainer/.system").mkdir()
     (old / "thesis.tex").write_text("")
     with pytest.raises(UserError, match="it holds thesis.tex"):
-        claim_root(old)
+        claim_root(old, "taxi")
     (old / "thesis.tex").unlink()
-    claim_root(old)
+    claim_root(old, "taxi")
     assert RootLayout(old).mark.is_file()
 
 

@@ -76,7 +76,7 @@ def test_a_run_whose_metadata_are_gone_is_told_as_failed_only_if_there_was_a_ver
         run_id="r", pipeline_name="daily", metadata_path=tmp_path / "metadata.sqlite", nodes=nodes, seconds=1.0
     )
     (tmp_path / "logs" / "r").mkdir(parents=True)
-    ended = run._EndedRun(None, result, tmp_path / "logs" / "r" / "start.log", inputs="")
+    ended = run._EndedRun(None, result, tmp_path / "logs" / "r" / "start.log", inputs="", config="")
     finished = run._summarize_and_print(loaded, tmp_path, ended, console(), whole=True)
     assert (finished.exit_code, finished.summary.unread) == (code, unread)
     assert "some of its outputs cannot be read" in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """What is wrong across sections."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -337,3 +339,14 @@ def test_gaps_and_a_window_that_is_not_full_yet_are_warnings(edited, folder):
     assert [p.message for p in check(load(edited(lines)))] == ["these spans of the window are missing: 2024-01-03."]
     lines[10] = "    ratios: {train: 8, eval: 2}"
     assert check(load(edited(lines))) == ()
+
+
+def test_the_data_of_the_requested_span_is_checked_and_not_that_of_a_newer_one_which_still_arrives(edited, folder):
+    for day in (1, 2):
+        (folder / f"2024-01-0{day}.csv").write_text(TRIPS)
+    (folder / "2024-01-04.csv").write_text("fare;ti")
+    loaded = load(edited({5: '    path: "{YYYY}-{MM}-{DD}.csv"'}))
+    (found,) = check(loaded)
+    assert found.severity == "error" and "2024-01-04.csv has one column only" in found.message
+    assert check(replace(loaded, span="2024-01-02")) == check(replace(loaded, span="2024-01-01:2024-01-02")) == ()
+    assert check(replace(loaded, span="2024-01-03")) == (found,), "the run tells that there is no such span"
