@@ -353,16 +353,12 @@ def request(file=FILE, known=(), columns=COLUMNS, path="{SPAN}.csv", version=0, 
     return asked.with_window(Window("number", (Span(5, (file,), version),), tables=tables), known)
 
 
-HISTORY = {"past": {"entity": "a", "at": "at", "columns": ["a"]}}
-
-
 def request_of_days(numbers, spans, within=None, before=0):
     """Returns the request for a window of days with a history and a table per day, and the spans that it reads."""
     source = {"format": "csv", "path": "{YYYY}-{MM}-{DD}.csv"}
-    history = {} if within is None else {"past": {**HISTORY["past"], "within": f"{within}d"}}
-    data = DataConfig.model_validate({"source": source, "joins": {"t": {"source": source, "on": "a"}}})
-    taken = {name: getattr(data, name) for name in ("source", "split", "records", "bad_rows", "joins")}
-    config = IngestConfig.model_validate({**taken, "history": history})
+    history = {} if within is None else {"past": {"entity": "a", "at": "at", "columns": ["a"], "within": f"{within}d"}}
+    joins = {"t": {"source": source, "on": "a"}}
+    config = ingest_config_of(DataConfig.model_validate({"source": source, "joins": joins, "history": history}))
     files = {number: SourceFile(f"/data/{number}.csv", None, 10, "v1") for number in sorted(numbers)}
     found = select("day", {number: Span(number, (file,)) for number, file in files.items()}, spans)
     tables = Tables(tuple(files.values()), tuple(files), before)
