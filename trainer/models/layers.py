@@ -48,9 +48,7 @@ class MultiHot(keras.layers.Layer):
         if self.how == "max" or (self.how is None and weights is None):
             counts = tf.math.bincount(ids, binary_output=True, dtype=tf.float32, **limits)
         else:
-            share = tf.cast(tf.not_equal(ids, 0), tf.float32)
-            if weights is not None:
-                share *= tf.cast(weights, tf.float32)
+            share = _share(ids, weights, "float32")
             counts = tf.math.bincount(ids, weights=share, **limits)
             counts = _divided(counts, share, self.how or "sum")
         return tf.cast(counts * present, self.compute_dtype)
@@ -161,9 +159,7 @@ class IdTable(keras.layers.Embedding):
         """Weights: float32 [batch, n] or None; pool: None looks up every id."""
         if pool is None:
             return tf.cast(_looked_up(self.embeddings, ids), self.compute_dtype)
-        share = tf.cast(tf.not_equal(ids, 0), tf.float32)
-        if weights is not None:
-            share *= tf.cast(weights, tf.float32)
+        share = _share(ids, weights, "float32")
         return tf.cast(_divided(self._sum(ids, share), share, pool), self.compute_dtype)
 
     def compute_output_shape(self, ids_shape, weights_shape=None, pool=None):
@@ -201,11 +197,9 @@ class Pool(keras.layers.Layer):
 
     def call(self, vectors, ids, weights=None):
         """Weights: float32 [batch, n] or None."""
-        share = keras.ops.cast(keras.ops.not_equal(ids, 0), vectors.dtype)
         if self.how == "max":
-            return _largest(vectors, share > 0)
-        if weights is not None:
-            share *= keras.ops.cast(weights, vectors.dtype)
+            return _largest(vectors, keras.ops.not_equal(ids, 0))
+        share = _share(ids, weights, vectors.dtype)
         return _divided(keras.ops.einsum("bnw,bn->bw", vectors, share), share, self.how)
 
     def compute_output_shape(self, vectors_shape, ids_shape, weights_shape=None):
@@ -215,6 +209,12 @@ class Pool(keras.layers.Layer):
 def _looked_up(table, ids):
     """Returns the rows of a variable for ids; keras.ops.take would first check for negative ids, which never occur."""
     return tf.gather(tf.convert_to_tensor(table), ids)
+
+
+def _share(ids, weights, dtype):
+    """Returns the weight of each id, [batch, n]: 0 for padding, and without weights 1 for all others."""
+    share = keras.ops.cast(keras.ops.not_equal(ids, 0), dtype)
+    return share if weights is None else share * keras.ops.cast(weights, dtype)
 
 
 def _largest(vectors, present):
