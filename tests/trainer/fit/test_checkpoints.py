@@ -1,6 +1,5 @@
 """A training that is interrupted by a real signal to a real process resumes where it stopped."""
 
-import json
 import pickle
 import signal
 import sys
@@ -14,6 +13,7 @@ from fullpass.trainer.config import CheckpointConfig
 from fullpass.trainer.fit.checkpoints import Checkpoints, folder_for, time
 from fullpass.trainer.run_fn import run_fn
 from tests import REPOSITORY, warm_process
+from tests.trainer.conftest import training_of
 
 pytestmark = pytest.mark.integration
 
@@ -54,7 +54,7 @@ def fn_args(planted, folder: Path, **sections):
 
 def run_here(args) -> dict:
     run_fn(args)
-    return json.loads((Path(args.model_run_dir) / "training.json").read_text())
+    return training_of(Path(args.model_run_dir).parent)
 
 
 def cut_short(args, folder: Path, number: int, updates: int) -> tuple[int, int]:
@@ -66,9 +66,8 @@ def cut_short(args, folder: Path, number: int, updates: int) -> tuple[int, int]:
     """
     folder.mkdir(exist_ok=True)
     (folder / "args").write_bytes(pickle.dumps(args))
-    root = REPOSITORY
     command = [sys.executable, "-c", RUN, str(folder / "args"), str(int(number)), str(updates)]
-    done = warm_process.run(command, cwd=root, timeout=600)
+    done = warm_process.run(command, cwd=REPOSITORY, timeout=600)
     assert done.returncode < 0, done.stderr[-3000:]
     return done.returncode, int(done.stdout.split()[0])
 

@@ -32,7 +32,7 @@ from fullpass.trainer.train import Trained, final, train
 from fullpass.trainer.trees import rounds, tree_rows
 from fullpass.trainer.trees.rounds import Rounds, parameters
 from tests import REPOSITORY, warm_process
-from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples
+from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples, training_of
 
 pytestmark = pytest.mark.integration
 
@@ -80,7 +80,7 @@ def export(binary, tmp_path_factory) -> Path:
 
 def test_run_fn_exports_trees(binary, export):
     """`likes` depends on x with a sign that depends on `kind`, so one decision of a tree is not enough."""
-    record = json.loads((export.parent / "model_run" / "training.json").read_text())
+    record = training_of(export.parent)
     assert record["trees"]["trees"] == 10 * record["best_epoch"] <= 200
     assert record["history"]["val_auc"][record["best_epoch"] - 1] > 0.95
     assert {entry["feature"] for entry in record["importance"][:3]} >= {"x", "kind"}
@@ -158,7 +158,7 @@ def test_class_weights_move_trees_and_calibration_takes_them_back(binary, tmp_pa
     label = LABELS["binary"] | {"class_weights": {"yes": 20.0}}
     prepared = replace(binary, preprocessing=binary.preprocessing | {"label": label})
     run_fn(prepared.fn_args(tmp_path, model="trees", training={"epochs": 2}))
-    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    record = training_of(tmp_path)
     stored = read_scores(f"{tmp_path}/model_run/eval_scores.npz")
     share = np.mean([row["likes"] == "yes" for row in prepared.rows["eval"]])
     assert stored["scores"].mean() == pytest.approx(share, abs=0.07)
@@ -170,7 +170,7 @@ def test_probabilities_of_several_classes_are_calibrated(planted, tmp_path):
     """The log loss after calibration in training.json equals that of the stored scores, computed here."""
     prepared = planted("multiclass")
     run_fn(prepared.fn_args(tmp_path, model="trees", training={"epochs": 3}))
-    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    record = training_of(tmp_path)
     stored = read_scores(f"{tmp_path}/model_run/eval_scores.npz")
     scores = stored["scores"][np.argsort(stored["row_id"])]
     np.testing.assert_allclose(scores.sum(axis=1), 1, rtol=1e-5)
@@ -201,7 +201,7 @@ def test_the_best_of_several_models_is_kept(planted, tmp_path, task, metric, rat
     """A network that hardly learns is worse than trees; one that learns adds numbers better than trees."""
     prepared = planted(task).of("x", "trip miles", "kind", "tags", "position")
     run_fn(prepared.fn_args(tmp_path, model="auto", training={"epochs": 8, "learning_rate": rate}))
-    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    record = training_of(tmp_path)
     assert min(record["compared"], key=record["compared"].get) == kept
     assert set(record["compared"]) == {"trees", "wide_deep", "linear"}
     history = record["history"][f"val_{metric}"]
@@ -226,8 +226,6 @@ import os, pickle, signal, sys
 os.environ.update(TF_USE_LEGACY_KERAS="0", TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.trees.rounds import Rounds
-from tests import REPOSITORY, warm_process
-from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples, write_records
 grow, number = Rounds._grow, int(sys.argv[2])
 
 def signal_itself(rounds, stops):
@@ -249,8 +247,8 @@ def test_a_run_that_was_killed_grows_the_same_trees_again(binary, export, tmp_pa
     assert done.returncode == -number, done.stderr[-3000:]
     assert not (tmp_path / "model_run" / "training.json").exists()
     run_fn(args)
-    again = json.loads((tmp_path / "model_run" / "training.json").read_text())
-    whole = json.loads((export.parent / "model_run" / "training.json").read_text())
+    again = training_of(tmp_path)
+    whole = training_of(export.parent)
     assert {**again["history"], "step_ms": []} == {**whole["history"], "step_ms": []}
     assert again["trees"] == whole["trees"]
 
