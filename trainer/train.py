@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 EVAL_BATCH = 4096
 _BLEND_ROWS = 20_000
-_EVAL_PIXELS = 4 << 20
+_EVAL_PIXELS, _EVAL_BYTES = 4 << 20, 8 << 20
 
 _Epochs = list[tuple[int, dict[str, float]]]
 """The numbers of epochs, with their metrics."""
@@ -134,7 +134,9 @@ def train(
     )
     size, fixed = data.replica_batch_size, built.fixed_shapes
     order = BatchOrder(batch_size=size, shuffle=shuffle_rows(spec.config.input), seed=training.seed, fixed=fixed)
-    validation = data.validation.batches(BatchOrder(batch_size=_eval_batch(built.network, size), fixed=fixed))
+    validation = data.validation.batches(
+        BatchOrder(batch_size=_eval_batch(built.network, size, data.validation.split.row_bytes), fixed=fixed)
+    )
     fitted = fit.run(data.train.batches(order, data.statistics.factors.tolist()), validation)
     facts = (fitted, describe_devices(strategy), built.precision, built.weight_origins)
     return Trained(built.model, built.network, *facts, learned=built.network)
@@ -260,9 +262,13 @@ def _fit_linear(data: TrainingData, spec: TrainingSpec) -> Trained | None:
     return replace(first, again=lambda: trained(again())) if again else first
 
 
-def _eval_batch(network: Network, batch_size: int) -> int:
-    """Returns the batch size of evaluation: EVAL_BATCH, less for large images, but at least that of an update."""
-    return max(batch_size, min(EVAL_BATCH, _EVAL_PIXELS // max(1, network.pixels)))
+def _eval_batch(network: Network, batch_size: int, row_bytes: int) -> int:
+    """Returns the batch size of evaluation: EVAL_BATCH, less for large images and long texts, whose rows are padded.
+
+    It is at least that of an update.
+    """
+    fitting = min(_EVAL_PIXELS // max(1, network.pixels), _EVAL_BYTES // max(1, row_bytes))
+    return max(batch_size, min(EVAL_BATCH, fitting))
 
 
 def shuffle_rows(config: InputConfig) -> int:
