@@ -5,7 +5,6 @@ import os
 import pickle
 import shutil
 import socket
-import struct
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,15 +19,13 @@ from fullpass.trainer.fit.optimizer import peak_learning_rate, replica_batch_siz
 from fullpass.trainer.fit.strategy import choose_strategy, describe_devices, precision
 from fullpass.trainer.input.sharding import divide
 from tests import REPOSITORY, warm_process
-
-
-def config(**keys):
-    return TrainingConfig(**keys)
+from tests.record_files import record_offsets, write_records
+from tests.trainer.conftest import training_of
 
 
 def test_auto_is_one_device_where_there_is_but_one(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    strategy = choose_strategy(config())
+    strategy = choose_strategy(TrainingConfig())
     assert (strategy.num_replicas_in_sync, describe_devices(strategy)) == (1, "CPU")
 
 
@@ -47,32 +44,31 @@ def test_a_single_gpu_is_given_its_batches_ahead(monkeypatch):
 def test_several_workers_need_tf_config(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(UserError, match="TF_CONFIG names no workers"):
-        choose_strategy(config(distribution="multi_worker"))
+        choose_strategy(TrainingConfig(distribution="multi_worker"))
 
 
 def test_one_worker_alone_is_no_cluster(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["localhost:1"]}}))
-    assert choose_strategy(config()).num_replicas_in_sync == 1
+    assert choose_strategy(TrainingConfig()).num_replicas_in_sync == 1
 
 
 @pytest.mark.integration
 def test_a_tpu_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.delenv("TPU_NAME", raising=False)
     with pytest.raises(UserError, match="training.distribution is tpu, but no TPU was found"):
-        choose_strategy(config(distribution="tpu"))
+        choose_strategy(TrainingConfig(distribution="tpu"))
 
 
 def test_trees_take_no_devices_and_do_not_wait_for_workers(monkeypatch):
     monkeypatch.setenv("TPU_NAME", "local")
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    assert choose_strategy(config(), "trees") is tf.distribute.get_strategy()
-    workers = {"cluster": {"worker": ["localhost:1", "localhost:2"]}, "task": {"type": "worker", "index": 0}}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
+    assert choose_strategy(TrainingConfig(), "trees") is tf.distribute.get_strategy()
+    monkeypatch.setenv("TF_CONFIG", of_worker(["localhost:1", "localhost:2"], 0)["TF_CONFIG"])
     with pytest.raises(UserError, match="trains on one machine, but TF_CONFIG names several workers"):
-        choose_strategy(config(), "trees")
+        choose_strategy(TrainingConfig(), "trees")
     monkeypatch.delenv("TPU_NAME")
     with pytest.raises(UserError, match="kind: auto trains on one machine, but TF_CONFIG names several workers"):
-        choose_strategy(config(), "auto")
+        choose_strategy(TrainingConfig(), "auto")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +77,7 @@ def test_trees_take_no_devices_and_do_not_wait_for_workers(monkeypatch):
 )
 def test_precision_is_set_for_the_layers_built_and_then_given_back(requested, policy):
     before = keras.config.dtype_policy().name
-    with precision(config(mixed_precision=requested)) as name:
+    with precision(TrainingConfig(mixed_precision=requested)) as name:
         assert name == policy
         assert keras.layers.Dense(1).dtype_policy.name == policy
     assert keras.config.dtype_policy().name == before
@@ -94,7 +90,7 @@ def test_precision_is_set_for_the_layers_built_and_then_given_back(requested, po
 def test_auto_precision_goes_by_the_weakest_gpu(monkeypatch, capabilities, policy):
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: capabilities if kind == "GPU" else [])
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {"compute_capability": gpu})
-    with precision(config()) as name:
+    with precision(TrainingConfig()) as name:
         assert name == policy
 
 
@@ -129,8 +125,10 @@ def finish(processes: dict[Path, warm_process.Process]) -> None:
         assert process.wait(600) == 0, (folder / "errors").read_text()[-3000:]
 
 
-def record(folder: Path) -> dict:
-    return json.loads((folder / "model_run" / "training.json").read_text())
+def of_worker(addresses: list[str], index: int) -> dict[str, str]:
+    """Returns the environment by which one of several workers knows the others and itself."""
+    cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    return {"TF_CONFIG": json.dumps(cluster)}
 
 
 @pytest.mark.integration
@@ -139,11 +137,10 @@ def test_replicas_and_workers_learn_what_one_device_learns(planted, tmp_path):
     workers = two_addresses()
     processes = {tmp_path / how: start(planted, tmp_path / how, how) for how in ("one_device", "mirrored")}
     for index in range(2):
-        task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-        environment = {"TF_CONFIG": json.dumps(task)}
-        processes[tmp_path / str(index)] = start(planted, tmp_path / str(index), "auto", environment)
+        folder = tmp_path / str(index)
+        processes[folder] = start(planted, folder, "auto", of_worker(workers, index))
     finish(processes)
-    one, mirrored, chief = (record(tmp_path / name) for name in ("one_device", "mirrored", "0"))
+    one, mirrored, chief = (training_of(tmp_path / name) for name in ("one_device", "mirrored", "0"))
     assert [found["devices"] for found in (one, mirrored, chief)] == ["CPU", "2 x CPU", "2 x CPU"]
     for found in (mirrored, chief):
         assert found["history"]["val_log_loss"] == pytest.approx(one["history"]["val_log_loss"], rel=1e-4)
@@ -197,14 +194,11 @@ def even(planted, tmp_path):
     """Returns 1,000 planted rows in four uncompressed files of nearly equal size."""
     copy = replace(planted("binary"), directory=tmp_path / "even")
     shutil.copytree(planted("binary").directory, copy.directory)
-    records = []
+    records = sum(copy.records("transformed", "train"), [])
     for file in copy.files("transformed", "train"):
-        records += tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else "").as_numpy_iterator()
         Path(file).unlink()
     for number, (first, last) in enumerate([(0, 270), (270, 520), (520, 765), (765, 1000)]):
-        with tf.io.TFRecordWriter(str(copy.directory / "transformed" / "train" / f"part-{number}")) as writer:
-            for record in records[first:last]:
-                writer.write(record)
+        write_records(copy.directory / "transformed" / "train" / f"part-{number}", records[first:last])
     return copy
 
 
@@ -215,33 +209,22 @@ def two_addresses() -> list[str]:
         return [f"localhost:{s.getsockname()[1]}" for s in (a, b)]
 
 
-def with_damage(path: str, numbers: set[int], target: Path) -> str:
-    """Writes a copy of an uncompressed TFRecord file with a wrong byte in the records `numbers`, counted from 0."""
-    data, offset, number = bytearray(Path(path).read_bytes()), 0, 0
-    while offset < len(data):
-        (size,) = struct.unpack_from("<Q", data, offset)
-        if number in numbers:
-            data[offset + 20] ^= 0xFF
-        offset, number = offset + size + 16, number + 1
-    target.write_bytes(data)
-    return str(target)
-
-
 @pytest.mark.integration
 def test_two_workers_see_every_example_of_an_epoch_once(planted, even, tmp_path):
     whole = even.files("transformed", "train")
     # One record of the first worker's shard cannot be read.
-    damaged = [with_damage(whole[0], {3}, tmp_path / "damaged"), *whole[1:]]
+    content = bytearray(Path(whole[0]).read_bytes())
+    content[record_offsets(content)[3] + 20] ^= 0xFF
+    (tmp_path / "damaged").write_bytes(content)
+    damaged = [str(tmp_path / "damaged"), *whole[1:]]
     files = [whole, planted("binary").files("transformed", "train")[:1], damaged]
-    root, workers = REPOSITORY, two_addresses()
-    processes = {}
+    workers, processes = two_addresses(), {}
+    command = [sys.executable, "-c", SHARE, json.dumps([even.graph, *files])]
     for index in range(2):
-        task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-        command = [sys.executable, "-c", SHARE, json.dumps([even.graph, *files])]
-        environment = {**os.environ, "TF_CONFIG": json.dumps(task)}
+        environment = {**os.environ, **of_worker(workers, index)}
         output = tmp_path / f"printed-{index}"
         with output.open("w") as printed:
-            processes[output] = warm_process.Process(command, cwd=root, env=environment, stdout=printed)
+            processes[output] = warm_process.Process(command, cwd=REPOSITORY, env=environment, stdout=printed)
     answers = []
     for output, process in processes.items():
         assert process.wait(600) == 0
@@ -269,12 +252,10 @@ def test_workers_with_files_of_their_own_learn_what_one_device_learns(even, tmp_
     training = {"batch_size": 1010, "epochs": 4, "optimizer": "sgd", "learning_rate": 0.1}
     processes = {tmp_path / "one": start(lambda _: even, tmp_path / "one", "one_device", **training)}
     for index in range(2):
-        task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-        environment = {"TF_CONFIG": json.dumps(task)}
         folder = tmp_path / str(index)
-        processes[folder] = start(lambda _: even, folder, "auto", environment, **training)
+        processes[folder] = start(lambda _: even, folder, "auto", of_worker(workers, index), **training)
     finish(processes)
-    one, chief = record(tmp_path / "one"), record(tmp_path / "0")
+    one, chief = training_of(tmp_path / "one"), training_of(tmp_path / "0")
     assert (one["input_shared_by"], chief["input_shared_by"], chief["steps_per_epoch"]) == ("file", "file", 1)
     for name in ("loss", "val_log_loss", "val_auc"):
         assert chief["history"][name] == pytest.approx(one["history"][name], rel=1e-4)
@@ -284,12 +265,12 @@ def test_workers_with_files_of_their_own_learn_what_one_device_learns(even, tmp_
 
 def test_mirrored_without_gpus_is_an_error():
     with pytest.raises(UserError, match="training.distribution is mirrored, but there is no GPU here"):
-        choose_strategy(config(distribution="mirrored"))
+        choose_strategy(TrainingConfig(distribution="mirrored"))
 
 
 @pytest.mark.parametrize(("scaling", "size", "rate"), [("none", 25, 0.1), ("linear", 100, 0.4), ("sqrt", 100, 0.2)])
 def test_what_four_devices_change(scaling, size, rate):
-    training = config(batch_size=100, learning_rate=0.1, scaling=scaling)
+    training = TrainingConfig(batch_size=100, learning_rate=0.1, scaling=scaling)
     assert replica_batch_size(training, 10_000, 4) == size
     assert peak_learning_rate(training, 4, table=True) == pytest.approx(rate)
 

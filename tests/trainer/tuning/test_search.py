@@ -22,6 +22,7 @@ from fullpass.trainer.tuning import search
 from fullpass.trainer.tuning.config import TuningConfig
 from fullpass.trainer.tuning.search import tuner_fn
 from tests import REPOSITORY, warm_process
+from tests.trainer.conftest import training_of
 
 pytestmark = pytest.mark.integration
 RATE = {"training.learning_rate": {"choices": [1e-7, 0.03]}}
@@ -69,6 +70,18 @@ def tried(tuner) -> list[dict]:
     return [trial.hyperparameters.values for trial in tuner.oracle.trials.values()]
 
 
+def trained_with_the_best(args, tuner) -> dict:
+    """Trains with the best values of a search, and returns the content of training.json."""
+    args.hyperparameters = tuner.get_best_hyperparameters()[0].get_config()
+    run_fn(args)
+    return training_of(Path(args.model_run_dir).parent)
+
+
+def assert_trained_as_the_trial(record, tuner):
+    [trial] = tuner.oracle.get_best_trials(1)
+    assert min(record["history"]["val_log_loss"]) == pytest.approx(trial.score, rel=1e-6)
+
+
 @pytest.mark.parametrize("algorithm", ["random", pytest.param("bayesian", marks=pytest.mark.long)])
 def test_the_better_learning_rate_is_found_and_trained_with(planted, tmp_path, monkeypatch, algorithm):
     read, load_split = [], reading.load_split
@@ -78,16 +91,12 @@ def test_the_better_learning_rate_is_found_and_trained_with(planted, tmp_path, m
     args = tuner_args(planted, tmp_path, search=RATE, algorithm=algorithm, max_trials=2)
     tuner = searched(args)
     assert sorted(values["training.learning_rate"] for values in tried(tuner)) == [1e-7, 0.03]
-    best = tuner.get_best_hyperparameters()[0]
-    assert best.values["training.learning_rate"] == 0.03
+    assert tuner.get_best_hyperparameters()[0].values["training.learning_rate"] == 0.03
     assert sorted(read) == ["eval", "train"], "once, for all trials"
     assert not (tmp_path / "work" / "trials").exists()
-    args.hyperparameters = best.get_config()
-    run_fn(args)
-    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    record = trained_with_the_best(args, tuner)
     assert record["hyperparameters"] == {"training.learning_rate": 0.03}
-    [trial] = tuner.oracle.get_best_trials(1)
-    assert min(record["history"]["val_log_loss"]) == pytest.approx(trial.score, rel=1e-6), "trained as the trial was"
+    assert_trained_as_the_trial(record, tuner)
 
 
 def test_all_kinds_of_paths_reach_the_model(planted, tmp_path, trainings):
@@ -116,13 +125,8 @@ def test_trees_are_searched_and_trained_with_the_best(planted, tmp_path):
     given = {"training": {"batch_size": "auto"}, "search": space, "algorithm": "random", "max_trials": 4}
     args = tuner_args(planted, tmp_path, model="trees", **given)
     tuner = searched(args)
-    best = tuner.get_best_hyperparameters()[0]
-    assert best.values == {"model.leaves": 15, "training.epochs": 4}
-    args.hyperparameters = best.get_config()
-    run_fn(args)
-    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
-    [trial] = tuner.oracle.get_best_trials(1)
-    assert min(record["history"]["val_log_loss"]) == pytest.approx(trial.score, rel=1e-6), "trained as the trial was"
+    assert tuner.get_best_hyperparameters()[0].values == {"model.leaves": 15, "training.epochs": 4}
+    assert_trained_as_the_trial(trained_with_the_best(args, tuner), tuner)
 
 
 @pytest.mark.long
@@ -132,9 +136,7 @@ def test_a_trial_of_trees_or_a_network_is_worth_the_better(planted, tmp_path, tr
     tuner = searched(args)
     scores = [min(trial.trained.compared.values()) for trial in trainings]
     assert sorted(trial.score for trial in tuner.oracle.get_best_trials(2)) == pytest.approx(sorted(scores))
-    args.hyperparameters = tuner.get_best_hyperparameters()[0].get_config()
-    run_fn(args)
-    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    record = trained_with_the_best(args, tuner)
     assert min(record["compared"].values()) == pytest.approx(min(scores), rel=1e-6), "trained as the trial was"
 
 
@@ -169,15 +171,8 @@ def test_hyperband_gives_trees_more_rounds(planted, tmp_path, trainings):
 @pytest.mark.long
 def test_hyperband_goes_on_with_the_best_where_they_ended(planted, tmp_path, trainings):
     space = {"training.learning_rate": {"min": 0.001, "max": 0.1, "scale": "log"}}
-    args = tuner_args(
-        planted,
-        tmp_path,
-        search=space,
-        algorithm="hyperband",
-        max_trials=6,
-        training={"epochs": 6, "early_stopping": None},
-    )
-    searched(args)
+    training = {"epochs": 6, "early_stopping": None}
+    searched(tuner_args(planted, tmp_path, training=training, search=space, algorithm="hyperband", max_trials=6))
     first, further = {}, []
     for trial in trainings:
         rate, fitted = trial.spec.config.training.learning_rate, trial.trained.fitted
@@ -202,9 +197,8 @@ def test_a_search_that_was_killed_goes_on(planted, tmp_path):
         "from fullpass.trainer.tuning.search import tuner_fn\n"
         "tuner_fn(pickle.load(open(sys.argv[1], 'rb'))).tuner.search()\n"
     )
-    root = REPOSITORY
     command = [sys.executable, "-c", code, str(tmp_path / "args")]
-    process = warm_process.Process(command, cwd=root)
+    process = warm_process.Process(command, cwd=REPOSITORY)
     deadline = time.monotonic() + 600
     while len(list((tmp_path / "work").glob("*/search/trial_*/trial.json"))) < 2:
         assert process.poll() is None
