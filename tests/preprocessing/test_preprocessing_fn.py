@@ -168,18 +168,13 @@ def test_errors_begin_with_the_yaml_path(trace, section, message):
         trace({"x": "number", "c": "category"}, **section)
 
 
-def test_an_error_of_a_vocabulary_file_names_file_and_line(trace, tmp_path):
-    file = tmp_path / "tokens.txt"
-    feature = {"c": {"type": "category", "vocabulary": {"file": str(file)}}}
-    for content, message in (
-        (None, "cannot be read"),
-        ("a\nb\na", "'a' is on lines 1 and 3"),
-        ("a\n\nb", "line 2"),
-    ):
-        if content is not None:
-            file.write_text(content)
-        with pytest.raises(UserError, match=rf"^features.c: vocabulary file .*tokens.txt.*{message}"):
-            trace(feature)
+def test_an_error_of_a_vocabulary_file_names_feature_and_file(trace, tmp_path):
+    feature = {"c": {"type": "category", "vocabulary": {"file": str(tmp_path / "tokens.txt")}}}
+    with pytest.raises(UserError, match=r"^features.c: vocabulary file .*tokens.txt.*cannot be read"):
+        trace(feature)
+    (tmp_path / "tokens.txt").write_text("a\n\nb")
+    with pytest.raises(UserError, match=r"^features.c: vocabulary file .*tokens.txt.*line 2"):
+        trace(feature)
 
 
 EXPORT = """
@@ -189,7 +184,7 @@ import tensorflow as tf
 model = tf.saved_model.load(sys.argv[1])
 result = model.signatures["serve"](c=tf.constant(["b", "new york", "?"]), x=tf.constant([1.0, 3.0, 2.0]))
 print({name: value.numpy().tolist() for name, value in sorted(result.items())})
-print(sorted(name for name in sys.modules if name.split(".")[0] in ("tensorflow_transform", "preprocessing")))
+print(sorted(name for name in sys.modules if name.split(".")[0] in ("tensorflow_transform", "fullpass")))
 """
 
 
