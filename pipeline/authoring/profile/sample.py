@@ -20,9 +20,9 @@ from fullpass.components.ingest.sources.storage import is_compressed, open_binar
 from fullpass.components.ingest.splitting.assign import assign, raw_split_columns
 from fullpass.pipeline.authoring.profile.images import Size, image_sizes, image_texts
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.preprocessing.values.arrow_text import null_where
+from fullpass.preprocessing.values.arrow_text import as_mask, null_where
 from fullpass.preprocessing.values.convert import as_declared, to_text
-from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, without_inner_lists
+from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, lists_of, without_inner_lists
 
 _MOST_ROWS = 1_000_000
 _MOST_FILES, _MOST_PARTS = 16, 16
@@ -239,7 +239,9 @@ def _one_array(arrays: Sequence[pa.Array], source: Source) -> pa.Array:
         return array
     single, several = without_inner_lists(array, lengths_of(array))
     array = array if several.any() else single
-    array = array.cast(pa.list_(array.type.value_type))
+    # Arrow does not cast lists of a fixed size.
+    variable = lists_of(flatten(array), lengths_of(array), as_mask(array.is_null()))
+    array = variable.cast(pa.list_(array.type.value_type))
     return _sole_values(array, source) if FORMATS[source.format].in_lists else array
 
 

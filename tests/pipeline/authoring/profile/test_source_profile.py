@@ -1,3 +1,5 @@
+import pyarrow as pa
+import pyarrow.feather as feather
 import pytest
 
 from fullpass.base.errors import UserError
@@ -20,6 +22,18 @@ def test_only_what_hardly_repeats_is_an_id(tmp_path):
     found = profile_source(str(write(tmp_path / "a.csv", "store,day,order,population\n" + rows)), tmp_path, rows=6000)
     kinds = {column.name: column.kind for column in found.columns}
     assert kinds == {"store": "category", "day": "category", "order": "id", "population": "number"}
+
+
+def test_lists_of_a_fixed_size_are_profiled_as_lists_of_any_size(tmp_path):
+    rows = [[i / 7, i % 5] if i % 6 else None for i in range(300)]
+    found = []
+    for name, kind in (("fixed", pa.list_(pa.float32(), 2)), ("any", pa.list_(pa.float32()))):
+        table = pa.table({"v": pa.array(rows, kind), "x": [i % 9 for i in range(300)]})
+        feather.write_feather(table, tmp_path / f"{name}.arrow", compression="uncompressed")
+        column = profile_source(str(tmp_path / f"{name}.arrow"), tmp_path, rows=300).column("v")
+        found.append((column.kind, column.width, column.why))
+    assert found[0] == found[1]
+    assert found[0][:2] == ("vector", 2)
 
 
 def test_decimal_commas_of_single_columns_and_of_a_file(tmp_path):
