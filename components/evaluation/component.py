@@ -23,6 +23,7 @@ from fullpass.components.evaluation.class_results import FILE as CLASSES_FILE
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
 from fullpass.components.evaluation.forecast_baselines import baselines_of
+from fullpass.components.evaluation.last_blessed import why_not_measured
 from fullpass.components.evaluation.measure_rows import measured_of
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, read_measured, to_json
 from fullpass.components.evaluation.regression_errors import regression_errors
@@ -56,11 +57,14 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         models = [artifact for name in ("model", "baseline_model") for artifact in (input_dict.get(name) or [])[:1]]
         newest = span_in_row_ids(max(artifact.span for artifact in with_rows(examples))) if options["spanned"] else None
         exports = [str(serving_model([model])) for model in models]
+        preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
+        not_measured = why_not_measured(exports[1], preprocessing) if len(exports) > 1 else ""
+        if not_measured:
+            models, exports = models[:1], exports[:1]
         metrics = tuple(dict.fromkeys((ALWAYS_MEASURED, *config.metrics, *config.thresholds)))
         shown, record, baselines = None, {}, None
         if runs := input_dict.get("model_run"):
             record = read_json(f"{runs[0].uri}/{TRAINING_FILE}")
-            preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
             shown, baselines = (preprocessing, record.get("importance", ())), baselines_of(preprocessing.label)
         accumulator = SliceAccumulator(metrics, config.slices, newest, len(models), baselines)
         evaluation, blessing = (
@@ -71,7 +75,9 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         pending = f"{evaluation.uri}/{PENDING}"
         with self._make_beam_pipeline() as pipeline:
             merged = pipeline | "Evaluate" >> AccumulateFiles([(file, ("",)) for file in files], evaluate, pending)
-            write = beam.Map(partial(_write_results, evaluate), accumulator, evaluation.uri, shown, record)
+            write = beam.Map(
+                partial(_write_results, evaluate), accumulator, evaluation.uri, shown, record, not_measured
+            )
             _ = merged | beam.Values() | "Write" >> write
         fileio.rmtree(pending)
         measured = read_measured(evaluation.uri)
@@ -88,14 +94,16 @@ def _write_results(
     folder: str,
     shown: tuple[PreprocessingConfig, Sequence[Mapping[str, Any]]] | None,
     record: Mapping[str, Any],
+    not_measured: str,
 ) -> None:
     """Writes the files of the evaluation, as the last step on Beam.
 
     Args:
         shown: Features and label, and the feature importances, to show the new model on a sample of the rows.
         record: The content of training.json.
+        not_measured: Why the last blessed model is not measured.
     """
-    _write(f"{folder}/{FILE}", to_json(measured_of(accumulator, state, record)))
+    _write(f"{folder}/{FILE}", to_json(measured_of(accumulator, state, record, not_measured)))
     if curves := accumulator.curves(state):
         _write(f"{folder}/{CURVES_FILE}", to_json_text(curves))
     if classes := accumulator.classes(state):

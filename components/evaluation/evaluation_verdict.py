@@ -15,6 +15,7 @@ from fullpass.trainer.insight.words import too_good_words
 _NEEDS_TWO_CLASSES = ("auc", "auc_pr")
 _TOO_MANY = f"{{}} has more than {MOST_SLICES:,} combinations of values"
 _SHOWN = 6
+_OTHER_LEVELS = "the quantiles of the last blessed model have other levels"
 """Largest number of failed slices that are named per metric."""
 
 
@@ -25,7 +26,7 @@ class Measured:
     Attributes:
         baseline: Value of the last blessed model, if there is one.
         error: Standard error of the value.
-        alike: Whether the value and that of the last blessed model measure the same thing.
+        not_compared: Why the value and that of the last blessed model cannot be compared; "" if they can.
     """
 
     metric: str
@@ -34,7 +35,7 @@ class Measured:
     required: str
     passed: bool
     error: float = math.nan
-    alike: bool = True
+    not_compared: str = ""
 
     @property
     def half_width(self) -> float | None:
@@ -256,10 +257,12 @@ def _notes(verdict: Verdict, config: EvaluationConfig) -> Iterator[str]:
                     f"{rows - inside:,} of {rows:,} examples{of} are in no slice of {', '.join(columns)}, because a "
                     "value is missing; these are not judged"
                 )
-    if _compares(config) and all(m.baseline is None for m in verdict.metrics):
+    not_compared = [m for m in verdict.metrics if m.not_compared]
+    if _compares(config) and not not_compared and all(m.baseline is None for m in verdict.metrics):
         yield "not_worse_than: there is no last blessed model yet, so nothing was compared"
-    if unlike := [m.metric for m in verdict.metrics if not m.alike]:
-        yield f"{', '.join(unlike)}: not compared, because the quantiles of the last blessed model have other levels"
+    for why in dict.fromkeys(m.not_compared for m in not_compared):
+        names = [m.metric for m in not_compared if m.not_compared == why]
+        yield f"{', '.join(names)}: not compared, because {why}"
 
 
 def _compares(config: EvaluationConfig) -> bool:
@@ -306,13 +309,14 @@ def _reasons_of_slices(verdict: Verdict, config: EvaluationConfig) -> list[str]:
 def measure(name: str, rows: MeasuredRows, threshold: Bounds | None) -> Measured:
     """Compares a metric of the new model with its threshold and with the last blessed model."""
     value, baseline = rows.values[name], rows.baseline.get(name, math.nan) if rows.baseline else None
-    error, alike = rows.errors.get(name, math.nan), name not in rows.unlike
+    error = rows.errors.get(name, math.nan)
+    not_compared = rows.not_measured or (_OTHER_LEVELS if name in rows.unlike else "")
     if threshold is None:
-        return Measured(name, value, baseline, "", True, error, alike)
+        return Measured(name, value, baseline, "", True, error, not_compared)
     inside = not (math.isnan(value) or _is_low(value, error, threshold) or _is_high(value, error, threshold))
     worse = _worse_than_blessed(name, value, baseline, threshold, rows.difference_errors.get(name, math.nan))
-    judged = alike or threshold.not_worse_than is None
-    return Measured(name, value, baseline, _required(threshold), inside and judged and not worse, error, alike)
+    passed = inside and not worse and not (not_compared and threshold.not_worse_than is not None)
+    return Measured(name, value, baseline, _required(threshold), passed, error, not_compared)
 
 
 def _undefined_failed(measured: Measured) -> Measured:
@@ -388,8 +392,11 @@ def reason(measured: Measured, threshold: Bounds, below: str = "") -> str:
         if chance and value <= threshold.max:
             return f"{shown}, not below the maximum {threshold.max:g}{chance}"
         return f"{shown}, above the maximum {threshold.max:g} ({path}.max)"
-    if not measured.alike:
-        return f"{shown}, the last blessed model has quantiles of other levels to compare with ({path}.not_worse_than)"
+    if measured.not_compared:
+        return (
+            f"{shown}, not compared, because {measured.not_compared} ({path}.not_worse_than; leave it out of the run "
+            "that changes this)"
+        )
     if baseline is not None and math.isnan(baseline):
         return f"{shown}, the last blessed model has no value on the same rows to compare with ({path}.not_worse_than)"
     limit = f"by over {threshold.tolerance:g} ({path}.tolerance)" if threshold.tolerance else f"({path}.not_worse_than)"

@@ -50,12 +50,13 @@ def measure_rows(metrics: Sequence[str], slices: Sequence[tuple[str, ...]], rows
 
 
 def measured_of(
-    accumulator: SliceAccumulator, state: State, record: Mapping[str, Any] | None = None
+    accumulator: SliceAccumulator, state: State, record: Mapping[str, Any] | None = None, not_measured: str = ""
 ) -> list[MeasuredRows]:
     """Returns the metrics of each slice; all rows and the newest span come first.
 
     Args:
         record: The content of training.json, with the simple reference.
+        not_measured: Why the last blessed model is not measured.
     """
     baselines: list[dict[str, Any]] = []
     if accumulator.baselines is not None and state.baselines is not None:
@@ -80,6 +81,7 @@ def measured_of(
                 doubt if key.entry < 0 and not key.newest else "",
                 tuple(map(reference_words, baselines)) if key.entry < 0 and not key.newest else (),
                 accumulator.unlike(state),
+                not_measured,
             )
         )
     return measured

@@ -26,6 +26,7 @@ class MeasuredRows:
             is.
         baselines: Of all rows, how each baseline of a forecast compares with the model, as text for people.
         unlike: Metrics whose two values do not compare, because the quantiles of the models have other levels.
+        not_measured: Why the last blessed model is not measured on these rows; "" if it is, or if there is none.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -38,6 +39,7 @@ class MeasuredRows:
     doubt: str = ""
     baselines: tuple[str, ...] = ()
     unlike: tuple[str, ...] = ()
+    not_measured: str = ""
 
     @property
     def examples(self) -> int:

@@ -8,6 +8,7 @@ from tfx.types import artifact_utils, standard_artifacts
 
 from fullpass.components.evaluation.component import EvaluatorExecutor
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
+from fullpass.preprocessing.config import PreprocessingConfig
 from tests import record_files
 
 
@@ -84,9 +85,15 @@ def outputs(folder):
     return {"evaluation": [evaluation], "blessing": [blessing]}
 
 
+READS = PreprocessingConfig.model_validate(
+    {"label": {"name": "fare", "task": "regression"}, "features": {"zone": {"type": "category"}, "miles": "number"}}
+)
+
+
 def evaluate(config, examples, models, folder, *, options):
-    """Runs the Evaluator on models, the candidate first; returns its outputs."""
+    """Runs the Evaluator on models, the candidate first, for a pipeline that reads READS; returns its outputs."""
     inputs = {"examples": [examples], **dict(zip(("model", "baseline_model"), ([m] for m in models), strict=False))}
     made = outputs(folder)
-    EvaluatorExecutor(context(folder)).Do(inputs, made, {"evaluated": config.model_dump_json(), "options": options})
+    parameters = {"evaluated": config.model_dump_json(), "options": options, "preprocessing": READS.model_dump_json()}
+    EvaluatorExecutor(context(folder)).Do(inputs, made, parameters)
     return made
