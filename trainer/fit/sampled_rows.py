@@ -14,6 +14,7 @@ from fullpass.trainer.models.model_inputs import apply_model
 from fullpass.trainer.models.weight_semantics import Network
 
 _BATCH, _IMAGES = 8192, 1024
+_BATCH_BYTES = 8 << 20
 _PIXELS, _MIN_ROWS = 16 << 20, 100
 _MAX_BYTES = 64 << 20
 _REACH = 1.96
@@ -60,9 +61,13 @@ class SampledRows:
         return predict
 
     def batches(self, network: Network, features: Mapping[str, np.ndarray]) -> Iterator[dict[str, tf.Tensor]]:
-        """Yields those of some features of these rows that the network reads."""
+        """Yields those of some features of these rows that the network reads; fewer rows at once of long lists.
+
+        A network takes several times the memory of its lists, which are padded to the longest one.
+        """
         read = [tensor.name for tensor in network.model.inputs if tensor.name in features]
-        size = _IMAGES if network.pixels else _BATCH
+        row_bytes = sum(value[:1].nbytes for value in self.features.values())
+        size = _IMAGES if network.pixels else min(_BATCH, max(1, _BATCH_BYTES // row_bytes))
         for at in range(0, len(self), size):
             yield {name: tf.constant(features[name][at : at + size]) for name in read}
 
