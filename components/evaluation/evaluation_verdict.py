@@ -260,9 +260,9 @@ def _notes(verdict: Verdict, config: EvaluationConfig) -> Iterator[str]:
     not_compared = [m for m in verdict.metrics if m.not_compared]
     if _compares(config) and not not_compared and all(m.baseline is None for m in verdict.metrics):
         yield "not_worse_than: there is no last blessed model yet, so nothing was compared"
-    for why in dict.fromkeys(m.not_compared for m in not_compared):
-        names = [m.metric for m in not_compared if m.not_compared == why]
-        yield f"{', '.join(names)}: not compared, because {why}"
+    for cause in dict.fromkeys(m.not_compared for m in not_compared):
+        names = [m.metric for m in not_compared if m.not_compared == cause]
+        yield f"{', '.join(names)}: not compared, because {cause}"
 
 
 def _compares(config: EvaluationConfig) -> bool:
