@@ -35,6 +35,11 @@ def with_tables(model: Exported, paths: Mapping[str, str], folder: str) -> Expor
     tables: list[JoinIndex] = []
     columns = with_keys({**_of_events(model), **model.columns}.values(), _keys(model))
     for name, path in paths.items():
+        if name in model.lookups:
+            raise UsageError(
+                f"--join {name}={path}: the model contains this table (serve: lookup). Leave out --join {name}; "
+                "`fullpass refresh` pushes the model with a new table."
+            )
         if name not in model.joins:
             raise UsageError(
                 f"--join {name}={path}: the model has no such join.{did_you_mean(name, model.joins)} Its joins: "

@@ -1,7 +1,7 @@
 """Predicts raw rows in files with an exported model. The files are read like the model's training data."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from fullpass.components.predict.write_tables import format_to_write, to_json, w
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.values.raw_text import RawText
-from fullpass.trainer.export.export_files import DESCRIPTION, SERVING_RAW, column_of, verify_export
+from fullpass.trainer.export.export_files import DESCRIPTION, LOOKUPS, SERVING_RAW, column_of, verify_export
 from fullpass.trainer.input.raw_tensors import dense_shape, missing_value, to_request
 
 PREDICTION = "prediction"
@@ -52,6 +52,7 @@ class Exported:
         levels: Levels of the quantiles that a regression predicts; empty if it predicts none.
         source: Reading options of the training data: the keys of `data.source` without the location of the data.
         joins: Join of the training data -> its keys of `data.joins`, without the location of the table.
+        lookups: Joined tables that the model contains.
         events: The histories of training, with the derived and raw columns of their events (`events_of_serving`).
         most_bad: Largest share of unusable rows of a joined table, or of events.
         dates: Raw column -> the formats in which features read its dates.
@@ -70,6 +71,7 @@ class Exported:
     events: Mapping[str, Any] = field(default_factory=dict)
     most_bad: float = _MOST_BAD
     dates: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    lookups: Collection[str] = ()
     tables: Sequence[JoinIndex] = ()
     histories: Sequence[EventIndex] = ()
 
@@ -144,6 +146,7 @@ def load_export(path: Path) -> Exported:
         events=description.get("events", {}),
         most_bad=description.get("bad_rows", _MOST_BAD),
         dates=description.get("dates", {}),
+        lookups=description.get(LOOKUPS, {}),
     )
 
 

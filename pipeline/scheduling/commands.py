@@ -32,8 +32,9 @@ def run(
     ] = False,
 ) -> None:
     """Run the pipeline on this machine by its schedule, one run at a time, until stopped."""
-    loaded = load_checked(file)
     from fullpass.pipeline.scheduling import local_scheduler
+
+    loaded = local_scheduler.load_to_schedule(file)
 
     if once:
         code = local_scheduler.run_once(loaded, root=root)

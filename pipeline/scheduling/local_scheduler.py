@@ -3,6 +3,7 @@
 import functools
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from fullpass.base.errors import UsageError, UserError
 from fullpass.base.stop_signals import stop_signals
 from fullpass.components.ingest.spans.span_pattern import label_of, parse_span
 from fullpass.components.ingest.spans.spans import span_unit
-from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.checks.check import require
+from fullpass.pipeline.authoring.loading.load import Loaded, load
+from fullpass.pipeline.authoring.loading.problems import ConfigError
 from fullpass.pipeline.exit_codes import OUTCOME_CODES, ExitCode
 from fullpass.pipeline.printing import aligned, print_text
 from fullpass.pipeline.root.check import claim_root
@@ -23,11 +26,34 @@ from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling import run_process
 from fullpass.pipeline.scheduling.due import Ended, Occasion, Start, State
 from fullpass.pipeline.scheduling.scheduler import STATE, Scheduler, SchedulerDeps, next_times
-from fullpass.pipeline.scheduling.source_state import Source, SourceReaderWithTimeout
+from fullpass.pipeline.scheduling.source_state import Source, SourceReaderWithTimeout, whole_span
 
 ONCE = "once"
 _TICK_SECONDS = 1.0
 _NEXT = 3
+
+
+def load_to_schedule(file: Path) -> Loaded:
+    """Returns a pipeline file without errors; its warnings are printed to standard error.
+
+    Errors that only the newest span has are warnings if it may still be arriving: the scheduler waits for it, and each
+    run checks the span that it trains on.
+
+    Raises:
+        ConfigError: The file has errors; `problems` holds all problems of the file.
+    """
+    loaded = load(file)
+    try:
+        problems = require(loaded)
+    except ConfigError as error:
+        whole = whole_span(loaded)
+        if whole is None:
+            raise
+        require(replace(loaded, span=whole))
+        problems = tuple(replace(problem, severity="warning") for problem in error.problems)
+    for problem in problems:
+        print_text(problem.located(file), err=True)
+    return loaded
 
 
 def run(loaded: Loaded, *, root: Path | None = None) -> None:

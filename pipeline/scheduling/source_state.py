@@ -122,6 +122,24 @@ class BackgroundMeasurement:
         self._found[number] = self._measure(number)
 
 
+def whole_span(loaded: Loaded) -> str | None:
+    """Returns the newest span that is whole if the newest of the source is still arriving; None if there is none.
+
+    That is the newest marked one (`wait_for`), and without marks the one before the newest.
+    """
+    data, unit = loaded.config.data, span_unit(loaded.config.data)
+    try:
+        window = find_window(data.model_copy(update={"joins": {}}), loaded.resolve)
+        marked = _marked(loaded, unit, window)
+    except (UserError, OSError):
+        return None
+    newest = window.all_spans[-1:]
+    whole = marked if marked is not None else frozenset(window.all_spans[:-1])
+    if unit is None or not whole or newest == (max(whole),):
+        return None
+    return label_of(unit, max(whole))
+
+
 def _moved(loaded: Loaded, root: Path, number: int) -> SpanDrift:
     """Returns whether the data gate would retrain on a span; true if that cannot be measured, so the run decides."""
     unit = span_unit(loaded.config.data) or "number"

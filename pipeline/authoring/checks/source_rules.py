@@ -16,8 +16,8 @@ from fullpass.components.ingest.sources.config import BigQuerySource, CsvSource,
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.spans.joined_tables import find_tables
-from fullpass.components.ingest.spans.span_pattern import ranges
-from fullpass.components.ingest.spans.spans import Window, find_window, has_spans, span_unit
+from fullpass.components.ingest.spans.span_pattern import Unit, parse_span, ranges
+from fullpass.components.ingest.spans.spans import LATEST, Window, find_window, has_spans, span_unit
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.features.history import AGE
@@ -154,19 +154,35 @@ def check_own_columns(loaded: Loaded) -> Iterator[Finding]:
 
 
 def columns_of_table(loaded: Loaded, name: str) -> list[str] | None:
-    """Returns the columns of the newest file of a joined table; None if they need rows to be read.
+    """Returns the columns of the newest file of a joined table that a command will read.
+
+    None if they need rows to be read.
 
     Raises:
         UserError: There is no such file, or it is empty or has another format.
     """
     join = loaded.config.data.joins[name]
-    tables = find_tables({name: join}, loaded.resolve, span_unit(loaded.config.data))[name]
+    unit = span_unit(loaded.config.data)
+    tables = find_tables({name: join}, loaded.resolve, unit)[name]
+    if unit is not None and tables.spans is not None and (last := _last_span(loaded, unit)) is not None:
+        seen = tables.seen_by({last})
+        tables = seen if seen.files else tables  # another check names a span that has no table
     whole = [file for file in tables.files if file.size or tables.spans is None]  # a span may have no rows
     file = (whole or tables.files)[-1 if tables.spans else 0]
     if isinstance(join.source, FileSource) and (other := contradiction(file.path, join.source)) is not None:
         raise UserError(f"data.joins.{name}.source.format: {join.source.format}, but {file.path} is {other}.")
     with of_join(name):
         return columns_of(file, join.source) if isinstance(join.source, FileSource) or file.size else None
+
+
+def _last_span(loaded: Loaded, unit: Unit) -> int | None:
+    """Returns the newest span that a command will read; None if the rows have to be read to find it."""
+    with suppress(UserError):  # other checks, or the command, report it
+        if loaded.config.data.span is None:
+            return window_of(loaded, _without_column(loaded)).spans[-1].number
+        last = (loaded.span or "").rpartition(":")[2]
+        return parse_span(unit, last) if last not in ("", LATEST) else None
+    return None
 
 
 def _without_column(loaded: Loaded) -> DataConfig:

@@ -136,3 +136,11 @@ def test_tables_are_joined_in_the_order_of_the_yaml(tmp_path, order):
 def test_a_history_that_the_model_does_not_have_is_named(model, tmp_path):
     with pytest.raises(UsageError, match=r"--history trip=x: the model has no such history. Did you mean .*trips"):
         with_events(model, {"trip": "x"}, str(tmp_path))
+
+
+def test_a_table_that_the_model_contains_is_not_given(model, tmp_path):
+    model = replace(model, lookups=("companies",))
+    with pytest.raises(UsageError, match=r"--join companies=x: the model contains this table.*`fullpass refresh`"):
+        with_tables(model, {"companies": "x"}, str(tmp_path))
+    with pytest.raises(UsageError, match=r"--join company=x: the model has no such join. Its joins: none"):
+        with_tables(model, {"company": "x"}, str(tmp_path))

@@ -7,7 +7,7 @@ import pytest
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.running.history import History, RunRecord, data_digest
-from fullpass.pipeline.scheduling.source_state import Source, SourceReaderWithTimeout, coarser
+from fullpass.pipeline.scheduling.source_state import Source, SourceReaderWithTimeout, coarser, whole_span
 
 
 @pytest.fixture
@@ -54,6 +54,17 @@ def test_a_marker_makes_a_span_whole(source, arrive, folder):
     look = source("days/{YYYY}-{MM}-{DD}.csv", '{new_span: true, wait_for: "days/{YYYY}-{MM}-{DD}.done"}').look
     arrive("days/2013-01-04.csv", "days/2013-01-05.csv", "days/2013-01-04.done", "days/2013-01-06.done")
     assert look().available == look().steady == frozenset({15709})
+
+
+def test_the_newest_whole_span_is_the_newest_marked_one_or_the_one_before_the_newest(source, arrive):
+    path = "days/{YYYY}-{MM}-{DD}.csv"
+    arrive("days/2013-01-03.csv", "days/2013-01-04.csv", "days/2013-01-05.csv", "days/2013-01-03.done")
+    marked = source(path, '{new_span: true, wait_for: "days/{YYYY}-{MM}-{DD}.done"}')._loaded
+    assert whole_span(marked) == "2013-01-03"
+    assert whole_span(source(path)._loaded) == "2013-01-04"
+    arrive("days/2013-01-05.done")
+    assert whole_span(marked) is None, "the newest is whole"
+    assert whole_span(source("trips.csv")._loaded) is whole_span(source("none/{SPAN}.csv")._loaded) is None
 
 
 def test_a_marker_of_a_day_makes_its_hours_whole(source, arrive):

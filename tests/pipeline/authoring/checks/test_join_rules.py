@@ -1,5 +1,7 @@
 """Rules of `data.joins`: one wrong thing at a time."""
 
+from dataclasses import replace
+
 import pytest
 
 from fullpass.pipeline.authoring.checks.check import check
@@ -67,6 +69,20 @@ def test_a_span_without_its_table_is_named(tmp_path):
     ((severity, path, message),) = problems(tmp_path, per_span, path='"rows-{SPAN}.csv"')
     assert (severity, path) == ("error", "data.joins.planes.source.path") and "no table of span 2" in message
     assert any("has no spans" in message for _, _, message in problems(tmp_path, per_span))
+
+
+def test_a_table_that_still_arrives_does_not_stop_the_spans_before_it(tmp_path):
+    per_span = planes(path='"planes-{SPAN}.csv"')
+    for span in (1, 2):
+        (tmp_path / f"rows-{span}.csv").write_text("plane,at,y\nN1,2024-01-01,0\n")
+    (tmp_path / "planes-1.csv").write_text("plane,seats\nN1,5\n")
+    (tmp_path / "planes-2.csv").write_text("pla")
+    assert problems(tmp_path, per_span, path='"rows-{SPAN}.csv"')
+    loaded = load(tmp_path / "p.yaml")
+    assert check(replace(loaded, span="1")) == ()
+    assert check(replace(loaded, span="1:2"))
+    (tmp_path / "rows-2.csv").unlink()
+    assert problems(tmp_path, per_span, path='"rows-{SPAN}.csv"') == [], "no row sees the newest table yet"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,30 @@
+"""What stops a scheduler at its start, and what it waits for instead."""
+
+import pytest
+
+from fullpass.pipeline.authoring.loading.problems import ConfigError
+from fullpass.pipeline.scheduling.local_scheduler import load_to_schedule
+from tests.pipeline.conftest import TRIPS
+
+
+@pytest.fixture
+def pipeline(edited, folder):
+    """A schedule of days, of which the newest is still arriving."""
+    (folder / "2024-01-01.csv").write_text(TRIPS)
+    (folder / "2024-01-02.csv").write_text("fare;ti")
+    return edited({5: '    path: "{YYYY}-{MM}-{DD}.csv"', 18: "schedule: {new_span: true}\nevaluation:"})
+
+
+def test_a_newest_span_that_still_arrives_is_told_and_stops_no_scheduler(pipeline, capsys):
+    assert load_to_schedule(pipeline).span is None
+    warned = capsys.readouterr().err
+    assert "warning" in warned and "2024-01-02.csv has one column only" in warned
+
+
+def test_what_is_wrong_with_whole_spans_too_stops_a_scheduler(pipeline, folder):
+    pipeline.write_text(pipeline.read_text().replace("company", "compny"))
+    with pytest.raises(ConfigError, match="compny"):
+        load_to_schedule(pipeline)
+    (folder / "2024-01-01.csv").unlink()
+    with pytest.raises(ConfigError, match="has one column only"):
+        load_to_schedule(pipeline)
