@@ -56,7 +56,9 @@ class Design:
             length = np.sqrt((amounts**2).sum(axis=1, keepdims=True))
             amounts = amounts / np.where(length > 0, length, 1.0)
         starts = ids.shape[1] * np.arange(len(rows) + 1)
-        return sparse.csr_matrix((amounts.ravel(), ids.ravel(), starts), shape=(len(rows), item.size))
+        found = sparse.csr_matrix((amounts.ravel(), ids.ravel(), starts), shape=(len(rows), item.size))
+        found.eliminate_zeros()
+        return found
 
 
 def _thinned(values: np.ndarray) -> np.ndarray:

@@ -42,6 +42,8 @@ _FOLDS = 5
 _MAX_ROWS, _CHOICE_ROWS = 50_000, 10_000
 """The most rows that a model is fitted on, and that its penalty is chosen on."""
 _MOST_WEIGHTS = 1 << 21
+_MOST_CELLS, _CHOICE_CELLS = 1 << 23, 1 << 21
+"""The same for values of rows other than 0 times outputs: a step of the solver takes time in proportion to them."""
 _ITERATIONS, _TOLERANCE, _LOGISTIC_TOLERANCE = 200, 1e-8, 1e-5
 _LOSSES = {"auto", "squared", "poisson", "log_normal"}
 
@@ -66,7 +68,8 @@ def fit_linear(data: TrainingData, spec: TrainingSpec) -> LinearFit | None:
 
     Returns:
         None where no linear model is fitted exactly: with the losses `absolute`, `huber` and `quantile`, with train
-        rows of one class only, and with more than two million weights.
+        rows of one class only, with more than two million weights, and where it takes minutes, as for long texts of
+        many classes.
     """
     regression = _Regression(data, spec)
     inputs = model_inputs(transformed_outputs(spec.preprocessing, spec.tft_output), spec.tft_output)
@@ -80,6 +83,8 @@ def fit_linear(data: TrainingData, spec: TrainingSpec) -> LinearFit | None:
     validation = sample_rows(data.validation.split, data.in_model, _MAX_ROWS)
     design = Design(list(inputs.values()), train)
     columns = [design(rows) for rows in (train, validation)]
+    if columns[0].nnz * regression.outputs > _MOST_CELLS:
+        return None
     penalty = _choose_penalty(regression, columns[0], train.labels, train.weights)
     first = regression.fit(columns[0], train.labels, train.weights, penalty)
 
@@ -182,7 +187,8 @@ def _choose_penalty(
 
     A small table has too few validation rows to tell; these are all rows, each once.
     """
-    rows = min(len(labels), _CHOICE_ROWS)
+    cells = columns.nnz * regression.outputs
+    rows = min(len(labels), _CHOICE_ROWS, len(labels) * _CHOICE_CELLS // max(1, cells))
     fold_of = np.random.default_rng(0).permutation(rows) % _FOLDS
     losses = np.zeros(len(_PENALTIES))
     for fold in range(_FOLDS):

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
 from fullpass.trainer.fit.sampled_rows import sample_rows
+from fullpass.trainer.linear import fit_linear as module
 from fullpass.trainer.linear.fit_linear import fit_linear
 from fullpass.trainer.portable.portable_network import portable_network
 from tests.trainer.conftest import planted_rows, prepare_by_hand
@@ -84,6 +86,32 @@ def test_counts_are_a_poisson_regression(planted):
 @pytest.mark.parametrize("loss", ["absolute", "huber", "quantile"])
 def test_other_losses_have_no_exact_fit(planted, loss):
     assert fitted(planted("regression").of("x"), loss=loss)[0] is None
+
+
+@pytest.mark.parametrize(("most", "is_fitted"), [(1000, True), (999, False)])
+def test_more_values_than_are_fitted_within_seconds_have_no_model(planted, monkeypatch, most, is_fitted):
+    """There are 1,000 train rows, each with a value of `kind`, and one output."""
+    monkeypatch.setattr(module, "_MOST_CELLS", most)
+    assert (fitted(planted("regression").of("kind"))[0] is not None) == is_fitted
+
+
+def test_the_penalty_is_chosen_on_as_many_rows_as_take_seconds(monkeypatch):
+    """1,000 rows with 10 values and 3 outputs are 30,000 cells. A tenth of them, 100 rows, is fitted in five folds."""
+    monkeypatch.setattr(module, "_CHOICE_CELLS", 3_000)
+    rows = []
+
+    class Regression:
+        outputs = 3
+
+        def fit(self, columns, labels, weights, penalty):
+            rows.append(columns.shape[0])
+
+        def metrics(self, columns, labels, weights, found):
+            return {"loss": 1.0}
+
+    columns = sparse.csr_matrix(np.ones((1000, 10)))
+    module._choose_penalty(Regression(), columns, np.arange(1000) % 3, np.ones(1000))
+    assert rows == [80] * 25
 
 
 def test_a_number_farther_out_than_ten_deviations_counts_as_ten(planted):
