@@ -13,7 +13,7 @@ from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.date_formats import find_dates
 from fullpass.pipeline.authoring.profile.images import BROKEN
 from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens
-from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, exact_number
 from fullpass.preprocessing.columns.raw_columns import numbers_read_as_tokens
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.expressions.expression import Expression
@@ -102,6 +102,21 @@ def check_computed_times(sampled: SampledData) -> Iterator[Finding]:
             )
 
 
+def check_differences(sampled: SampledData) -> Iterator[Finding]:
+    """Columns that are read as numbers differ in digits that float32 holds."""
+    also_tokens = numbers_read_as_tokens(sampled.config.preprocessing_config)  # `check_digits` judges these.
+    for name, raw in sampled.raw.items():
+        values = sampled.values.get(name)
+        if values is not None and raw.type == "number" and name not in also_tokens and values.differ_too_little:
+            different, kept = values.kept_by_float32
+            yield warning(
+                sampled.reader(name),
+                f"column {name} holds {different:,} different numbers in the sampled rows, which are {kept:,} as "
+                f"float32{such_as(values, ~np.isnan(values.numbers))}. If it is an id, write type: category or remove "
+                "it; if it is a time, type: date; else subtract a constant from it before Fullpass reads it.",
+            )
+
+
 def check_digits(sampled: SampledData) -> Iterator[Finding]:
     """Ids are no numbers: float32 holds whole numbers to 16,777,216 only, so that ids beyond are equal."""
     config, of_lists = sampled.config, lists_of(sampled.config.data.history)
@@ -121,8 +136,12 @@ def check_digits(sampled: SampledData) -> Iterator[Finding]:
 
 def _rounded(sampled: SampledData, keys: Keys, column: str, what: str, fix: str) -> Iterator[Finding]:
     if (values := sampled.values.get(column)) is not None:
-        lost = values.numbers.astype(np.float32) != values.numbers
-        lost &= (np.abs(values.numbers) > _WHOLE) & (values.numbers == np.floor(values.numbers))
+        with np.errstate(over="ignore"):
+            read = values.numbers.astype(np.float32).tolist()
+        lost = np.abs(values.numbers) > _WHOLE
+        for index in np.flatnonzero(lost).tolist():
+            lost[index] = exact_number(values.texts[index], float(values.numbers[index])) != read[index]
+        lost &= values.numbers == np.floor(values.numbers)
         if lost.any():
             share = f"{values.share(lost):.1%} of its values"
             yield warning(keys, f"{what}: float32 rounds {share}{such_as(values, lost)}, so others equal them. {fix}")

@@ -167,6 +167,8 @@ def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
         return ColumnProfile(name, "category", "whole numbers that are codes", values, whole)
     if bad:
         return _of_dirty_numbers(name, values, numbers, bad)
+    if numbers.whole and values.differ_too_little:
+        return _id_or_category(name, values, "whole numbers that differ only in digits beyond those of float32")
     if values.distinct == 2 and numbers.whole:
         return ColumnProfile(name, "category", "two values", values, numbers)
     return ColumnProfile(name, "number", "numbers", values, numbers)

@@ -1,5 +1,6 @@
 """Counts the distinct values of a column; all profiling uses these counts."""
 
+import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.preprocessing.values.convert import read_numbers
+
+_DIGITS = re.compile(r"[+-]?[0-9]{1,40}")
+_FEW_KEPT = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +61,28 @@ class ValueCounts:
         """Share of present rows that hold a number."""
         return self.share(~np.isnan(self.numbers))
 
+    @cached_property
+    def kept_by_float32(self) -> tuple[int, int]:
+        """How many different numbers the column holds, and as how many a run, whose numbers are float32, reads them.
+
+        Whole numbers differ by all of their digits, also those that a float64 rounds, other numbers by 15 digits: the
+        last ones of 0.30000000000000004 are rounding.
+        """
+        known = np.flatnonzero(~np.isnan(self.numbers)).tolist()
+        exact = {exact_number(self.texts[index], float(self.numbers[index])) for index in known}
+        with np.errstate(over="ignore"):
+            return len(exact), len(np.unique(self.numbers[known].astype(np.float32)))
+
+    @property
+    def differ_too_little(self) -> bool:
+        """Whether float32 makes at least half of the different numbers equal others, and leaves few different ones.
+
+        The few say that digits are lost that matter: of positions, amounts and times with many digits thousands of
+        values are left, by which a model tells rows apart as well.
+        """
+        different, kept = self.kept_by_float32
+        return 0 < 2 * kept <= different and kept < _FEW_KEPT
+
     @property
     def row_numbers(self) -> np.ndarray:
         """float64 [rows], the column as numbers; NaN where it is missing or no number."""
@@ -91,6 +117,18 @@ class ValueCounts:
     def examples(self, chosen: np.ndarray, most: int = 3) -> Iterator[str]:
         """Yields the commonest of the values that `chosen`, bool [values], selects."""
         yield from (self.texts[index] for index in np.flatnonzero(chosen)[:most])
+
+
+def exact_number(text: str, number: float) -> float:
+    """Returns the number of a text, given as the nearest float64: a whole one with all digits, others with 15.
+
+    Example:
+        >>> exact_number("9223372036854775811", 9223372036854775808.0), exact_number("0.30000000000000004", 0.1 + 0.2)
+        (9223372036854775811, 0.3)
+    """
+    if _DIGITS.fullmatch(text):
+        return int(text)
+    return number if number % 1 == 0 else float(f"{number:.15g}")
 
 
 def count_values(column: pa.Array, *, decimal: str = ".") -> ValueCounts:

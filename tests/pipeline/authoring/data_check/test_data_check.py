@@ -195,6 +195,24 @@ def test_ids_that_are_read_as_numbers_are_named(tmp_path):
         assert all('such as "16777217"' in message for message in told.values())
 
 
+def test_numbers_that_differ_beyond_float32_are_named(tmp_path):
+    """NumPy: float32 numbers near 2**63 are 2**40 apart, near 2**24 1 or 2, and near 1.7e9 128."""
+    numbers = {
+        "u": [2**63 + 3 * n for n in range(ROWS)],
+        "opened": [1_700_000_000.5 + n for n in range(ROWS)],
+        "price": [10 + n / 7 for n in range(ROWS)],
+        "amount": [1e9 + 997 * n for n in range(ROWS)],
+    }
+    found = problems(tmp_path, numbers, features="{u: number, opened: number, price: number, amount: number}")
+    told = {path: message for _, path, message in found if "float32" in message}
+    assert told.keys() == {"features.u", "features.opened"}, found
+    assert f"{ROWS:,} different numbers in the sampled rows, which are 1 as float32" in told["features.u"]
+    ids = {"u": [2**63 + 3 * (n % 9) for n in range(ROWS)]}
+    found = problems(tmp_path, ids, features="{u: number, of_id: {type: category, column: u}}")
+    [message] = [message for _, _, message in found if "float32" in message]
+    assert "of_id reads u as a category" in message and '"9223372036854775811"' in message
+
+
 def test_dates_of_events_are_judged_as_the_run_reads_them(tmp_path):
     data = "  history: {past: {entity: city, at: when}}\n  derive: {n: past_count(past.at)}\n"
     days = np.array(columns()["joined"], dtype=object)

@@ -43,6 +43,8 @@ def of(texts, rows=200):
         ("Hour", of([0, 730, 1545, 2359]), "number"),  # of day, written with minutes
         ("id", [str(i) for i in RANDOM.permutation(200)], "id"),
         ("score", [str(i) for i in RANDOM.permutation(200)], "number"),
+        ("u", [str(2**63 + 3 * i) for i in range(200)], "id"),
+        ("u", of([2**63 + 3 * i for i in range(20)]), "category"),
         ("key", [f"{i:08x}" for i in RANDOM.integers(0, 2**32, 200)], "id"),
         ("name", [f"Person {i}" for i in range(200)], "id"),
         ("title", [f"{('red', 'old', 'new')[i % 3]} shoe brand{i // 3}" for i in range(200)], "text"),
