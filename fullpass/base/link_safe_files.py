@@ -4,6 +4,7 @@ Paths are absolute, below a folder whose own path has no link. A folder that is 
 here. Removing a link leaves its target unchanged.
 """
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -69,10 +70,13 @@ def open_lock(path: Path) -> int:
 
     Raises:
         UserError: The file cannot be opened, or is a link: writing the lock would change the target of the link.
+        OSError: The file system is full or read-only.
     """
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     except OSError as error:
+        if error.errno in (errno.EROFS, errno.ENOSPC, errno.EDQUOT):
+            raise
         why = "it is a link" if path.is_symlink() else error.strerror or str(error)
         raise UserError(f"{path}: the lock cannot be opened: {why}. Remove it, or give this user access.") from error
 

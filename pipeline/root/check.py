@@ -81,7 +81,8 @@ def claim_root(root: Path, name: str) -> None:
             f"{root}: is the root of the pipeline {owner['name']}, and runs of {name} would be taken for its own. Name "
             f"another folder, such as --root {root.with_name(name)}."
         )
-    mark.write_text(f"{_MARK}\npipeline: {name}\n", encoding="utf-8")
+    if owner is None:  # writing it again would empty it on a full disk
+        mark.write_text(f"{_MARK}\npipeline: {name}\n", encoding="utf-8")
 
 
 def check_model_folder(folder: Path, what: str) -> None:

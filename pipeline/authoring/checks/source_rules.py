@@ -112,9 +112,11 @@ def check_window(loaded: Loaded) -> Iterator[Finding]:
             yield Finding(("data", "span"), str(error).removeprefix("data.span: "))
         return
     size = data.window.spans
-    if size != "all" and size > len(window.spans) + len(window.missing):
-        short = f"the window has {size} spans, but the source has {len(window.all_spans)} so far."
-        yield warning(("data", "window", "spans"), short)
+    last = window.spans[-1].number
+    if size != "all" and size > last - window.all_spans[0] + 1:
+        there = sum(number <= last for number in window.all_spans)
+        until = "so far" if there == len(window.all_spans) else f"up to {window.label(last)}"
+        yield warning(("data", "window", "spans"), f"the window has {size} spans, but the source has {there} {until}.")
     if window.missing and window.unit is not None:
         lacking = ranges(window.unit, window.missing)
         yield warning(("data", "window"), f"these spans of the window are missing: {lacking}.")

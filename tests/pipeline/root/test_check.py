@@ -1,6 +1,7 @@
 """Roots are marked; a folder with other files is no root, and an unknown node is refused before anything is written."""
 
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,12 @@ def test_a_root_is_that_of_one_pipeline(tmp_path):
     claim_root(tmp_path / "runs", "tips")
     with pytest.raises(UserError, match="root of the pipeline tips"):
         claim_root(tmp_path / "runs", "taxi")
+
+
+def test_a_mark_is_written_once_so_that_a_full_disk_does_not_empty_it(tmp_path, monkeypatch):
+    claim_root(tmp_path / "runs", "taxi")
+    monkeypatch.setattr(Path, "write_text", lambda *_args, **_keys: pytest.fail("was written again"))
+    claim_root(tmp_path / "runs", "taxi")
 
 
 def test_the_root_of_an_earlier_release_is_known_by_its_records_and_nodes(tmp_path):

@@ -1,3 +1,4 @@
+import errno
 import json
 import multiprocessing
 import os
@@ -180,3 +181,14 @@ def test_exclusive_sections_of_two_processes_do_not_overlap(tmp_path: Path):
         process.start()
     assert [end(process) for process in processes] == [0, 0, 0, 0]
     assert (tmp_path / "counter").read_text() == "40"
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC])
+def test_a_lock_on_a_read_only_or_full_file_system_is_an_error_of_the_system(tmp_path, monkeypatch, number):
+    def refuse(path, *_):
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(OSError, match=os.strerror(number)) as error, locks.run_lock(tmp_path):
+        pass
+    assert error.value.errno == number, "its sentence names a place to write, and nothing to remove"

@@ -341,6 +341,16 @@ def test_gaps_and_a_window_that_is_not_full_yet_are_warnings(edited, folder):
     assert check(load(edited(lines))) == ()
 
 
+def test_a_window_is_too_long_for_the_spans_up_to_the_requested_one_only(edited, folder):
+    for day in range(1, 6):
+        (folder / f"2024-01-0{day}.csv").write_text(TRIPS)
+    loaded = load(edited({5: '    path: "{YYYY}-{MM}-{DD}.csv"\n  window: {spans: 3}'}))
+    assert check(replace(loaded, span="2024-01-04:2024-01-05")) == (), "a range has its own length"
+    assert check(replace(loaded, span="2024-01-03")) == ()
+    (found,) = check(replace(loaded, span="2024-01-02"))
+    assert found.message == "the window has 3 spans, but the source has 2 up to 2024-01-02."
+
+
 def test_the_data_of_the_requested_span_is_checked_and_not_that_of_a_newer_one_which_still_arrives(edited, folder):
     for day in (1, 2):
         (folder / f"2024-01-0{day}.csv").write_text(TRIPS)
