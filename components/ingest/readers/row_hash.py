@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.preprocessing.values.arrow_text import is_binary, null_where, to_text, without_dictionary
-from fullpass.preprocessing.values.list_values import lengths_of, sole_values
+from fullpass.preprocessing.values.list_values import is_list, lengths_of, sole_values
 
 _MARK = "\x1f"
 _BINARY = pa.binary()
@@ -59,7 +59,7 @@ def _cells(column: pa.ChunkedArray) -> pa.Array:
     kind = cells.type
     if is_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return cells.cast(_BINARY)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if is_list(kind):
         return _lists(cells)
     if pa.types.is_null(kind) or pa.types.is_nested(kind) or pa.types.is_interval(kind):
         return pa.array([_bytes(cell) for cell in cells.to_pylist()], _BINARY)

@@ -62,6 +62,15 @@ def test_content_does_not_depend_on_column_order_empty_columns_or_arrow_types():
 _LISTED = b"\x1fa\x1fy\x1fb\x1f2\x1fc\x1f[2, 3]"
 
 
+def test_lists_of_a_fixed_size_are_hashed_like_others():
+    for lists in ([[1.5, 2.0], None, [3.0, 4.5]], [[1.5], None, [2.0]], [None, None], [[[1.5], [2.0]], None]):
+        size = max([len(values) for values in lists if values] or [1])
+        of = pa.list_(pa.float64()) if lists == [[[1.5], [2.0]], None] else pa.float64()
+        fixed = pa.table({"a": pa.array(lists, pa.list_(of, size)), "b": list(range(len(lists)))})
+        other = pa.table({"a": pa.array(lists, pa.list_(of)), "b": list(range(len(lists)))})
+        assert contents(fixed).to_pylist() == contents(other).to_pylist(), lists
+
+
 def test_rows_without_a_key_are_spread():
     split = HashSplit(method="hash", column="id")
     table = pa.table({"id": pa.array([None] * 300, pa.string()), "x": list(range(300))})
