@@ -1,9 +1,10 @@
 """The section `tuning:` of the YAML. Nothing here imports TensorFlow."""
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from fullpass.preprocessing.spec import Count, Name, NonNegative, Real, Spec
 from fullpass.trainer.config import Positive
@@ -54,6 +55,14 @@ class Choices(Spec):
     choices: tuple[Any, ...] = Field(min_length=1)
     """The values, two or more, all different."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _alone(cls, values: Any) -> Any:
+        others = [key for key in values if key != "choices"] if isinstance(values, Mapping) else []
+        if others:
+            raise ValueError(f"either a range or choices. Remove choices, or {', '.join(map(str, others))}.")
+        return values
+
     @model_validator(mode="after")
     def _different(self) -> "Choices":
         if len({json.dumps(value, sort_keys=True) for value in self.choices}) < max(2, len(self.choices)):
@@ -66,10 +75,19 @@ class Choices(Spec):
         return list(self.choices)
 
 
+def _form(values: Any) -> str:
+    """Returns the form that values are written in, so that mistakes are told of that form only."""
+    is_choices = "choices" in values if isinstance(values, Mapping) else isinstance(values, Choices)
+    return "Choices" if is_choices else "Range"
+
+
+_Values = Annotated[Annotated[Range, Tag("Range")] | Annotated[Choices, Tag("Choices")], Discriminator(_form)]
+
+
 class TuningConfig(Spec):
     """A search before training: trials compete on the validation rows (docs/tuning.md)."""
 
-    search: dict[Name, Range | Choices] = Field(min_length=1)
+    search: dict[Name, _Values] = Field(min_length=1)
     """Path into `model`, `training` or `features.NAME.encoding` -> range or choices: `training.learning_rate: {min:
     0.0001, max: 0.1, scale: log}`, `model.hidden: {choices: [[64], [128, 64]]}`."""
     algorithm: Literal["random", "bayesian", "hyperband"] = "bayesian"

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.pipeline.conftest import section
+
 MISTAKES = {
     "misspelt field": ("training.learning_rat: {min: 0.1, max: 1.0}", 'Did you mean "learning_rate"?'),
     "no such section": ("input.cache: {choices: [memory, none]}", "a path begins with model, training, or"),
@@ -23,6 +25,22 @@ def test_a_path_or_value_that_does_not_exist_is_found_with_its_line(edited, prob
     [found] = problems_of(edited({17: "  started: date\ntuning:\n  search:\n    " + line}))
     assert found.path == f'tuning.search["{line.partition(": {")[0]}"]'
     assert found.line == 20
+    assert told in found.message
+
+
+@pytest.mark.parametrize(
+    ("values", "key", "told"),
+    [
+        ("{min: 0.1, max: 1.0, log: true}", ".log", "unknown key. Accepted: min, max, step, scale."),
+        ("{min: 0.1}", ".max", "missing. Accepted: a whole number or a number."),
+        ("{choices: [0.1, 0.2], min: 0.1}", "", "either a range or choices. Remove choices, or min."),
+        ("{choices: 3}", ".choices", "Received: the number 3. Accepted: a list"),
+        ("3", "", "Received: the number 3. Accepted: a mapping with the keys min, max, step, scale, choices."),
+    ],
+)
+def test_values_that_are_neither_a_range_nor_choices_are_found(edited, problems_of, values, key, told):
+    [found] = problems_of(edited(section(f"tuning: {{search: {{training.learning_rate: {values}}}}}")))
+    assert found.path == f'tuning.search["training.learning_rate"]{key}'
     assert told in found.message
 
 
