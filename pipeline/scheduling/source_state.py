@@ -125,7 +125,7 @@ class BackgroundMeasurement:
 def whole_span(loaded: Loaded) -> str | None:
     """Returns the newest span that is whole if the newest of the source is still arriving; None if there is none.
 
-    That is the newest marked one (`wait_for`), and without marks the one before the newest.
+    That is the newest marked one (`wait_for`), and without any mark the one before the newest.
     """
     data, unit = loaded.config.data, span_unit(loaded.config.data)
     try:
@@ -134,7 +134,7 @@ def whole_span(loaded: Loaded) -> str | None:
     except (UserError, OSError):
         return None
     newest = window.all_spans[-1:]
-    whole = marked if marked is not None else frozenset(window.all_spans[:-1])
+    whole = marked or frozenset(window.all_spans[:-1])
     if unit is None or not whole or newest == (max(whole),):
         return None
     return label_of(unit, max(whole))

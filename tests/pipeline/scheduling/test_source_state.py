@@ -58,8 +58,10 @@ def test_a_marker_makes_a_span_whole(source, arrive, folder):
 
 def test_the_newest_whole_span_is_the_newest_marked_one_or_the_one_before_the_newest(source, arrive):
     path = "days/{YYYY}-{MM}-{DD}.csv"
-    arrive("days/2013-01-03.csv", "days/2013-01-04.csv", "days/2013-01-05.csv", "days/2013-01-03.done")
+    arrive("days/2013-01-03.csv", "days/2013-01-04.csv", "days/2013-01-05.csv")
     marked = source(path, '{new_span: true, wait_for: "days/{YYYY}-{MM}-{DD}.done"}')._loaded
+    assert whole_span(marked) == "2013-01-04", "no mark has been written yet"
+    arrive("days/2013-01-03.done")
     assert whole_span(marked) == "2013-01-03"
     assert whole_span(source(path)._loaded) == "2013-01-04"
     arrive("days/2013-01-05.done")
