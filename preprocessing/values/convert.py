@@ -185,7 +185,7 @@ def _number(column: pa.Array, missing: Sequence[str]) -> Converted:
     with np.errstate(over="ignore"):
         values = exact.astype(np.float32)
         for token in _numbers(missing):  # NumPy 2 rounds a large token to infinity
-            absent |= (exact == token) & np.isfinite(exact)
+            absent |= (exact == token) & (np.isfinite(exact) | np.isinf(token))
     absent |= np.isnan(values)
     too_large = np.isinf(values) & ~absent
     flat = pa.array(values, mask=absent | too_large)
@@ -193,11 +193,13 @@ def _number(column: pa.Array, missing: Sequence[str]) -> Converted:
 
 
 def _numbers(tokens: Sequence[str]) -> list[float]:
+    """Returns the numbers that tokens stand for; infinity only if it is written so, not by 1e400."""
     found = pa.array([token for token in tokens], type=pa.string())
     kept = [
         token for token, fits in zip(tokens, pc.match_substring_regex(found, _DOT_NUMBER), strict=True) if fits.as_py()
     ]
-    return [number for number in map(float, kept) if np.isfinite(number)]
+    numbers = [(token, float(token)) for token in kept if "nan" not in token.lower()]
+    return [number for token, number in numbers if np.isfinite(number) or "inf" in token.lower()]
 
 
 def read_numbers(text: pa.Array, *, missing: Collection[str], decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:

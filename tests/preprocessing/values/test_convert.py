@@ -71,6 +71,14 @@ def test_a_missing_token_that_is_a_number_means_the_number(column):
     assert values(column, NUMBER, missing=("NA", "-999")) == ([None, [1.0], None], [False] * 3)
 
 
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+def test_infinity_may_mean_missing(kind):
+    column = pa.array(np.array([np.inf, 1, -np.inf], kind.to_pandas_dtype()))
+    assert values(column, NUMBER, missing=("inf", "nan(1)")) == ([None, [1.0], None], [False, False, True])
+    assert values(column, NUMBER, missing=("Infinity", "-inf")) == ([None, [1.0], None], [False] * 3)
+    assert values(column, NUMBER, missing=("1e400",)) == ([None, [1.0], None], [True, False, True])
+
+
 def test_in_texts_a_missing_token_is_a_text():
     assert values(pa.array(["-999", "-999.0"]), STRING, missing=("-999",))[0] == [None, [b"-999.0"]]
     assert values(pa.array([b"-", b"\xff"]), STRING, missing=("-",))[0] == [None, [b"\xff"]]
