@@ -1,29 +1,45 @@
-"""Turns SIGTERM and SIGINT into an event, or defers them, for processes that must end something else first."""
+"""Notes SIGTERM and SIGINT, or defers them, for processes that must end something else first."""
 
+import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_LONGEST_SLEEP = 0.1
 
 
-class StopSignals(threading.Event):
-    """An event that stop signals set; `count` is the number of signals received."""
+class StopSignals:
+    """The stop signals of this process; `count` is the number of signals received.
+
+    It is no `threading.Event`: its `set` takes a lock that the interrupted code may hold, and a wait without a time
+    limit would never end if the system gives the signal to another thread, as Python handles it in this one.
+    """
 
     count = 0
 
     def receive(self, number: int, frame: object) -> None:
         """Handles a signal."""
         self.count += 1
-        if self.count == 1:  # a handler may interrupt another one, and `set` takes a lock
-            self.set()
+
+    def is_set(self) -> bool:
+        """Returns whether a signal has been received."""
+        return self.count > 0
+
+    def wait(self, timeout: float = math.inf) -> bool:
+        """Waits up to `timeout` seconds for a signal; returns whether one has been received."""
+        deadline = time.monotonic() + timeout
+        while not self.count and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, _LONGEST_SLEEP))
+        return self.is_set()
 
 
 @contextmanager
 def stop_signals() -> Iterator[StopSignals]:
-    """Yields an event that SIGTERM and SIGINT set instead of ending this process."""
+    """Yields what SIGTERM and SIGINT set instead of ending this process."""
     stop = StopSignals()
     with _handled_by(stop.receive):
         yield stop

@@ -1,14 +1,13 @@
 """`fullpass schedule run`, `trigger` and `list`: the scheduler of one pipeline on this machine, and requests to it."""
 
 import functools
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from fullpass.base.errors import UsageError, UserError
-from fullpass.base.stop_signals import stop_signals
+from fullpass.base.stop_signals import StopSignals, stop_signals
 from fullpass.components.ingest.spans.span_pattern import label_of, parse_span
 from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.pipeline.authoring.checks.check import require
@@ -137,7 +136,7 @@ def schedule_of(loaded: Loaded) -> ScheduleConfig:
     return loaded.config.schedule
 
 
-def _deps(loaded: Loaded, root: Path | None, folder: Path, stop: threading.Event) -> SchedulerDeps:
+def _deps(loaded: Loaded, root: Path | None, folder: Path, stop: StopSignals) -> SchedulerDeps:
     label = functools.partial(label_of, span_unit(loaded.config.data) or "number")
 
     def launch(start: Start, log: str) -> run_process.RunProcess:
