@@ -176,7 +176,8 @@ def _write_scores(inputs: TrainingInputs, data: TrainingData, trained: Trained) 
     decode = decoder(inputs.spec.tft_output, data.placement, [*data.placement.read, ROW_ID], len(data.statistics.names))
     path = f"{inputs.model_run_dir}/{SCORES_FILE}"
     task = inputs.spec.preprocessing.label.task
-    write_scores(path, trained.model, list_files(inputs.eval_files, "eval"), decode, task)
+    files, row_bytes = list_files(inputs.eval_files, "eval"), data.evaluation.split.padded_row_bytes
+    write_scores(path, trained.model, files, decode, task, row_bytes=row_bytes)
 
 
 def _ledgers(transform_output: str) -> dict[str, str]:

@@ -135,7 +135,7 @@ def train(
     size, fixed = data.replica_batch_size, built.fixed_shapes
     order = BatchOrder(batch_size=size, shuffle=shuffle_rows(spec.config.input), seed=training.seed, fixed=fixed)
     validation = data.validation.batches(
-        BatchOrder(batch_size=_eval_batch(built.network, size, data.validation.split.row_bytes), fixed=fixed)
+        BatchOrder(batch_size=_eval_batch(built.network, size, data.validation.split.padded_row_bytes), fixed=fixed)
     )
     fitted = fit.run(data.train.batches(order, data.statistics.factors.tolist()), validation)
     facts = (fitted, describe_devices(strategy), built.precision, built.weight_origins)

@@ -21,12 +21,20 @@ from fullpass.trainer.models.tasks import probabilities_of
 SCORES_FILE = "eval_scores.npz"
 """File in the model run: `row_id` int64 [rows] and `scores`, as in the export, of the first rows of the eval split."""
 SCORED_ROWS = 10_000
+_BLOCK_BYTES = 32 << 20
 
 
-def write_scores(path: str, model: keras.Model, files: Sequence[str], decode: Decode, task: Task) -> None:
-    """Scores the first rows of the eval split and writes the file atomically."""
+def write_scores(
+    path: str, model: keras.Model, files: Sequence[str], decode: Decode, task: Task, *, row_bytes: int = 1
+) -> None:
+    """Scores the first rows of the eval split and writes the file atomically.
+
+    Args:
+        row_bytes: The most bytes of a row.
+    """
     row_ids, scores = [], []
-    for block in read_blocks(files, decode, 1).take(-(-SCORED_ROWS // block_rows(decode))):
+    rows = max(1, min(block_rows(decode), _BLOCK_BYTES // row_bytes))
+    for block in read_blocks(files, decode, 1, rows).take(-(-SCORED_ROWS // rows)):
         features, _, _ = to_batch({name: value for name, value in block.items() if name != ROW_ID})
         row_ids.append(block[ROW_ID].numpy())
         scores.append(scores_of(task, apply_model(model, features, training=False)).numpy())

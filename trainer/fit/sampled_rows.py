@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +13,7 @@ from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.placement import InModel, with_model_features
 from fullpass.trainer.models.model_inputs import apply_model
 from fullpass.trainer.models.weight_semantics import Network
+from fullpass.trainer.records.blocks import dense
 
 _BATCH, _IMAGES = 8192, 1024
 _BATCH_BYTES = 8 << 20
@@ -25,12 +27,13 @@ class SampledRows:
     """Rows that have a label.
 
     Attributes:
-        features: Transformed features by input name, [rows] or [rows, width]; lists of ids are padded with 0.
+        features: Transformed features by input name: arrays [rows] or [rows, width], and lists of any length as ragged
+            tensors.
         labels: In the form of batches: [rows], or [rows, classes] for a multilabel task.
         weights: float32 [rows], above 0, with a mean of 1: the unit of weights must not change a measurement.
     """
 
-    features: Mapping[str, np.ndarray]
+    features: Mapping[str, Any]
     labels: np.ndarray
     weights: np.ndarray
 
@@ -41,35 +44,41 @@ class SampledRows:
         """Returns the first rows."""
         return SampledRows({n: v[:rows] for n, v in self.features.items()}, self.labels[:rows], self.weights[:rows])
 
+    def padded(self, name: str) -> np.ndarray:
+        """Returns a feature, [rows] or [rows, width]; lists are padded with 0 to the longest one."""
+        return np.asarray(dense(self.features[name]))
+
     def logits(self, network: Network) -> np.ndarray:
         """Returns the logits of a network, float32 [rows, columns]."""
         batches = self.batches(network, self.features)
         return np.concatenate([apply_model(network.model, batch, training=False).numpy() for batch in batches])
 
-    def predictor(self, network: Network) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
+    def predictor(self, network: Network) -> Callable[[Mapping[str, Any]], np.ndarray]:
         """Returns a function that predicts these rows again and again, with some features changed.
 
         It is traced once, because eager calls take milliseconds per input. It is not for networks that still change.
         """
-        compute = tf.function(partial(apply_model, network.model, training=False), autograph=False)
+        shapes = {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in network.model.inputs}
+        apply = partial(apply_model, network.model, training=False)
+        compute = tf.function(apply, input_signature=[shapes], autograph=False)
         usual = list(self.batches(network, self.features))
 
-        def predict(changed: Mapping[str, np.ndarray]) -> np.ndarray:
+        def predict(changed: Mapping[str, Any]) -> np.ndarray:
             batches = zip(usual, self.batches(network, changed), strict=True)
             return np.concatenate([compute(batch | other).numpy() for batch, other in batches])
 
         return predict
 
-    def batches(self, network: Network, features: Mapping[str, np.ndarray]) -> Iterator[dict[str, tf.Tensor]]:
+    def batches(self, network: Network, features: Mapping[str, Any]) -> Iterator[dict[str, tf.Tensor]]:
         """Yields those of some features of these rows that the network reads; fewer rows at once of long lists.
 
-        A network takes several times the memory of its lists, which are padded to the longest one.
+        A network takes several times the memory of its lists, which are padded to the longest one of the batch.
         """
         read = [tensor.name for tensor in network.model.inputs if tensor.name in features]
-        row_bytes = sum(value[:1].nbytes for value in self.features.values())
+        row_bytes = sum(map(_most_bytes, self.features.values()))
         size = _IMAGES if network.pixels else min(_BATCH, max(1, _BATCH_BYTES // row_bytes))
         for at in range(0, len(self), size):
-            yield {name: tf.constant(features[name][at : at + size]) for name in read}
+            yield {name: tf.convert_to_tensor(dense(features[name][at : at + size])) for name in read}
 
 
 def rows_of(network: Network, max_rows: int) -> int:
@@ -80,9 +89,19 @@ def rows_of(network: Network, max_rows: int) -> int:
 def sample_rows(split: Split, in_model: InModel | None, rows: int) -> SampledRows:
     """Returns up to `rows` rows of a split that have a label, in shuffled order; fewer of large images."""
     rows = min(rows, max(1, _MAX_BYTES // max(1, split.row_bytes)))
-    batch, label, weight = split.sample(rows)
-    features = {name: value.numpy() for name, value in with_model_features(batch, in_model).items()}
+    found, label, weight = split.sample(rows)
+    features = {
+        name: value if isinstance(value, tf.RaggedTensor) else value.numpy()
+        for name, value in with_model_features(found, in_model).items()
+    }
     return SampledRows(features, label.numpy(), _of_mean_one(weight.numpy()))
+
+
+def _most_bytes(values: Any) -> int:
+    """Returns the bytes of a row, of lists those of the longest one."""
+    if isinstance(values, tf.RaggedTensor):
+        return int(values.bounding_shape(axis=1)) * values.dtype.size
+    return np.asarray(values[:1]).nbytes
 
 
 def halves(rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

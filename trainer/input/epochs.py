@@ -270,15 +270,17 @@ def to_batch(block: Block, class_weights: Sequence[float] = (), widths: Mapping[
         widths: The width to pad a ragged feature to, so that all batches have one shape; others are padded to their
             longest row.
     """
-    label, weight = block[LABEL], block[EXAMPLE_WEIGHT]
-    features = {
-        input_name(name): _padded(value, (widths or {}).get(name))
-        for name, value in block.items()
-        if name not in (LABEL, EXAMPLE_WEIGHT)
-    }
+    padded = {name: _padded(value, (widths or {}).get(name)) for name, value in block.items()}
+    features, label, weight = in_parts(padded)
     if class_weights:
         weight *= tf.gather(tf.constant(class_weights, tf.float32), tf.cast(label, tf.int64))
     return features, label, weight
+
+
+def in_parts(block: Block) -> tuple[Block, tf.Tensor, tf.Tensor]:
+    """Returns the features of rows by input name, the label, and the weight per row; ragged rows stay ragged."""
+    features = {input_name(name): value for name, value in block.items() if name not in (LABEL, EXAMPLE_WEIGHT)}
+    return features, block[LABEL], block[EXAMPLE_WEIGHT]
 
 
 def _padded(value: tf.Tensor | tf.RaggedTensor, width: int | None) -> tf.Tensor:

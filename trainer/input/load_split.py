@@ -24,6 +24,7 @@ from fullpass.trainer.input.epochs import (
     Streamed,
     Windows,
     batches_of,
+    in_parts,
     ordered,
     to_batch,
     windows_from_cache,
@@ -41,7 +42,7 @@ from fullpass.trainer.input.split_counts import (
     no_rows,
     rows_not_finite,
 )
-from fullpass.trainer.records.blocks import Chunk, Layout, Packed, Rows, join_and_free, row_count
+from fullpass.trainer.records.blocks import Block, Chunk, Layout, Packed, Rows, join_and_free, row_count
 from fullpass.trainer.records.columns import DamagedColumns, SplitColumns, find_columns
 from fullpass.trainer.records.record_files import BLOCK_ROWS
 
@@ -74,6 +75,13 @@ class Split:
     row_bytes: int
     window_bytes: int
 
+    @cached_property
+    def padded_row_bytes(self) -> int:
+        """The bytes of a row in a batch in which all lists are as long as the longest one."""
+        widths = self.counts.widths
+        sizes = ((c, widths.get(c.name, 1) if c.ragged else c.width) for c in self.layout.columns)
+        return max(self.row_bytes, sum(tf.as_dtype(column.dtype).size * width for column, width in sizes))
+
     def batches(self, order: BatchOrder, class_weights: Sequence[float] = ()) -> tf.data.Dataset:
         """Returns an endless sequence of batches, (features, label, weight)."""
         widths = self.counts.widths if order.fixed else {}
@@ -81,12 +89,16 @@ class Split:
         budget, tuned = _WINDOWS * self.window_bytes, self.in_memory is None
         return batches_of(self._windows(order), self.layout, finish, order, memory_budget=budget, tuned=tuned)
 
-    def sample(self, rows: int, seed: int = 0) -> Batch:
-        """Returns a sample of all rows as one batch, in random order."""
-        return next(iter(self.sampled_batches(rows, rows, seed)))
+    def sample(self, rows: int, seed: int = 0) -> tuple[Block, tf.Tensor, tf.Tensor]:
+        """Returns a sample of all rows in random order, as `in_parts`."""
+        return in_parts(next(self._sampled(rows, rows, seed)))
 
     def sampled_batches(self, rows: int, size: int, seed: int = 0) -> Iterator[Batch]:
-        """Yields a sample of all rows in batches of `size`, in random order; lists are as wide as those of their batch.
+        """Yields a sample of all rows in batches of `size`; lists are as wide as those of their batch."""
+        return map(to_batch, self._sampled(rows, size, seed))
+
+    def _sampled(self, rows: int, size: int, seed: int) -> Iterator[Block]:
+        """Yields a sample of all rows in blocks of `size`, in random order.
 
         Rows in memory are gathered without a tf.data pipeline, which takes longer to build than to run. Others are read
         once, in order, because neighbouring rows may be alike.
@@ -100,8 +112,8 @@ class Split:
             kept = Rows(held)
         for first in range(0, len(numbers), size):
             with tf.device("CPU:0"):
-                batch = to_batch(self.layout.unpack(kept.gather(tf.constant(numbers[first : first + size]))))
-            yield batch
+                block = self.layout.unpack(kept.gather(tf.constant(numbers[first : first + size])))
+            yield block
 
     def sampled_numbers(self, rows: int, seed: int = 0) -> np.ndarray:
         """Returns the numbers of the rows of `sample`, in the order of batches without a shuffle, int64 [rows]."""

@@ -6,6 +6,7 @@ one transform graph to the same raw columns.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -122,8 +123,8 @@ class InModel:
         return to_sparse(given, rows)
 
 
-def with_model_features(batch: Mapping[str, tf.Tensor], in_model: InModel | None) -> dict[str, tf.Tensor]:
-    """Returns the features of a batch by input name, those that the model computes included."""
+def with_model_features(batch: Mapping[str, Any], in_model: InModel | None) -> dict[str, Any]:
+    """Returns the features of rows by input name, those that the model computes included."""
     features = dict(batch)
     if in_model is not None:
         columns = {raw_name(name): batch[input_name(raw_name(name))] for name in in_model.columns}

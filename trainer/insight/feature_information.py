@@ -37,7 +37,7 @@ def are_equal(rows: SampledRows, one: Sequence[ModelInput], other: Sequence[Mode
 def _values(rows: SampledRows, inputs: Sequence[ModelInput]) -> list[np.ndarray]:
     """Returns the values of all inputs, [rows, width] each; -0 is 0."""
     tensors = [tensor for item in inputs for tensor in item.tensors]
-    return [np.ascontiguousarray(rows.features[tensor.name].reshape(len(rows), -1) + 0) for tensor in tensors]
+    return [np.ascontiguousarray(rows.padded(tensor.name).reshape(len(rows), -1) + 0) for tensor in tensors]
 
 
 def commonest_share(codes: np.ndarray) -> float:
@@ -92,7 +92,7 @@ def mutual_information(rows: SampledRows, inputs: Sequence[ModelInput], task: Ta
 
 def _groups(rows: SampledRows, item: ModelInput) -> np.ndarray | None:
     """Returns the group of each row, int64 [rows]; None if nearly every row has a vector of its own."""
-    values = rows.features[item.keras_input.name].reshape(len(rows), -1)
+    values = rows.padded(item.keras_input.name).reshape(len(rows), -1)
     if values.shape[1] == 1:
         return values[:, 0] if item.output.kind == "ids" else _bins(values[:, 0], _BINS)
     codes = value_codes(rows, [item])

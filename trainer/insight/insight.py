@@ -83,7 +83,7 @@ def measure_alone(network: Network, train: SampledRows, evaluation: SampledRows,
 
 
 def _matrix(rows: SampledRows, names: list[str]) -> np.ndarray:
-    return np.concatenate([rows.features[name].reshape(len(rows), -1).astype(np.float64) for name in names], axis=1)
+    return np.concatenate([rows.padded(name).reshape(len(rows), -1).astype(np.float64) for name in names], axis=1)
 
 
 def _strength(x: np.ndarray, x_eval: np.ndarray, train: SampledRows, evaluation: SampledRows, task: Task) -> float:

@@ -52,7 +52,7 @@ def measure_importance(network: Network, evaluation: SampledRows, task: Task) ->
     order = np.random.default_rng(1).permutation(len(evaluation))
 
     def growth_of(names: Sequence[str]) -> np.ndarray:
-        logits = predict({name: evaluation.features[name][order] for name in names})
+        logits = predict({name: tf.gather(evaluation.features[name], order) for name in names})
         return (_losses(logits, evaluation, task) - usual) * evaluation.weights / evaluation.weights.mean()
 
     found = []

@@ -1,8 +1,10 @@
 """The design matrix of a linear model: transformed rows as a sparse matrix."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from scipy import sparse
 
 from fullpass.trainer.fit.sampled_rows import SampledRows
@@ -26,7 +28,7 @@ class Design:
     def __init__(self, inputs: Sequence[ModelInput], train: SampledRows):
         self._inputs = inputs
         self.moments: Mapping[str, tuple[np.ndarray, np.ndarray]] = {
-            item.name: _moments(_thinned(train.features[item.keras_input.name]))
+            item.name: _moments(_thinned(train.padded(item.keras_input.name)))
             for item in inputs
             if item.output.kind != "ids"
         }
@@ -42,23 +44,31 @@ class Design:
         return {item.name: part for item, part in zip(self._inputs, parts, strict=True)}
 
     def _columns(self, item: ModelInput, rows: SampledRows) -> sparse.spmatrix:
-        values = rows.features[item.keras_input.name]
+        name = item.keras_input.name
         if item.output.kind != "ids":
-            values = _thinned(values)
+            values = _thinned(rows.padded(name))
             mean, deviation = self.moments[item.name]
             standard = (values.reshape(len(rows), -1) - mean) / deviation
             return sparse.csr_matrix(np.clip(np.nan_to_num(standard), -FARTHEST, FARTHEST))
-        ids = values.reshape(len(rows), -1)
-        amounts = np.ones(ids.shape) if item.weights is None else rows.features[item.weights.name].reshape(ids.shape)
+        ids, starts = _flat(rows.features[name])
+        amounts = np.ones(len(ids)) if item.weights is None else _flat(rows.features[item.weights.name])[0]
         if item.output.multi:
             amounts = np.where(ids == 0, 0.0, amounts)  # 0 pads lists of ids
         if item.output.tf_idf:
-            length = np.sqrt((amounts**2).sum(axis=1, keepdims=True))
-            amounts = amounts / np.where(length > 0, length, 1.0)
-        starts = ids.shape[1] * np.arange(len(rows) + 1)
-        found = sparse.csr_matrix((amounts.ravel(), ids.ravel(), starts), shape=(len(rows), item.size))
+            row = np.repeat(np.arange(len(rows)), np.diff(starts))
+            length = np.sqrt(np.bincount(row, amounts**2, len(rows)))
+            amounts = amounts / np.where(length > 0, length, 1.0)[row]
+        found = sparse.csr_matrix((amounts, ids, starts), shape=(len(rows), item.size))
         found.eliminate_zeros()
         return found
+
+
+def _flat(values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the values of all rows, and where those of each row begin and those of the last one end."""
+    if isinstance(values, tf.RaggedTensor):
+        return values.values.numpy(), values.row_splits.numpy()
+    array = np.asarray(values)
+    return array.ravel(), np.arange(len(array) + 1) * (array.size // max(1, len(array)))
 
 
 def _thinned(values: np.ndarray) -> np.ndarray:

@@ -172,11 +172,11 @@ class IdTable(keras.layers.Embedding):
         """Returns the sum of share * vector over each row, float32 [batch, width].
 
         It is the product of a sparse matrix [batch, ids] and the table. So the vectors of a batch, of which a long text
-        has thousands, are never in memory. Rows of one known length, the only ones that XLA compiles, use a dense
-        product.
+        has thousands, are never in memory. In a graph, rows of one known length, the only ones that XLA compiles, use a
+        dense product.
         """
         table = tf.cast(tf.convert_to_tensor(self.embeddings), tf.float32)
-        if ids.shape[1] is not None:
+        if ids.shape[1] is not None and not tf.executing_eagerly():
             return tf.einsum("bnw,bn->bw", tf.gather(table, ids), share)
         positions = tf.where(tf.not_equal(share, 0.0))
         indices = tf.stack([positions[:, 0], tf.cast(tf.gather_nd(ids, positions), tf.int64)], axis=1)

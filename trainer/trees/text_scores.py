@@ -19,14 +19,13 @@ from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.placement import InModel, with_model_features
 from fullpass.trainer.models.layers import IdTable
 from fullpass.trainer.models.model_inputs import ModelInput
-from fullpass.trainer.trees.tree_rows import Targets
+from fullpass.trainer.trees.tree_rows import Targets, batch_rows
 
 MAX_SCORES = 100
 """The most scores of a text; of more classes, the most frequent have one."""
 COMPONENTS = 16
 _FOLDS = 5
 _STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
-_BATCH = 8192
 _LEARNED_BYTES = 1 << 30
 """The most bytes of rows, as a split stores them, that the models learn from; of more, they learn from every n-th."""
 _TOLERANCE, _MOST_STEPS = 1e-3, 100
@@ -105,7 +104,7 @@ def learn_scores(
     every = -(-split.counts.weighted_rows * split.row_bytes // _LEARNED_BYTES)
     parts: dict[str, list[sparse.csr_matrix]] = {item.name: [] for item in items}
     wanted, weights, first = [], [], 0
-    for batch in split.batches(BatchOrder(batch_size=_BATCH), tuple(factors)):
+    for batch in split.batches(BatchOrder(batch_size=batch_rows(split)), tuple(factors)):
         chosen = np.arange(first, first + len(batch[2])) % every == 0
         features = with_model_features(batch[0], in_model)
         for item in items:

@@ -14,7 +14,7 @@ from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.memory import available_memory
 
 _LOG = logging.getLogger(__name__)
-_BATCH = 8192
+_BATCH_ROWS, _BATCH_BYTES = 8192, 32 << 20
 _SAMPLE_ROWS = 200_000
 _SAMPLE_BYTES = 256 << 20
 _ROW_BYTES = 40
@@ -56,14 +56,19 @@ def check_memory(rows: int, columns: int, outputs: int) -> None:
         )
 
 
+def batch_rows(split: Split) -> int:
+    """Returns how many rows of a split are read at once: 8,192, but fewer of long texts, which a batch pads."""
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // split.padded_row_bytes))
+
+
 def find_bins(
     split: Split, columns: Columns, unseen: Mapping[int, int], settings: Mapping[str, object]
 ) -> lightgbm.Dataset:
     """Returns a dataset that defines the bins, from up to 200,000 rows of the train split."""
     rows = max(1, min(_SAMPLE_ROWS, _SAMPLE_BYTES // max(1, split.row_bytes), split.counts.weighted_rows))
-    numbers = iter(np.split(split.sampled_numbers(rows), range(_BATCH, rows, _BATCH)))
-    # Batch by batch, because a batch pads its texts to the longest of them.
-    found = np.concatenate([columns(batch, next(numbers)) for batch in split.sampled_batches(rows, _BATCH)])
+    size = batch_rows(split)
+    numbers = iter(np.split(split.sampled_numbers(rows), range(size, rows, size)))
+    found = np.concatenate([columns(batch, next(numbers)) for batch in split.sampled_batches(rows, size)])
     labels = np.zeros(len(found))
     return lightgbm.Dataset(found, labels, categorical_feature=sorted(unseen), params=dict(settings)).construct()
 
@@ -97,12 +102,11 @@ def bin_rows(
 class _Reader(lightgbm.Sequence):
     """The rows of a split from the first to the last, once; keeps labels and weights."""
 
-    batch_size = _BATCH
-
     def __init__(self, split: Split, columns: Columns, unseen: Mapping[int, int], factors: Sequence[float]):
         self._rows, self._columns = split.counts.weighted_rows, columns
         self._read = 0
-        self._batches = iter(split.batches(BatchOrder(batch_size=_BATCH), tuple(factors)))
+        self.batch_size = batch_rows(split)
+        self._batches = iter(split.batches(BatchOrder(batch_size=self.batch_size), tuple(factors)))
         self.seen = {column: np.zeros(count, bool) for column, count in unseen.items()}
         self.labels: list[np.ndarray] = []
         self.weights: list[np.ndarray] = []

@@ -26,15 +26,15 @@ def fitted(prepared, **training):
 def standardized(rows, train):
     """Returns the numbers in deviations from their means in train, float64 [rows, 5]."""
     names = ("x_xf", "trip miles_xf", "trip miles.missing_xf", "position_xf")
-    both = [np.hstack([one.features[n].reshape(len(one), -1) for n in names]) for one in (rows, train)]
+    both = [np.hstack([one.padded(n).reshape(len(one), -1) for n in names]) for one in (rows, train)]
     return (both[0] - both[1].mean(axis=0, dtype=float)) / both[1].std(axis=0, dtype=float)
 
 
 def with_ids(rows, train):
     """Returns the numbers, `kind` one-hot, the numbers of each of the `tags`, and words by tf-idf, of length 1."""
     kinds = np.eye(5)[rows.features["kind_xf"]]
-    tags = np.stack([(rows.features["tags_xf"] == i).sum(axis=1) for i in range(1, 5)], axis=1)
-    words, weights = rows.features["note_xf"], rows.features["note.weight_xf"]
+    tags = np.stack([(rows.padded("tags_xf") == i).sum(axis=1) for i in range(1, 5)], axis=1)
+    words, weights = rows.padded("note_xf"), rows.padded("note.weight_xf")
     bags = np.stack([(weights * (words == i)).sum(axis=1) for i in range(1, 9)], axis=1)
     lengths = np.sqrt((bags**2).sum(axis=1, keepdims=True))
     return np.hstack(

@@ -59,8 +59,8 @@ def answers(request, planted, tmp_path_factory):
         data, built = network_of(prepared, model, training)
         if kind == "blend":
             built = blend_of(prepared, model)
-        sampled = sample_rows(data.evaluation.split, data.in_model, 300).features
-        features = {tensor.name: sampled[tensor.name] for tensor in built.inputs}
+        sampled = sample_rows(data.evaluation.split, data.in_model, 300)
+        features = {tensor.name: sampled.padded(tensor.name) for tensor in built.inputs}
         portable = portable_network(built)
         assert {type(layer).__module__.partition(".")[0] for layer in portable.layers} == {"keras"}
         found[kind] = [apply_model(one, features, training=False).numpy() for one in (built, portable)]

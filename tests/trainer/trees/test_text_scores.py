@@ -48,7 +48,6 @@ def test_train_rows_have_scores_of_models_of_other_rows(planted, monkeypatch, ev
     note, count = inputs["note_xf"], data.train.counts.weighted_rows
     noise = np.random.default_rng(1).normal(size=(count, 1))
     waiting = [noise[::every]]
-    monkeypatch.setattr(text_scores, "_BATCH", count)
     monkeypatch.setattr(text_scores, "_LEARNED_BYTES", count * data.train.split.row_bytes // every)
     monkeypatch.setattr(text_scores, "_STRENGTHS", (1.0,))
     found = learn_scores(data.train.split, [note], lambda _: waiting.pop(), (), None)[note.name]
