@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 from time import monotonic
 from typing import IO, Any
@@ -190,18 +191,22 @@ def _find_local(folder: str, pattern: str, endings: Sequence[str]) -> list[Found
 def _once(paths: Sequence[str]) -> list[str]:
     """Returns the paths without further paths of the same file through links; hard links are files of their own."""
     of_file: dict[str, str] = {}
+    real_folder = cache(os.path.realpath)  # a folder of images holds tens of thousands
     for path in paths:
-        real = os.path.realpath(path)
+        folder, name = os.path.split(path)
+        real = os.path.realpath(path) if os.path.islink(path) else os.path.join(real_folder(folder), name)
         if path == real or real not in of_file:
             of_file[real] = path
     return sorted(of_file.values())
 
 
 def _within(folder: Path, endings: Sequence[str]) -> Iterator[str]:
-    for path in folder.rglob("*"):
-        visible = not any(part.startswith(_HIDDEN) for part in path.relative_to(folder).parts)
-        if endings and visible and _has_ending(path.name, endings) and path.is_file():
-            yield str(path)
+    for inside, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+        for name in names if endings else ():
+            path = os.path.join(inside, name)
+            if not name.startswith(_HIDDEN) and _has_ending(name, endings) and os.path.isfile(path):
+                yield path
 
 
 def _has_ending(name: str, endings: Sequence[str]) -> bool:
