@@ -1,11 +1,13 @@
-"""Compares the image input with plain tf.data on the same files, and measures the accuracy of default models on digits.
+"""Compares image input with plain tf.data and whole runs with plain Keras, and measures default models on digits.
 
-    python -m benchmarks.bench_images [--sets jpeg png] [--images 2000] [--only rates untouched augmentation]
+    python -m benchmarks.bench_images [--sets jpeg png] [--images 2000] [--only rates whole ...]
 
-There are three tables:
+There are four tables:
 - rates: images per second and per CPU second, of the first pass and of later passes over generated photographs. The
   JPEG files are downscaled, the PNG files already have the right size. `input` decodes in the input function,
   `transform` in Transform, `ingest` in Ingest.
+- whole: the YAML of `init` run unchanged on 60,000 grey pictures of 28 x 28 pixels, and a plain Keras network of two
+  convolutions that trains on the same files until it is as accurate.
 - untouched: scikit-learn's digits as PNG files, with the YAML of `init` run unchanged.
 - augmentation: training on 200 of the digits, with and without augmentation.
 """
@@ -22,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from rich.console import Console
 from rich.table import Table
 
@@ -30,9 +32,11 @@ from benchmarks.common import FULLPASS, Ratio, print_ratios, run_json, time_comm
 
 FEW = 200
 AUGMENT = {"shift": 0.05, "rotate": 10.0, "crop": 0.05}
-_TABLES = ("rates", "untouched", "augmentation")
+_TABLES = ("rates", "whole", "untouched", "augmentation")
 PLACES = ("input", "transform", "ingest")
 _SIDE = (sys.executable, "-m", "benchmarks.images_side")
+_KERAS = (sys.executable, "-m", "benchmarks.images_keras")
+_SIDE_OF_GLYPH = 28
 Figures = dict[str, float]
 
 
@@ -114,6 +118,43 @@ def compare_rates(found: Mapping[str, Figures]) -> list[Ratio]:
     return [*lines, Ratio("peak memory", found["plain"]["peak_mib"], found["input"]["peak_mib"], "MiB")]
 
 
+def write_glyphs(count: int, folder: Path) -> None:
+    """Writes grey pictures of the figures 0 to 9 into train/CLASS and a sixth as many into test/CLASS."""
+    random = np.random.default_rng(1)
+    for number in range(count + count // 6):
+        place = folder / ("train" if number < count else "test") / str(number % 10)
+        place.mkdir(parents=True, exist_ok=True)
+        glyph(random, str(number % 10)).save(place / f"{number:05d}.png")
+
+
+def glyph(random: np.random.Generator, text: str) -> Image.Image:
+    """Returns a figure, 28 x 28 pixels: of any size and thickness, bent, pale, and with noise on top."""
+    side = 2 * _SIDE_OF_GLYPH
+    large = Image.new("L", (side, side))
+    font, stroke = ImageFont.load_default(int(random.integers(30, 44))), int(random.integers(0, 4))
+    ImageDraw.Draw(large).text((side / 2, side / 2), text, 255, font, "mm", stroke_width=stroke)
+    corners = np.array([0, 0, 0, side, side, side, side, 0]) + random.uniform(-14, 14, 8)
+    shape = (_SIDE_OF_GLYPH, _SIDE_OF_GLYPH)
+    bent = large.transform(shape, Image.Transform.QUAD, corners.tolist(), Image.Resampling.BILINEAR)
+    noisy = np.asarray(bent) * random.uniform(0.4, 1.0) + random.normal(0, 40, shape)
+    return Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
+
+
+def measure_whole(count: int, work: Path) -> list[Ratio]:
+    """Returns the comparison of `init` and `run` with plain Keras, which trains until it is as accurate."""
+    write_glyphs(count, work / "glyphs")
+    ours = untouched(work / "glyphs", work)
+    log = work / "keras.log"
+    plain = time_command([*_KERAS, str(work / "glyphs"), f"--accuracy={ours['accuracy']}"], log=log)
+    keras = vars(plain) | json.loads(log.read_text(encoding="utf-8").splitlines()[-1])
+    return [
+        Ratio("from files to a model", keras["seconds"], ours["seconds"]),
+        Ratio("from files to a model", keras["cpu"], ours["cpu"], "s of processor"),
+        Ratio("training", keras["images_per_second"], ours["images_per_second"], "images/s", "higher"),
+        Ratio("accuracy", keras["accuracy"], ours["accuracy"], "", "higher"),
+    ]
+
+
 def write_digits(folder: Path) -> list[tuple[str, str]]:
     """Writes scikit-learn's digits as PNG files, one folder per class; returns path and class of each."""
     from sklearn.datasets import load_digits
@@ -127,14 +168,19 @@ def write_digits(folder: Path) -> list[tuple[str, str]]:
     return written
 
 
-def untouched(work: Path) -> float:
-    """Returns the accuracy on the eval split of the digits when the YAML of `init` is run unchanged."""
-    write_digits(work / "digits")
+def untouched(images: Path, work: Path) -> Figures:
+    """Runs the YAML of `init` unchanged; returns the time of both, the accuracy on eval, and the rate of training."""
     yaml = work / "pipeline.yaml"
-    time_command([*FULLPASS, "init", str(work / "digits"), "-o", str(yaml)], log=work / "init.log")
-    time_command([*FULLPASS, "run", str(yaml)], log=work / "run.log")
-    summary = max(work.glob("runs/*/logs/*/summary.json"))
-    return json.loads(summary.read_text(encoding="utf-8"))["metrics"]["multiclass_accuracy"]
+    init = time_command([*FULLPASS, "init", str(images), "-o", str(yaml)], log=work / "init.log")
+    run = time_command([*FULLPASS, "run", str(yaml)], log=work / "run.log")
+    patterns = ("runs/*/logs/*/summary.json", "runs/*/Trainer/model_run/*/training.json")
+    summary, training = (json.loads(next(work.glob(pattern)).read_text(encoding="utf-8")) for pattern in patterns)
+    return {
+        "accuracy": summary["metrics"]["multiclass_accuracy"],
+        "seconds": init.seconds + run.seconds,
+        "cpu": init.cpu + run.cpu,
+        "images_per_second": training["examples_per_second"],
+    }
 
 
 def learned_of_few(seed: int, augment: Mapping[str, Any] | None, work: Path) -> tuple[float, float]:
@@ -190,6 +236,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=_TABLES, default=_TABLES, help="tables to measure")
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS), help="image sets of the rates")
     parser.add_argument("--images", type=int, default=2000, help="images per set")
+    parser.add_argument("--glyphs", type=int, default=60_000, help="train pictures of the whole run")
     parser.add_argument("--repeat", type=int, default=2, help="runs of each side; the median counts")
     parser.add_argument("--seeds", type=int, default=3, help="seeds of the augmentation")
     arguments = parser.parse_args()
@@ -204,9 +251,14 @@ def main() -> None:
             lines += (rates := compare_rates(found))
             title = f"{arguments.images:,} images, {name}, {SETS[name].size} x {SETS[name].size}, batches of 32"
             print_ratios(title, rates, headings=("plain tf.data", "Fullpass"), console=console)
+        if "whole" in arguments.only:
+            lines += (whole := measure_whole(arguments.glyphs, work / "whole"))
+            title = f"{arguments.glyphs:,} pictures of 28 x 28 pixels, init and run untouched"
+            print_ratios(title, whole, headings=("plain Keras", "Fullpass"), console=console)
         if "untouched" in arguments.only:
-            details["untouched"] = accuracy = untouched(work / "untouched")
-            console.print(f"digits, init and run untouched: accuracy {accuracy:.4f} on the eval split")
+            write_digits(work / "untouched/digits")
+            details["untouched"] = digits = untouched(work / "untouched/digits", work / "untouched")
+            console.print(f"digits, init and run untouched: accuracy {digits['accuracy']:.4f} on the eval split")
         if "augmentation" in arguments.only:
             (work / "few").mkdir()
             details["augmentation"] = learned = measure_augmentation(arguments.seeds, work / "few")

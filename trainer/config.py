@@ -200,7 +200,8 @@ class TrainingConfig(Spec):
     """How long training may take, interrupted runs included; then it ends with the best weights so far, not
     reproducibly."""
     batch_size: Literal["auto"] | Count = "auto"
-    """Examples per update. auto: the power of two nearest to train rows / 50, from 32 to 1024."""
+    """Examples per update. auto: the power of two nearest to train rows / 50, from 32 to 1024 (images:
+    128)."""
     optimizer: Literal["adam", "adamw", "sgd", "adagrad", "ftrl"] = "adam"
     """sgd uses Nesterov momentum 0.9."""
     learning_rate: Literal["auto"] | Positive = "auto"

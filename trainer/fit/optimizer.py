@@ -11,7 +11,7 @@ from fullpass.trainer.internals.keras_internals import adam_moments
 
 _REDUCTIONS = 2
 _REDUCTION_FACTOR = 0.2
-_BATCH_PIXELS = 2 << 20
+_MOST_IMAGES, _BATCH_PIXELS = 128, 2 << 20
 _USUAL, _ON_TABLES = 1e-3, 3e-3
 
 
@@ -105,15 +105,16 @@ def make_optimizer(config: TrainingConfig, rate: WarmupDecay, policy: str = "flo
 def batch_size_for(rows: int, pixels: int = 0) -> int:
     """Returns the power of two nearest to a fiftieth of `rows`, from 32 to 1,024: about 50 updates per epoch or more.
 
-    With images, memory grows with the values that a network computes per pixel. A batch of large images has only as
-    many rows as fit into some gigabytes.
+    With images it has at most 128 rows: more are no faster per image, and learn more slowly, as an epoch has fewer
+    updates. A batch of large images has only as many rows as fit into some gigabytes, because memory grows with the
+    values that a network computes per pixel.
 
-    Example: 10,000 rows give 256; 1,000,000 rows give 1,024, or 128 with images of 128 x 128 pixels.
+    Example: 10,000 rows give 256; 1,000,000 rows give 1,024, or 128 with images, or 32 with 224 x 224 pixels.
 
     Args:
         pixels: The pixels of an image; 0 without images.
     """
-    largest = min(1024, _BATCH_PIXELS // pixels) if pixels else 1024
+    largest = min(_MOST_IMAGES, _BATCH_PIXELS // pixels) if pixels else 1024
     return min(2 ** int(math.log2(max(32, largest))), max(32, 2 ** round(math.log2(max(1.0, rows / 50)))))
 
 

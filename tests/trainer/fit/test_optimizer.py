@@ -70,6 +70,13 @@ def test_the_batch_size_is_about_a_fiftieth_of_the_rows(rows, size):
     assert batch_size_for(rows) == size
 
 
+@pytest.mark.parametrize(
+    ("rows", "side", "size"), [(60_000, 28, 128), (2000, 28, 32), (60_000, 128, 128), (60_000, 224, 32)]
+)
+def test_a_batch_of_images_is_small(rows, side, size):
+    assert batch_size_for(rows, side * side) == size
+
+
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adagrad", "ftrl"])
 def test_every_optimizer_takes_the_schedule_and_the_norm(name):
     config = TrainingConfig(optimizer=name, learning_rate=0.5, warmup=0.0, schedule="constant", clip_norm=1.0)
