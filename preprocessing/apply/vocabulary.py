@@ -95,8 +95,11 @@ def count_table(tokens: tf.Tensor, name: str) -> Callable[[tf.Tensor], tf.Tensor
 
 
 def as_word(tokens: tf.Tensor) -> tf.Tensor:
-    """Returns tokens with blanks and line breaks replaced by unit and record separators."""
-    return tf.strings.regex_replace(tf.strings.regex_replace(tokens, " ", "\x1f"), "[\r\n]", "\x1e")
+    """Returns tokens with blanks and line breaks replaced by group and record separators.
+
+    The unit separator stays alone for the parts of combinations: ("a b", "c") is another than ("a", "b c").
+    """
+    return tf.strings.regex_replace(tf.strings.regex_replace(tokens, " ", "\x1d"), "[\r\n]", "\x1e")
 
 
 def with_domain(ids: _Ids, high: tf.Tensor | int, low: tf.Tensor | int = 0) -> _Ids:

@@ -133,6 +133,21 @@ def test_a_cross_by_its_name_is_the_combination_of_its_features(tmp_path):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_blanks_do_not_make_two_combinations_one(tmp_path):
+    """("a b", "c") and ("a", "b c"), of different labels."""
+    kind = np.arange(ROWS) % 2
+    pairs = {"one": ["a b", "a"], "two": ["c", "b c"]}
+    table = {name: [values[i] for i in kind] for name, values in pairs.items()}
+    table["won"] = ((np.arange(ROWS) % 7 < 3) ^ (kind == 1)).astype(int).tolist()
+    features = {"zone_mean": {"type": "target", "columns": ["one", "two"]}}
+    found = encoded(tmp_path, "binary", table, features, train=False, apply=pairs)
+    numbers, everything = numbers_of("binary", table), np.ones(ROWS, dtype=bool)
+    names = np.array(["first", "second"])
+    expected = [expected_of(name, everything, numbers, names[kind]) for name in names]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert found[0, 0] < -0.1 and found[1, 0] > 0.1
+
+
 @pytest.mark.parametrize(
     ("task", "column", "other"),
     [("binary", "won", None), pytest.param("regression", "price", 1e6, marks=pytest.mark.long)],
