@@ -58,8 +58,9 @@ def _tokens(name: str, feature: CategoryFeature, columns: Columns) -> tf.RaggedT
     column = feature.column or name
     if feature.separator is None:
         lists = columns.elements(column, numbers=False)
-        return lists.with_values(_cased(lists.values, feature))
-    return separated_tokens(_cased(columns.string(column).values, feature), feature.separator)
+    else:
+        lists = separated_tokens(columns.string(column).values, feature.separator)
+    return lists.with_values(_cased(lists.values, feature))
 
 
 def separated_tokens(cells: tf.Tensor, separator: str | None) -> tf.RaggedTensor:

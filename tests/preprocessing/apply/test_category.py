@@ -165,10 +165,15 @@ def test_several_values_in_a_cell(assert_transform):
         {
             "genres": {"type": "category", "separator": "|", "lowercase": True},
             "hashed": {"type": "category", "column": "genres", "separator": "|", "hash": {"buckets": 5}},
+            "words": {"type": "category", "separator": "AND", "lowercase": True},
         },
-        analyze={"genres": ["Drama|Comedy", "drama", None, " comedy |drama|"]},
-        apply={"genres": ["comedy|drama|comedy", "war|Drama", None, " | ", "drama"]},
+        analyze={"genres": ["Drama|Comedy", "drama", None, " comedy |drama|"], "words": ["A", "B AND a", "b", "b"]},
+        apply={
+            "genres": ["comedy|drama|comedy", "war|Drama", None, " | ", "drama"],
+            "words": ["a AND B", "b", "a and b", None, "AND"],
+        },
         expected={
+            "words_xf": [[3, 2], [2], [1], [], []],
             "genres_xf": [[3, 2, 3], [1, 2], [], [], [2]],
             "hashed_xf": [
                 [1 + farm_hash(t, 5) for t in ("comedy", "drama", "comedy")],
