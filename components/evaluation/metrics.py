@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fullpass.preprocessing.features.label import Task
+from fullpass.preprocessing.token_spelling import as_token
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,16 @@ _OF_A_CLASS = re.compile(rf"({'|'.join(OF_A_CLASS)})\[(.+)\]", re.DOTALL)
 
 
 def class_of(name: str) -> tuple[str, str] | None:
-    """Returns metric and class of a metric of one class; None for any other name.
+    """Returns metric and class of a metric of one class, the class as its token; None for any other name.
 
     Example:
         >>> class_of("recall[large cat]")
         ('recall', 'large cat')
+        >>> class_of("recall[3.0]")
+        ('recall', '3')
     """
     found = _OF_A_CLASS.fullmatch(name)
-    return (found[1], found[2]) if found else None
+    return (found[1], as_token(found[2])) if found else None
 
 
 _COVERAGE = re.compile(r"coverage\[(0\.\d+)\]")

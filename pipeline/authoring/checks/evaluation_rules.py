@@ -6,14 +6,14 @@ from pathlib import Path
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
 from fullpass.components.evaluation.config import Bounds, SlicedBounds
-from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS, OF_QUANTILES, level_of, metric_named
+from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS, OF_QUANTILES, class_of, level_of, metric_named
 from fullpass.components.ingest.spans.spans import has_spans
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.features.ids import StableIds, Vocabulary
-from fullpass.preprocessing.features.label import Task
+from fullpass.preprocessing.features.label import Label, Task
 from fullpass.trainer.loss_config import levels_of
 
 
@@ -24,7 +24,8 @@ def check_metrics(loaded: Loaded) -> Iterator[Finding]:
         (("evaluation", "metrics", i), name) for i, name in enumerate(evaluation.metrics)
     ] + [(("evaluation", "thresholds", name), name) for name in evaluation.thresholds]
     for keys, name in named:
-        message = _metric_problem(name, loaded.config.label.task) or _quantile_problem(name, loaded)
+        label = loaded.config.label
+        message = _metric_problem(name, label.task) or _class_problem(name, label) or _quantile_problem(name, loaded)
         if message is not None:
             yield Finding(keys, message)
 
@@ -122,6 +123,14 @@ def _metric_problem(name: str, task: Task) -> str | None:
     if task not in metric.tasks:
         return f"{name} is for {' and '.join(metric.tasks)}, the label's task is {task}. Accepted: {fitting}."
     return None
+
+
+def _class_problem(name: str, label: Label) -> str | None:
+    of_class = class_of(name)
+    if of_class is None or label.classes is None or of_class[1] in label.classes:
+        return None
+    known = ", ".join(f"{of_class[0]}[{known}]" for known in label.classes)
+    return f"no class {of_class[1]!r} in label.classes.{did_you_mean(of_class[1], label.classes)} Accepted: {known}."
 
 
 def _quantile_problem(name: str, loaded: Loaded) -> str | None:

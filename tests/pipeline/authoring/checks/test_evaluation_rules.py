@@ -33,6 +33,9 @@ MISTAKES = {
         "evaluation.thresholds.auc.newest_span.slices", 20, "evaluation.slices is empty"),
     "a lower bound of a loss on slices": mistake({20: "    log_loss: {slices: {min: 0.4}}\n  slices: [[company]]"},
         "evaluation.thresholds.log_loss.slices.min", 20, "log_loss: {max: 0.4}"),
+    "metric of an unknown class": mistake({12: "  name: hour", 13: "  task: multiclass\n  classes: ['7', '23.0']",
+        20: "    recall[24]: {min: 0.1}"},
+        'evaluation.thresholds["recall[24]"]', 21, "no class '24' in label.classes", "recall[7], recall[23]"),
 }  # fmt: skip
 
 
@@ -44,3 +47,10 @@ def span(folder):
 @pytest.mark.parametrize(("lines", "path", "line", "says"), MISTAKES.values(), ids=MISTAKES.keys())
 def test_a_mistake_is_named_with_its_place_and_its_remedy(assert_told, lines, path, line, says):
     assert_told(lines, path, line, says)
+
+
+def test_the_class_of_a_metric_is_a_token(edited, problems_of):
+    label = {12: "  name: hour", 13: "  task: multiclass\n  classes: ['7', '23.0']"}
+    for written in ("23", "23.0", "7.0"):
+        problems = problems_of(edited({**label, 20: f"    recall[{written}]: {{min: 0.1}}"}))
+        assert [problem for problem in problems if problem.severity == "error"] == [], written
