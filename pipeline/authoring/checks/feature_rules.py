@@ -1,8 +1,14 @@
 """Checks of features and crosses: names, inputs, vocabularies, shared embeddings, images, where they are computed."""
 
+import re
+import string
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
@@ -22,6 +28,7 @@ from fullpass.preprocessing.features.feature import (
     Feature,
     NumberFeature,
     TargetFeature,
+    TextFeature,
 )
 from fullpass.preprocessing.features.ids import Embedding, Vocabulary
 from fullpass.preprocessing.features.image_feature import ImageFeature, Pretrained
@@ -75,6 +82,33 @@ def check_separators(loaded: Loaded) -> Iterator[Finding]:
         if isinstance(feature, CategoryFeature) and options is not None and options.separator is not None:
             what = "a category takes `separator` beside `list`, not under it. Move it."
             yield Finding(("features", name, "list", "separator"), what)
+
+
+def check_text_patterns(loaded: Loaded) -> Iterator[Finding]:
+    """The separator of tokens is an RE2 expression, and matches what is left of a text."""
+    for name, feature in loaded.config.features.items():
+        if isinstance(feature, TextFeature) and feature.pattern is not None:
+            keys: Keys = ("features", name, "pattern")
+            try:
+                parted = _matches(_PUNCTUATED, feature.pattern) & ~_matches(_PUNCTUATED_BLANK, feature.pattern)
+            except pa.ArrowInvalid as error:
+                yield Finding(keys, f"is no RE2 expression: {str(error).partition(': ')[2]}.")
+                continue
+            if feature.strip_punctuation and parted.any():
+                sign = _PUNCTUATED[int(parted.argmax())].strip("ab ")[0]
+                yield warning(
+                    keys,
+                    f"matches {sign!r}, which strip_punctuation replaces by a blank before the text is split. Add "
+                    "strip_punctuation: false.",
+                )
+
+
+_PUNCTUATED = [f"a{around}b" for sign in string.punctuation for around in (sign, sign * 2, f" {sign} ", f"{sign} ")]
+_PUNCTUATED_BLANK = [re.sub(r"[^ab]", " ", text) for text in _PUNCTUATED]
+
+
+def _matches(texts: Sequence[str], pattern: str) -> np.ndarray:
+    return pc.match_substring_regex(pa.array(texts), pattern).to_numpy(zero_copy_only=False)
 
 
 def check_vocabulary_files(loaded: Loaded) -> Iterator[Finding]:
