@@ -128,7 +128,7 @@ def _matches(written: str, folder: str, pattern: str, endings: Sequence[str]) ->
 
 
 def nearby(pattern: str, written: str = "") -> str:
-    """Returns a hint at what a path that matches no file may mean: brackets in a name, or a file with a similar name.
+    """Returns a hint at a path that matches no file: what is there, brackets in its name, or a file of a similar name.
 
     Example:
         >>> nearby("/data/trips[1]/*.csv", "trips[1]/*.csv")
@@ -141,8 +141,12 @@ def nearby(pattern: str, written: str = "") -> str:
     if brackets:
         itself = written.replace("[", "[[]")
         return f" {brackets[0]} stands for one of the characters in the brackets; for this name itself write {itself}."
-    folder = Path(pattern).parent
-    return did_you_mean(Path(pattern).name, [p.name for p in folder.iterdir()]) if folder.is_dir() else ""
+    path = Path(pattern)
+    if os.path.exists(path) and not path.is_dir() and not path.is_file():
+        return " It is a pipe or a device, which can be read only once. Write its rows to a file."
+    if path.is_symlink():
+        return f" It is a link to {os.readlink(path)}, which does not exist."
+    return did_you_mean(path.name, [p.name for p in path.parent.iterdir()]) if path.parent.is_dir() else ""
 
 
 def find_folders(paths: Paths, resolve: Resolve, endings: Sequence[str]) -> tuple[SourceFile, ...]:

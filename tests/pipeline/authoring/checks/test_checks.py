@@ -1,5 +1,6 @@
 """What is wrong across sections."""
 
+import os
 from dataclasses import replace
 
 import pyarrow as pa
@@ -219,6 +220,14 @@ ALLOWED = {
     "a manifest of images": {4: "    format: images", 5: "    path: manifest.csv\n    labels: manifest"},
     "credentials as columns": {15: "  fare: number\n  token: {type: category, column: company}"},
 }
+
+
+def test_a_path_that_is_no_file_says_what_it_is(folder, edited, problems_of):
+    os.mkfifo(folder / "pipe.csv")
+    (folder / "link.csv").symlink_to("gone.csv")
+    for name, says in (("pipe.csv", "is a pipe or a device"), ("link.csv", "a link to gone.csv, which does not exist")):
+        (problem,) = problems_of(edited({5: f"    path: {name}"}))
+        assert says in problem.message and "Did you mean" not in problem.message
 
 
 @pytest.fixture(autouse=True)
