@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from fullpass.components.ingest.readers.reader import Reading, Rows
 from fullpass.components.ingest.readers.row_hash import table_of_dicts
+from fullpass.preprocessing.values.arrow_text import to_text
 
 
 def rows_of(rows: Sequence[Mapping[str, Any]], numbers: np.ndarray, reading: Reading) -> Rows:
@@ -31,15 +32,19 @@ def table_of(rows: Sequence[Mapping[str, Any]], reading: Reading) -> pa.Table:
         values = [_look_up(row, column) for row in rows]
         if column not in reading.seen and any(value is not _ABSENT for value in values):
             reading.seen.add(column)
-        arrays.append(array_of([None if value is _ABSENT else value for value in values]))
+        values = [None if value is _ABSENT else value for value in values]
+        arrays.append(array_of(values, numbers=reading.columns[column].type == "number"))
     return pa.table(arrays, names=list(reading.columns))
 
 
-def array_of(values: Iterable[Any]) -> pa.Array:
+def array_of(values: Iterable[Any], *, numbers: bool = False) -> pa.Array:
     """Returns values as one Arrow array.
 
     Values of several types all become text. If one of them is a list, all become lists, and a single value becomes a
     list of one. Thus an odd value affects only its own row.
+
+    Args:
+        numbers: Whether they are read as numbers: then true is 1 beside other types, as it is in a column of booleans.
 
     Raises:
         UnicodeEncodeError: A text contains half a character (a lone surrogate).
@@ -56,18 +61,25 @@ def array_of(values: Iterable[Any]) -> pa.Array:
             if nested:
                 lists = [None if one is None else [i if isinstance(i, list) else [i] for i in one] for one in lists]
             return pa.array(lists, type=pa.list_(pa.list_(pa.string()) if nested else pa.string()))
-        return pa.array([as_text(value) for value in values], type=pa.string())
+        if numbers:
+            values = [int(value) if isinstance(value, bool) else value for value in values]
+        return pa.array(_as_texts(values), type=pa.string())
 
 
-def as_text(value: Any) -> str | None:
-    """Returns a value as text: whole floats without a point, booleans as true and false, the rest as in JSON."""
+def _as_texts(values: Sequence[Any]) -> list[str | None]:
+    """Returns values as texts, which do not depend on each other: numbers as `arrow_text.to_text` writes them."""
+    floats = pa.array([value for value in values if isinstance(value, float)], pa.float64())
+    written = iter(to_text(floats, strip=False, missing=())[0].to_pylist())
+    return [next(written) if isinstance(value, float) else _as_text(value) for value in values]
+
+
+def _as_text(value: Any) -> str | None:
+    """Returns a value other than a float as text: booleans as true and false, lists and objects as JSON."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return str(int(value))
-    if isinstance(value, bool | int | float | list | dict):
+    if isinstance(value, bool | int | list | dict):
         return json.dumps(value, default=str)
     return str(value)
 
@@ -99,5 +111,7 @@ def _texts(value: Any) -> list[Any] | None:
     if value is None:
         return None
     if not isinstance(value, list | tuple):
-        return [as_text(value)]
-    return [[as_text(i) for i in item] if isinstance(item, list | tuple) else as_text(item) for item in value]
+        return _as_texts([value])
+    if not any(isinstance(item, list | tuple) for item in value):
+        return _as_texts(value)
+    return [_as_texts(item) if isinstance(item, list | tuple) else _as_texts([item])[0] for item in value]
