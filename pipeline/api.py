@@ -26,7 +26,7 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.load import load as load_file
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
 from fullpass.pipeline.authoring.show_config import with_table
-from fullpass.pipeline.frames import Rows, as_arrow, like, to_parquet, write_parquet
+from fullpass.pipeline.frames import Rows, as_arrow, concatenated, like, to_parquet, write_parquet
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.list_versions import Version, read_versions
 from fullpass.pipeline.registry.locate_model import pushed_to
@@ -290,7 +290,7 @@ def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = Fal
         predictions = predict_tables(exported, str(rows), read_as, explained=explain)
     else:
         predictions = predict_table(exported, as_arrow(rows), explained=explain)
-    predicted = pa.concat_tables(predictions, promote=in_files)
+    predicted = concatenated(predictions) if in_files else pa.concat_tables(predictions)
     for line in predictions.notes():
         print_text(line, err=True)
     return predicted if in_files else like(rows, predicted, given=list(map(str, getattr(rows, "columns", ()))))

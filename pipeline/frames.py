@@ -5,7 +5,8 @@ pandas and polars are recognized by name: a process that does not use them does 
 
 import hashlib
 import sys
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +31,65 @@ def as_arrow(rows: Rows) -> pa.Table:
     try:
         table = as_table(rows)
         if table is None and isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
-            table = pa.table({key: [row.get(key) for row in rows] for key in dict.fromkeys(n for r in rows for n in r)})
-        elif table is None and isinstance(rows, dict):
-            table = pa.table(rows)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise UserError(f"The rows are no table: {error}. Give each column values of one type.") from error
+            rows = {key: [row.get(key) for row in rows] for key in dict.fromkeys(n for r in rows for n in r)}
+        if table is None and isinstance(rows, dict):
+            table = pa.table({_name(name): _column(name, values) for name, values in rows.items()})
+    except UserError:
+        raise
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise UserError(f"The rows are no table: {error}. Give each column values of one type, one per row.") from error
     if table is None:
         raise UserError(
             f"Received: {type(rows).__module__}.{type(rows).__name__}. Accepted: a pyarrow Table or RecordBatch, a "
             "pandas or polars DataFrame, a list of dicts, or a dict of columns."
         )
     return table
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise UserError(f"The rows are no table: the names of columns are text. Received: {name!r}.")
+    return name
+
+
+def _column(name: str, values: Any) -> Any:
+    """Returns a column that `pa.table` takes; whole numbers beyond 64 bits become text, as in JSON lines."""
+    from fullpass.components.ingest.readers.objects import array_of
+
+    if isinstance(values, str | bytes | dict) or not isinstance(values, Iterable):
+        raise UserError(
+            f"The rows are no table: column {name!r} is one value, {values!r:.40}. Give a list of the values of all "
+            "rows; or for one row, a list with one dict."
+        )
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    try:
+        return pa.array(values)
+    except OverflowError:
+        return array_of(values)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise TypeError(f"column {name!r}: {error}") from error
+
+
+def concatenated(tables: Iterable[pa.Table]) -> pa.Table:
+    """Returns the tables of files as one: an absent column is null, and values of several types are as in JSON lines.
+
+    Files and batches may differ in the types of a column, such as whole numbers in one and fractions in another.
+    """
+    from fullpass.components.ingest.readers.objects import array_of
+
+    tables, kinds = list(tables), defaultdict[str, set[pa.DataType]](set)
+    for field in (field for table in tables for field in table.schema if not pa.types.is_null(field.type)):
+        kinds[field.name].add(field.type)
+    for name in (name for name, found in kinds.items() if len(found) > 1):
+        having = [i for i, table in enumerate(tables) if name in table.column_names]
+        values = array_of(value for i in having for value in tables[i][name].to_pylist())
+        first = 0
+        for i in having:
+            place, rows = tables[i].column_names.index(name), tables[i].num_rows
+            tables[i] = tables[i].set_column(place, name, values.slice(first, rows))
+            first += rows
+    return pa.concat_tables(tables, promote=True)
 
 
 def like(rows: Rows, table: pa.Table, given: Collection[str] = ()) -> Any:

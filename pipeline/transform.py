@@ -1,6 +1,7 @@
 """The transform of a pipeline's features, with the statistics of rows in memory: what `fullpass.analyze` returns."""
 
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,11 @@ class Transform:
         self._text = pipeline.config.data.source.raw_text
         self._scratch = None if folder else tempfile.TemporaryDirectory(prefix="fullpass-transform-")
         self.folder = Path(folder) if folder else Path(self._scratch.name, "graph")  # type: ignore[union-attr]
-        batches = list(raw_batches(self._config, as_arrow(rows), self._text))
+        batches = list(raw_batches(self._config, self._table(rows), self._text))
         self._graph = analyze_table(self._config, batches, str(self.folder))
         self._transformers: dict[bool, Any] = {}
+        # TensorFlow prints an error for each function that is left when Python clears its modules.
+        weakref.finalize(self, self._transformers.clear)
 
     def __call__(self, rows: Rows) -> Any:
         """Returns the transformed features of rows, and the label if the rows have it.
@@ -46,11 +49,17 @@ class Transform:
         Raises:
             UserError: A column is absent, a value does not fit the type of its column, or there are no rows.
         """
-        return like(rows, self._transformed(as_arrow(rows)))
+        return like(rows, self._transformed(rows))
 
-    def _transformed(self, table: pa.Table) -> pa.Table:
+    def _table(self, rows: Rows) -> pa.Table:
+        from fullpass.components.ingest.readers.tables import with_fields
+
+        return with_fields(as_arrow(rows), raw_columns(self._config))
+
+    def _transformed(self, rows: Rows) -> pa.Table:
         from fullpass.preprocessing.values.raw_batches import raw_batches
 
+        table = self._table(rows)
         transformer = self._transformer(labelled=raw_columns(self._config).keys() <= set(table.column_names))
         widths = {f.name: [d.size for d in f.shape.dim] for f in transformer.schema.feature if f.HasField("shape")}
         batches = [transformer(batch) for batch in raw_batches(self._config, table, self._text, serving=True)]
@@ -69,7 +78,7 @@ class Transform:
 
     def numpy(self, rows: Rows) -> dict[str, np.ndarray]:
         """Returns the transformed features as arrays: [rows], [rows, width], or [rows] of arrays of variable length."""
-        arrays, table = {}, self._transformed(as_arrow(rows))
+        arrays, table = {}, self._transformed(rows)
         for name in table.column_names:
             column = table[name].combine_chunks()
             if pa.types.is_fixed_size_list(column.type):

@@ -23,6 +23,8 @@ from fullpass.components.ingest.readers.reader import (
     convert_rows,
     numbered,
 )
+from fullpass.components.ingest.readers.tables import names_of as names_in
+from fullpass.components.ingest.readers.tables import with_fields
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.predict.input_source import InputSource
@@ -170,8 +172,9 @@ class TableRows:
     NAME = "the table"
 
     def __init__(self, table: pa.Table, text: RawText, columns: Mapping[str, RawColumn]):
-        _check_columns(self.NAME, table.column_names, tuple(columns))
-        present = set(table.column_names)
+        names = names_in(table.schema)
+        _check_columns(self.NAME, names, tuple(columns))
+        present = set(names)
         _check_histories(self.NAME, present, columns)
         self.absent = tuple(name for name in columns if name not in present)
         self._table = table
@@ -180,8 +183,8 @@ class TableRows:
 
     def __iter__(self) -> Iterator[InputBatch]:
         """Yields the rows."""
-        for rows in bounded(numbered(self._table, 0)):
-            shown = _with_unique_names(rows.table)
+        for rows in bounded(numbered(with_fields(self._table, self._needed), 0, self._table)):
+            shown = _with_unique_names(cast(pa.Table, rows.all_columns))
             reading = Reading(SourceFile(self.NAME, None, 0, ""), self._needed)
             arrays, good = convert_rows(self._needed.values(), self._text, reading, rows)
             inputs = {name: _dense(arrays[name].filter(pa.array(good)), c) for name, c in self._needed.items()}
@@ -189,6 +192,8 @@ class TableRows:
 
 
 def _check_columns(path: str, present: Sequence[str], columns: Sequence[str], hint: str = "") -> None:
+    if not present:
+        raise UserError(f"{path}: the input has no columns. The model reads: {', '.join(columns)}.{hint}")
     check_columns(path, [name for name in columns if name in present], present)
     if not set(present) & set(columns):
         raise UserError(

@@ -1,6 +1,7 @@
 """Predicts raw rows in files with an exported model. The files are read like the model's training data."""
 
 import os
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -133,10 +134,16 @@ def load_export(path: Path) -> Exported:
     directory, description = describe_export(path)
     verify_export(str(directory))
     # The loaded object must outlive its signature, which does not keep the variables alive.
-    loaded = tf.saved_model.load(str(directory))
+    loaded = [tf.saved_model.load(str(directory))]
+
+    def predict(**columns: tf.Tensor) -> Mapping[str, tf.Tensor]:
+        return loaded[0].signatures[SERVING_RAW](**columns)
+
+    # Also at the end of the process: TensorFlow prints an error for each function that is left when Python clears it.
+    weakref.finalize(predict, loaded.clear)
     return Exported(
         directory=directory,
-        predict=lambda **columns: loaded.signatures[SERVING_RAW](**columns),
+        predict=predict,
         columns={c["name"]: column_of(c) for c in description["columns"]},
         keys={c["name"]: c["key"] for c in description["columns"]},
         classes=tuple(description["classes"]),
@@ -377,17 +384,16 @@ def _with_predictions(model: Exported, batch: InputBatch, *, explained: bool) ->
     # Index into the predictions, null for rows without a prediction.
     index = pa.array(np.cumsum(batch.good) - 1, mask=~batch.good)
     kind = pa.string() if model.classes else pa.float32()
-    nulls = pa.nulls(len(batch.good), kind)
     # Image bytes are not readable, and as large as all other columns together; the column `file` names the image.
     images = [name for name in batch.shown.column_names if name in model.columns and model.columns[name].image]
-    table = batch.shown.drop(images).append_column(
-        PREDICTION, predictions[PREDICTION].take(index) if predictions else nulls
-    )
-    for name in _columns_of(model, explained=explained):
-        column = predictions[name].take(index) if predictions else pa.nulls(len(batch.good), pa.float32())
-        table = table.append_column(name, column)
+    shown = batch.shown.drop(images)
+    columns = {name: shown.column(name) for name in shown.column_names}
+    for name in (PREDICTION, *_columns_of(model, explained=explained)):
+        none = pa.nulls(len(batch.good), kind if name == PREDICTION else pa.float32())
+        columns[name] = predictions[name].take(index) if predictions else none
     why = iter(_describe_bad_row(row.row, row.column, row.reason) for row in batch.bad)
-    return table.append_column(BAD_ROW, pa.array([None if good else next(why) for good in batch.good], pa.string()))
+    columns[BAD_ROW] = pa.array([None if good else next(why) for good in batch.good], pa.string())
+    return pa.table(columns)  # from columns: a table without any, as that of lines that are no JSON, has no rows
 
 
 def _columns_of(model: Exported, *, explained: bool) -> list[str]:

@@ -32,7 +32,7 @@ def raw_batches(
         serving: Whether to accept a table without the label and the other training-only columns.
 
     Raises:
-        UserError: A column is absent, or a value does not fit its declaration; the message names column and row.
+        UserError: A column is absent or there twice, or a value does not fit its declaration, with its column and row.
 
     Example: `list(raw_batches(config, pa.table({"fare": [5.0, None]})))` is one batch with
         `fare: [[5.0], []]`.
@@ -43,6 +43,8 @@ def raw_batches(
             f"The table has no column {name!r}, which the features read.{did_you_mean(name, table.column_names)}"
         )
     columns = list(raw_columns(config).values())
+    for name in (column.name for column in columns if table.column_names.count(column.name) > 1):
+        raise UserError(f"The table has the column {name!r} twice; rename one.")
     absent = row_columns(config)[1:]
     first = 0
     for batch in table.to_batches(BATCH_ROWS):

@@ -247,6 +247,9 @@ def test_what_cannot_be_transformed_is_told_by_column_and_row(transform):
         transform({"fare": ["1", "x"], "company": ["a", "a"], "started": [None, None]})
     with pytest.raises(fullpass.UserError, match="no column 'company'"):
         transform({"fare": [1.0], "started": [None]})
+    twice = pa.table([pa.array([1.0]), pa.array([2.0]), ["a"], ["2024-03-01"]], ["fare", "fare", "company", "started"])
+    with pytest.raises(fullpass.UserError, match="column 'fare' twice"):
+        transform(twice)
     with pytest.raises(fullpass.UserError, match="'fare' learns no vocabulary"):
         transform.vocabulary("fare")
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fullpass
-from fullpass.pipeline.frames import as_arrow, like, write_parquet
+from fullpass.pipeline.frames import as_arrow, concatenated, like, write_parquet
 
 FARES = pd.DataFrame(
     {"fare": [1, 2, 2], "company": pd.Categorical(["x", None, "x"])},
@@ -51,6 +51,49 @@ def test_a_file_of_a_table_is_named_by_its_content(tmp_path):
 def test_times_keep_their_nanoseconds(tmp_path):
     times = pd.DataFrame({"at": [pd.Timestamp("2024-01-01 00:00:00.123456789")]})
     assert pq.read_table(write_parquet(times, tmp_path)).to_pandas().equals(times)
+
+
+def test_whole_numbers_beyond_64_bits_are_text_as_in_json_lines():
+    rows = [{"id": 2**70}, {"id": 5}, {"id": None}]
+    assert as_arrow(rows).to_pydict() == {"id": [str(2**70), "5", None]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ({"fare": 3.0, "company": "Acme"}, "'fare' is one value, 3.0. .* for one row, a list with one dict"),
+        ({"company": "Acme"}, "'company' is one value, 'Acme'"),
+        ({"fare": None}, "'fare' is one value, None"),
+        ([{1: 2}], "names of columns are text. Received: 1"),
+        ({"fare": [1, 2], "company": ["a"]}, "expected length 2 but got length 1"),
+        ([{"fare": 1}, {"fare": "x"}], "column 'fare': .* values of one type"),
+        ([{"company": "\ud800"}], "column 'company': .* surrogates"),
+        (pd.DataFrame({"id": [2**70]}), "too large"),
+        (pd.DataFrame({"company": ["\ud800"]}), "surrogates"),
+        (pd.DataFrame([[1, 2]], columns=["fare", "fare"]), "Duplicate column names"),
+    ],
+)
+def test_what_is_no_table_is_an_error_of_the_user(rows, says):
+    with pytest.raises(fullpass.UserError, match=says):
+        as_arrow(rows)
+
+
+def test_tables_of_files_may_differ_in_types_and_columns():
+    parts = [
+        pa.table({"fare": [1, 2], "id": [7, 8], "tags": [["x"], None], "gone": pa.nulls(2), "score": SCORES[:2]}),
+        pa.table({"id": ["a"], "fare": [2.5], "tags": [[]], "score": SCORES[2:], "only": [True]}),
+        pa.table({"fare": pa.nulls(1), "id": pa.nulls(1), "score": pa.array([1.0], pa.float32())}),
+    ]
+    expected = {
+        "fare": [1.0, 2.0, 2.5, None],
+        "id": ["7", "8", "a", None],
+        "tags": [["x"], None, [], None],
+        "gone": [None] * 4,
+        "score": [0.5, None, 0.25, 1.0],
+        "only": [None, None, True, None],
+    }
+    table = concatenated(parts)
+    assert table.to_pydict() == expected and table.schema.field("score").type == pa.float32()
 
 
 @pytest.mark.integration

@@ -174,6 +174,14 @@ def select(table: pa.Table | pa.RecordBatch, columns: Sequence[str]) -> pa.Table
     return pa.table([_column(table, name) for name in columns], names=list(columns))
 
 
+def with_fields(table: pa.Table, columns: Iterable[str]) -> pa.Table:
+    """Returns a table in memory with further columns: those of `columns` that are fields `a.b` of its structs."""
+    found = {*names_of(table.schema)} - {*table.column_names}
+    for name in found.intersection(columns):
+        table = table.append_column(name, _column(table, name))
+    return table
+
+
 def _names(name: str, kind: pa.DataType) -> Iterator[str]:
     yield name
     kind = kind.value_type if is_list(kind) else kind

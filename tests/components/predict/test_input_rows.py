@@ -24,8 +24,11 @@ from fullpass.components.ingest.sources.config import (
     TfdsSource,
     TfRecordSource,
 )
+from fullpass.components.predict.input_rows import TableRows
 from fullpass.components.predict.input_source import input_files, input_source, read_as_of
+from fullpass.pipeline.frames import as_arrow
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.values.raw_text import RawText
 from tests.components.ingest.reading_tools import raw, read_file
 from tests.components.predict.predicted_rows import input_rows
 
@@ -106,6 +109,17 @@ def test_nested_parquet(tmp_path):
     pq.write_table(pa.table({"a": [{"b": 1.5}, None]}), tmp_path / "a.parquet")
     source = ParquetSource(format="parquet", path="x")
     assert values(source, tmp_path / "a.parquet", raw(**{"a.b": "number"})) == {"a.b": [1.5, None]}
+
+
+def test_nested_rows_in_memory_are_read_as_those_of_files():
+    """Against the values as they are written; the rows are shown as they were given."""
+    rows = [{"a": {"b": 1.5}, "seen": [{"item": "x"}, {"item": "y"}]}, {"a": None, "seen": []}]
+    columns = {**raw(**{"a.b": "number"}), "seen.item": RawColumn("seen.item", "string", many=True)}
+    table = TableRows(as_arrow(rows), RawText(), {**columns, **raw(gone="number")})
+    (batch,) = table
+    np.testing.assert_array_equal(batch.inputs["a.b"], [1.5, np.nan])
+    assert batch.inputs["seen.item"].tolist() == [[b"x", b"y"], [b"", b""]]
+    assert batch.shown.to_pylist() == rows and table.absent == ("gone",)
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8-sig"])

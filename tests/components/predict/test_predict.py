@@ -3,6 +3,8 @@
 import csv
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,6 +105,20 @@ def test_formats_can_be_given(model, rows, tmp_path):
     source = write_csv(tmp_path / "in.dat", rows)
     predict_file(model, str(source), str(tmp_path / "out.dat"), read_as={"format": "csv"}, target_format="jsonl")
     assert len((tmp_path / "out.dat").read_text().splitlines()) == 25
+
+
+def test_lines_of_which_none_is_json(model, tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_text("nonsense\nmore of it\n")
+    with pytest.raises(UserError, match="none of its 2 rows can be used"):
+        predict_file(model, str(source), str(tmp_path / "out.jsonl"))
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+def test_a_script_that_ends_with_an_open_model_prints_nothing(model):
+    script = f"import fullpass; model = fullpass.open_model({str(model.directory)!r})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "Exception ignored" not in done.stderr
 
 
 def retold(model, copy: Path, **source):
