@@ -125,10 +125,13 @@ def vector(name: str, feature: VectorFeature, columns: Columns) -> dict[str, tf.
 def _project(values: tf.Tensor, spec: Pca) -> tf.Tensor:
     values = tf.cast(values, tf.float64)
     components, mean = principal_components(values, spec.dimensions)
-    # The sign of an eigenvector is arbitrary and depends on the machine: make its largest entry positive.
+    # The sign of an eigenvector is arbitrary and depends on the machine: make its largest entry positive. Of several
+    # that are about as large it is the first: those of two standardized columns are equal but for rounding.
     across = tf.transpose(components)
-    largest = tf.gather(across, tf.argmax(tf.abs(across), axis=1), batch_dims=1)
-    return tf.cast(tf.matmul(values - mean, components * tf.sign(largest)), tf.float32)
+    size = tf.abs(across)
+    large = size > 0.99 * tf.reduce_max(size, axis=1, keepdims=True)
+    first = tf.gather(across, tf.argmax(tf.cast(large, tf.int32), axis=1), batch_dims=1)
+    return tf.cast(tf.matmul(values - mean, components * tf.sign(first)), tf.float32)
 
 
 COMPONENTWISE: Mapping[type[Transform], Transform] = {VectorZScore: ZScore()}

@@ -58,6 +58,19 @@ def test_components_of_values_that_are_far_from_zero(assert_transform, offset):
     )
 
 
+def test_axes_of_two_standardized_columns_keep_their_signs(assert_transform):
+    """They are always (1, 1) and (1, -1): the entries of an axis are equally large, whatever the rows."""
+    random, features, analyze, apply, expected = np.random.default_rng(5), {}, {}, {}, {}
+    for name in "abcdef":
+        rows = random.normal(size=(50, 1)) + 0.5 * random.normal(size=(50, 2))
+        columns = [f"{name}0", f"{name}1"]
+        features[name] = {"type": "vector", "columns": columns, "transforms": ["z_score", {"pca": {"dimensions": 2}}]}
+        analyze |= dict(zip(columns, rows.T.tolist(), strict=True))
+        apply |= dict(zip(columns, rows[:3].T.tolist(), strict=True))
+        expected[f"{name}_xf"] = list((((rows - rows.mean(0)) / rows.std(0)) @ [[1, 1], [1, -1]] / 2**0.5)[:3])
+    assert_transform(features, analyze=analyze, apply=apply, expected=expected, tolerance=1e-4)
+
+
 def _principal_axes(rows: np.ndarray) -> np.ndarray:
     """Returns the axes as columns, in order of descending variance, with the largest entry of each positive."""
     _, _, axes = np.linalg.svd(rows - rows.mean(0))
