@@ -77,6 +77,7 @@ licenses: env  ## prints and checks the licence of every locked package
 
 lint: env  ## checks rules and formatting with ruff
 	$(BIN)/ruff check .
+	$(BIN)/ruff check --preview --select PLW1514 --exclude tests .  # text files are UTF-8, whatever the locale
 	$(BIN)/ruff format --check .
 
 types: env  ## checks types with mypy

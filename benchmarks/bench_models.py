@@ -315,7 +315,7 @@ def read_results(files: Sequence[str]) -> dict[tuple[str, int], Result]:
     """Returns the results in the JSON lines of files, by set and seed; other lines are ignored."""
     found: dict[tuple[str, int], Result] = {}
     for file in files:
-        for line in Path(file).read_text().splitlines():
+        for line in Path(file).read_text(encoding="utf-8").splitlines():
             if line.startswith("{"):
                 one = Result(**json.loads(line))
                 key = (one.name, one.seed)

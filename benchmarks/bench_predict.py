@@ -30,7 +30,7 @@ def write_rows(path: Path, rows: int) -> None:
     """Writes `rows` taxi trips as CSV, with their numbers."""
     with package_file("tfx", "examples/chicago_taxi_pipeline/data/simple/data.csv").open(newline="") as file:
         header, *trips = csv.reader(file)
-    with path.open("w", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         numbered = enumerate(islice(chain.from_iterable(repeat(trips)), rows))
         csv.writer(file).writerows([[ROW, *header], *([number, *trip] for number, trip in numbered)])
 

@@ -56,7 +56,7 @@ class ReadRate:
 
 def _sum(paths: Sequence[str]) -> tuple[int, int, float]:
     """Returns the rows and bytes of all processes, and the start time of the first process."""
-    shares = [Path(path).read_text().split() for path in paths]
+    shares = [Path(path).read_text(encoding="utf-8").split() for path in paths]
     return (
         sum(int(share[0]) for share in shares),
         sum(int(share[1]) for share in shares),

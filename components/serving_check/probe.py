@@ -43,8 +43,8 @@ def main(directory: Path) -> dict[str, Any]:
     started = time.perf_counter()
     model = tf.saved_model.load(str(directory))
     load_seconds = time.perf_counter() - started
-    description = json.loads((directory / "assets.extra" / "fullpass.json").read_text())
-    lines = (directory / "assets.extra" / "requests.jsonl").read_text().splitlines()
+    description = json.loads((directory / "assets.extra" / "fullpass.json").read_text("utf-8"))
+    lines = (directory / "assets.extra" / "requests.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line, object_hook=_bytes_or_object) for line in lines]
 
     by_column = model.signatures["serving_raw"]

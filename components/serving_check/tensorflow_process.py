@@ -80,7 +80,10 @@ def run(program: Path, arguments: Sequence[str], *, folder: str, seconds: float)
         subprocess.TimeoutExpired: The program ran longer than `seconds`, and was ended.
     """
     command = [sys.executable, "-I", str(program), *arguments]
-    with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as errors:
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as printed,
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
+    ):
         code = _run_prepared(command, folder, seconds, [printed.fileno(), errors.fileno()])
         if code is None:
             code = subprocess.run(
@@ -127,7 +130,8 @@ def _serve(channel: socket.socket, parent: int) -> None:
     channel.send(b"b")
     for descriptor, stream in enumerate(streams, 1):
         os.dup2(stream, descriptor)
-    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.argv, folder = json.loads(message)
     channel.send(bytes([_run_here(sys.argv[0], folder)]))
 

@@ -55,6 +55,6 @@ if __name__ == "__main__":
     folder = Path(__file__).parent / "data"
     folder.mkdir(exist_ok=True)
     rows = purchases()
-    with open(folder / "purchases.csv", "w", newline="") as file:
+    with open(folder / "purchases.csv", "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([HEAD, *(row[:-1] for row in rows)])
     print(f"{len(rows):,} purchases; best AUC from 2024-03-10 on: {auc([r for r in rows if r[1] >= '2024-03-10']):.4f}")

@@ -45,5 +45,5 @@ def _free_in(folder: Path) -> list[int]:
 
 
 def _statistic(file: Path, name: str) -> int:
-    lines = file.read_text().splitlines() if file.exists() else []
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     return next((int(line.split()[1]) for line in lines if line.startswith(f"{name} ")), 0)

@@ -112,13 +112,13 @@ class EventSample:
     def write(self, folder: str) -> None:
         """Writes the sample beside the index."""
         rows = {key: [[e.time, e.span, e.values] for e in events] for key, events in self.events.items()}
-        with open(f"{folder}/{SAMPLE}", "w") as f:
+        with open(f"{folder}/{SAMPLE}", "w", encoding="utf-8") as f:
             json.dump(rows, f)
 
 
 def read_sample(folder: str) -> EventSample:
     """Returns the sample that `write` wrote."""
-    with open(f"{folder}/{SAMPLE}") as f:
+    with open(f"{folder}/{SAMPLE}", encoding="utf-8") as f:
         return EventSample({key: [Event(*event) for event in events] for key, events in json.load(f).items()}, True)
 
 

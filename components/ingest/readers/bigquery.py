@@ -75,4 +75,4 @@ def has_credentials() -> bool:
         return Path(os.environ[_KEY_FILE]).is_file()
     folder = Path(os.environ.get("CLOUDSDK_CONFIG", Path.home() / ".config" / "gcloud"))
     product = Path("/sys/class/dmi/id/product_name")
-    return (folder / _LOGIN).is_file() or (product.is_file() and product.read_text().startswith("Google"))
+    return (folder / _LOGIN).is_file() or (product.is_file() and product.read_text("utf-8").startswith("Google"))

@@ -203,7 +203,7 @@ def _redirect(log: Path) -> None:
     os.dup2(log_descriptor, 2)
     os.close(null_descriptor)
     os.close(log_descriptor)
-    sys.stdin = open(0, closefd=False)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)
     redact_streams()
     faulthandler.enable(file=2)
     logging.basicConfig(

@@ -1,5 +1,6 @@
 """A prepared process has TensorFlow, and nothing else of the training."""
 
+import os
 import subprocess
 import sys
 
@@ -14,7 +15,7 @@ if what == "wait":
 if what == "crash":
     os.abort()
 if what == "fail":
-    raise ValueError("the reason")
+    raise ValueError("mit Gründen")
 found = [name for name in ("tensorflow", "numpy", "keras", "fullpass", "ours") if name in sys.modules]
 print(os.getppid(), os.getcwd(), [path for path in sys.path if path.endswith("own")], found)
 """
@@ -43,13 +44,16 @@ def test_a_prepared_process_sees_the_environment_alone_and_ends_as_a_new_one(tmp
     own = tmp_path / "own"
     own.mkdir()
     (own / "ours.py").write_text("")
-    (tmp_path / "program.py").write_text(_PROGRAM)
+    (tmp_path / "program.py").write_text(_PROGRAM, encoding="utf-8")
     (tmp_path / "runner.py").write_text(f"import sys\nsys.path.append({str(own)!r})\n{_RUNNER}")
     command = [sys.executable, str(tmp_path / "runner.py"), str(tmp_path / "program.py"), str(own)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ascii_files = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        command, capture_output=True, encoding="utf-8", timeout=120, check=False, env={**os.environ, **ascii_files}
+    )
     assert done.returncode == 0, done.stderr
     expected, first, *new, fails, crashes, waits = done.stdout.splitlines()
     assert first == f"0 {expected}"
     # The prepared process runs one program; the others run in new processes, which have imported nothing yet.
     assert new == [f"0 {expected.replace(str(['tensorflow', 'numpy']), '[]')}"] * 3
-    assert (fails, crashes, waits) == ("1  ValueError: the reason", "-1 ", "too long")
+    assert (fails, crashes, waits) == ("1  ValueError: mit Gründen", "-1 ", "too long")
