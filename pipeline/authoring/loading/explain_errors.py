@@ -148,7 +148,7 @@ def _fix(value: Any, forms: list[Schema]) -> str:
             return f" In YAML 1.2 that is text; write {_BOOLEANS[value.lower()]}."
         if did_you_mean(value, words):
             return did_you_mean(value, words)
-    if accepts(forms, "string") and isinstance(value, bool | int | float) and not number:
+    if accepts(forms, "string") and isinstance(value, bool | int | float) and (not number or isinstance(value, bool)):
         return " Put it in quotes."
     if accepts(forms, "array") and isinstance(value, str | int | float):
         return f" Write a list: [{_short(str(value))}]."

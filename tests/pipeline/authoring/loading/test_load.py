@@ -19,6 +19,8 @@ MISTAKES = {
     "misspelt section": mistake({14: "featurs:"}, "featurs", 14, 'Did you mean "features"?'),
     "key of another section": mistake({18: "thresholds:", 19: "  x: 1", 20: ""},
         "thresholds", 18, "belongs under evaluation"),
+    "a positive class that is no text": mistake({13: "  task: binary\n  positive: true"},
+        "label.positive", 14, "Received: true. Accepted: text or a number. Put it in quotes."),
     "misspelt key": mistake({5: "    path: trips.csv\n    missng: [x]"},
         "data.source.missng", 6, 'Did you mean "missing"?'),
     "unknown key of a feature": mistake({15: "  fare: {type: number, transform: [log1p]}"},
