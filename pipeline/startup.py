@@ -57,6 +57,8 @@ def set_environment() -> None:
     os.environ.update(_REQUIRED)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
+    if os.path.expanduser("~") == "~":  # a user without HOME and without a name: TFX imports IPython, which needs one
+        os.environ["HOME"] = "/"  # as container runtimes set it
     if os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3":
         wrap_import("tensorflow", _without_noise)
 

@@ -20,6 +20,22 @@ def test_what_is_hidden_can_be_imported_later_and_what_is_there_stays():
     assert "this" not in sys.modules and sys.modules["json"] is json
 
 
+def test_a_user_without_a_home_and_a_name_gets_the_home_of_a_container():
+    """Python's own `Path.home` fails for such a user."""
+    script = """
+import os, pwd, sys
+from pathlib import Path
+os.environ.pop("HOME", None)
+def unknown(uid): raise KeyError(uid)
+pwd.getpwuid = unknown
+from fullpass.pipeline.startup import set_environment
+set_environment()
+print(Path.home())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "/\n"
+
+
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A package `whole` whose code imports its module `large` and defines a name."""
