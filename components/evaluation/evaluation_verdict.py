@@ -15,7 +15,6 @@ from fullpass.trainer.insight.words import too_good_words
 _NEEDS_TWO_CLASSES = ("auc", "auc_pr")
 _TOO_MANY = f"{{}} has more than {MOST_SLICES:,} combinations of values"
 _SHOWN = 6
-_OTHER_LEVELS = "the quantiles of the last blessed model have other levels"
 """Largest number of failed slices that are named per metric."""
 
 
@@ -310,7 +309,7 @@ def measure(name: str, rows: MeasuredRows, threshold: Bounds | None) -> Measured
     """Compares a metric of the new model with its threshold and with the last blessed model."""
     value, baseline = rows.values[name], rows.baseline.get(name, math.nan) if rows.baseline else None
     error = rows.errors.get(name, math.nan)
-    not_compared = rows.not_measured or (_OTHER_LEVELS if name in rows.unlike else "")
+    not_compared = rows.not_compared.get(name, "")
     if threshold is None:
         return Measured(name, value, baseline, "", True, error, not_compared)
     inside = not (math.isnan(value) or _is_low(value, error, threshold) or _is_high(value, error, threshold))

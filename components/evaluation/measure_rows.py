@@ -63,6 +63,7 @@ def measured_of(
         baselines = accumulator.baselines.results(state.baselines)
     doubt = reference_doubt(record or {}, baselines)
     measurements = accumulator.measure(state)
+    not_compared = dict.fromkeys(accumulator.metrics, not_measured) if not_measured else accumulator.not_compared(state)
     measured = []
     for key in sorted(state.places, key=lambda key: (key.entry, key.newest, key.values)):
         columns = accumulator.slices[key.entry] if key.entry >= 0 else ()
@@ -80,8 +81,7 @@ def measured_of(
                 tuple(accumulator.slices[entry] for entry in sorted(state.overflowed)) if key.entry < 0 else (),
                 doubt if key.entry < 0 and not key.newest else "",
                 tuple(map(reference_words, baselines)) if key.entry < 0 and not key.newest else (),
-                accumulator.unlike(state),
-                not_measured,
+                not_compared,
             )
         )
     return measured

@@ -25,8 +25,7 @@ class MeasuredRows:
         doubt: Of all rows, why the model is no better than the simple reference or a baseline beyond chance; "" if it
             is.
         baselines: Of all rows, how each baseline of a forecast compares with the model, as text for people.
-        unlike: Metrics whose two values do not compare, because the quantiles of the models have other levels.
-        not_measured: Why the last blessed model is not measured on these rows; "" if it is, or if there is none.
+        not_compared: Metric -> why its two values do not compare, or why the last blessed model was not measured.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -38,8 +37,7 @@ class MeasuredRows:
     unsliced: tuple[tuple[str, ...], ...] = ()
     doubt: str = ""
     baselines: tuple[str, ...] = ()
-    unlike: tuple[str, ...] = ()
-    not_measured: str = ""
+    not_compared: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def examples(self) -> int:

@@ -304,10 +304,11 @@ class SliceAccumulator:
             without |= of_left
         return values, without
 
-    def unlike(self, state: State) -> tuple[str, ...]:
-        """Returns the metrics that measure different things in the two models: if their quantiles have other levels."""
+    def not_compared(self, state: State) -> dict[str, str]:
+        """Returns the metrics that measure different things in the two models, each with the reason."""
         levels = {known for known in state.levels if known}
-        return tuple(name for name in self.metrics if name in OF_QUANTILES) if len(levels) > 1 else ()
+        names = [name for name in self.metrics if name in OF_QUANTILES] if len(levels) > 1 else []
+        return dict.fromkeys(names, "the quantiles of the last blessed model have other levels")
 
     def curves(self, state: State) -> list[Curves | None]:
         """Returns the curves of each model over all rows; empty if no metric needs histograms of all classes."""

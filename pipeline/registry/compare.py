@@ -243,7 +243,7 @@ def compared_metrics(rows: MeasuredRows, names: Sequence[str]) -> tuple[Compared
             float(rows.values[name]),
             float(rows.baseline.get(name, _NAN)),
             half_width(float(rows.difference_errors.get(name, _NAN))),
-            alike=name not in rows.unlike,
+            alike=name not in rows.not_compared,
         )
         for name in names
         if name in rows.values and name != ALWAYS_MEASURED

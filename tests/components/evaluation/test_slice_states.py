@@ -101,22 +101,25 @@ def test_an_entry_of_too_many_slices_has_none_wherever_they_were_found(monkeypat
 
 
 @pytest.mark.parametrize(
-    ("levels", "unlike"),
+    ("levels", "not_compared"),
     [
         (((0.1, 0.9), (0.1, 0.9)), ()),
         (((0.1, 0.9), (0.2, 0.9)), ("pinball", "interval_width")),
         (((0.1, 0.9), ()), ()),  # the second has no such values at all
     ],
 )
-def test_metrics_of_quantiles_compare_if_the_levels_are_equal(levels, unlike):
+def test_metrics_of_quantiles_compare_if_the_levels_are_equal(levels, not_compared):
     one = accumulator(metrics=("example_count", "mae", "pinball", "interval_width"), slices=())
     labels = np.arange(4.0)
     of = [(np.stack([labels - 1, labels + 1], axis=1), known) if known else () for known in levels]
     models = tuple(Scored(labels, np.ones(4), labels, *quantiles) for quantiles in of)
     rows = scored_by(*models)
     state = one.merge([one.start(), one.add(one.start(), rows)])
-    assert one.unlike(state) == unlike
-    assert [one_of.unlike for one_of in measured_of(one, state)] == [unlike] * 2
+    measured = [one_of.not_compared for one_of in measured_of(one, state)]
+    assert [tuple(of_rows) for of_rows in measured] == [not_compared] * 2
+    assert all("other levels" in why for of_rows in measured for why in of_rows.values())
+    measured = [one_of.not_compared for one_of in measured_of(one, state, not_measured="reads zone")]
+    assert measured == [dict.fromkeys(one.metrics, "reads zone")] * 2
 
 
 def test_rows_without_a_label_count_nowhere_whatever_they_hold():
