@@ -61,6 +61,7 @@ METRICS: Mapping[str, Metric] = {
     "pinball": Metric(("regression",), False),
     "interval_coverage": Metric(("regression",), None),
     "interval_width": Metric(("regression",), False),
+    "example_count": Metric(("binary", "multiclass", "multilabel", "regression"), None),
 }
 
 OF_A_CLASS: Mapping[str, Metric] = {
