@@ -1,6 +1,7 @@
 """The training loop: its updates, its stopping rules, and the weights it keeps."""
 
 import time
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.trainer.config import CheckpointConfig, EarlyStopping, TrainingConfig
+from fullpass.trainer.fit import fit as fit_module
 from fullpass.trainer.fit.checkpoints import Checkpoints
 from fullpass.trainer.fit.fit import Fit
 from fullpass.trainer.fit.optimizer import WarmupDecay, learning_rate_of, make_optimizer
@@ -329,21 +331,45 @@ def slow(given, seconds: float):
     [(0.1, 0.0, 0.8, 1.0), (0.0, 0.1, 0.0, 0.2), (0.2, 0.1, 0.3, 0.7)],
     ids=["input sleeps", "model sleeps", "input sleeps twice as long"],
 )
-def test_the_wait_for_input_is_measured(input_seconds, model_seconds, least, most):
-    """The wait is half of the step time if input takes twice as long as the model and both run in parallel."""
-    x, y, w = data()
-    late = asleep(model_seconds)
+def test_the_wait_for_input_is_measured(monkeypatch, input_seconds, model_seconds, least, most):
+    """The wait is half of the step time if input takes twice as long as the model and both run in parallel.
+
+    Both advance a clock instead of sleeping: a batch is there `input_seconds` after the one before it was taken.
+    """
+    clock = {"now": 0.0, "taken": 0.0}
+
+    def read_batch(y):
+        clock["now"] = clock["taken"] = max(clock["now"], clock["taken"] + input_seconds)
+        return y
+
+    def run_model(x):
+        clock["now"] += model_seconds
+        return x
+
+    def within(function):
+        return lambda tensor: tf.ensure_shape(tf.numpy_function(function, [tensor], tensor.dtype), tensor.shape)
+
+    def timestamp():
+        return tf.ensure_shape(tf.numpy_function(lambda: np.float64(clock["now"]), [], tf.float64), ())
 
     @keras.saving.register_keras_serializable("tests")
-    class Sleepy(keras.layers.Layer):
+    class Slow(keras.layers.Layer):
         def call(self, inputs):
-            return late(inputs) if model_seconds else inputs
+            return within(run_model)(inputs)
 
+    monkeypatch.setattr(tf, "timestamp", timestamp)
+    monkeypatch.setattr(fit_module, "time", SimpleNamespace(monotonic=lambda: clock["now"], time=time.time))
+    given = batches(*data(), 8)
+    in_step = tf.data.Options()  # without threads of tf.data, which would read ahead
+    in_step.autotune.enabled = False
+    in_step.experimental_optimization.apply_default_optimizations = False
+    train = Batches(
+        lambda *at: given.begin(*at).map(lambda x, y, w: (x, within(read_batch)(y), w)).with_options(in_step),
+        given.steps,
+    )
     inputs = keras.Input((3,), name="x")
-    model = keras.Model({"x": inputs}, keras.layers.Dense(1)(Sleepy()(inputs)))
-    batched = batches(x, y, w, 8)
-    train = slow(batched, input_seconds) if input_seconds else batched
-    fitted = fit(model, train, batches(x, y, w, ROWS), epochs=2)
+    model = keras.Model({"x": inputs}, keras.layers.Dense(1)(Slow()(inputs)))
+    fitted = fit(model, train, batches(*data(), ROWS), epochs=2)
     assert all(0 <= share <= 1 for share in fitted.history["input_wait"])
     assert least <= fitted.history["input_wait"][-1] <= most
 
