@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.images import IMAGE_ENDINGS
 from fullpass.components.ingest.sources.storage import find
-from fullpass.preprocessing.values.arrow_text import is_binary, null_where
+from fullpass.preprocessing.values.arrow_text import is_binary
 from fullpass.preprocessing.values.encoded_images import header_problem, image_shape
+from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
 
 _LARGEST = 128
 """Maximum number of pixels of the longer side that `init` proposes."""
@@ -162,8 +162,7 @@ def image_sizes(cells: pa.Array) -> list[Size]:
 
     A column holds images if nearly all of its first 200 cells have the header of a format that TensorFlow decodes.
     """
-    lists = pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type)
-    if lists and (pc.max(pc.list_value_length(cells)).as_py() or 0) > 1:
+    if is_list(cells.type) and lengths_of(cells).max(initial=0) > 1:
         return []
     cells = _single(cells)
     if not is_binary(cells.type):
@@ -189,10 +188,11 @@ def image_texts(cells: pa.Array) -> pa.Array:
 
 
 def _single(cells: pa.Array) -> pa.Array:
-    """Returns the first elements of lists, and other cells unchanged."""
-    if not (pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type)):
+    """Returns the first elements of lists, null for empty ones, and other cells unchanged."""
+    if not is_list(cells.type):
         return cells
-    return pc.list_element(null_where(pc.equal(pc.list_value_length(cells), 0), cells), 0)
+    lengths = lengths_of(cells)
+    return flatten(cells).take(pa.array(np.cumsum(lengths) - lengths, mask=lengths == 0))
 
 
 def _digest(content: bytes) -> str:

@@ -108,6 +108,7 @@ def test_columns_of_encoded_images(tmp_path):
     tables = {
         "photo": pa.table({"photo": contents, "sound": sounds, "sold": labels}),
         "photo.bytes": pa.table({"photo": photo, "sold": labels}),
+        "of one": pa.table({"of one": pa.array([[c] for c in contents], pa.list_(pa.binary(), 1)), "sold": labels}),
     }
     for name, table in tables.items():
         (tmp_path / "p.yaml").unlink(missing_ok=True)
@@ -135,11 +136,13 @@ def test_broken_pictures_are_found_before_a_run(tmp_path):
     assert "2 of 62 rows" in message
 
 
-def test_a_column_of_bytes_is_looked_at(tmp_path):
+@pytest.mark.parametrize("kind", [pa.binary(), pa.list_(pa.binary(), 1)], ids=str)
+def test_a_column_of_bytes_is_looked_at(tmp_path, kind):
     draw(tmp_path / "photos", 60)
     cells = [(tmp_path / "photos" / f"{i}.png").read_bytes() for i in range(60)]
     cells[7] = b"\xff\xfe no image"
-    table = pa.table({"image": pa.array(cells, pa.binary()), "label": ["a", "b"] * 30})
+    cells = cells if kind == pa.binary() else [[cell] for cell in cells]
+    table = pa.table({"image": pa.array(cells, kind), "label": ["a", "b"] * 30})
     pa.parquet.write_table(table, tmp_path / "rows.parquet")
     (tmp_path / "p.yaml").write_text(
         "name: p\ndata: {source: {format: parquet, path: rows.parquet}}\nlabel: {name: label, task: multiclass}\n"
