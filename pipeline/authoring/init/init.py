@@ -224,32 +224,43 @@ def _linear_for_texts(chosen: ChosenLabel, selection: SelectedColumns) -> dict[s
 def _model(
     profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns, sequences: Sequence[YamlLine]
 ) -> list[YamlLine]:
-    """Returns the line `model`, followed by `training` if the model needs it."""
+    """Returns the line `model`, followed by `training` if the model or its features need it."""
+    linear = None if sequences else _linear_for_texts(chosen, selection)
+    training: dict[str, Any] = {}
+    why: list[str] = []
+    if linear is not None:
+        training, why = {"learning_rate": 0.01 if "l2" in linear else 0.02}, ["large, for a linear model"]
+    if not {"image", "text"}.isdisjoint(candidate.column.kind for candidate in selection.features):
+        training, why = training | {"time": "15m"}, [*why, "its longest time; the best epoch so far is kept"]
+    model = _model_of(profile, chosen, selection, sequences, linear)
+    return [model, *([YamlLine("training", training, "; ".join(why))] if training else [])]
+
+
+def _model_of(
+    profile: SourceProfile,
+    chosen: ChosenLabel,
+    selection: SelectedColumns,
+    sequences: Sequence[YamlLine],
+    linear: dict[str, Any] | None,
+) -> YamlLine:
     rows, kinds = profile.sample.seen, {candidate.column.kind for candidate in selection.features}
     if "image" in kinds:
-        return [
-            YamlLine("model", {"kind": "mlp", "hidden": [64]}, "layers above the network of the image"),
-            YamlLine("training", {"time": "15m"}, "its longest time; the best epoch so far is kept"),
-        ]
-    linear = None if sequences else _linear_for_texts(chosen, selection)
+        return YamlLine("model", {"kind": "mlp", "hidden": [64]}, "layers above the network of the image")
     if linear is not None:
-        return [
-            YamlLine("model", linear, "one weight per word and class: texts alone need no more"),
-            YamlLine("training", {"learning_rate": 0.01 if "l2" in linear else 0.02}, "large, for a linear model"),
-        ]
+        return YamlLine("model", linear, "one weight per word and class: texts alone need no more")
     many = (profile.sample.total or rows) > _BLEND_UP_TO
     if rows >= _BLEND_FROM and not sequences and chosen.guess.task != "multilabel":
         if many and kinds <= _OF_TREES:
             why = "boosted trees: all features are single numbers and categories"
-            return [YamlLine("model", {"kind": "trees"}, why)]
+            return YamlLine("model", {"kind": "trees"}, why)
         if not many and kinds <= _OF_BLEND:
             why = "boosted trees, a network and a linear model, blended if that is better; or write one of their kinds"
-            return [YamlLine("model", {"kind": "auto"}, why)]
+            return YamlLine("model", {"kind": "auto"}, why)
     ratios = ratios_of(profile)
     if auto_network(rows * ratios["train"] // sum(ratios.values())) == SMALL_NETWORK:
         model = SMALL_NETWORK.model_dump(mode="json", exclude_unset=True)
-        return [YamlLine("model", model, f"small, for {rows:,} rows")]
-    return [YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")]
+        return YamlLine("model", model, f"small, for {rows:,} rows")
+    return YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")
 
 
 def _evaluation(profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns) -> YamlLine:

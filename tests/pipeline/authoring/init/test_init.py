@@ -385,9 +385,11 @@ def test_classes_of_texts_alone_are_told_by_words_and_pairs_of_them(tmp_path, ra
     assert "of a linear model on" in (tmp_path / "p.yaml").read_text()
     assert features(config) == {"query": {"type": "text", "ngrams": (1, 2), "output": "tf_idf"}}
     assert config.model.kind == "linear" and config.training.learning_rate == 0.02
+    assert config.training.time == "15m"
     (tmp_path / "p.yaml").unlink()
     config = run(tmp_path, write(tmp_path / "a.csv", {**columns, "age": random.normal(size=ROWS)}), label="intent")
     assert features(config)["query"]["output"] == "tf_idf" and config.model.kind == "auto"
+    assert config.training.time == "15m"
 
 
 @pytest.mark.integration
@@ -398,6 +400,7 @@ def test_two_classes_of_texts_alone_are_told_by_a_linear_model(tmp_path, random)
     columns = {"note": [" ".join([*random.choice(words, 6), one]) for one in y], "y": random.permutation(y)}
     config = run(tmp_path, write(tmp_path / "a.csv", columns), label="y")
     assert (config.model.kind, config.model.l2, config.training.learning_rate) == ("linear", 0.0001, 0.01)
+    assert config.training.time == "15m"
     (tmp_path / "p.yaml").unlink()
     mixed = run(tmp_path, write(tmp_path / "b.csv", {**columns, "x": random.normal(size=ROWS)}), label="y")
     assert mixed.model.kind in ("wide_deep", "auto")
