@@ -10,15 +10,23 @@ from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, dec
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns, parsed
 from fullpass.pipeline.authoring.loading.load import Finding, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.pipeline.authoring.profile.column_profile import profile_column
 from fullpass.pipeline.authoring.profile.date_formats import find_dates
 from fullpass.pipeline.authoring.profile.images import BROKEN
 from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens
-from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, exact_number
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, exact_number, same_number
+from fullpass.pipeline.authoring.profile.written_numbers import several_units
 from fullpass.preprocessing.columns.raw_columns import numbers_read_as_tokens
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.expressions.expression import Expression
 from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, walk
-from fullpass.preprocessing.features.feature import BooleanFeature, CategoryFeature, DateFeature, DurationFeature
+from fullpass.preprocessing.features.feature import (
+    BooleanFeature,
+    CategoryFeature,
+    DateFeature,
+    DurationFeature,
+    TextFeature,
+)
 from fullpass.preprocessing.features.history import lists_of
 from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.values.convert import Converted, convert_raw, read_numbers
@@ -115,6 +123,27 @@ def check_differences(sampled: SampledData) -> Iterator[Finding]:
                 f"float32{such_as(values, ~np.isnan(values.numbers))}. If it is an id, write type: category or remove "
                 "it; if it is a time, type: date; else subtract a constant from it before Fullpass reads it.",
             )
+
+
+def check_spellings(sampled: SampledData) -> Iterator[Finding]:
+    """Columns that are read as numbers hold no codes such as 1.1 and 1.10, which are one number."""
+    for name, raw in sampled.raw.items():
+        values = sampled.values.get(name)
+        if values is not None and raw.type == "number" and values.same_numbers.any():
+            yield warning(
+                sampled.reader(name),
+                f"column {name}: {values.share(values.same_numbers):.1%} of its values are numbers that it holds in "
+                f"several spellings, such as {in_quotes(same_number(values))}, which become equal. If they are codes, "
+                "write type: category.",
+            )
+
+
+def check_units(sampled: SampledData) -> Iterator[Finding]:
+    """Numbers that are read as words have one unit."""
+    for keys, feature, column, values in sampled.features():
+        is_read_as_words = isinstance(feature, CategoryFeature | TextFeature)
+        if is_read_as_words and several_units(values) and (caution := profile_column(column, values).caution):
+            yield warning(keys, f"column {column}, read as words, holds {caution}.")
 
 
 def check_digits(sampled: SampledData) -> Iterator[Finding]:

@@ -12,7 +12,13 @@ import pyarrow as pa
 from fullpass.pipeline.authoring.profile.date_formats import Dates, find_dates, mixed_formats
 from fullpass.pipeline.authoring.profile.images import ImageShape
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile, are_values, profile_numbers
-from fullpass.pipeline.authoring.profile.value_counts import NO_VALUES, ValueCounts, count_computed, count_values
+from fullpass.pipeline.authoring.profile.value_counts import (
+    NO_VALUES,
+    ValueCounts,
+    count_computed,
+    count_values,
+    same_number,
+)
 from fullpass.pipeline.authoring.profile.written_numbers import (
     WrittenNumbers,
     find_written,
@@ -47,6 +53,8 @@ _LETTERS_PER_WORD = 2
 _FEW_ROWS = 20
 _MOST_CODES = 0.5
 _LARGE_CODE = 1e9
+_FEW_SPELLINGS = 100
+"""Up to so many different values, digits that write one number in two ways are codes, such as versions."""
 _NEARLY_ALL, _NEARLY_UNIQUE = 0.95, 0.9
 _WORD_REPEATS = 3
 _LOOKED_AT = 5000
@@ -60,7 +68,7 @@ class ColumnProfile:
         values: Its values without missing tokens; `NO_VALUES` for lists and images.
         bad: Share of present rows that do not fit the kind.
         like: An example of how a `written_number` is written; None for plain numbers.
-        units: The units of numbers that are texts because these differ, for people; "" for any other column.
+        caution: What a user must know before using it; "" for most columns.
     """
 
     name: str
@@ -74,15 +82,13 @@ class ColumnProfile:
     image: ImageShape | None = None
     bad: float = 0.0
     like: str | None = None
-    units: str = ""
+    caution: str = ""
     elements: "ColumnProfile | None" = None
 
     @property
     def remark(self) -> str:
-        """What a user must know before using it; "" for most columns."""
-        if not self.units:
-            return ""
-        return f"; CHECK: numbers in several units ({self.units}); write all in one to learn from them"
+        """The caution, to stand behind other words."""
+        return f"; CHECK: {self.caution}" if self.caution else ""
 
 
 def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
@@ -109,7 +115,9 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
         why = f"dates in two formats, {mixed}: write all of them in one"
         return ColumnProfile(name, "unreadable", why, values)
     column = _of_text(name, values)
-    return column if column.kind == "written_number" else replace(column, units=several_units(values))
+    units = several_units(values) if column.kind != "written_number" else ""
+    caution = f"numbers in several units ({units}); write all in one to learn from them" if units else ""
+    return replace(column, caution=caution)
 
 
 def profile_computed(name: str, result: np.ndarray) -> ColumnProfile:
@@ -165,13 +173,18 @@ def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
     coded = any(numbers.high <= _LARGEST.get(word, numbers.high) for word in words & _CODE) and not words & COUNT_WORDS
     if numbers.whole and numbers.low >= 0 and repeated and (coded or numbers.low > _LARGE_CODE):
         return ColumnProfile(name, "category", "whole numbers that are codes", values, whole)
+    same = ", ".join(same_number(values))
+    if same and values.distinct <= min(_FEW_SPELLINGS, _MOST_CODES * values.present):
+        caution = f"{same} are codes here; write type: number if they are one number"
+        return ColumnProfile(name, "category", "digits in several spellings are codes", values, caution=caution)
     if bad:
         return _of_dirty_numbers(name, values, numbers, bad)
     if numbers.whole and values.differ_too_little:
         return _id_or_category(name, values, "whole numbers that differ only in digits beyond those of float32")
     if values.distinct == 2 and numbers.whole:
         return ColumnProfile(name, "category", "two values", values, numbers)
-    return ColumnProfile(name, "number", "numbers", values, numbers)
+    caution = f"{same} are one number here; write type: category if they are codes" if same else ""
+    return ColumnProfile(name, "number", "numbers", values, numbers, caution=caution)
 
 
 def _of_dirty_numbers(name: str, values: ValueCounts, numbers: NumberProfile, bad: float) -> ColumnProfile:

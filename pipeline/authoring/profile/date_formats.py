@@ -34,6 +34,7 @@ _YEAR_1900, _YEAR_1990, _YEAR_2040, _YEAR_2100 = (
     datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1900, 1990, 2040, 2100)
 )
 _DAY = 86_400.0
+_TEN_YEARS = 10 * 365 * _DAY
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,8 @@ def find_dates(values: ValueCounts, name: str) -> Dates | None:
     """Returns the dates of a column, or None if fewer than 95 % of its present rows fit one format.
 
     Whole numbers count as seconds or milliseconds since 1970 only if the column's name refers to time and all of them
-    lie in the years 1990 to 2040. Eight digits are a date only if all of them are days of the years 1900 to 2100.
+    lie in the years 1990 to 2040, or, if some are negative, in 1900 to 2040 and over more than ten years. Eight digits
+    are a date only if all of them are days of the years 1900 to 2100.
     """
     if not values.distinct:
         return None
@@ -135,7 +137,9 @@ def _epoch(values: ValueCounts, name: str) -> Dates | None:
         return None
     for text, scale in _EPOCHS:
         when = numbers * scale
-        if (when >= _YEAR_1990).all() and (when < _YEAR_2040).all():
+        first, last = when.min(), when.max()
+        has_years_before_1970 = _YEAR_1900 <= first < 0 and last - first > _TEN_YEARS
+        if (first >= _YEAR_1990 or has_years_before_1970) and last < _YEAR_2040:
             return Dates(text, 1.0, when)
     return None
 

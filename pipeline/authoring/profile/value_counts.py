@@ -1,6 +1,7 @@
 """Counts the distinct values of a column; all profiling uses these counts."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fullpass.preprocessing.token_spelling import as_token
 from fullpass.preprocessing.values.convert import read_numbers
 
 _DIGITS = re.compile(r"[+-]?[0-9]{1,40}")
@@ -83,6 +85,19 @@ class ValueCounts:
         different, kept = self.kept_by_float32
         return 0 < 2 * kept <= different and kept < _FEW_KEPT
 
+    @cached_property
+    def same_numbers(self) -> np.ndarray:
+        """bool [values], whether other digits among the values write the same number, as 1.10, 1.1 and 01.1 do.
+
+        3 and 3.0 do not count, as they are one token (`token_spelling`), nor do signs and exponents.
+        """
+        known = self.numbers[~np.isnan(self.numbers)]
+        if len(np.unique(known)) == len(known):
+            return np.zeros(self.distinct, dtype=bool)
+        numbers = [_digits_of(text, self.decimal) for text in self.texts]
+        tokens = Counter(number for number, _ in set(zip(numbers, map(as_token, self.texts), strict=True)))
+        return np.array([bool(number) and tokens[number] > 1 for number in numbers])
+
     @property
     def row_numbers(self) -> np.ndarray:
         """float64 [rows], the column as numbers; NaN where it is missing or no number."""
@@ -129,6 +144,25 @@ def exact_number(text: str, number: float) -> float:
     if _DIGITS.fullmatch(text):
         return int(text)
     return number if number % 1 == 0 else float(f"{number:.15g}")
+
+
+def _digits_of(text: str, decimal: str) -> str:
+    """Returns digits, with or without decimals, without the zeros at both ends; "" for any other text."""
+    whole, sign, decimals = text.partition(decimal)
+    if not re.fullmatch("[0-9]+", whole) or (sign and not re.fullmatch("[0-9]+", decimals)):
+        return ""
+    return f"{whole.lstrip('0')}.{decimals.rstrip('0')}"
+
+
+def same_number(values: ValueCounts) -> list[str]:
+    """Returns the spellings of one number of `same_numbers`, the commonest first; empty if there is none.
+
+    Example:
+        >>> same_number(count_values(pa.array(["1.9", "1.1", "1.10", "2.0", "2"])))
+        ['1.1', '1.10']
+    """
+    alike = list(values.examples(values.same_numbers, most=values.distinct))
+    return [text for text in alike if _digits_of(text, values.decimal) == _digits_of(alike[0], values.decimal)]
 
 
 def count_values(column: pa.Array, *, decimal: str = ".") -> ValueCounts:

@@ -213,6 +213,21 @@ def test_numbers_that_differ_beyond_float32_are_named(tmp_path):
     assert "of_id reads u as a category" in message and '"9223372036854775811"' in message
 
 
+def test_numbers_that_are_codes_and_words_that_are_numbers_are_named(tmp_path):
+    values = {
+        "version": [("1.9", "1.10", "1.1", "2", "2.0")[n % 5] for n in range(ROWS)],
+        "mass": [f"{n % 50} kg" if n % 3 else f"{n % 50} g" for n in range(ROWS)],
+        "price": [f"{n % 50} kg" for n in range(ROWS)],
+    }
+    features = "{age: number, version: VERSION, mass: category, price: category}"
+    for version, paths in (("number", ["features.mass", "features.version"]), ("category", ["features.mass"])):
+        found = problems(tmp_path, values, features=features.replace("VERSION", version))
+        assert [path for _, path, _ in found] == paths, found
+        assert found[0][0] == "warning" and "holds numbers in several units (kg, g); write" in found[0][2]
+        for severity, _, message in found[1:]:
+            assert severity == "warning" and "40.0% of its values" in message and '"1.1", "1.10"' in message
+
+
 def test_dates_of_events_are_judged_as_the_run_reads_them(tmp_path):
     data = "  history: {past: {entity: city, at: when}}\n  derive: {n: past_count(past.at)}\n"
     days = np.array(columns()["joined"], dtype=object)

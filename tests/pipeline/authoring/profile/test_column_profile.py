@@ -85,6 +85,10 @@ def of(texts, rows=200):
         ("year", ["2013"] * 199 + [None], "constant"),
         ("note", ["vip"] * 30 + [None] * 170, "category"),
         ("small", ["1.5", "2.5"], "number"),
+        ("version", of(["1.8", "1.9", "1.10", "1.1", "2.0"]), "category"),
+        ("section", of(["1.1", "01.1", "1.2"]), "category"),
+        ("amount", of(["1", "1.0", "+2.5", "2.5", "1e2", "100"]), "number"),
+        ("price", [*map(str, RANDOM.random(199)), "1.50", "1.5"], "number"),
         ("small", ["x", "y", "z"], "category"),
     ],
 )
@@ -108,6 +112,16 @@ def test_the_kind_of_a_column_follows_from_its_values_and_name(name, texts, expe
 def test_numbers_in_several_units_are_told(texts, units):
     told = column_of("mass", texts).remark
     assert told == (units and f"; CHECK: numbers in several units ({units}); write all in one to learn from them")
+
+
+def test_spellings_of_one_number_are_told():
+    assert column_of("version", of(["1.9", "1.10", "1.1"])).remark == (
+        "; CHECK: 1.1, 1.10 are codes here; write type: number if they are one number"
+    )
+    assert column_of("price", [*(f"{i / 8}" for i in range(200)), "1.50"]).remark == (
+        "; CHECK: 1.5, 1.50 are one number here; write type: category if they are codes"
+    )
+    assert column_of("price", of(["1.5", "2.5", "3", "3.0"])).remark == ""
 
 
 def test_text_without_blanks_becomes_letters_and_pairs_of_them():

@@ -56,6 +56,15 @@ def test_numbers_are_seconds_only_where_the_name_speaks_of_time():
     assert find([s + "000" for s in seconds], "created_at").format == "epoch_millis"
 
 
+@pytest.mark.parametrize(("unit", "format"), [(1, "epoch_seconds"), (1000, "epoch_millis")])
+def test_times_before_1970_are_dates_if_they_span_years(unit, format):
+    born = [datetime(year, 5, 17, tzinfo=UTC).timestamp() for year in (1948, 1969, 1971, 1985)]
+    found = find([f"{unit * moment:.0f}" for moment in born], "birth_date")
+    assert found.format == format and sorted(found.moments) == born
+    assert find([f"{unit * seconds}" for seconds in (-86_400, -300, 0, 7_200)], "arrival_time") is None
+    assert find([f"{unit * moment:.0f}" for moment in (-3e9, *born)], "birth_date") is None  # 1874
+
+
 def test_the_order_of_day_and_month_may_be_ambiguous():
     assert find(["01/02/2013", "03/04/2013"]).ambiguous == "%m/%d/%Y"
     assert find(["01/02/2013", "13/04/2013"]).ambiguous is None
