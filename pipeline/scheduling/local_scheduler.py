@@ -11,6 +11,7 @@ from fullpass.base.stop_signals import StopSignals, stop_signals
 from fullpass.components.ingest.spans.span_pattern import label_of, parse_span
 from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.pipeline.authoring.checks.check import require
+from fullpass.pipeline.authoring.checks.source_rules import still_arrives
 from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
 from fullpass.pipeline.exit_codes import OUTCOME_CODES, ExitCode
@@ -35,8 +36,8 @@ _NEXT = 3
 def load_to_schedule(file: Path) -> Loaded:
     """Returns a pipeline file without errors; its warnings are printed to standard error.
 
-    Errors that only the newest span has are warnings if it may still be arriving: the scheduler waits for it, and each
-    run checks the span that it trains on.
+    Errors that only the newest span has, or a file of which only the beginning is there, are warnings: the scheduler
+    waits for the rest, and each run checks the span that it trains on.
 
     Raises:
         ConfigError: The file has errors; `problems` holds all problems of the file.
@@ -46,9 +47,9 @@ def load_to_schedule(file: Path) -> Loaded:
         problems = require(loaded)
     except ConfigError as error:
         whole = whole_span(loaded)
-        if whole is None:
+        if whole is None and not still_arrives(loaded):
             raise
-        require(replace(loaded, span=whole))
+        require(replace(loaded, span=whole, reads_data=whole is not None))
         problems = tuple(replace(problem, severity="warning") for problem in error.problems)
     for problem in problems:
         print_text(problem.located(file), err=True)

@@ -42,7 +42,8 @@ def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
     """Returns all errors and warnings across sections, in file order.
 
     Args:
-        runs_here: Whether the pipeline will run on this machine. If not, data that this machine lacks is a warning.
+        runs_here: Whether the pipeline will run on this machine. If not, data that this machine lacks is a warning, and
+            so is what only a file has that still arrives.
     """
     problems = []
     for rule in CHECKS if runs_here else [rule for rule in CHECKS if rule not in _LOCAL_RUN_CHECKS]:
@@ -50,6 +51,9 @@ def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
         if not runs_here and rule in _LOCAL_DATA_CHECKS:
             found = [replace(problem, severity="warning") for problem in found]
         problems += found
+    if not runs_here and loaded.reads_data and source_rules.still_arrives(loaded):
+        of_yaml = check(replace(loaded, reads_data=False), runs_here=False)
+        problems = [problem if problem in of_yaml else replace(problem, severity="warning") for problem in problems]
     return in_file_order(problems)
 
 

@@ -11,7 +11,7 @@ from fullpass.components.ingest.joins.tables import of_join
 from fullpass.components.ingest.readers.bigquery import has_credentials
 from fullpass.components.ingest.readers.read_source import columns_of
 from fullpass.components.ingest.readers.reader import EmptyFileError
-from fullpass.components.ingest.readers.recognize import contradiction
+from fullpass.components.ingest.readers.recognize import contradiction, look_at
 from fullpass.components.ingest.sources.config import BigQuerySource, CsvSource, FileSource, Paths
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.formats import Source
@@ -108,7 +108,7 @@ def check_window(loaded: Loaded) -> Iterator[Finding]:
     except UserError as error:
         present = columns_present(loaded)
         # Other checks report problems of the source and absent columns.
-        if data.span is not None and (present is None or data.span.column in present):
+        if data.span is not None and loaded.reads_data and (present is None or data.span.column in present):
             yield Finding(("data", "span"), str(error).removeprefix("data.span: "))
         return
     size = data.window.spans
@@ -120,6 +120,19 @@ def check_window(loaded: Loaded) -> Iterator[Finding]:
     if window.missing and window.unit is not None:
         lacking = ranges(window.unit, window.missing)
         yield warning(("data", "window"), f"these spans of the window are missing: {lacking}.")
+
+
+def still_arrives(loaded: Loaded) -> bool:
+    """Returns whether the first file tells no columns yet: it is empty, ends in its header, or cannot be read."""
+    source, file = loaded.config.data.source, _first_file(loaded)
+    if file is None:
+        return False
+    try:
+        columns_of(file, source)
+        content = look_at(file.path) if isinstance(source, CsvSource) else None
+    except UserError:
+        return True
+    return content is not None and content.whole and b"\n" not in content.start
 
 
 def columns_present(loaded: Loaded) -> list[str] | None:
@@ -193,7 +206,7 @@ def _without_column(loaded: Loaded) -> DataConfig:
 
 
 def _first_file(loaded: Loaded) -> SourceFile | None:
-    """Returns the first file; None if it is not found, has another format, or is a query of a server or a function."""
+    """Returns the first file to read; None if it is not found, or of another format, or a server's or a function's."""
     source = loaded.config.data.source
     try:
         file = next(iter(window_of(loaded, _without_column(loaded)).files), None)
@@ -201,7 +214,7 @@ def _first_file(loaded: Loaded) -> SourceFile | None:
         return None
     if file is None or (not isinstance(source, FileSource) and not file.size) or list(_format_findings(source, file)):
         return None
-    return file
+    return file if loaded.reads_data else None
 
 
 def _other_separator(source: Source, columns: list[str] | None) -> str | None:

@@ -83,6 +83,8 @@ class Loaded:
     tree: Tree
     span: str | None = None
     """The span or spans that a command asks for, as `--span` names them; None: the newest."""
+    reads_data: bool = True
+    """Whether checks read the data; false for a file of which only the beginning has arrived."""
 
     @property
     def folder(self) -> Path:

@@ -294,6 +294,21 @@ def test_data_that_is_only_on_the_cluster_is_no_error_when_compiled(tmp_path):
         require(loaded)
 
 
+@pytest.mark.parametrize("begun", [b"trip_start;ti", b"trip_id,ti", b"", b"PAR1half"])
+def test_a_file_of_which_only_the_beginning_is_here_is_no_error_when_compiled(tmp_path, begun):
+    text = (REPOSITORY / "examples" / "taxi" / "pipeline.yaml").read_text()
+    path = "package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
+    text = text.replace(path, "trips.csv")
+    (tmp_path / "trips.csv").write_bytes(begun)
+    (tmp_path / "pipeline.yaml").write_text(text.replace("csv", "parquet", 1) if b"PAR1" in begun else text)
+    found = require(load(tmp_path / "pipeline.yaml"), runs_here=False)
+    assert found and {problem.severity for problem in found} == {"warning"}
+    (tmp_path / "trips.csv").write_bytes(b"trip_id,tips\n1,2\n")
+    (tmp_path / "pipeline.yaml").write_text(text)
+    with pytest.raises(ConfigError, match="no column"):
+        require(load(tmp_path / "pipeline.yaml"), runs_here=False)
+
+
 def test_what_this_machine_lacks_to_tell_receivers_does_not_matter_to_a_package(tmp_path, monkeypatch):
     monkeypatch.delenv("ALERT_URL", raising=False)
     text = (REPOSITORY / "examples" / "taxi" / "pipeline.yaml").read_text()

@@ -25,6 +25,17 @@ def test_what_is_wrong_with_whole_spans_too_stops_a_scheduler(pipeline, folder):
     pipeline.write_text(pipeline.read_text().replace("company", "compny"))
     with pytest.raises(ConfigError, match="compny"):
         load_to_schedule(pipeline)
+    (folder / "2024-01-02.csv").unlink()
+    with pytest.raises(ConfigError, match="compny"):
+        load_to_schedule(pipeline)
+
+
+@pytest.mark.parametrize("begun", ["fare;ti", "fare,ti", ""])
+def test_an_only_span_that_still_arrives_is_told_and_stops_no_scheduler(pipeline, folder, capsys, begun):
     (folder / "2024-01-01.csv").unlink()
-    with pytest.raises(ConfigError, match="has one column only"):
+    (folder / "2024-01-02.csv").write_text(begun)
+    assert load_to_schedule(pipeline).span is None
+    assert ("warning" in capsys.readouterr().err) == bool(begun), "a span may have no rows"
+    pipeline.write_text(pipeline.read_text().replace("auc: {min", "auk: {min"))
+    with pytest.raises(ConfigError, match="auk"):
         load_to_schedule(pipeline)
