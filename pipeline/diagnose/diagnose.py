@@ -70,14 +70,12 @@ def newest_training(loaded: Loaded, root: Path, run: str | None = None) -> Train
 
 
 def newest_run(loaded: Loaded, root: Path, nodes: Sequence[str]) -> str:
-    """Returns the newest run in which some nodes succeeded, without opening a root that does not exist.
+    """Returns the newest run in which some nodes succeeded.
 
     Raises:
         UserError: There is no such run.
     """
-    metadata = RootLayout(root).metadata
-    # Opening the metadata would create a root that does not exist.
-    run_id = newest_run_with(metadata, loaded.config.name, nodes) if metadata.exists() else None
+    run_id = newest_run_with(RootLayout(root).metadata, loaded.config.name, nodes)
     if run_id is None:
         what = (
             "written examples yet, and the measurement reads them" if nodes[-1] == TRANSFORM else "trained a model yet"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.root.layout import HISTORY, METADATA, RootLayout, lock_of
-from fullpass.pipeline.root.locks import exclusive
+from fullpass.pipeline.root.locks import for_reading
 from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, is_database, verify
 
 _SHOWN = 6
@@ -28,7 +28,7 @@ def check_root(root: Path) -> None:
     if not layout.metadata.is_file() or not layout.metadata.stat().st_size:
         _refuse_artifacts_without_records(layout)
         return
-    with exclusive(lock_of(layout.metadata)):
+    with for_reading(lock_of(layout.metadata)):
         verify(layout.metadata, METADATA_DAMAGED)
 
 

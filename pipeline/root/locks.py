@@ -11,7 +11,7 @@ import fcntl
 import os
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -51,9 +51,28 @@ _UNKNOWN = Holder(pid=0, host="unknown", since="unknown", what="a process whose 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
     """Waits for the lock on the file `path` and holds it against all other processes and threads."""
-    descriptor = open_lock(path)
+    with _held(open_lock(path), fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def for_reading(path: Path) -> Iterator[None]:
+    """Like `exclusive`, for one who only reads: a folder that cannot be written needs no lock file."""
+    if os.access(path.parent, os.W_OK):
+        with exclusive(path):
+            yield
+        return
+    with ExitStack() as held:
+        with suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            held.enter_context(_held(descriptor, fcntl.LOCK_SH))
+        yield
+
+
+@contextmanager
+def _held(descriptor: int, kind: int) -> Iterator[None]:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, kind)
         yield
     finally:
         os.close(descriptor)

@@ -22,7 +22,13 @@ from fullpass.components.internals.tfx_internals import (
 )
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import lock_of
-from fullpass.pipeline.running.execution.records import RedactedStore, executions_of, facts_as_properties, node_of
+from fullpass.pipeline.running.execution.records import (
+    RedactedStore,
+    executions_of,
+    facts_as_properties,
+    locked_store,
+    node_of,
+)
 
 INGEST = "Ingest"
 
@@ -88,17 +94,19 @@ def record_run(path: Path, pipeline_name: str, run_id: str, facts: Mapping[str, 
 
 def newest_run_with(path: Path, pipeline_name: str, node_ids: Collection[str], *, but: str = "") -> str | None:
     """Returns the id of the newest run, other than `but`, in which all of `node_ids` succeeded, or None."""
-    with LockedMetadata(path) as handle:
-        for run in _runs(handle, pipeline_name):
-            if run.name != but and all(_succeeded(handle, pipeline_name, run.name, i) for i in node_ids):
+    if not path.exists():
+        return None
+    with locked_store(path) as store:
+        for run in _runs(store, pipeline_name):
+            if run.name != but and all(_succeeded(store, pipeline_name, run.name, i) for i in node_ids):
                 return run.name
     return None
 
 
-def _runs(handle: metadata.Metadata, pipeline_name: str) -> list[proto.Context]:
+def _runs(store: Any, pipeline_name: str) -> list[proto.Context]:
     """Returns the contexts of the runs of a pipeline, newest first."""
-    pipeline = handle.store.get_context_by_type_and_name(constants.PIPELINE_CONTEXT_TYPE_NAME, pipeline_name)
-    children = [] if pipeline is None else handle.store.get_children_contexts_by_context(pipeline.id)
+    pipeline = store.get_context_by_type_and_name(constants.PIPELINE_CONTEXT_TYPE_NAME, pipeline_name)
+    children = [] if pipeline is None else store.get_children_contexts_by_context(pipeline.id)
     runs = [run for run in children if run.type == constants.PIPELINE_RUN_CONTEXT_TYPE_NAME]
     return sorted(runs, key=lambda run: run.create_time_since_epoch, reverse=True)
 
@@ -139,7 +147,7 @@ def close_abandoned(path: Path, root: str, pipeline_name: str) -> None:
     if not path.exists():
         return
     with LockedMetadata(path) as handle:
-        for run in _runs(handle, pipeline_name):
+        for run in _runs(handle.store, pipeline_name):
             executions = handle.store.get_executions_by_context(run.id)
             _close(handle, root, executions)
             if executions:
@@ -170,6 +178,6 @@ def _execution_folders(root: str, node_id: str, execution_id: int) -> list[str]:
     return [path for path in [*folders, f"{node}/.system/executor_execution/{execution_id}"] if fileio.exists(path)]
 
 
-def _succeeded(handle: metadata.Metadata, pipeline_name: str, run_id: str, node_id: str) -> bool:
-    executions = executions_of(handle.store, pipeline_name, run_id, node_id)
+def _succeeded(store: Any, pipeline_name: str, run_id: str, node_id: str) -> bool:
+    executions = executions_of(store, pipeline_name, run_id, node_id)
     return any(map(execution_lib.is_execution_successful, executions))

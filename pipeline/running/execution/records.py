@@ -14,7 +14,7 @@ from fullpass.base.redact import redact
 from fullpass.components.internals.tfx_internals import constants
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.pipeline.root.layout import lock_of
-from fullpass.pipeline.root.locks import exclusive
+from fullpass.pipeline.root.locks import exclusive, for_reading
 from fullpass.pipeline.running.execution.events import RunResult
 
 RESOLVER_TYPE = "tfx.dsl.components.common.resolver.Resolver"
@@ -79,7 +79,7 @@ def locked_store(path: Path, *, writes: bool = False) -> Iterator[RedactedStore]
     config.sqlite.filename_uri = str(path)
     if not writes:
         config.sqlite.connection_mode = proto.SqliteMetadataSourceConfig.READONLY
-    with exclusive(lock_of(path)):
+    with (exclusive if writes else for_reading)(lock_of(path)):
         yield RedactedStore(MetadataStore(config))
 
 
