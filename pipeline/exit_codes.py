@@ -3,6 +3,7 @@
 import errno
 import os
 import pwd
+import re
 import sqlite3
 from collections.abc import Mapping
 from enum import IntEnum
@@ -25,6 +26,9 @@ _REFUSED = {
     errno.ENOMEM: "the memory is used up",
     errno.EIO: "the disk reports an error",
 }
+_FULL = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
+_IN_TEXT = re.compile(rf"((?<!\S)(?P<before>/[^;\n]+); )?(?P<said>{'|'.join(_FULL)})(: '(?P<after>[^'\n]+)')?")
+"""A full disk, and its file, in the text of an error of TensorFlow (before) or Python (after)."""
 _SQLITE = {
     "unable to open database file": "cannot be opened by {user}, or no more files may be opened (`ulimit -n`)",
     "attempt to write a readonly database": "cannot be written by {user}",
@@ -35,7 +39,7 @@ _OF_METADATA = "Error when executing query: "
 """Stands before SQLite's message in the errors of ML Metadata, which raises RuntimeError for them."""
 _WHERE = (
     "Fullpass writes into root and push.to of the YAML (`fullpass run --root` names another root), and temporary files "
-    "into the folder that TMPDIR names. Choose folders that can be written."
+    "into the folder that TMPDIR names. Choose folders that can be written, or free space there."
 )
 
 
@@ -122,13 +126,22 @@ def exit_code(error: Exception) -> ExitCode:
     return ExitCode.WRONG_USAGE if isinstance(error, UsageError) else ExitCode.FAILED
 
 
+def of_full_disk(text: str) -> str | None:
+    """Returns the message for the user about the full disk that an error's text names; None for another."""
+    found = _IN_TEXT.search(text)
+    return _refused(_FULL[found["said"]], found["before"] or found["after"]) if found else None
+
+
+def _refused(number: int, file: str | None) -> str:
+    return f"{file or 'a file or the output'}: {_REFUSED[number].format(user=_user())}.\n{_WHERE}"
+
+
 def _of_this_machine(error: Exception) -> str | None:
     """Returns the problem with a folder, a disk or a user of this machine; None for any other error."""
     if isinstance(error, BrokenPipeError):
         return "the program that reads the output ended before all was printed."
     if isinstance(error, OSError) and error.errno in _REFUSED:
-        what = _REFUSED[error.errno].format(user=_user())
-        return f"{error.filename or 'a file or the output'}: {what}.\n{_WHERE}"
+        return _refused(error.errno, error.filename)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}."
     if isinstance(error, FileNotFoundError) and error.strerror:
@@ -138,7 +151,7 @@ def _of_this_machine(error: Exception) -> str | None:
         for text, meaning in _SQLITE.items():
             if said.startswith(text):
                 return f"a SQLite file of the root: {meaning.format(user=_user())}.\n{_WHERE}"
-    return None
+    return of_full_disk(str(error))
 
 
 def _user() -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 import fullpass
 from fullpass.base.errors import UserError
 from fullpass.base.redact import redact
+from fullpass.pipeline.exit_codes import of_full_disk
 
 _BEAM_SUFFIX = re.compile(r"( \[while running '[^']*'\])+$")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -59,8 +60,8 @@ class _RaisedError:
 def explain(error: BaseException) -> str:
     """Returns the error message to show for an exception.
 
-    It is the message of a `UserError` anywhere in the chain. Otherwise it is `TypeName: first informative line` and, on
-    a second line, the innermost frame in the code of the project or the user.
+    It is the message of a `UserError` anywhere in the chain, or names the full disk. Otherwise it is `TypeName: first
+    informative line` and, on a second line, the innermost frame in the code of the project or the user.
 
     Example:
         Beam raises `UserError("row 3: bad date [while running 'Parse']")`: the result is `row 3: bad date`.
@@ -85,6 +86,9 @@ def _explain(outermost: _RaisedError) -> str:
     for raised in chain:
         if raised.is_user_error:
             return _clean(raised.message).strip()
+    for raised in chain:
+        if (told := of_full_disk(raised.message)) is not None:
+            return told
     summary = f"{chain[0].type_name}: {_first_informative_line(chain[0].message)}".removesuffix(": ")
     frames = (frame for raised in chain for frame in reversed(raised.frames))
     own = next((frame for frame in frames if _is_project_or_user_file(frame.file)), None)

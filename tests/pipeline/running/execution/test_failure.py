@@ -156,6 +156,28 @@ tensorflow.python.framework.errors_impl.NotFoundError: no such table [while runn
     assert failure.explain_text(text) == f"NotFoundError: no such table\n  at {HERE}:7 in process"
 
 
+@pytest.mark.integration
+def test_a_full_disk_is_named_whichever_library_reports_it():
+    def of_tensorflow():
+        import tensorflow as tf
+
+        with tf.io.TFRecordWriter("/dev/full") as writer:
+            writer.write(b"x" * 1_000_000)
+
+    def of_python():
+        with open("/dev/full", "wb", buffering=0) as file:
+            file.write(b"x")
+
+    def of_a_step():
+        raise RuntimeError("OSError: [Errno 28] No space left on device: '/root/a b' [while running 'Write']")
+
+    for fails, file in ((of_tensorflow, "/dev/full"), (of_python, "a file or the output"), (of_a_step, "/root/a b")):
+        told = failure.explain(caught(fails))
+        assert told.startswith(f"{file}: the disk is full.\n") and told.endswith("or free space there.")
+    saved = "RESOURCE_EXHAUSTED: /root/Trainer/a.tempstate1; No space left on device [Op:SaveV2]"
+    assert failure.explain(ValueError(saved)).startswith("/root/Trainer/a.tempstate1: the disk is full.")
+
+
 def test_text_without_a_traceback_gives_its_first_line():
     assert failure.explain_text("\n\nthe disk is full\nmore") == "the disk is full"
 
