@@ -51,7 +51,8 @@ def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
         if not runs_here and rule in _LOCAL_DATA_CHECKS:
             found = [replace(problem, severity="warning") for problem in found]
         problems += found
-    if not runs_here and loaded.reads_data and source_rules.still_arrives(loaded):
+    wrong = any(problem.severity == "error" for problem in problems)
+    if wrong and not runs_here and loaded.reads_data and source_rules.still_arrives(loaded):
         of_yaml = check(replace(loaded, reads_data=False), runs_here=False)
         problems = [problem if problem in of_yaml else replace(problem, severity="warning") for problem in problems]
     return in_file_order(problems)
